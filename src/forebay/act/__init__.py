@@ -1,0 +1,1 @@
+"""Doing it on the real machine. Nothing is built here yet."""

@@ -1,0 +1,1 @@
+"""How many targets each application gets: one policy a file."""

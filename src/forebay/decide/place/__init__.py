@@ -1,0 +1,1 @@
+"""Which targets each application gets: one policy a file."""

@@ -1,0 +1,83 @@
+"""Every policy by name: the built-in ones first, then those that installed packages add.
+
+A package adds policies by entry points of the group `forebay.policies`, each of which loads
+to a `Policy` (see docs/writing-a-policy.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache, partial
+from importlib.metadata import entry_points
+from typing import Any
+
+from forebay.decide.allocate.best_bandwidth import best_bandwidth
+from forebay.decide.allocate.forebay import forebay
+from forebay.decide.allocate.mckp import mckp
+from forebay.decide.allocate.nsys import nsys
+from forebay.decide.allocate.optimal import optimal
+from forebay.decide.allocate.random import random as random_allocation
+from forebay.decide.allocate.static import static
+from forebay.decide.allocate.tcpu import tcpu
+from forebay.decide.place.greedy_clairvoyant import greedy_clairvoyant
+from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant
+from forebay.decide.place.random import random as random_placement
+from forebay.decide.policy import Kind, Policy
+from forebay.model.errors import BadInput, PolicyError, UnknownName
+
+BUILT_IN = (
+    random_allocation,
+    static,
+    best_bandwidth,
+    nsys,
+    tcpu,
+    mckp,
+    forebay,
+    optimal,
+    random_placement,
+    greedy_non_clairvoyant,
+    greedy_clairvoyant,
+)
+
+_LABELS: dict[Kind, str] = {"allocate": "allocation policy", "place": "placement policy"}
+
+
+@cache
+def policies(kind: Kind) -> dict[str, Policy]:
+    """All policies of one kind by name; a built-in name can't be taken over."""
+    found = {policy.name: policy for policy in BUILT_IN if policy.kind == kind}
+    for point in entry_points(group="forebay.policies"):
+        policy = point.load()
+        if not isinstance(policy, Policy):
+            raise PolicyError(f"entry point {point.name!r} of {point.value} is no forebay Policy")
+        if policy.kind == kind:
+            found.setdefault(policy.name, policy)
+    return found
+
+
+def find(kind: Kind, spec: str) -> Policy:
+    """The policy of that name, with options where `spec` gives them.
+
+    >>> find("allocate", "forebay:weight=0.3").name
+    'forebay:weight=0.3'
+    """
+    name, *settings = spec.split(":")
+    known = policies(kind)
+    if name not in known:
+        raise UnknownName(_LABELS[kind], name, known)
+    policy = known[name]
+    return _with_options(policy, spec, settings) if settings else policy
+
+
+def _with_options(policy: Policy, spec: str, settings: list[str]) -> Policy:
+    options: dict[str, object] = {}
+    for setting in settings:
+        key, _, text = setting.partition("=")
+        if key not in policy.options:
+            raise UnknownName(f"option of policy {policy.name!r}", key, policy.options)
+        kind: Any = type(policy.options[key])
+        try:
+            options[key] = kind(text)
+        except ValueError:
+            raise BadInput(f"policy {spec!r}", f"{key} must be of type {kind.__name__}, not {text!r}") from None
+    return replace(policy, name=spec, decide=partial(policy.decide, **options), options={**policy.options, **options})

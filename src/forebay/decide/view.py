@@ -1,0 +1,134 @@
+"""What an allocation or placement policy sees of the machine and its applications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.model.application import Application
+from forebay.model.decision import Placement
+from forebay.model.errors import BadInput
+from forebay.model.system import System
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How well a schedule did: mean I/O slowdown and machine idle time, both the lower the better."""
+
+    mean_io_slowdown: float
+    machine_idle: float
+
+    def combined(self, weight: float) -> float:
+        """One number, the lower the better: relative changes of the slowdown count by `weight`,
+        and relative changes of the computing done (1 - idle) by 1 - `weight`.
+        """
+        check_weight(weight)
+        computing = max(1.0 - self.machine_idle, 1e-9)
+        return float(self.mean_io_slowdown**weight / computing ** (1.0 - weight))
+
+
+def check_weight(weight: float) -> None:
+    if not 0 <= weight <= 1:
+        raise BadInput("policy option", f"weight must lie between 0 and 1, not {weight:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Tries a placement out over [0, horizon]. Handed in, because `decide` knows no simulator."""
+
+    horizon: float
+    score: Callable[[Placement], Score]
+
+
+@dataclass(frozen=True)
+class View:
+    """One read-only set of applications on one machine, as values and as flat arrays.
+
+    Two-dimensional arrays have a row for each application and a column for each n from 0 to
+    the largest; columns that an application's curve doesn't define hold inf (seconds, stress)
+    or 0 (bandwidth), so that no minimum or maximum picks them.
+
+    `rng` is the only source of chance, and `judge` the only way to try a schedule out; a
+    policy that uses either declares it. `place` is the placement policy that will follow an
+    allocation, if that is known.
+    """
+
+    system: System
+    applications: tuple[Application, ...]
+    rng: np.random.Generator | None = None
+    judge: Judge | None = None
+    place: Callable[[View, Sequence[int]], Placement] | None = None
+
+    @cached_property
+    def first(self) -> Ints:
+        """The smallest n of each application."""
+        return np.array([a.curve.first for a in self.applications], dtype=np.int64)
+
+    @cached_property
+    def last(self) -> Ints:
+        """The largest n of each application."""
+        return np.array([a.curve.last for a in self.applications], dtype=np.int64)
+
+    @cached_property
+    def compute_nodes(self) -> Floats:
+        return np.array([a.compute_nodes for a in self.applications], dtype=np.float64)
+
+    @cached_property
+    def compute_seconds(self) -> Floats:
+        return np.array([a.compute_seconds for a in self.applications], dtype=np.float64)
+
+    @cached_property
+    def volume(self) -> Floats:
+        return np.array([a.volume for a in self.applications], dtype=np.float64)
+
+    @cached_property
+    def bandwidth(self) -> Floats:
+        """b(n), 0 where it is not defined."""
+        table = np.zeros((len(self.applications), int(self.last.max()) + 1))
+        for row, application in zip(table, self.applications, strict=True):
+            row[application.curve.first : application.curve.last + 1] = application.curve.table()
+        return table
+
+    @cached_property
+    def io_seconds(self) -> Floats:
+        """T_cf_io(n), inf where b(n) is not defined."""
+        table = np.full(self.bandwidth.shape, np.inf)
+        np.divide(self.volume[:, None], self.bandwidth, out=table, where=self.bandwidth > 0)
+        return table
+
+    @cached_property
+    def io_ratio(self) -> Floats:
+        """T_cf_io / (T_cpu + T_cf_io), inf where b(n) is not defined."""
+        total = self.compute_seconds[:, None] + self.io_seconds
+        table = np.where(np.isfinite(self.io_seconds), 0.0, np.inf)
+        np.divide(self.io_seconds, total, out=table, where=np.isfinite(total) & (total > 0))
+        return table
+
+    @cached_property
+    def io_stress(self) -> Floats:
+        """I/O-Stress(n), inf where b(n) is not defined."""
+        n = np.arange(self.io_ratio.shape[1])
+        n[0] = 1  # no curve is defined for 0, and inf must stay inf
+        return self.io_ratio * n
+
+    @cached_property
+    def n_perf(self) -> Ints:
+        return np.array([a.curve.n_perf for a in self.applications], dtype=np.int64)
+
+    @cached_property
+    def n_sys(self) -> Ints:
+        best: Ints = np.argmin(self.io_stress, axis=1)
+        return best
+
+    def io_load(self, counts: Sequence[int] | Ints) -> float:
+        """I/O-load of an allocation (Bandet et al. 2024, Eq. 3)."""
+        rows: Any = np.arange(len(self.applications))
+        return float(self.io_stress[rows, np.asarray(counts)].sum() / self.system.targets)

@@ -1,0 +1,1 @@
+"""What ran: logs, traces and measurements, read into one history."""

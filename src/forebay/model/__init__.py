@@ -1,0 +1,1 @@
+"""Values that every other stage speaks in. Imports nothing of Forebay."""

@@ -1,0 +1,56 @@
+"""An application: what it computes, what it reads and writes, and how b(n) serves it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from forebay.model.curve import Curve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """Table I of Bandet et al. 2024: `phases` equal phases of computing, then I/O.
+
+    `compute_seconds` and `volume` (bytes) are totals over all phases. `compute_nodes` is a
+    float because generated workloads divide the machine by shares. `fields` keeps what a
+    file said of the application that Forebay has no name for.
+    """
+
+    name: str
+    compute_nodes: float
+    phases: int
+    compute_seconds: float
+    volume: float
+    curve: Curve
+    fields: Mapping[str, object] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.phases < 1:
+            raise ValueError(f"phases must be at least 1, not {self.phases}")
+        for name in ("compute_nodes", "compute_seconds", "volume"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} must not be negative and must be finite, not {value:g}")
+        if self.compute_seconds == 0 and self.volume == 0:
+            raise ValueError("compute_seconds and volume are both 0: it would do nothing, endlessly")
+
+    def io_seconds(self, n: int) -> float:
+        """All its I/O on n targets that nobody else uses, T_cf_io(n)."""
+        return self.volume / self.curve.at(n)
+
+    def io_ratio(self, n: int) -> float:
+        """The share of its time that it spends in I/O on n targets that nobody else uses."""
+        io = self.io_seconds(n)
+        total = self.compute_seconds + io
+        return io / total if total else 0.0
+
+    def io_stress(self, n: int) -> float:
+        """How many targets it keeps busy on average, I/O-Stress(n)."""
+        return n * self.io_ratio(n)
+
+    @property
+    def n_sys(self) -> int:
+        """The smallest n that minimises I/O-Stress (Bandet et al. 2024, Eq. 2)."""
+        return min(range(self.curve.first, self.curve.last + 1), key=self.io_stress)

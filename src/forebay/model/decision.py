@@ -1,0 +1,35 @@
+"""What policies answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Placement = tuple[tuple[int, ...], ...]
+"""Which targets each application gets, in the order of the applications, each ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """How many targets each application gets, in the order of the applications.
+
+    A policy that can't separate how many from which also fills `placement`, and no
+    placement policy is asked then.
+    """
+
+    counts: tuple[int, ...]
+    placement: Placement | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Later:
+    """Not now; ask again at `until` (seconds)."""
+
+    until: float
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Never:
+    """Not possible, however long one waits."""
+
+    because: str

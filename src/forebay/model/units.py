@@ -1,0 +1,96 @@
+"""Bytes, seconds and bytes per second inside; every other unit is read here and nowhere else.
+
+Decimal and binary prefixes differ (GB is 1e9, GiB is 2**30), and so do bits and bytes (Gbit, GB).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+_PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15} | {
+    "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40, "pi": 2**50
+}  # fmt: skip
+_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_QUANTITY = re.compile(r"^\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z/]*)\s*$")
+
+
+def parse_size(text: str | float) -> float:
+    """Bytes. A bare number is bytes already.
+
+    >>> parse_size("4 MiB")
+    4194304.0
+    >>> parse_size("1.5GB")
+    1500000000.0
+    """
+    number, unit = _split(text)
+    return number * _bytes(unit, text)
+
+
+def parse_bandwidth(text: str | float) -> float:
+    """Bytes per second. A bare number is bytes per second already.
+
+    >>> parse_bandwidth("10 Gbit/s")
+    1250000000.0
+    """
+    number, unit = _split(text)
+    if unit and not unit.endswith("/s"):
+        raise ValueError(f"{text!r} is not a bandwidth; write it like '1.5 GB/s' or '10 Gbit/s'")
+    return number * _bytes(unit.removesuffix("/s"), text)
+
+
+def parse_duration(text: str | float) -> float:
+    """Seconds. A bare number is seconds already.
+
+    >>> parse_duration("1.5 h")
+    5400.0
+    """
+    number, unit = _split(text)
+    if unit not in _SECONDS:
+        raise ValueError(f"{text!r} is not a duration; units are {', '.join(u for u in _SECONDS if u)}")
+    return number * _SECONDS[unit]
+
+
+def format_size(size: float) -> str:
+    """
+    >>> format_size(2_500_000_000)
+    '2.50 GB'
+    """
+    return _prefixed(size) + "B"
+
+
+def format_bandwidth(bandwidth: float) -> str:
+    """
+    >>> format_bandwidth(2_500_000_000)
+    '2.50 GB/s'
+    """
+    return _prefixed(bandwidth) + "B/s"
+
+
+def _split(text: str | float) -> tuple[float, str]:
+    if not isinstance(text, str):
+        return float(text), ""
+    match = _QUANTITY.match(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a number with a unit")
+    return float(match[1]), match[2]
+
+
+def _bytes(unit: str, text: str | float) -> float:
+    """How many bytes one `unit` has: a prefix, then `bit` or `B`; nothing at all is bytes."""
+    if not unit:
+        return 1.0
+    for suffix, factor in (("bit", 0.125), ("B", 1.0)):
+        scale = _PREFIXES.get(unit.removesuffix(suffix).lower()) if unit.endswith(suffix) else None
+        if scale:
+            return scale * factor
+    raise ValueError(f"{text!r} has no unit of bytes; write it like '4 MiB', '1.5 GB' or '10 Gbit'")
+
+
+def _prefixed(value: float) -> str:
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g} "
+    step = 0
+    while step < 5 and abs(value) >= 999.995 * 1000**step:
+        step += 1
+    return f"{value / 1000**step:.{0 if step == 0 else 2}f} {('', 'k', 'M', 'G', 'T', 'P')[step]}"

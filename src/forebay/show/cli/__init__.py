@@ -1,0 +1,61 @@
+"""The `forebay` command. Each command's module imports what it needs when it is run."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from forebay import __version__
+from forebay.model.errors import ForebayError, UserError
+from forebay.show.cli import allocate, demo, policies, simulate, study
+
+app = typer.Typer(
+    help="Decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"forebay {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(False, "--version", help="Print the version.", callback=_version, is_eager=True),
+) -> None: ...
+
+
+app.command(epilog=demo.EXAMPLE)(demo.demo)
+app.command(epilog=allocate.EXAMPLE)(allocate.allocate)
+app.command(epilog=simulate.EXAMPLE)(simulate.simulate)
+app.add_typer(study.app, name="study")
+app.command(epilog=policies.EXAMPLE)(policies.policies)
+
+
+def main() -> None:
+    """Run a command; exit with 2 for the user's mistake and 1 for ours, in one line each."""
+    try:
+        app(prog_name="forebay")
+    except UserError as error:
+        _fail(str(error), 2)
+    except ForebayError as error:
+        _fail(str(error), 1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has seen enough
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+    except Exception as error:
+        if os.environ.get("FOREBAY_TRACEBACK"):
+            raise
+        _fail(f"internal error: {error!r}; FOREBAY_TRACEBACK=1 shows where", 1)
+
+
+def _fail(message: str, code: int) -> None:
+    typer.echo(f"forebay: {' '.join(message.split())}", err=True)
+    sys.exit(code)

@@ -1,0 +1,42 @@
+"""`forebay policies`."""
+
+from __future__ import annotations
+
+from forebay.show.cli.options import Json
+
+EXAMPLE = "Example: forebay policies"
+_DIFFICULTY = ("nothing", "easy", "medium", "hard")
+
+
+def policies(json: Json = False) -> None:
+    """Every policy, what it needs to know, and where it comes from, easy to hard."""
+    from forebay.decide.policy import Kind
+    from forebay.decide.registry import policies as all_policies
+    from forebay.show.output import print_json, print_table
+
+    found = []
+    kinds: tuple[Kind, ...] = ("allocate", "place")
+    for kind in kinds:
+        for policy in sorted(all_policies(kind).values(), key=lambda p: p.difficulty):
+            inputs = sorted(policy.inputs, key=lambda i: (i.difficulty, i.label))
+            found.append(
+                {
+                    "kind": kind,
+                    "name": policy.name,
+                    "inputs": [i.label for i in inputs] + ["a simulator"] * policy.simulates,
+                    "difficulty": _DIFFICULTY[policy.difficulty[0]],
+                    "options": dict(policy.options),
+                    "source": policy.source,
+                    "summary": policy.summary,
+                }
+            )
+    if json:
+        print_json({"policies": found})
+        return
+    for kind, title in (("allocate", "How many targets: --allocate"), ("place", "Which targets: --place")):
+        rows = [
+            (p["name"], p["difficulty"], ", ".join(p["inputs"]) or "-", p["summary"], p["source"])
+            for p in found
+            if p["kind"] == kind
+        ]
+        print_table(title, ("policy", "to know", "inputs", "what it does", "source"), rows)

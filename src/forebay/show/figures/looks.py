@@ -1,0 +1,108 @@
+"""How each policy looks: one colour, marker and line for it, the same in every figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from forebay.show.figures.series import Band
+from forebay.show.figures.words import printable
+
+Dashes = str | tuple[int, tuple[float, ...]]
+
+INK = "#333333"  # what belongs to no policy
+FAINT = "#9DB4C0"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A policy's colour, marker and line; `front` ones are drawn over the others."""
+
+    colour: str
+    marker: str
+    dashes: Dashes = "-"
+    width: float = 1.3
+    front: int = 3
+
+    def style(self) -> dict[str, Any]:
+        """For `Axes.plot`."""
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": self.dashes,
+            "linewidth": self.width,
+            "markersize": 3.2 + self.width,
+            "markeredgewidth": 1.0 if self.marker in "x+" else 0.5,
+            "markeredgecolor": self.colour if self.marker in "x+" else "white",
+            "zorder": self.front,
+        }
+
+
+# The colours of Okabe and Ito, which colour-blind readers can tell apart; their yellow is too
+# faint for lines on white, so that grey and three colours of Paul Tol's take what is missing.
+# Marker and dashes differ too, for print in grey.
+ALLOCATORS: Mapping[str, Look] = {
+    "random": Look("#7F7F7F", "x", (0, (1, 1.2))),
+    "static": Look("#E69F00", "s", (0, (5, 1.5))),
+    "best-bandwidth": Look("#0072B2", "^"),
+    "nsys": Look("#009E73", "v", (0, (6, 1.5, 1, 1.5))),
+    "tcpu": Look("#D55E00", "D", (0, (3, 1))),
+    "mckp": Look("#CC79A7", "P", (0, (3, 1, 1, 1, 1, 1))),
+    "optimal": Look("#999933", "*", (0, (8, 2))),
+    "forebay": Look("#000000", "o", "-", 2.2, 5),
+}
+PLACERS: Mapping[str, Look] = {
+    "greedy-clairvoyant": Look("#332288", "o", "-", 1.6),
+    "greedy-non-clairvoyant": Look("#56B4E9", "s", (0, (5, 1.5)), 1.6),
+    "random": Look("#7F7F7F", "x", (0, (1, 1.2)), 1.6),
+}
+_SPARE = (
+    Look("#882255", "h", (0, (4, 1, 1, 1))),
+    Look("#44AA99", "<", (0, (2, 1))),
+    Look("#B8A13B", ">", (0, (7, 1.5, 2, 1.5))),
+    Look("#661100", "p", (0, (1, 2))),
+    Look("#6699CC", "d", (0, (9, 3))),
+    Look("#AA4466", "8", (0, (5, 1, 1, 1, 1, 1))),
+)
+_SPARE_DASHES: tuple[Dashes, ...] = ("-", "--", "-.", ":")
+
+
+def looks_of(names: Iterable[str], known: Mapping[str, Look]) -> dict[str, Look]:
+    """A look for every name; names that aren't `known` get spare ones in their order.
+
+    >>> looks_of(["mine", "forebay"], ALLOCATORS)["mine"].colour
+    '#882255'
+    """
+    names = list(names)
+    strangers = [name for name in names if name not in known]
+    spare = {name: _spare(index) for index, name in enumerate(strangers)}
+    return {name: known[name] if name in known else spare[name] for name in names}
+
+
+def _spare(index: int) -> Look:
+    again, own = divmod(index, len(_SPARE))
+    return _SPARE[own] if again == 0 else replace(_SPARE[own], dashes=_SPARE_DASHES[(again - 1) % len(_SPARE_DASHES)])
+
+
+def draw_band(axes: Axes, band: Band, look: Look, *, markers: bool = True) -> None:
+    """A line through the middle of the band, and the area between its low and high."""
+    style = look.style()
+    if not markers and band.x.size > 1:
+        style["marker"] = "none"
+    axes.plot(band.x, band.middle, markevery=max(1, band.x.size // 20), **style)
+    if band.x.size == 1:
+        axes.vlines(band.x, band.low, band.high, color=look.colour, linewidth=look.width, zorder=look.front - 1)
+    else:
+        axes.fill_between(
+            band.x, band.low, band.high, color=look.colour, alpha=0.13, linewidth=0, zorder=look.front - 2
+        )
+
+
+def key(name: str, look: Look, *, line: bool = True) -> Line2D:
+    """The policy's entry in a legend, where it has a line or only a marker."""
+    style = look.style() | {"markersize": 5.2}
+    return Line2D([], [], label=printable(name), **style | ({} if line else {"linestyle": "none"}))

@@ -1,0 +1,92 @@
+"""Axes that show what matters: slowdowns from 1 up, and no line that hides all the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from forebay.show.figures.looks import INK, Look, draw_band
+from forebay.show.figures.series import Band
+from forebay.show.figures.words import IDLE, printable
+
+# A policy whose mean is so many times the median policy's would squeeze the others into one line.
+_TOO_FAR = 5.0
+
+Bands = Mapping[str, Band]
+
+
+def plot_by_load(
+    axes: Axes, bands: Bands, looks: Mapping[str, Look], *, title: str = "", without: Iterable[str] = (), **how: bool
+) -> None:
+    """A line for each policy but those `without`, whose values are told under the title."""
+    drawn = {name: band for name, band in bands.items() if name not in without}
+    single = len({x for band in drawn.values() for x in band.x.tolist()}) == 1
+    for name, band in (_abreast(drawn) if single else drawn).items():
+        draw_band(axes, band, looks[name], **how)
+    told = [f"{printable(name)} ({_range(bands[name])})" for name in without if name in bands]
+    if told:
+        axes.text(0, 1.02, "above the scale: " + ", ".join(told), transform=axes.transAxes, fontsize=6.5, color=INK)
+    axes.set_title(title, loc="left", pad=14 if told else 6)
+    axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+    if single:
+        x = next(iter(drawn.values())).x
+        axes.set_xticks(x, [f"{x[0]:.3g}"])
+        axes.margins(x=0.3)
+
+
+def _abreast(bands: Bands) -> Bands:
+    """Points of one load side by side, not on each other."""
+    steps = np.linspace(-0.5, 0.5, len(bands) + 2)[1:-1]
+    return {name: replace(b, x=b.x + 0.1 * step) for step, (name, b) in zip(steps, bands.items(), strict=True)}
+
+
+def off_scale(several: Sequence[Bands]) -> list[str]:
+    """The policies that are too far above the others to share a scale with them."""
+    names = dict.fromkeys(name for bands in several for name in bands)
+    means = {name: np.mean([b[name].middle.mean() for b in several if name in b]) for name in names}
+    limit = _TOO_FAR * float(np.median(list(means.values()))) if means else 0.0
+    return [name for name, mean in means.items() if mean > limit]
+
+
+def top_of(several: Sequence[Bands], without: Iterable[str]) -> float:
+    """The highest value that is drawn."""
+    return max(
+        (float(b.high.max()) for bands in several for name, b in bands.items() if name not in without), default=1
+    )
+
+
+def slowdown_axis(axes: Axes, top: float) -> None:
+    """A logarithmic axis from 1, the least that a slowdown can be, to `top` or a little more."""
+    top = max(top * 1.06, 2.0)
+    axes.set_yscale("log")
+    axes.set_ylim(1.0, top)
+    steps = (1, 2, 5) if top > 8 else (1, 1.5, 2, 3, 4, 5, 6, 7)
+    axes.yaxis.set_major_locator(LogLocator(subs=steps, numticks=30) if top < 1e4 else LogLocator())
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+
+
+def idle_axis(axes: Axes, bands: Bands) -> None:
+    """Percentages; from a little under the lowest value, so that differences show."""
+    low = min((float(band.low.min()) for band in bands.values()), default=0.0)
+    high = top_of([bands], ())
+    margin = 0.05 * (high - low) or 1.0
+    axes.set_ylim(max(0.0, low - margin), high + margin)
+    axes.set_ylabel(IDLE)
+
+
+def whole_numbers(axes: Axes, counts: Sequence[int]) -> None:
+    """Ticks at the numbers of targets that were measured, or at some whole ones if they are many."""
+    if len(counts) <= 8:
+        axes.set_xticks(list(counts))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+
+
+def _range(band: Band) -> str:
+    low, high = f"{band.middle.min():.3g}", f"{band.middle.max():.3g}"
+    return low if low == high else f"{low} to {high}"

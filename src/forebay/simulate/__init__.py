@@ -1,0 +1,1 @@
+"""The same policies in virtual time: engine, sharing kernel, workloads, studies."""

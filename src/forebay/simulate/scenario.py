@@ -1,0 +1,235 @@
+"""A scenario: one machine, the applications on it, what to measure, read from a TOML file."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from forebay.decide.policy import Policy
+from forebay.decide.schedule import schedule
+from forebay.decide.view import View
+from forebay.history.curves import read_curves
+from forebay.model.application import Application
+from forebay.model.curve import Curve
+from forebay.model.decision import Never, Placement
+from forebay.model.errors import BadInput, Refused
+from forebay.model.system import System
+from forebay.model.units import parse_bandwidth, parse_duration, parse_size
+from forebay.simulate.run import judge
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One simulation's input. `fixed` holds an application's targets where the file gives them."""
+
+    system: System
+    applications: tuple[Application, ...]
+    fixed: tuple[tuple[int, ...] | None, ...]
+    horizon: float | None
+    stop_at_first_finish: bool
+    allocate: str | None
+    place: str | None
+
+    @property
+    def all_fixed(self) -> bool:
+        return None not in self.fixed
+
+    def needed_horizon(self, needed: bool) -> float:
+        """The horizon in seconds; inf where there is none and none is needed."""
+        if self.horizon is None and needed:
+            raise BadInput("measure.horizon", "is missing: how many seconds to simulate")
+        return self.horizon or math.inf
+
+    def schedule(self, allocate: Policy, place: Policy, rng: np.random.Generator) -> Placement:
+        """What the policies decide; applications with fixed targets keep them, and are seen with no other n."""
+        seen = tuple(
+            a if own is None else replace(a, curve=Curve.of({len(own): a.curve.at(len(own))}))
+            for a, own in zip(self.applications, self.fixed, strict=True)
+        )
+        free = place
+        trial = judge(self.system, seen, horizon=self.needed_horizon(True)) if allocate.simulates else None
+        if any(self.fixed):
+            place = replace(place, decide=lambda view, counts: self._pinned(free.decide(view, counts)))
+        decided = schedule(View(self.system, seen, rng=rng, judge=trial), allocate, place)
+        if isinstance(decided, Never):
+            raise Refused(f"{allocate.name}: {decided.because}")
+        return self._pinned(decided)
+
+    def _pinned(self, placement: Placement) -> Placement:
+        return tuple(own or chosen for own, chosen in zip(self.fixed, placement, strict=True))
+
+
+def read_scenario(path: Path) -> Scenario:
+    """The scenario in a TOML file; docs/model.md describes the format.
+
+    Sizes, bandwidths and durations are numbers (bytes, bytes per second, seconds) or strings
+    with a unit ("1.5 TB", "2 GiB/s", "3 h").
+    """
+    parsed = _parse(path)
+    try:
+        system = System(targets=parsed.system.targets, compute_nodes=parsed.system.compute_nodes)
+    except ValueError as error:
+        raise BadInput(f"{path}: system", str(error)) from None
+    if not parsed.application:
+        raise BadInput(f"{path}: application", "there is none; add at least one [[application]]")
+    curves = read_curves(path.parent / parsed.curves).by_name if parsed.curves else {}
+    applications = [_application(path, i, one, curves, system) for i, one in enumerate(parsed.application)]
+    return Scenario(
+        system=system,
+        applications=tuple(applications),
+        fixed=tuple(
+            _fixed(f"{path}: application[{i}].targets", one.targets, applications[i], system)
+            for i, one in enumerate(parsed.application)
+        ),
+        horizon=parsed.measure.horizon,
+        stop_at_first_finish=parsed.measure.until == "first-finish",
+        allocate=parsed.policy.allocate,
+        place=parsed.policy.place,
+    )
+
+
+def _quantity(parse: Callable[[Any], float]) -> BeforeValidator:
+    def read(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError(f"must be a number, or text with a unit, not {value!r}")
+        return parse(value)
+
+    return BeforeValidator(read)
+
+
+Seconds = Annotated[float, _quantity(parse_duration)]
+Bytes = Annotated[float, _quantity(parse_size)]
+BytesPerSecond = Annotated[float, _quantity(parse_bandwidth)]
+_STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+class _System(BaseModel):
+    model_config = _STRICT
+    targets: int
+    compute_nodes: float
+
+
+class _Measure(BaseModel):
+    model_config = _STRICT
+    horizon: Annotated[Seconds, Field(gt=0, allow_inf_nan=False)] | None = None
+    until: Literal["horizon", "first-finish"] = "horizon"
+
+
+class _Policy(BaseModel):
+    model_config = _STRICT
+    allocate: str | None = None
+    place: str | None = None
+
+
+class _Application(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+    name: str
+    compute_nodes: float
+    phases: int
+    compute_seconds: Seconds
+    volume: Bytes
+    curve: dict[str, BytesPerSecond] | str
+    targets: list[int] | None = None
+
+
+class _File(BaseModel):
+    model_config = _STRICT
+    system: _System
+    measure: _Measure = _Measure()
+    policy: _Policy = _Policy()
+    curves: str | None = None
+    application: list[_Application] = []
+
+
+def _parse(path: Path) -> _File:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(str(path), (error.strerror or str(error)).lower()) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(str(path), f"is not TOML: {error}") from None
+    try:
+        return _File.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = _where(first["loc"])
+        raise BadInput(f"{path}: {where}" if where else str(path), _reason(first)) from None
+
+
+def _where(steps: tuple[int | str, ...]) -> str:
+    """('application', 2, 'volume') -> 'application[2].volume'; what pydantic adds of its own is left out."""
+    named = [s for s in steps if not (isinstance(s, str) and ("[" in s or s in ("str", "function-before")))]
+    return "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in named).lstrip(".")
+
+
+def _reason(error: Any) -> str:
+    reasons = {"missing": "is missing", "extra_forbidden": "is not a key of this table"}
+    message = error["msg"].removeprefix("Value error, ")
+    return reasons.get(error["type"], f"{message[0].lower()}{message[1:]}, not {error['input']!r}")
+
+
+def _application(
+    path: Path, index: int, parsed: _Application, curves: Mapping[str, Curve], system: System
+) -> Application:
+    where = f"{path}: application[{index}]"
+    _check_keys(where, parsed.model_extra or {})
+    curve = _located(f"{where}.curve", lambda: _curve(parsed.curve, curves))
+    if curve.last > system.targets:
+        raise BadInput(f"{where}.curve", f"has n = {curve.last}, but the system has {system.targets} targets")
+    return _located(
+        where,
+        lambda: Application(
+            name=parsed.name,
+            compute_nodes=parsed.compute_nodes,
+            phases=parsed.phases,
+            compute_seconds=parsed.compute_seconds,
+            volume=parsed.volume,
+            curve=curve,
+            fields=dict(parsed.model_extra or {}),
+        ),
+    )
+
+
+def _curve(parsed: dict[str, float] | str, curves: Mapping[str, Curve]) -> Curve:
+    if isinstance(parsed, str):
+        if parsed not in curves:
+            raise ValueError(f"no curve {parsed!r} in the file that `curves` names" if curves else "needs `curves`")
+        return curves[parsed]
+    for n in parsed:
+        if not n.isdecimal():
+            raise ValueError(f"{n!r} is not a number of targets")
+    return Curve.of({int(n): bandwidth for n, bandwidth in parsed.items()})
+
+
+def _fixed(where: str, targets: list[int] | None, application: Application, system: System) -> tuple[int, ...] | None:
+    if targets is None:
+        return None
+    if len(set(targets)) != len(targets) or not all(0 <= t < system.targets for t in targets):
+        raise BadInput(where, f"must be different numbers from 0 to {system.targets - 1}, not {targets}")
+    _located(where, lambda: application.curve.at(len(targets)))
+    return tuple(sorted(targets))
+
+
+def _check_keys(where: str, extra: Mapping[str, object]) -> None:
+    """Keys of one's own are welcome, but not one that looks like a slip of the pen."""
+    for key in extra:
+        near = difflib.get_close_matches(key, _Application.model_fields, n=1, cutoff=0.8)
+        if near:
+            raise BadInput(f"{where}.{key}", f"is not a key; did you mean {near[0]!r}?")
+
+
+def _located(where: str, make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except ValueError as error:
+        raise BadInput(where, str(error)) from None

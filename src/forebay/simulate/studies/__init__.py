@@ -1,0 +1,1 @@
+"""Reproducible experiments: many independent pieces, one table."""

@@ -1,0 +1,95 @@
+"""What a study found: one row for every simulation, and their means for every bin of load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+METRICS = ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con", "io_spread", "machine_idle")
+TRUE, CLASS = "true", "class"
+
+RUN = np.dtype(
+    [
+        ("load", "f8"),  # the middle of the bin that the set was drawn for
+        ("set", "i8"),
+        ("theta", "f8"),  # the expected load that it was drawn with
+        ("io_load_sys", "f8"),  # the least load that any allocation of the set has, I/O-load(pi_sys)
+        ("allocate", "U64"),
+        ("place", "U64"),
+        ("curves", "U8"),  # what the policies saw: TRUE curves, or one for each CLASS
+        *((metric, "f8") for metric in METRICS),
+        ("io_load", "f8"),
+        ("unfinished", "i8"),  # applications without a completed phase, left out of the means
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """Sets whose I/O-load(pi_sys) lies in [low, high)."""
+
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        return round((self.low + self.high) / 2, 9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """All runs of a study.
+
+    `runs` is a structured array of type RUN; `occupancy` has a row for each run with the
+    occupancy of every target, from the busiest to the least busy.
+    """
+
+    study: str
+    origin: str  # which curves, in words
+    settings: Mapping[str, object]
+    bins: Sequence[Bin]
+    runs: NDArray[np.void]
+    occupancy: NDArray[np.float64]
+
+    def select(self, *, allocate: str | None = None, place: str | None = None, curves: str = TRUE) -> NDArray[np.bool_]:
+        """Which runs had these policies, and policies that saw these curves."""
+        chosen: NDArray[np.bool_] = self.runs["curves"] == curves
+        if allocate is not None:
+            chosen &= self.runs["allocate"] == allocate
+        if place is not None:
+            chosen &= self.runs["place"] == place
+        return chosen
+
+    def within(self, low: float, high: float) -> NDArray[np.bool_]:
+        """Which runs had an I/O-load(pi_sys) in [low, high)."""
+        inside: NDArray[np.bool_] = (self.runs["io_load_sys"] >= low) & (self.runs["io_load_sys"] < high)
+        return inside
+
+    def allocators(self) -> list[str]:
+        """In the order in which they were asked for."""
+        return list(dict.fromkeys(self.runs["allocate"].tolist()))
+
+    def placers(self) -> list[str]:
+        return list(dict.fromkeys(self.runs["place"].tolist()))
+
+    def rows(self) -> list[dict[str, object]]:
+        """Means over the sets of each bin, for every combination of policies and what they saw."""
+        kinds = list(dict.fromkeys(zip(*(self.runs[c].tolist() for c in ("curves", "allocate", "place")), strict=True)))
+        rows: list[dict[str, object]] = []
+        for curves, allocate, place in kinds:
+            own = self.select(allocate=allocate, place=place, curves=curves)
+            for bin_ in self.bins:
+                runs = self.runs[own & self.within(bin_.low, bin_.high)]
+                if runs.size:
+                    row = {"allocate": allocate, "place": place, "curves": curves}
+                    row |= {"load_low": bin_.low, "load_high": bin_.high, "sets": int(runs.size)}
+                    rows.append(row | {m: float(np.nanmean(runs[m])) for m in METRICS})
+        return rows
+
+
+def load_bins(loads: Sequence[float], step: float) -> list[Bin]:
+    """A bin of width `step` around each load, as the paper's 0.5 +- 0.05."""
+    return [Bin(low=round(load - step / 2, 9), high=round(load + step / 2, 9)) for load in loads]

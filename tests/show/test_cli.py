@@ -1,0 +1,236 @@
+"""Every command as a user meets it: what it prints, what it writes, how it fails."""
+
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import markupsafe
+import pytest
+
+from forebay.show.cli import main
+
+EXAMPLE = Path(__file__).parents[2] / "src/forebay/show/examples/machine.toml"
+STUDY = ["--sets", "2", "--loads", "0.4:0.8:0.4", "--applications", "20", "--targets", "8", "--workers", "1"]
+KEYS = ["allocate", "place", "curves", "load_low", "load_high", "sets", "mean_io_slowdown", "max_io_slowdown", "rho_io"]
+KEYS += ["rho_con", "io_spread", "machine_idle"]
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Forebay:
+    def __init__(self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capfd, self._monkeypatch = capfd, monkeypatch
+
+    def __call__(self, *arguments: object) -> Ran:
+        self._monkeypatch.setattr(sys, "argv", ["forebay", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return Ran(code, *self._capfd.readouterr())
+
+
+@pytest.fixture
+def forebay(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Forebay:
+    return Forebay(capfd, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "command", [(), ("allocate",), ("simulate",), ("policies",), ("demo",), ("study",), ("study", "io-nodes")]
+)
+def test_every_command_has_help(forebay: Forebay, command: tuple[str, ...]) -> None:
+    ran = forebay(*command, "--help")
+    assert ran.code == 0
+    assert "Usage: forebay" in ran.out
+
+
+@pytest.mark.parametrize("command", [("allocate",), ("simulate",), ("study", "osts"), ("study", "robustness")])
+def test_help_shows_an_example(forebay: Forebay, command: tuple[str, ...]) -> None:
+    assert "Example: forebay " + " ".join(command) in forebay(*command, "--help").out
+
+
+def test_policies_go_from_easy_to_hard_with_their_inputs(forebay: Forebay) -> None:
+    found = json.loads(forebay("policies", "--json").out)["policies"]
+    allocators = [p["name"] for p in found if p["kind"] == "allocate"]
+    assert allocators[:3] == ["random", "static", "best-bandwidth"]
+    assert allocators[-1] == "optimal"
+    by_name = {(p["kind"], p["name"]): p for p in found}
+    assert by_name["allocate", "tcpu"]["inputs"] == ["compute nodes", "I/O volume", "compute time", "curve b(n)"]
+    assert by_name["place", "greedy-non-clairvoyant"]["inputs"] == []
+    assert all(p["summary"] and p["source"] for p in found)
+
+
+def test_allocate_says_how_many_and_which(forebay: Forebay) -> None:
+    ran = forebay("allocate", EXAMPLE, "--allocate", "tcpu", "--place", "greedy-non-clairvoyant", "--json")
+    document = json.loads(ran.out)
+    assert {a["name"]: (a["n"], a["targets"]) for a in document["applications"]} == {
+        "climate": (8, [0, 1, 2, 3, 4, 5, 6, 7]),
+        "fusion": (2, [0, 1]),
+        "genomics": (1, [2]),
+    }
+    assert document["io_load"] == pytest.approx(0.48779, abs=1e-5)
+
+
+def test_simulate_prints_the_documented_json_and_nothing_else(forebay: Forebay) -> None:
+    ran = forebay("simulate", EXAMPLE, "--allocate", "tcpu", "--json")
+    document = json.loads(ran.out)
+    assert ran.err == ""
+    assert set(document["applications"][0]) == {
+        *("name", "n", "targets", "phases_done", "io_seconds", "slowdown", "rho_io", "rho_con")
+    }
+    assert {"mean_io_slowdown", "max_io_slowdown", "io_load", "io_spread", "machine_idle"} <= set(document)
+    assert len(document["occupancy"]) == 8
+    slowdowns = [a["slowdown"] for a in document["applications"]]
+    assert document["mean_io_slowdown"] == pytest.approx(sum(slowdowns) / 3)
+    assert document["max_io_slowdown"] == max(slowdowns)
+
+
+def test_simulate_compares_policies(forebay: Forebay) -> None:
+    runs = json.loads(forebay("simulate", EXAMPLE, "--allocate", "all", "--json").out)["runs"]
+    assert [r["allocate"] for r in runs] == ["random", "static", "best-bandwidth", "nsys", "tcpu", "mckp", "forebay"]
+    table = forebay("simulate", EXAMPLE, "--allocate", "nsys,forebay").out
+    assert table.index("forebay") < table.index("nsys")  # the least slowdown first
+
+
+def test_simulate_draws_a_picture(forebay: Forebay, tmp_path: Path) -> None:
+    ran = forebay("simulate", EXAMPLE, "--plot", tmp_path / "run.png")
+    assert ran.code == 0
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_fixed_targets_need_no_policy(forebay: Forebay, tmp_path: Path) -> None:
+    file = tmp_path / "fixed.toml"
+    text = EXAMPLE.read_text().replace("[[application]]", "[[application]]\ntargets = [3]")
+    file.write_text(text)
+    document = json.loads(forebay("simulate", file, "--json").out)
+    assert document["allocate"] == "fixed"
+    assert [a["targets"] for a in document["applications"]] == [[3]] * 3
+    assert document["occupancy"][0] == 0
+
+
+def test_until_first_finish_stops_there(forebay: Forebay) -> None:
+    document = json.loads(forebay("simulate", EXAMPLE, "--allocate", "forebay", "--until-first-finish", "--json").out)
+    assert document["horizon"] < 6 * 3600
+    assert [a["phases_done"] for a in document["applications"]][2] == 40
+
+
+def test_an_application_without_a_completed_phase_is_null_and_told(forebay: Forebay) -> None:
+    ran = forebay("simulate", EXAMPLE, "--horizon", "5 min", "--json")
+    slowdowns = {a["name"]: a["slowdown"] for a in json.loads(ran.out)["applications"]}
+    assert slowdowns["climate"] is None
+    assert slowdowns["genomics"] is not None
+    assert "without a completed I/O phase" in forebay("simulate", EXAMPLE, "--horizon", "5 min").err
+
+
+def test_a_study_writes_tables_figures_and_a_report(forebay: Forebay, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = forebay("study", "io-nodes", *STUDY, "--allocate", "tcpu,best-bandwidth,nsys,forebay", "--out", out, "--json")
+    document = json.loads(ran.out)
+    assert list(document["rows"][0]) == KEYS
+    assert len(document["rows"]) == 4 * 3 * 2
+    assert "synthetic" in document["curves"]
+    made = {path.name for path in out.iterdir()}
+    assert {"rows.csv", "rows.parquet", "sets.csv", "sets.parquet", "results.json", "report.html"} <= made
+    assert {"figure-05-mean-io-slowdown.png", "figure-10-machine-idle-time.pdf"} <= made
+    report = (out / "report.html").read_text()
+    assert "data:image/png;base64," in report
+    assert 'src="http' not in report
+    assert 'href="http' not in report
+    assert all(str(markupsafe.escape(sentence)) in report for sentence in document["conclusions"])
+
+
+def test_the_same_seed_gives_the_same_bytes(forebay: Forebay, tmp_path: Path) -> None:
+    made = []
+    for name, workers in (("one", "1"), ("two", "2")):
+        out = tmp_path / name
+        arguments = [*STUDY[:-1], workers, "--allocate", "tcpu,random", "--out", out]
+        assert forebay("study", "robustness", *arguments).code == 0
+        made.append({p.name: p.read_bytes() for p in out.iterdir() if p.is_file() and p.suffix != ".html"})
+    assert made[0].keys() == made[1].keys()
+    assert [name for name in made[0] if made[0][name] != made[1][name]] == []
+
+
+def test_an_interrupted_study_says_how_to_go_on(
+    forebay: Forebay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from forebay.simulate.studies import io_resources
+
+    sets = iter(range(3))
+    real = io_resources.run_set
+
+    def tired(study: io_resources.Study, key: str) -> object:
+        if next(sets) == 2:
+            raise KeyboardInterrupt
+        return real(study, key)
+
+    monkeypatch.setattr(io_resources, "run_set", tired)
+    arguments = ["study", "osts", *STUDY, "--allocate", "nsys", "--out", tmp_path / "out"]
+    ran = forebay(*arguments)
+    assert ran.code == 130
+    assert "2 of 4 pieces are done and kept; the same command goes on from there: forebay study osts" in ran.err
+    monkeypatch.setattr(io_resources, "run_set", real)
+    assert forebay(*arguments).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["simulate", EXAMPLE, "--allocate", "tpcu"], "no allocation policy 'tpcu'; did you mean 'tcpu'?"),
+        (["simulate", EXAMPLE, "--place", "greedy"], "no placement policy 'greedy'; did you mean 'greedy-"),
+        (["allocate", EXAMPLE, "--allocate", "forebay:wait=1"], "no option of policy 'forebay' 'wait'"),
+        (["allocate", EXAMPLE, "--allocate", "forebay:weight=x"], "weight must be of type float, not 'x'"),
+        (["allocate", EXAMPLE, "--allocate", "forebay:weight=7"], "weight must lie between 0 and 1, not 7"),
+        (["allocate", "nowhere.toml"], "nowhere.toml: no such file or directory"),
+        (["simulate", EXAMPLE, "--horizon", "soon"], "--horizon: 'soon' is not a number"),
+        (["simulate", EXAMPLE, "--allocate", ","], "--allocate: names no policy"),
+        (["study", "io-nodes", "--loads", "1:0:2"], "--loads: must be LOW:HIGH:STEP"),
+        (["study", "io-nodes", "--loads", "0.1:0.2:0.0000001"], "--loads: '0.1:0.2:0.0000001' makes"),
+        (["study", "io-nodes", "--loads", "9"], "load: needs 3 targets per application"),
+        (["study", "io-nodes", "--curves", "nowhere.csv"], "nowhere.csv: no such file"),
+        (["study", "io-nodes", "--targets", "4"], "has n = 8, but there are 4 targets"),
+        (["study", "io-nodes", "--allocate", "optimal", "--sets", "1"], "optimal: 1.53e+54 allocations to try"),
+        (["study", "striping-of-tigers"], "No such command"),
+        (["simulate"], "Missing argument"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_code_2(
+    forebay: Forebay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[object], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = forebay(*arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+    assert ran.out == ""
+
+
+def test_a_mistake_in_a_study_writes_nothing(forebay: Forebay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    forebay("study", "io-nodes", "--allocate", "tpcu")
+    forebay("study", "io-nodes", "--loads", "9")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_of_other_settings_is_not_overwritten(forebay: Forebay, tmp_path: Path) -> None:
+    arguments = ["study", "osts", *STUDY, "--allocate", "nsys", "--out", tmp_path / "out"]
+    assert forebay(*arguments).code == 0
+    before = (tmp_path / "out/rows.csv").read_bytes()
+    ran = forebay(*arguments, "--seed", "5")
+    assert ran.code == 2
+    assert "holds a study with other settings (curves, seed)" in ran.err
+    assert (tmp_path / "out/rows.csv").read_bytes() == before
+
+
+def test_an_error_of_ours_is_exit_code_1_and_says_how_to_see_more(
+    forebay: Forebay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forebay.simulate.scenario.read_scenario", lambda _: 1 / 0)
+    ran = forebay("allocate", EXAMPLE)
+    assert ran.code == 1
+    assert "FOREBAY_TRACEBACK=1" in ran.err

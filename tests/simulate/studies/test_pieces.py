@@ -1,0 +1,65 @@
+"""Pieces of work: each done once, kept at once, whoever does it and whenever."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forebay.model.errors import BadInput
+from forebay.simulate.studies.pieces import Interrupted, Store, do_all
+from support.work import die, square
+
+KEYS = [f"a/{i}" for i in range(6)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    made = Store(tmp_path / "pieces", {"seed": 1})
+    made.open()
+    return made
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_all_pieces_are_done_whatever_the_number_of_workers(store: Store, workers: int) -> None:
+    told: list[int] = []
+    do_all(KEYS, square, store, workers=workers, progress=told.append)
+    assert [int(store.get(key)[0]) for key in KEYS] == [0, 1, 4, 9, 16, 25]
+    assert told == list(range(7))
+
+
+def test_after_an_interrupt_what_is_done_stays_and_is_not_done_again(store: Store) -> None:
+    done: list[str] = []
+
+    def interrupted(key: str) -> np.ndarray:
+        if len(done) == 4:
+            raise KeyboardInterrupt
+        done.append(key)
+        return square(key)
+
+    with pytest.raises(Interrupted, match="4 of 6 pieces"):
+        do_all(KEYS, interrupted, store, workers=1, progress=lambda _: None)
+    done.clear()
+    do_all(KEYS, interrupted, store, workers=1, progress=lambda _: None)
+    assert done == KEYS[4:]
+
+
+def test_a_dead_worker_is_told_and_loses_no_finished_piece(store: Store) -> None:
+    with pytest.raises(Interrupted, match="worker process died"):
+        do_all(KEYS, die, store, workers=2, progress=lambda _: None)
+    do_all(KEYS, square, store, workers=2, progress=lambda _: None)
+    assert all(key in store for key in KEYS)
+
+
+def test_a_piece_half_written_counts_as_not_done(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "pieces" / "a").mkdir()
+    (tmp_path / "pieces" / "a" / "0.partial").write_bytes(b"half")
+    assert KEYS[0] not in store
+
+
+def test_a_folder_of_other_settings_is_refused_and_left_alone(tmp_path: Path) -> None:
+    Store(tmp_path / "pieces", {"seed": 1}).open()
+    before = (tmp_path / "pieces" / "settings.json").read_bytes()
+    with pytest.raises(BadInput, match=r"other settings \(seed\)"):
+        Store(tmp_path / "pieces", {"seed": 2}).open()
+    assert (tmp_path / "pieces" / "settings.json").read_bytes() == before
+    Store(tmp_path / "pieces", {"seed": 1}).open()
