@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -15,6 +16,7 @@ app = typer.Typer(
     help="Decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -41,7 +43,7 @@ app.command(epilog=policies.EXAMPLE)(policies.policies)
 def main() -> None:
     """Run a command; exit with 2 for the user's mistake and 1 for ours, in one line each."""
     try:
-        app(prog_name="forebay")
+        sys.exit(app(prog_name="forebay", standalone_mode=False))
     except UserError as error:
         _fail(str(error), 2)
     except ForebayError as error:
@@ -51,11 +53,21 @@ def main() -> None:
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except Exception as error:
+        if isinstance(error, typer.TyperException):
+            _misused(error.format_message())
         if os.environ.get("FOREBAY_TRACEBACK"):
             raise
         _fail(f"internal error: {error!r}; FOREBAY_TRACEBACK=1 shows where", 1)
 
 
-def _fail(message: str, code: int) -> None:
+def _misused(message: str) -> NoReturn:
+    """The command line itself is wrong; where it was only too short, typer's message is the whole help."""
+    if message.startswith("Usage:"):
+        typer.echo(message, err=True)
+        sys.exit(2)
+    _fail(f"{message} (--help tells)", 2)
+
+
+def _fail(message: str, code: int) -> NoReturn:
     typer.echo(f"forebay: {' '.join(message.split())}", err=True)
     sys.exit(code)
