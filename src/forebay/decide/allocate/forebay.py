@@ -35,24 +35,29 @@ _STRAGGLERS = 0.3
 
 _SETTLE = 60  # iterations that find the fixed point from nowhere
 _FOLLOW = 3  # iterations that follow it after one or two applications changed
-_STEPS_EACH, _MOST_STEPS = 5_000, 300_000  # annealing steps for each application, and in all
-_HOT, _COLD = 1e-3, 5e-5  # a step that is worse by this much (relative) is still taken now and then
+_STEPS_EACH, _MOST_STEPS = 6_000, 350_000  # annealing steps for each application, and in all
+_HOT, _COLD = 3e-3, 5e-5  # a step that is worse by this much (relative) is still taken now and then
 _PAIRS = 0.5  # share of steps in which one application gives a target to another
 _ANY = 0.2  # share of the other steps that go anywhere, not to a neighbouring n
 
 
 class _Case(NamedTuple):
-    io_seconds: Any
+    io_seconds: Any  # [application, n]
     compute_seconds: Any
-    compute_nodes: Any
-    fastest: Any  # I/O seconds alone on the best n
+    node_share: Any  # of the machine's compute nodes
+    slowdown_each: Any  # slowdown by one second of I/O: 1 / (I/O seconds alone on the best n)
     straggle: Any  # for each n
     first: Any
     last: Any
-    all_nodes: float
     targets: int
     known_targets: bool  # placed round robin; otherwise anywhere with the same chance
     weight: float
+
+
+class _Scratch(NamedTuple):
+    start: Any  # first target of each application
+    turn: Any
+    load: Any  # sum of p on each target
 
 
 @allocator(
@@ -73,12 +78,11 @@ def forebay(view: View, *, weight: float = 0.1) -> Allocation:
     case = _Case(
         io_seconds=view.io_seconds,
         compute_seconds=view.compute_seconds,
-        compute_nodes=view.compute_nodes,
-        fastest=np.where(doing_io, view.io_seconds.min(axis=1), 1.0),
+        node_share=view.compute_nodes / view.system.compute_nodes,
+        slowdown_each=np.where(doing_io, 1.0 / np.where(doing_io, view.io_seconds.min(axis=1), 1.0), 0.0),
         straggle=_STRAGGLERS * np.log(np.maximum(np.arange(view.io_seconds.shape[1]), 1)),
         first=view.first,
         last=np.where(doing_io, view.last, view.first),
-        all_nodes=view.system.compute_nodes,
         targets=view.system.targets,
         known_targets=False,
         weight=weight,
@@ -96,8 +100,8 @@ def forebay(view: View, *, weight: float = 0.1) -> Allocation:
 @kernel
 def _descend(case: Any, counts: Any, busy: Any) -> None:
     """Give each application in turn the n that is best with the others as they are, until none moves."""
-    first, load = np.zeros(counts.size, dtype=np.int64), np.zeros(case.targets)
-    best = _expected(case, counts, busy, first, load, _SETTLE)
+    scratch = _scratch(case, counts.size)
+    best = _expected(case, counts, busy, scratch, _SETTLE)
     trial = busy.copy()
     moved = True
     while moved:
@@ -108,22 +112,22 @@ def _descend(case: Any, counts: Any, busy: Any) -> None:
                 if n != old:
                     counts[a] = n
                     trial[:] = busy
-                    found = _expected(case, counts, trial, first, load, _SETTLE // 4)
+                    found = _expected(case, counts, trial, scratch, _SETTLE // 4)
                     if found < best - 1e-9:
                         best, chosen = found, n
             counts[a] = chosen
             if chosen != old:
                 moved = True
-                best = min(best, _expected(case, counts, busy, first, load, _SETTLE))
+                best = min(best, _expected(case, counts, busy, scratch, _SETTLE))
 
 
 @kernel
 def _anneal(case: Any, counts: Any, busy: Any, steps: int) -> None:
     """Change one or two applications at a time, at first also for the worse; keep the best seen."""
-    first, load = np.zeros(counts.size, dtype=np.int64), np.zeros(case.targets)
+    scratch = _scratch(case, counts.size)
     applications = np.uint64(counts.size)
     trial, best_counts = busy.copy(), counts.copy()
-    now = best = _expected(case, counts, busy, first, load, _SETTLE)
+    now = best = _expected(case, counts, busy, scratch, _SETTLE)
     cooling = (_COLD / _HOT) ** (1.0 / steps)
     temperature = _HOT
     chance = np.uint64(88172645463325252)  # a fixed start: the same view gives the same answer
@@ -150,7 +154,7 @@ def _anneal(case: Any, counts: Any, busy: Any, steps: int) -> None:
         allowed = case.first[a] <= counts[a] <= case.last[a] and case.first[b] <= counts[b] <= case.last[b]
         if allowed and (counts[a] != old_a or counts[b] != old_b):
             trial[:] = busy
-            found = _expected(case, counts, trial, first, load, _FOLLOW)
+            found = _expected(case, counts, trial, scratch, _FOLLOW)
             chance = _xorshift(chance)
             if found < now or _unit(chance) < np.exp((now - found) / temperature):
                 now = found
@@ -165,18 +169,30 @@ def _anneal(case: Any, counts: Any, busy: Any, steps: int) -> None:
 
 
 @kernel
-def _expected(case: Any, counts: Any, busy: Any, first: Any, load: Any, iterations: int) -> float:
+def _scratch(case: Any, applications: int) -> Any:
+    return _Scratch(
+        np.zeros(applications, dtype=np.int64),
+        np.zeros(max(case.targets, case.straggle.size) + 1, dtype=np.int64),
+        np.zeros(case.targets),
+    )
+
+
+@kernel
+def _expected(case: Any, counts: Any, busy: Any, scratch: Any, iterations: int) -> float:
     """`Score.combined` of what is expected, as a logarithm; `busy` (each p) is iterated in place."""
-    targets = case.targets
-    if case.known_targets:
-        round_robin(counts, targets, first)
+    # Taken out of the tuples once: numba would count a reference each time.
+    io_seconds, compute_seconds, straggle = case.io_seconds, case.compute_seconds, case.straggle
+    node_share, slowdown_each = case.node_share, case.slowdown_each
+    start, load = scratch.start, scratch.load
+    targets, known_targets = case.targets, case.known_targets
+    if known_targets:
+        round_robin(counts, targets, start, scratch.turn)
     slowdown, idle = 0.0, 0.0
-    for _ in range(iterations):
-        slowdown, idle = 0.0, 0.0
+    for iteration in range(iterations):
         load[:] = 0.0
         for a in range(counts.size):
-            if case.known_targets:
-                t = first[a]
+            if known_targets:
+                t = start[a]
                 for _ in range(counts[a]):
                     load[t] += busy[a]
                     t = t + 1 if t + 1 < targets else 0
@@ -184,27 +200,27 @@ def _expected(case: Any, counts: Any, busy: Any, first: Any, load: Any, iteratio
                 load[0] += busy[a] * counts[a] / targets
         for a in range(counts.size):
             n = counts[a]
-            if case.known_targets:
+            if known_targets:
                 mean, most = 0.0, 0.0
-                t = first[a]
+                t = start[a]
                 for _ in range(n):
-                    others = load[t] - busy[a]
-                    mean += others
-                    most = max(most, others)
+                    mean += load[t]
+                    most = max(most, load[t])
                     t = t + 1 if t + 1 < targets else 0
-                mean /= n
+                mean = mean / n - busy[a]
+                most -= busy[a]
             else:
                 mean = most = load[0] - busy[a] * n / targets
-            alone = case.io_seconds[a, n]
-            stretch = 1.0 + mean + _TOWARDS_MOST_LOADED * (most - mean) + case.straggle[n] * np.sqrt(most)
+            alone = io_seconds[a, n]
+            stretch = 1.0 + mean + _TOWARDS_MOST_LOADED * (most - mean) + straggle[n] * np.sqrt(max(most, 0.0))
             io = alone * stretch
-            phase = case.compute_seconds[a] + io
-            if phase > 0:
-                busy[a] = 0.5 * (busy[a] + alone * (1.0 + mean) / phase)
-                idle += case.compute_nodes[a] * io / phase
-            slowdown += io / case.fastest[a]
-    computing = max(1.0 - idle / case.all_nodes, 1e-9)
-    return case.weight * np.log(slowdown) - (1.0 - case.weight) * np.log(computing)  # type: ignore[no-any-return]
+            part = 1.0 / (compute_seconds[a] + io) if io > 0 else 0.0
+            busy[a] = 0.5 * (busy[a] + alone * (1.0 + mean) * part)
+            if iteration == iterations - 1:
+                idle += node_share[a] * io * part
+                slowdown += io * slowdown_each[a]
+    computing = max(1.0 - idle, 1e-9)
+    return case.weight * np.log(max(slowdown, 1e-300)) - (1.0 - case.weight) * np.log(computing)  # type: ignore[no-any-return]
 
 
 @kernel

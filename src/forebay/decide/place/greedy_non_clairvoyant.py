@@ -18,16 +18,19 @@ def greedy_non_clairvoyant(view: View, counts: Sequence[int]) -> Placement:
     """Round robin over the targets, the applications with most of them first."""
     targets = view.system.targets
     first = np.empty(len(counts), dtype=np.int64)
-    round_robin(np.asarray(counts, dtype=np.int64), targets, first)
+    round_robin(np.asarray(counts, dtype=np.int64), targets, first, np.empty(targets + 1, dtype=np.int64))
     return tuple(
         tuple(sorted((start + k) % targets for k in range(n))) for start, n in zip(first.tolist(), counts, strict=True)
     )
 
 
 @kernel
-def round_robin(counts: Any, targets: int, first: Any) -> None:
-    """Application a gets the counts[a] targets from first[a] on, around the end."""
-    turn = np.zeros(counts.max() + 2, dtype=np.int64)
+def round_robin(counts: Any, targets: int, first: Any, turn: Any) -> None:
+    """Application a gets the counts[a] targets from first[a] on, around the end.
+
+    `turn` is scratch space with room for every n.
+    """
+    turn[:] = 0
     for n in counts:
         turn[n] += n
     before = 0

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from forebay.simulate.studies.io_resources import Study
     from forebay.simulate.studies.results import Results
 
-app = typer.Typer(help="Run a paper's whole evaluation: tables, figures and a report.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Run a paper's whole evaluation: tables, figures and a report.", no_args_is_help=True, rich_markup_mode=None
+)
 
 CurvesFile = Annotated[
     Path | None,
