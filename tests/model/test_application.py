@@ -43,7 +43,7 @@ def test_without_io_an_application_stresses_nothing() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"phases": 0}, "phases must be at least 1, not 0"),
+        ({"phases": 0}, "phases must be at least 1 and less than"),
         ({"volume": -1.0}, "volume must not be negative and must be finite, not -1"),
         ({"compute_seconds": math.inf}, "compute_seconds must not be negative and must be finite, not inf"),
         ({"compute_nodes": math.nan}, "compute_nodes must not be negative and must be finite, not nan"),

@@ -1,5 +1,7 @@
 """Errors say whose fault it was, where, and what to do."""
 
+import pickle
+
 import pytest
 
 from forebay.model.errors import BadInput, ForebayError, PolicyError, Refused, UnknownName, UserError
@@ -27,3 +29,13 @@ def test_what_the_caller_can_mend_is_a_user_error(kind: type[Exception]) -> None
 
 def test_a_broken_policy_is_not_the_users_fault() -> None:
     assert issubclass(PolicyError, ForebayError) and not issubclass(PolicyError, UserError)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [BadInput("a.toml: x", "is bad"), UnknownName("policy", "tpcu", ["tcpu"]), Refused("no"), PolicyError("p: broken")],
+)
+def test_every_error_comes_back_whole_from_another_process(error: ForebayError) -> None:
+    back = pickle.loads(pickle.dumps(error))
+    assert type(back) is type(error)
+    assert str(back) == str(error)

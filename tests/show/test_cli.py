@@ -1,10 +1,12 @@
 """Every command as a user meets it: what it prints, what it writes, how it fails."""
 
+import glob
 import json
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import duckdb
 import markupsafe
 import pytest
 
@@ -125,7 +127,7 @@ def test_an_application_without_a_completed_phase_is_null_and_told(forebay: Fore
     slowdowns = {a["name"]: a["slowdown"] for a in json.loads(ran.out)["applications"]}
     assert slowdowns["climate"] is None
     assert slowdowns["genomics"] is not None
-    assert "without a completed I/O phase" in forebay("simulate", EXAMPLE, "--horizon", "5 min").err
+    assert "left out of the means: climate; a longer" in forebay("simulate", EXAMPLE, "--horizon", "5 min").err
 
 
 def test_a_study_writes_tables_figures_and_a_report(forebay: Forebay, tmp_path: Path) -> None:
@@ -151,7 +153,7 @@ def test_the_same_seed_gives_the_same_bytes(forebay: Forebay, tmp_path: Path) ->
         out = tmp_path / name
         arguments = [*STUDY[:-1], workers, "--allocate", "tcpu,random", "--out", out]
         assert forebay("study", "robustness", *arguments).code == 0
-        made.append({p.name: p.read_bytes() for p in out.iterdir() if p.is_file() and p.suffix != ".html"})
+        made.append({p.name: p.read_bytes() for p in out.iterdir() if p.is_file()})
     assert made[0].keys() == made[1].keys()
     assert [name for name in made[0] if made[0][name] != made[1][name]] == []
 
@@ -210,11 +212,96 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
     assert ran.out == ""
 
 
-def test_a_mistake_in_a_study_writes_nothing(forebay: Forebay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--allocate", "tpcu"],
+        ["--loads", "9"],
+        ["--allocate", "optimal:most=10"],
+        ["--allocate", "forebay:weight=5", "--workers", "2"],
+        ["--horizon", "inf"],
+        ["--loads", "0.2:1.2:inf"],
+        ["--compute-nodes", "inf"],
+    ],
+)
+def test_a_mistake_in_a_study_writes_nothing(
+    forebay: Forebay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    forebay("study", "io-nodes", "--allocate", "tpcu")
-    forebay("study", "io-nodes", "--loads", "9")
+    ran = forebay("study", "io-nodes", *arguments)
+    assert ran.code == 2
+    assert len(ran.err.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_output_that_cannot_be_written_is_the_users_to_mend(forebay: Forebay, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for arguments in (
+        ["simulate", EXAMPLE, "--plot", tmp_path / "nowhere" / "x.png"],
+        ["simulate", EXAMPLE, "--plot", tmp_path],
+        ["demo", "--out", tmp_path / "file"],
+        ["study", "io-nodes", "--out", tmp_path / "file"],
+    ):
+        ran = forebay(*arguments)
+        assert ran.code == 2
+        assert len(ran.err.splitlines()) == 1
+
+
+def test_policies_without_a_known_slowdown_come_last(forebay: Forebay, tmp_path: Path) -> None:
+    file = tmp_path / "slow.toml"
+    file.write_text(
+        "[system]\ntargets = 2\ncompute_nodes = 4\n[measure]\nhorizon = 100\n[[application]]\nname = 'a'\n"
+        "compute_nodes = 1\nphases = 1\ncompute_seconds = 10\nvolume = 100\ncurve = { 1 = 1, 2 = 50 }\n"
+    )
+    table = forebay("simulate", file, "--allocate", "static,best-bandwidth").out
+    assert table.index("best-bandwidth") < table.index("static")
+
+
+def test_more_compute_nodes_than_the_machine_has_are_warned_of(forebay: Forebay, tmp_path: Path) -> None:
+    file = tmp_path / "crowded.toml"
+    file.write_text(EXAMPLE.read_text().replace("compute_nodes = 128", "compute_nodes = 100"))
+    ran = forebay("simulate", file, "--json")
+    assert ran.code == 0
+    assert "hold 128 compute nodes of 100" in ran.err
+    assert json.loads(ran.out)["applications"]
+
+
+def test_a_folder_with_a_star_in_its_name_gets_only_its_own_rows(forebay: Forebay, tmp_path: Path) -> None:
+    for name in ("oAx", "o*x"):
+        assert forebay("study", "osts", *STUDY, "--allocate", "nsys", "--out", tmp_path / name).code == 0
+    with duckdb.connect() as database:
+        parquet = database.read_parquet(glob.escape(str(tmp_path / "o*x/sets.parquet"))).fetchall()
+    assert len(parquet) == len((tmp_path / "o*x/sets.csv").read_text().splitlines()) - 1
+
+
+def test_a_study_in_which_nothing_happens_still_ends_well(forebay: Forebay, tmp_path: Path) -> None:
+    policies = "tcpu,nsys,best-bandwidth,forebay"
+    ran = forebay(
+        "study", "io-nodes", *STUDY, "--horizon", "1", "--allocate", policies, "--out", tmp_path / "o", "--json"
+    )
+    assert ran.code == 0
+    assert ran.err == ""
+    assert json.loads(ran.out)["rows"][0]["mean_io_slowdown"] is None
+
+
+def test_the_demo_runs_and_speaks_json(forebay: Forebay, tmp_path: Path) -> None:
+    ran = forebay("demo", "--out", tmp_path / "demo", "--json")
+    assert ran.code == 0
+    allocated, simulated, studied = json.loads(ran.out).values()
+    assert [a["name"] for a in allocated["applications"]] == ["climate", "fusion", "genomics"]
+    assert len(simulated["runs"]) == 7
+    assert studied["study"] == "io-nodes"
+    assert (tmp_path / "demo/machine.png").exists()
+    assert (tmp_path / "demo/io-nodes/report.html").exists()
+
+
+def test_ctrl_c_is_one_line_and_exit_code_130(forebay: Forebay, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("forebay.simulate.scenario.read_scenario", interrupted)
+    ran = forebay("simulate", EXAMPLE)
+    assert (ran.code, ran.err) == (130, "forebay: interrupted\n")
 
 
 def test_a_study_of_other_settings_is_not_overwritten(forebay: Forebay, tmp_path: Path) -> None:

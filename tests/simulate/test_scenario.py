@@ -7,6 +7,7 @@ import pytest
 
 from forebay.decide.registry import find, policies
 from forebay.model.errors import BadInput, Refused
+from forebay.simulate.run import simulate
 from forebay.simulate.scenario import read_scenario
 
 GOOD = """
@@ -93,6 +94,12 @@ def test_a_policy_that_says_never_is_told_with_its_reason(file: Path) -> None:
         ("1 = 100", "1 = -5", "application[0].curve: the bandwidth on 1 targets"),
         ("1 = 100", "1 = nan", "application[0].curve: the bandwidth on 1 targets"),
         ("1 = 100", "0 = 100", "application[0].curve: the numbers of targets must ascend"),
+        ("1 = 100", "1 = 100, 01 = 100", "application[0].curve: '01' is not a number of targets"),
+        ("targets = 4", "targets = 1000000000000", "system: targets must be at least 1 and at most"),
+        ("compute_nodes = 64", "compute_nodes = inf", "system: compute_nodes must be positive and finite"),
+        ("phases = 2", "phases = 3000000000", "application[0]: phases must be at least 1 and less than"),
+        ("volume = 1000\ncurve = { 1 = 100", "volume = 1e308\ncurve = { 1 = 1e-5", "a volume of 1e+308 takes for ever"),
+        ("[measure]", "[policy]\nallocate = 'tpcu'\n[measure]", "policy.allocate: no allocation policy 'tpcu'"),
         ("1 = 100", "one = 100", "application[0].curve: 'one' is not a number of targets"),
         ("{ 1 = 100, 2 = 150, 4 = 200 }", "{}", "application[0].curve: a curve needs at least one"),
         ("{ 1 = 100, 2 = 150, 4 = 200 }", '"ior"', "application[0].curve: needs `curves`"),
@@ -128,3 +135,12 @@ def test_an_application_that_does_nothing_is_an_error(file: Path) -> None:
 def test_a_file_that_is_not_there_is_an_error(file: Path) -> None:
     with pytest.raises(BadInput, match="no such file"):
         read_scenario(file)
+
+
+def test_a_horizon_of_too_many_events_is_refused(file: Path) -> None:
+    file.write_text(
+        GOOD.replace("compute_seconds = 10", "compute_seconds = 1e-300").replace("volume = 1000", "volume = 0")
+    )
+    scenario = read_scenario(file)
+    with pytest.raises(BadInput, match="events"):
+        simulate(scenario.system, scenario.applications, ((0,),), horizon=100.0)

@@ -49,6 +49,7 @@ class Policy:
     source: str
     summary: str
     options: Mapping[str, object]
+    module: str  # where its code is
     simulates: bool = False
 
     @property
@@ -88,6 +89,7 @@ def _policy(
         source=source,
         summary=(function.__doc__ or "").strip().split("\n")[0],
         options=dict(function.__kwdefaults__ or {}),
+        module=function.__module__,
         simulates=simulates,
     )
 

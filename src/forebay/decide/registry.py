@@ -6,10 +6,10 @@ to a `Policy` (see docs/writing-a-policy.md).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import entry_points
-from typing import Any
 
 from forebay.decide.allocate.best_bandwidth import best_bandwidth
 from forebay.decide.allocate.forebay import forebay
@@ -47,7 +47,10 @@ def policies(kind: Kind) -> dict[str, Policy]:
     """All policies of one kind by name; a built-in name can't be taken over."""
     found = {policy.name: policy for policy in BUILT_IN if policy.kind == kind}
     for point in entry_points(group="forebay.policies"):
-        policy = point.load()
+        try:
+            policy = point.load()
+        except Exception as error:  # somebody else's code: anything can go wrong
+            raise PolicyError(f"entry point {point.name!r} ({point.value}) can't be loaded: {error!r}") from error
         if not isinstance(policy, Policy):
             raise PolicyError(f"entry point {point.name!r} of {point.value} is no forebay Policy")
         if policy.kind == kind:
@@ -69,15 +72,24 @@ def find(kind: Kind, spec: str) -> Policy:
     return _with_options(policy, spec, settings) if settings else policy
 
 
+_TRUTH = {"true": True, "false": False}
+_PARSERS: dict[type, Callable[[str], object]] = {
+    bool: lambda text: _TRUTH[text.lower()],
+    int: int,
+    float: float,
+    str: str,
+}
+
+
 def _with_options(policy: Policy, spec: str, settings: list[str]) -> Policy:
     options: dict[str, object] = {}
     for setting in settings:
         key, _, text = setting.partition("=")
         if key not in policy.options:
             raise UnknownName(f"option of policy {policy.name!r}", key, policy.options)
-        kind: Any = type(policy.options[key])
+        kind = type(policy.options[key])
         try:
-            options[key] = kind(text)
-        except ValueError:
+            options[key] = _PARSERS[kind](text)
+        except (KeyError, ValueError):
             raise BadInput(f"policy {spec!r}", f"{key} must be of type {kind.__name__}, not {text!r}") from None
     return replace(policy, name=spec, decide=partial(policy.decide, **options), options={**policy.options, **options})

@@ -17,7 +17,7 @@ def schedule(view: View, allocate: Policy, place: Policy) -> Placement | Never:
     What they answer is checked, so that a policy of one's own fails here, by name, and not
     deep in a simulation.
     """
-    allocation = allocate.decide(replace(view, place=place.decide))
+    allocation = allocate.decide(replace(view, place=place.decide, places=place.name))
     if isinstance(allocation, Never):
         return allocation
     if not isinstance(allocation, Allocation):

@@ -56,9 +56,9 @@ class View:
     the largest; columns that an application's curve doesn't define hold inf (seconds, stress)
     or 0 (bandwidth), so that no minimum or maximum picks them.
 
-    `rng` is the only source of chance, and `judge` the only way to try a schedule out; a
-    policy that uses either declares it. `place` is the placement policy that will follow an
-    allocation, if that is known.
+    `rng` is the only source of chance, and `judge` the only way to try a schedule out.
+    `places` is the name of the placement policy that will follow an allocation, and `place`
+    what it does, if that is known.
     """
 
     system: System
@@ -66,6 +66,7 @@ class View:
     rng: np.random.Generator | None = None
     judge: Judge | None = None
     place: Callable[[View, Sequence[int]], Placement] | None = None
+    places: str | None = None
 
     @cached_property
     def first(self) -> Ints:

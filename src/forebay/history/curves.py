@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.model.curve import Curve
-from forebay.model.errors import BadInput
+from forebay.model.errors import BadInput, why
 
 _PLAIN = ("application", "n", "bandwidth")
 # What tells one FORGE scenario from another; the number of forwarders is its n.
@@ -37,11 +37,16 @@ def read_curves(path: Path) -> Curves:
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(str(path), _why(error)) from None
-    head = text.split("\n", 1)[0]
-    lines = list(csv.reader(text.splitlines(), delimiter=";" if ";" in head else ","))
+        lines = list(csv.reader(text.splitlines(), delimiter=";" if ";" in text.split("\n", 1)[0] else ","))
+    except OSError as error:
+        raise BadInput(str(path), why(error)) from None
+    except UnicodeDecodeError:
+        raise BadInput(str(path), "is not UTF-8 text") from None
+    except csv.Error as error:
+        raise BadInput(str(path), f"is not CSV: {error}") from None
     columns = [name.strip().lower() for name in lines[0]] if lines else []
+    if len(set(columns)) < len(columns):
+        raise BadInput(f"{path}:1", "names a column twice")
     if set(_PLAIN) <= set(columns):
         kind, points = "measured", _plain(path, lines, columns)
     elif set(_FORGE) <= set(columns):
@@ -124,7 +129,3 @@ def _curve(path: Path, name: str, measured: dict[int, list[float]]) -> Curve:
         return Curve.of({n: statistics.median(values) for n, values in measured.items()})
     except ValueError as error:
         raise BadInput(f"{path}: {name}", str(error)) from None
-
-
-def _why(error: Exception) -> str:
-    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else "is not UTF-8 text"

@@ -27,12 +27,16 @@ class Application:
     fields: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        if self.phases < 1:
-            raise ValueError(f"phases must be at least 1, not {self.phases}")
+        if not 1 <= self.phases < 2**31:
+            raise ValueError(f"phases must be at least 1 and less than 2**31, not {self.phases}")
         for name in ("compute_nodes", "compute_seconds", "volume"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} must not be negative and must be finite, not {value:g}")
+        if self.compute_nodes > 1e12:
+            raise ValueError(f"compute_nodes must be at most 1e12, not {self.compute_nodes:g}")
+        if not math.isfinite(self.volume / min(self.curve.bandwidths)):
+            raise ValueError(f"a volume of {self.volume:g} takes for ever with this curve")
         if self.compute_seconds == 0 and self.volume == 0:
             raise ValueError("compute_seconds and volume are both 0: it would do nothing, endlessly")
 

@@ -34,6 +34,9 @@ class BadInput(UserError):
         self.where = where
         self.reason = reason
 
+    def __reduce__(self) -> tuple[object, ...]:  # so that it comes back whole from another process
+        return type(self), (self.where, self.reason)
+
 
 class UnknownName(UserError):
     """A name that nothing carries, with the nearest one that something does.
@@ -44,9 +47,13 @@ class UnknownName(UserError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
+        self._made_of = (kind, name, names)
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}"
         super().__init__(f"no {kind} {name!r}; {hint}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self._made_of
 
 
 class Refused(UserError):
@@ -55,3 +62,8 @@ class Refused(UserError):
 
 class PolicyError(ForebayError):
     """A policy returned something that no policy may return."""
+
+
+def why(error: OSError) -> str:
+    """What the system says of a file, as the end of a sentence."""
+    return (error.strerror or str(error)).lower()

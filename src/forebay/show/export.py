@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import glob
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def write_table(rows: Sequence[Mapping[str, object]], base: Path) -> tuple[Path,
     with duckdb.connect() as database:
         database.execute("SET threads = 1")  # row groups in the same order, the same bytes every time
         types = {name: _TYPES[type(value)] for name, value in rows[0].items()}
-        database.read_csv(str(as_csv), header=True, dtype=types).write_parquet(str(as_parquet))
+        database.read_csv(glob.escape(str(as_csv)), header=True, dtype=types).write_parquet(str(as_parquet))
     return as_csv, as_parquet
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     cells = [[_cell(value) for value in row] for row in rows]
     table = Table(header_style="bold", box=None)
     for index, column in enumerate(columns):
-        numeric = all(row[index].replace(".", "").replace("-", "").replace("%", "").isdigit() for row in cells)
+        numeric = all(re.fullmatch(r"-|-?[\d.]+%?", row[index]) for row in cells)
         table.add_column(column, justify="right" if numeric and cells else "left", overflow="fold")
     for row in cells:
         table.add_row(*row)
@@ -43,7 +44,7 @@ def progress(label: str, total: float) -> Iterator[Callable[[float], None]]:
 
     columns = (TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
-        task = bar.add_task(label, total=total)
+        task = bar.add_task(label, total=total if math.isfinite(total) else None)
         yield lambda done: bar.update(task, completed=done)
 
 
@@ -64,7 +65,7 @@ def ranges(numbers: Sequence[int]) -> str:
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return "-" if math.isnan(value) else f"{value:.3f}".replace("-0.000", "0.000")
-    return str(value)
+    return "".join(c if c.isprintable() else "\ufffd" for c in str(value))
 
 
 def plain(value: Any) -> Any:

@@ -59,16 +59,16 @@ def _crossing(rows: Sequence[Row]) -> list[str]:
     pairs = _paired(rows, "best-bandwidth", "nsys")
     if not pairs:
         return []
-    from_load = None
-    for fast, light in reversed(pairs):
-        if light["mean_io_slowdown"] >= fast["mean_io_slowdown"]:
-            break
-        from_load = _middle(light)
-    if from_load is None:
-        return ["best-bandwidth has less mean I/O slowdown than nsys at the highest load studied."]
-    if from_load == _middle(pairs[0][1]):
+    light_wins = [light["mean_io_slowdown"] < fast["mean_io_slowdown"] for fast, light in pairs]
+    if not any(light_wins):
+        return ["nsys has less mean I/O slowdown than best-bandwidth at no load studied."]
+    if all(light_wins):
         return ["nsys has less mean I/O slowdown than best-bandwidth at every load studied."]
-    return [f"best-bandwidth has less mean I/O slowdown than nsys below load {from_load}, and more from there on."]
+    first = light_wins.index(True)
+    if all(light_wins[first:]):
+        return [f"nsys has less mean I/O slowdown than best-bandwidth from load {_middle(pairs[first][1])} on."]
+    won = [_middle(light) for (_, light), wins in zip(pairs, light_wins, strict=True) if wins]
+    return [f"nsys has less mean I/O slowdown than best-bandwidth at load {', '.join(won)}."]
 
 
 def _placement(rows: Sequence[Row]) -> list[str]:
@@ -85,17 +85,11 @@ def _placement(rows: Sequence[Row]) -> list[str]:
         return 100 * (1 - sum(ratios) / len(ratios)) if ratios else None
 
     said = []
-    over_random = gain(GREEDY, "random")
-    if over_random is not None:
-        said.append(
-            f"{GREEDY} lowers the mean I/O slowdown by {over_random:.1f} % on average against random placement."
-        )
-    clairvoyant = gain("greedy-clairvoyant", GREEDY)
-    if clairvoyant is not None:
-        word = "lowers" if clairvoyant >= 0 else "raises"
-        said.append(
-            f"Knowing the applications' I/O (greedy-clairvoyant) {word} it by another {abs(clairvoyant):.1f} %."
-        )
+    for better, worse in ((GREEDY, "random"), ("greedy-clairvoyant", GREEDY)):
+        percent = gain(better, worse)
+        if percent is not None:
+            verb = "lowers" if percent >= 0 else "raises"
+            said.append(f"Against {worse} placement, {better} {verb} the mean I/O slowdown by {abs(percent):.1f} %.")
     return said
 
 
@@ -106,10 +100,13 @@ def _forebay(rows: Sequence[Row]) -> list[str]:
     if not ours or not all(len(p) == 2 for p in peers):
         return []
     gains: dict[str, list[float]] = {}
-    for (low, own), peer in zip(ours.items(), peers, strict=True):
+    for own, peer in zip(ours.values(), peers, strict=True):
         for metric in ("mean_io_slowdown", "machine_idle"):
-            gains.setdefault(metric, []).append(100 * (1 - own[metric] / min(p[metric] for p in peer)))
-            assert low == own["load_low"]
+            best = min(p[metric] for p in peer)
+            if best > 0:  # neither nan nor nothing to gain
+                gains.setdefault(metric, []).append(100 * (1 - own[metric] / best))
+    if len(gains) < 2:
+        return []
     return [
         "Against the better of tcpu and best-bandwidth in each bin, forebay lowers the mean I/O slowdown by "
         f"{_span(gains['mean_io_slowdown'])} and the machine idle time by {_span(gains['machine_idle'])}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 from forebay.decide.view import Judge, Score
 from forebay.model.application import Application
 from forebay.model.decision import Placement
+from forebay.model.errors import BadInput
 from forebay.model.system import System
 from forebay.simulate.engine import HORIZON_SLACK, Engine, advance, engine, next_event
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+MOST_EVENTS = 1e12  # a day
 EVENTS_PER_SLICE = 2_000_000  # half a second or so; between slices Ctrl-C is heard
 
 
@@ -43,7 +46,7 @@ class Measures:
 
     @property
     def mean_io_slowdown(self) -> float:
-        return _mean(self.slowdown)
+        return mean_of_known(self.slowdown)
 
     @property
     def max_io_slowdown(self) -> float:
@@ -52,11 +55,11 @@ class Measures:
 
     @property
     def mean_rho_io(self) -> float:
-        return _mean(np.where(np.isnan(self.slowdown), np.nan, self.rho_io))
+        return mean_of_known(np.where(np.isnan(self.slowdown), np.nan, self.rho_io))
 
     @property
     def mean_rho_con(self) -> float:
-        return _mean(self.rho_con)
+        return mean_of_known(self.rho_con)
 
     @property
     def io_spread(self) -> float:
@@ -83,6 +86,7 @@ def simulate(
     compute = np.array([a.compute_seconds for a in applications]) / phases
     bandwidth = np.array([a.curve.at(len(own)) for a, own in zip(applications, placement, strict=True)])
     io = np.array([a.volume for a in applications]) / bandwidth
+    _check_length(horizon, compute, io / phases, placement)
     state = engine(system.targets, placement, compute, io / phases, phases)
     reached = -1.0
     while reached < 0:
@@ -105,7 +109,7 @@ def judge(system: System, applications: Sequence[Application], *, horizon: float
         with np.errstate(divide="ignore", invalid="ignore"):
             waited = np.maximum(measures.waiting / phase_alone, measures.rho_io)
         slowdown = np.where(np.isnan(measures.slowdown), waited, measures.slowdown)
-        return Score(_mean(slowdown), measures.machine_idle)
+        return Score(mean_of_known(slowdown, otherwise=1.0), measures.machine_idle)
 
     return Judge(horizon, score)
 
@@ -147,6 +151,15 @@ def _measure(
     )
 
 
-def _mean(values: Floats) -> float:
+def mean_of_known(values: Floats, *, otherwise: float = math.nan) -> float:
+    """The mean of those that are not nan; `otherwise` if there is none."""
     known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float("nan")
+    return float(known.mean()) if known.size else otherwise
+
+
+def _check_length(horizon: float, compute: Floats, io: Floats, placement: Placement) -> None:
+    """Refuse what would run for weeks, or for ever because a phase is lost in the clock's last digit."""
+    if np.isfinite(horizon):
+        events = float((horizon / (compute + io) * [1 + len(own) for own in placement]).sum())
+        if events > MOST_EVENTS:
+            raise BadInput("horizon", f"{horizon:g} s are up to {events:.2g} events; at most {MOST_EVENTS:.0e} can be")

@@ -13,17 +13,16 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from forebay.decide.policy import Policy
-from forebay.decide.schedule import schedule
-from forebay.decide.view import View
+from forebay.decide.policy import Kind, Policy
+from forebay.decide.registry import find
 from forebay.history.curves import read_curves
 from forebay.model.application import Application
 from forebay.model.curve import Curve
-from forebay.model.decision import Never, Placement
-from forebay.model.errors import BadInput, Refused
+from forebay.model.decision import Placement
+from forebay.model.errors import BadInput, UserError, why
 from forebay.model.system import System
 from forebay.model.units import parse_bandwidth, parse_duration, parse_size
-from forebay.simulate.run import judge
+from forebay.simulate.decided import decided
 
 T = TypeVar("T")
 
@@ -32,6 +31,7 @@ T = TypeVar("T")
 class Scenario:
     """One simulation's input. `fixed` holds an application's targets where the file gives them."""
 
+    path: Path
     system: System
     applications: tuple[Application, ...]
     fixed: tuple[tuple[int, ...] | None, ...]
@@ -47,7 +47,7 @@ class Scenario:
     def needed_horizon(self, needed: bool) -> float:
         """The horizon in seconds; inf where there is none and none is needed."""
         if self.horizon is None and needed:
-            raise BadInput("measure.horizon", "is missing: how many seconds to simulate")
+            raise BadInput(f"{self.path}: measure.horizon", "is missing: how many seconds to simulate")
         return self.horizon or math.inf
 
     def schedule(self, allocate: Policy, place: Policy, rng: np.random.Generator) -> Placement:
@@ -56,14 +56,10 @@ class Scenario:
             a if own is None else replace(a, curve=Curve.of({len(own): a.curve.at(len(own))}))
             for a, own in zip(self.applications, self.fixed, strict=True)
         )
-        free = place
-        trial = judge(self.system, seen, horizon=self.needed_horizon(True)) if allocate.simulates else None
+        free, horizon = place, self.needed_horizon(allocate.simulates)
         if any(self.fixed):
             place = replace(place, decide=lambda view, counts: self._pinned(free.decide(view, counts)))
-        decided = schedule(View(self.system, seen, rng=rng, judge=trial), allocate, place)
-        if isinstance(decided, Never):
-            raise Refused(f"{allocate.name}: {decided.because}")
-        return self._pinned(decided)
+        return self._pinned(decided(self.system, seen, allocate, place, rng=rng, horizon=horizon))
 
     def _pinned(self, placement: Placement) -> Placement:
         return tuple(own or chosen for own, chosen in zip(self.fixed, placement, strict=True))
@@ -85,6 +81,7 @@ def read_scenario(path: Path) -> Scenario:
     curves = read_curves(path.parent / parsed.curves).by_name if parsed.curves else {}
     applications = [_application(path, i, one, curves, system) for i, one in enumerate(parsed.application)]
     return Scenario(
+        path=path,
         system=system,
         applications=tuple(applications),
         fixed=tuple(
@@ -93,9 +90,18 @@ def read_scenario(path: Path) -> Scenario:
         ),
         horizon=parsed.measure.horizon,
         stop_at_first_finish=parsed.measure.until == "first-finish",
-        allocate=parsed.policy.allocate,
-        place=parsed.policy.place,
+        allocate=_known(f"{path}: policy.allocate", "allocate", parsed.policy.allocate),
+        place=_known(f"{path}: policy.place", "place", parsed.policy.place),
     )
+
+
+def _known(where: str, kind: Kind, spec: str | None) -> str | None:
+    if spec is not None:
+        try:
+            find(kind, spec)
+        except UserError as error:
+            raise BadInput(where, str(error)) from None
+    return spec
 
 
 def _quantity(parse: Callable[[Any], float]) -> BeforeValidator:
@@ -153,11 +159,13 @@ class _File(BaseModel):
 
 def _parse(path: Path) -> _File:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise BadInput(str(path), (error.strerror or str(error)).lower()) from None
+        raise BadInput(str(path), why(error)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(str(path), f"is not TOML: {error}") from None
+    except RecursionError:
+        raise BadInput(str(path), "is nested too deeply") from None
     try:
         return _File.model_validate(document)
     except ValidationError as error:
@@ -174,8 +182,9 @@ def _where(steps: tuple[int | str, ...]) -> str:
 
 def _reason(error: Any) -> str:
     reasons = {"missing": "is missing", "extra_forbidden": "is not a key of this table"}
-    message = error["msg"].removeprefix("Value error, ")
-    return reasons.get(error["type"], f"{message[0].lower()}{message[1:]}, not {error['input']!r}")
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])  # ours, and says what it got
+    return reasons.get(error["type"], f"{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}")
 
 
 def _application(
@@ -206,7 +215,7 @@ def _curve(parsed: dict[str, float] | str, curves: Mapping[str, Curve]) -> Curve
             raise ValueError(f"no curve {parsed!r} in the file that `curves` names" if curves else "needs `curves`")
         return curves[parsed]
     for n in parsed:
-        if not n.isdecimal():
+        if not n.isdecimal() or str(int(n)) != n:
             raise ValueError(f"{n!r} is not a number of targets")
     return Curve.of({int(n): bandwidth for n, bandwidth in parsed.items()})
 

@@ -56,10 +56,33 @@ def test_a_piece_half_written_counts_as_not_done(store: Store, tmp_path: Path) -
     assert KEYS[0] not in store
 
 
-def test_a_folder_of_other_settings_is_refused_and_left_alone(tmp_path: Path) -> None:
-    Store(tmp_path / "pieces", {"seed": 1}).open()
+def test_a_folder_of_other_settings_is_refused_and_left_alone(store: Store, tmp_path: Path) -> None:
+    store.put(KEYS[0], square(KEYS[0]))
     before = (tmp_path / "pieces" / "settings.json").read_bytes()
     with pytest.raises(BadInput, match=r"other settings \(seed\)"):
         Store(tmp_path / "pieces", {"seed": 2}).open()
     assert (tmp_path / "pieces" / "settings.json").read_bytes() == before
     Store(tmp_path / "pieces", {"seed": 1}).open()
+
+
+def test_a_folder_without_a_finished_piece_is_free_for_other_settings(store: Store, tmp_path: Path) -> None:
+    del store
+    Store(tmp_path / "pieces", {"seed": 2}).open()
+    assert '"seed": 2' in (tmp_path / "pieces" / "settings.json").read_text()
+
+
+def test_a_damaged_piece_is_done_again(store: Store, tmp_path: Path) -> None:
+    do_all(KEYS, square, store, workers=1, progress=lambda _: None)
+    for damage in (b"", b"not an array"):
+        (tmp_path / "pieces" / f"{KEYS[2]}.npy").write_bytes(damage)
+        assert KEYS[2] not in store
+        do_all(KEYS, square, store, workers=1, progress=lambda _: None)
+        assert store.get(KEYS[2])[0] == 4
+
+
+def test_damaged_settings_are_told(store: Store, tmp_path: Path) -> None:
+    store.put(KEYS[0], square(KEYS[0]))
+    for damage in ("", "[]", "{"):
+        (tmp_path / "pieces" / "settings.json").write_text(damage)
+        with pytest.raises(BadInput, match=r"(damaged|other settings)"):
+            store.open()

@@ -65,7 +65,7 @@ class _Scratch(NamedTuple):
     inputs=[Input.COMPUTE_NODES, Input.VOLUME, Input.COMPUTE_SECONDS, Input.CURVE],
     source="Forebay",
 )
-def forebay(view: View, *, weight: float = 0.1) -> Allocation:
+def forebay(view: View, *, weight: float = 0.08) -> Allocation:
     """The least expected slowdown and idle time, by a model of who meets whom on which target.
 
     `weight`, between 0 and 1, is how much a percent less slowdown counts against a percent more
@@ -87,9 +87,10 @@ def forebay(view: View, *, weight: float = 0.1) -> Allocation:
         known_targets=False,
         weight=weight,
     )
+    np.clip(counts, case.first, case.last, out=counts)
     busy = np.full(counts.size, 0.5)
     _descend(case, counts, busy)
-    if view.place is None or view.place is greedy_non_clairvoyant.decide:
+    if view.places in (None, greedy_non_clairvoyant.name):
         case = case._replace(known_targets=True)
         _descend(case, counts, busy)
         _anneal(case, counts, busy, min(_STEPS_EACH * counts.size, _MOST_STEPS))

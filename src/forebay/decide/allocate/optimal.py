@@ -17,9 +17,10 @@ from forebay.decide.allocate.nsys import nsys
 from forebay.decide.allocate.tcpu import tcpu
 from forebay.decide.policy import Input, allocator
 from forebay.decide.view import Floats, Judge, Score, View
-from forebay.model.decision import Allocation, Never
+from forebay.model.decision import Allocation, Never, Placement
 
 Counts = tuple[int, ...]
+_MOST_APPLICATIONS = 200  # each is a level of recursion
 
 
 @allocator(
@@ -28,7 +29,7 @@ Counts = tuple[int, ...]
     source="exhaustive reference",
     simulates=True,
 )
-def optimal(view: View, *, weight: float = 0.1, most: int = 2_000_000) -> Allocation | Never:
+def optimal(view: View, *, weight: float = 0.08, most: int = 2_000_000) -> Allocation | Never:
     """The allocation that the simulator likes best, by branch and bound; for small cases.
 
     `weight` is that of the policy `forebay`. More than `most` allocations to choose from is refused.
@@ -38,38 +39,47 @@ def optimal(view: View, *, weight: float = 0.1, most: int = 2_000_000) -> Alloca
     total = math.prod(len(c) for c in choices)
     if total > most:
         return Never(because=f"{total:.3g} allocations to try, more than the {most:,} that optimal:most=… allows")
-    judge, place = view.judge, view.place
+    if len(choices) > _MOST_APPLICATIONS:
+        return Never(because=f"{len(choices)} applications, more than the {_MOST_APPLICATIONS} that optimal can search")
+    trials = _Trials(view, view.judge, view.place, weight)
+    for policy in (nsys, tcpu, best_bandwidth):
+        trials.try_out(policy.decide(view).counts)
+    _search(view, view.judge.horizon, choices, trials)
+    return Allocation(trials.counts, trials.placement)
 
-    def score(counts: Counts) -> float:
-        return judge.score(place(view, counts)).combined(weight)
 
-    starts = [policy.decide(view).counts for policy in (nsys, tcpu, best_bandwidth)]
-    best = min(starts, key=score)
-    return Allocation(_search(view, judge, choices, score, best, weight))
+class _Trials:
+    """The best of what was tried, with the placement that it was tried with."""
+
+    def __init__(self, view: View, judge: Judge, place: Callable[[View, Counts], Placement], weight: float) -> None:
+        self._view, self._judge, self._place = view, judge, place
+        self.weight = weight
+        self.score = math.inf
+        self.counts: Counts = ()
+        self.placement: Placement = ()
+
+    def try_out(self, counts: Counts) -> None:
+        placement = self._place(self._view, counts)
+        score = self._judge.score(placement).combined(self.weight)
+        if score < self.score:
+            self.score, self.counts, self.placement = score, counts, placement
 
 
-def _search(
-    view: View, judge: Judge, choices: list[range], score: Callable[[Counts], float], best: Counts, weight: float
-) -> Counts:
+def _search(view: View, horizon: float, choices: list[range], trials: _Trials) -> None:
     """Depth first over the applications in input order, lowest n first, so ties go to the lowest."""
-    slowdown, idle = _lower_bounds(view, judge.horizon)
-    k = len(choices)
+    slowdown, idle = _lower_bounds(view, horizon)
     doing_io = max(1, int((view.volume > 0).sum()))  # the mean is over those
     rest_slowdown = np.concatenate([np.cumsum(slowdown.min(axis=1)[::-1])[::-1], [0.0]])
     rest_idle = np.concatenate([np.cumsum(idle.min(axis=1)[::-1])[::-1], [0.0]])
-    best_score = score(best)
     counts: list[int] = []
 
     def enter(so_far_slowdown: float, so_far_idle: float) -> None:
-        nonlocal best, best_score
         i = len(counts)
         bound = Score((so_far_slowdown + rest_slowdown[i]) / doing_io, so_far_idle + rest_idle[i])
-        if bound.combined(weight) >= best_score:
+        if bound.combined(trials.weight) >= trials.score:
             return
-        if i == k:
-            found = score(tuple(counts))
-            if found < best_score:
-                best, best_score = tuple(counts), found
+        if i == len(choices):
+            trials.try_out(tuple(counts))
             return
         for n in choices[i]:
             counts.append(n)
@@ -77,7 +87,6 @@ def _search(
             counts.pop()
 
     enter(0.0, 0.0)
-    return best
 
 
 def _lower_bounds(view: View, horizon: float) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ from typing import NoReturn
 import typer
 
 from forebay import __version__
-from forebay.model.errors import ForebayError, UserError
+from forebay.model.errors import ForebayError, UserError, why
 from forebay.show.cli import allocate, demo, policies, simulate, study
 
 app = typer.Typer(
@@ -42,22 +42,25 @@ app.command(epilog=policies.EXAMPLE)(policies.policies)
 
 def main() -> None:
     """Run a command; exit with 2 for the user's mistake and 1 for ours, in one line each."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        sys.exit(app(prog_name="forebay", standalone_mode=False))
+        code = app(prog_name="forebay", standalone_mode=False)
     except UserError as error:
         _fail(str(error), 2)
     except ForebayError as error:
         _fail(str(error), 1)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has seen enough
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
+    except typer.TyperException as error:
+        _misused(error.format_message())
     except Exception as error:
-        if isinstance(error, typer.TyperException):
-            _misused(error.format_message())
+        if isinstance(error, OSError) and error.filename is not None:
+            _fail(f"{error.filename}: {why(error)}", 2)
         if os.environ.get("FOREBAY_TRACEBACK"):
             raise
         _fail(f"internal error: {error!r}; FOREBAY_TRACEBACK=1 shows where", 1)
+    if code == 130:  # typer's way to say Ctrl-C
+        _fail("interrupted", 130)
+    sys.exit(code)
 
 
 def _misused(message: str) -> NoReturn:

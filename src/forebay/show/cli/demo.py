@@ -2,46 +2,73 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from forebay.show.cli.options import Json
 
 EXAMPLE = "Example: forebay demo"
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for what comes out.")] = Path("demo"),
+    json: Json = False,
 ) -> None:
     """The whole system once, on this machine, in under two minutes."""
     from importlib.resources import files
 
+    from forebay.show.cli import study
     from forebay.show.cli.allocate import allocate
     from forebay.show.cli.simulate import simulate
+    from forebay.show.output import print_json
 
     out.mkdir(parents=True, exist_ok=True)
     machine = out / "machine.toml"
     machine.write_text((files("forebay.show") / "examples" / "machine.toml").read_text())
+    picture = out / "machine.png"
+    sets: dict[str, Any] = {"sets": 8, "loads": "0.2:1.2:0.2", "place": "greedy-non-clairvoyant,random"}
+    steps: list[tuple[str, str, Callable[..., None], dict[str, Any]]] = [
+        (
+            "A machine with 8 I/O nodes and three applications. Who gets how many, and which?",
+            f"forebay allocate {machine}",
+            allocate,
+            {"file": machine},
+        ),
+        (
+            "What would every policy do? Slowdown is I/O time over that alone on the best n;\n"
+            "   idle is the part of the compute nodes that waits for I/O.",
+            f"forebay simulate {machine} --allocate all --plot {picture}",
+            simulate,
+            {"file": machine, "allocate": "all", "plot": picture},
+        ),
+        (
+            "Is that so in general? A small version of the published evaluation, on made-up curves.",
+            f"forebay study io-nodes --out {out / 'io-nodes'} " + " ".join(f"--{k} {v}" for k, v in sets.items()),
+            study.io_nodes,
+            sets | {"out": out / "io-nodes"},
+        ),
+    ]
+    documents = {}
+    for number, (question, command, run, options) in enumerate(steps, start=1):
+        if json:
+            documents[command] = _as_json(run, options)
+        else:
+            typer.secho(f"\n{number}. {question}", bold=True)
+            typer.echo(f"   $ {command}")
+            run(**options)
+    if json:
+        print_json(documents)
 
-    _say(f"1. A machine with 8 I/O nodes and three applications ({machine}). Who gets how many, and which?")
-    _say(f"   $ forebay allocate {machine}")
-    allocate(machine)
-    _say("2. What would every policy do? Slowdown is I/O time over that alone on the best n;")
-    _say("   idle is the part of the compute nodes that waits for I/O.")
-    _say(f"   $ forebay simulate {machine} --allocate all --plot {out / 'machine.png'}")
-    simulate(machine, allocate="all", plot=out / "machine.png")
-    _say("3. Is that so in general? A small version of the published evaluation, on made-up curves.")
-    _study(out / "io-nodes")
 
+def _as_json(run: Callable[..., None], options: dict[str, Any]) -> object:
+    """What the command prints with --json."""
+    import io
+    import json
+    from contextlib import redirect_stdout
 
-def _study(out: Path) -> None:
-    from forebay.show.cli.study import io_nodes
-
-    options = {"sets": 8, "loads": "0.2:1.2:0.2", "place": "greedy-non-clairvoyant,random", "out": out}
-    _say("   $ forebay study io-nodes " + " ".join(f"--{key} {value}" for key, value in options.items()))
-    io_nodes(sets=8, loads="0.2:1.2:0.2", place="greedy-non-clairvoyant,random", out=out, workers=os.cpu_count() or 1)
-
-
-def _say(text: str) -> None:
-    typer.secho(("\n" if text[0] != " " else "") + text, bold=text[0] != " ")
+    with redirect_stdout(io.StringIO()) as printed:
+        run(**options, json=True)
+    return json.loads(printed.getvalue())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from forebay.model.errors import BadInput
@@ -14,7 +15,7 @@ def policy_list(kind: Kind, text: str | None) -> list[str]:
     """The named policies; all of one kind for 'all' or nothing, but `optimal` only when it is named."""
     from forebay.decide.registry import find, policies
 
-    if text is None or text == "all":
+    if text is None or text == "all":  # optimal takes for ever on all but small cases
         return [name for name in policies(kind) if name != "optimal"]
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
@@ -32,10 +33,11 @@ def load_range(text: str) -> tuple[list[float], float]:
         parts = []
     if len(parts) == 1:
         parts = [parts[0], parts[0], 0.1]
-    if len(parts) != 3 or not all(part > 0 for part in parts) or not parts[0] <= parts[1] < float("inf"):
+    positive = all(math.isfinite(part) and part > 0 for part in parts)
+    if len(parts) != 3 or not positive or parts[0] > parts[1]:
         raise BadInput("--loads", f"must be LOW:HIGH:STEP like 0.2:1.2:0.1, all positive, not {text!r}")
     low, high, step = parts
-    count = int((high - low) / step + 1e-9) + 1
-    if count > 1000:
-        raise BadInput("--loads", f"{text!r} makes {count} loads; at most 1000")
-    return [round(low + i * step, 9) for i in range(count)], step
+    steps = (high - low) / step + 1e-9
+    if steps > 1000:
+        raise BadInput("--loads", f"{text!r} makes {steps:.3g} loads; at most 1000")
+    return [round(low + i * step, 9) for i in range(int(steps) + 1)], step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,10 +53,13 @@ def simulate(
         scenario = replace(scenario, horizon=seconds)
     if until_first_finish:
         scenario = replace(scenario, stop_at_first_finish=True)
+    if plot is not None and not plot.absolute().parent.is_dir():
+        raise BadInput("--plot", f"there is no folder {plot.absolute().parent}")
+    _warn_of_nodes(scenario)
     pairs = _pairs(scenario, allocate, place)
     runs = [_run(scenario, a, p, seed) for a, p in pairs]
     if plot is not None:
-        _plot(scenario, min(runs, key=lambda run: run[1].mean_io_slowdown), plot)
+        _plot(scenario, min(runs, key=lambda run: _known_first(run[1].mean_io_slowdown)), plot)
     _print(scenario, pairs, runs, json)
 
 
@@ -77,12 +81,12 @@ def _run(scenario: Scenario, allocate: str, place: str, seed: int) -> tuple[Any,
     from forebay.simulate.run import simulate
 
     horizon = scenario.needed_horizon(not scenario.stop_at_first_finish)
-    if allocate == "fixed":
-        placement: Any = scenario.fixed
-    else:
-        rng = np.random.default_rng(seed)
-        placement = scenario.schedule(find("allocate", allocate), find("place", place), rng)
     with progress(f"{allocate} + {place}", horizon) as told:
+        if allocate == "fixed":
+            placement: Any = scenario.fixed
+        else:
+            rng = np.random.default_rng(seed)
+            placement = scenario.schedule(find("allocate", allocate), find("place", place), rng)
         return placement, simulate(
             scenario.system,
             scenario.applications,
@@ -113,16 +117,30 @@ def _print(scenario: Scenario, pairs: list[tuple[str, str]], runs: list[tuple[An
         )
         print_table("", heads, [[documents[0][c] for c in columns]])
     else:
-        best = sorted(zip(pairs, documents, strict=True), key=lambda pd: pd[1]["mean_io_slowdown"])
+        best = sorted(zip(pairs, documents, strict=True), key=lambda pd: _known_first(pd[1]["mean_io_slowdown"]))
         print_table(
             f"{len(runs)} combinations, the least slowdown first",
             ("allocate", "place", *heads),
             [(*pair, *(document[c] for c in columns)) for pair, document in best],
         )
-    left_out = sum(a["slowdown"] != a["slowdown"] for d in documents for a in d["applications"])
-    if left_out:
+    io = {a.name for a in scenario.applications if a.volume > 0}
+    stuck = {a["name"] for d in documents for a in d["applications"] if math.isnan(a["slowdown"])} & io
+    if stuck:
+        some = ", ".join(sorted(stuck)[:5]) + (" and others" if len(stuck) > 5 else "")
+        typer.echo(f"no I/O phase completed, left out of the means: {some}; a longer horizon may help", err=True)
+
+
+def _known_first(value: float) -> tuple[bool, float]:
+    return math.isnan(value), value
+
+
+def _warn_of_nodes(scenario: Scenario) -> None:
+    held = sum(a.compute_nodes for a in scenario.applications)
+    if held > scenario.system.compute_nodes * (1 + 1e-9):
         typer.echo(
-            f"{left_out} without a completed I/O phase, left out of the means; a longer horizon may help", err=True
+            f"forebay: warning: the applications hold {held:g} compute nodes of {scenario.system.compute_nodes:g}; "
+            "the machine's idle time counts them all",
+            err=True,
         )
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from forebay.model.errors import BadInput
 from forebay.show.cli.options import Json, Seed
 
 if TYPE_CHECKING:
@@ -36,124 +41,109 @@ Nodes = Annotated[float, typer.Option(help="Compute nodes.", min=1)]
 Horizon = Annotated[float, typer.Option(help="Seconds to measure over.", min=1)]
 
 
-@app.command(
-    "io-nodes", epilog="Example: forebay study io-nodes --curves marenostrum4.csv --sets 20 --loads 0.2:1.2:0.2"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """A study by name, and the policies that it runs where none are given."""
+
+    name: str
+    summary: str
+    example: str
+    allocate: str | None = None
+    place: str | None = None
+
+
+_KINDS = (
+    _Kind(
+        name="io-nodes",
+        summary="How many and which I/O nodes: every policy, on many drawn sets of applications (Bandet et al., VI-A).",
+        example="forebay study io-nodes --curves marenostrum4.csv --sets 20 --loads 0.2:1.2:0.2",
+    ),
+    _Kind(
+        name="osts",
+        summary="How many and which OSTs: the same with curves of object storage targets (Bandet et al., VI-C).",
+        example="forebay study osts --sets 20 --loads 0.2:1.2:0.2",
+    ),
+    _Kind(
+        name="robustness",
+        summary="Policies that see only the class of each curve, against the truth (Bandet et al., VI-B).",
+        example="forebay study robustness --curves marenostrum4.csv --sets 20",
+        allocate="tcpu,best-bandwidth,forebay",
+        place="greedy-non-clairvoyant,greedy-clairvoyant",
+    ),
 )
-def io_nodes(
-    curves: CurvesFile = None,
-    sets: Sets = 100,
-    loads: Loads = "0.2:1.2:0.1",
-    allocate: Allocate = None,
-    place: Place = None,
-    seed: Seed = 0,
-    workers: Workers = 0,
-    out: Out = None,
-    applications: Applications = 60,
-    targets: Targets = 20,
-    compute_nodes: Nodes = 480,
-    horizon: Horizon = 20_000,
-    json: Json = False,
-) -> None:
-    """How many and which I/O nodes: every policy, on many drawn sets of applications (Bandet et al., VI-A)."""
-    _run("io-nodes", curves, sets, loads, allocate, place, seed, workers, out, applications, targets, compute_nodes, horizon, json)  # fmt: skip  # noqa: E501
 
 
-@app.command("osts", epilog="Example: forebay study osts --sets 20 --loads 0.2:1.2:0.2")
-def osts(
-    curves: CurvesFile = None,
-    sets: Sets = 100,
-    loads: Loads = "0.2:1.2:0.1",
-    allocate: Allocate = None,
-    place: Place = None,
-    seed: Seed = 0,
-    workers: Workers = 0,
-    out: Out = None,
-    applications: Applications = 60,
-    targets: Targets = 20,
-    compute_nodes: Nodes = 480,
-    horizon: Horizon = 20_000,
-    json: Json = False,
-) -> None:
-    """How many and which OSTs: the same with curves of object storage targets (Bandet et al., VI-C)."""
-    _run("osts", curves, sets, loads, allocate, place, seed, workers, out, applications, targets, compute_nodes, horizon, json)  # fmt: skip  # noqa: E501
+def _command(kind: _Kind) -> Callable[..., None]:
+    def command(
+        curves: CurvesFile = None,
+        sets: Sets = 100,
+        loads: Loads = "0.2:1.2:0.1",
+        allocate: Allocate = kind.allocate,
+        place: Place = kind.place,
+        seed: Seed = 0,
+        workers: Workers = 0,
+        out: Out = None,
+        applications: Applications = 60,
+        targets: Targets = 20,
+        compute_nodes: Nodes = 480,
+        horizon: Horizon = 20_000,
+        json: Json = False,
+    ) -> None:
+        from forebay.model.system import System
+        from forebay.show.cli.lists import load_range, policy_list
+        from forebay.simulate.studies.io_resources import Study
+        from forebay.simulate.studies.results import CLASS, TRUE
+
+        for option, value in (("--compute-nodes", compute_nodes), ("--horizon", horizon)):
+            if not math.isfinite(value):
+                raise BadInput(option, f"must be finite, not {value:g}")
+        middles, step = load_range(loads)
+        measured = _curves(kind.name, curves, seed)
+        study = Study(
+            name=kind.name,
+            curves=measured.by_name,
+            origin=measured.origin,
+            system=System(targets=targets, compute_nodes=compute_nodes),
+            applications=applications,
+            horizon=horizon,
+            allocators=policy_list("allocate", allocate),
+            placers=policy_list("place", place),
+            sees=(TRUE, CLASS) if kind.name == "robustness" else (TRUE,),
+            seed=seed,
+            loads=middles,
+            step=step,
+            sets=sets,
+        )
+        again = _again(study, curves, loads)
+        perform(study, again, out or Path(f"study-{kind.name}"), workers=workers or os.cpu_count() or 1, json=json)
+
+    return command
 
 
-@app.command("robustness", epilog="Example: forebay study robustness --curves marenostrum4.csv --sets 20")
-def robustness(
-    curves: CurvesFile = None,
-    sets: Sets = 100,
-    loads: Loads = "0.2:1.2:0.1",
-    allocate: Allocate = "tcpu,best-bandwidth,forebay",
-    place: Place = "greedy-non-clairvoyant,greedy-clairvoyant",
-    seed: Seed = 0,
-    workers: Workers = 0,
-    out: Out = None,
-    applications: Applications = 60,
-    targets: Targets = 20,
-    compute_nodes: Nodes = 480,
-    horizon: Horizon = 20_000,
-    json: Json = False,
-) -> None:
-    """Policies that see only the class of each curve, against the truth (Bandet et al., VI-B)."""
-    _run("robustness", curves, sets, loads, allocate, place, seed, workers, out, applications, targets, compute_nodes, horizon, json)  # fmt: skip  # noqa: E501
+io_nodes, osts, robustness = (
+    app.command(kind.name, help=kind.summary, epilog=f"Example: {kind.example}")(_command(kind)) for kind in _KINDS
+)
 
 
-def _run(
-    name: str,
-    curves_file: Path | None,
-    sets: int,
-    loads: str,
-    allocate: str | None,
-    place: str | None,
-    seed: int,
-    workers: int,
-    out: Path | None,
-    applications: int,
-    targets: int,
-    compute_nodes: float,
-    horizon: float,
-    json: bool,
-) -> None:
-    from forebay.model.system import System
-    from forebay.show.cli.lists import load_range, policy_list
-    from forebay.simulate.studies.io_resources import Study
-    from forebay.simulate.studies.results import CLASS, TRUE
+def perform(study: Study, again: str, out: Path, *, workers: int, json: bool) -> None:
+    """Run the study, write what came out, and say it; Ctrl-C keeps what is finished.
 
-    middles, step = load_range(loads)
-    curves = _curves(name, curves_file, seed)
-    study = Study(
-        name=name,
-        curves=curves.by_name,
-        origin=curves.origin,
-        system=System(targets=targets, compute_nodes=compute_nodes),
-        applications=applications,
-        horizon=horizon,
-        allocators=policy_list("allocate", allocate),
-        placers=policy_list("place", place),
-        sees=(TRUE, CLASS) if name == "robustness" else (TRUE,),
-        seed=seed,
-        loads=middles,
-        step=step,
-        sets=sets,
-    )
-    perform(study, out or Path(f"study-{name}"), workers=workers or os.cpu_count() or 1, json=json)
-
-
-def perform(study: Study, out: Path, *, workers: int, json: bool) -> None:
-    """Run the study, write what came out, and say it; Ctrl-C keeps what is finished."""
+    `again` is the command that makes the same study.
+    """
     from forebay.show.output import print_json, print_table, progress
     from forebay.show.study import publish
     from forebay.simulate.studies.io_resources import run
     from forebay.simulate.studies.pieces import Interrupted
 
-    command = _command()
     try:
         with progress(f"{study.name}: {len(study.keys())} sets", len(study.keys())) as told:
             results = run(study, out / ".pieces", workers=workers, progress=told)
+        with progress(f"{study.name}: figures and report", math.inf):
+            document = publish(results, study.curves, again, out)
     except Interrupted as error:
-        typer.echo(f"forebay: {error}; the same command goes on from there: {command}", err=True)
-        raise typer.Exit(130 if error.by_user else 1) from None
-    document = publish(results, study.curves, command, out)
+        typed = shlex.join(["forebay", *sys.argv[1:]])
+        typer.echo(f"forebay: {error}; the same command goes on from there: {typed}", err=True)
+        sys.exit(130 if error.by_user else 1)
     if json:
         print_json(document)
         return
@@ -167,11 +157,11 @@ def perform(study: Study, out: Path, *, workers: int, json: bool) -> None:
 
 def _by_load(results: Results, metric: str) -> tuple[list[str], list[list[object]]]:
     """A line for each combination of policies, a column for each bin."""
-    lines: dict[tuple[object, ...], list[object]] = {}
+    lines: dict[tuple[object, ...], dict[object, object]] = {}
     for row in results.rows():
-        lines.setdefault(tuple(row[k] for k in ("allocate", "place", "curves")), []).append(row[metric])
+        lines.setdefault(tuple(row[k] for k in ("allocate", "place", "curves")), {})[row["load_low"]] = row[metric]
     heads = ["allocate", "place", "sees", *(f"{b.middle:g}" for b in results.bins)]
-    return heads, [[*policies, *values] for policies, values in lines.items()]
+    return heads, [[*p, *(values.get(b.low, math.nan) for b in results.bins)] for p, values in lines.items()]
 
 
 def _curves(name: str, file: Path | None, seed: int) -> Curves:
@@ -186,8 +176,19 @@ def _curves(name: str, file: Path | None, seed: int) -> Curves:
     return synthetic_curves(kind, PAPER_COUNTS[kind], np.random.default_rng(seed))
 
 
-def _command() -> str:
-    """What the user typed, so that it can be typed again."""
-    import sys
-
-    return shlex.join(["forebay", *sys.argv[1:]])
+def _again(study: Study, curves: Path | None, loads: str) -> str:
+    """The command that makes the same study; how many workers did it, and where it went, don't matter."""
+    options = {
+        "curves": None if curves is None else curves.name,
+        "sets": study.sets,
+        "loads": loads,
+        "allocate": ",".join(study.allocators),
+        "place": ",".join(study.placers),
+        "seed": study.seed,
+        "applications": study.applications,
+        "targets": study.system.targets,
+        "compute-nodes": f"{study.system.compute_nodes:g}",
+        "horizon": f"{study.horizon:g}",
+    }
+    words = [part for key, value in options.items() if value is not None for part in (f"--{key}", str(value))]
+    return shlex.join(["forebay", "study", study.name, *words])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from forebay.simulate.studies.results import Bin, Results
 
@@ -56,7 +56,7 @@ def mean_of_rows(rows: Floats) -> Band:
     """The mean of each column with its 95 % confidence interval, over columns 1, 2, 3 and on."""
     middle = rows.mean(axis=0)
     error = rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.zeros_like(middle)
-    reach = error * (student.ppf(0.975, len(rows) - 1) if len(rows) > 1 else 0.0)
+    reach = error * (stdtrit(len(rows) - 1, 0.975) if len(rows) > 1 else 0.0)
     return Band(np.arange(1, middle.size + 1, dtype=float), middle, middle - reach, middle + reach)
 
 
@@ -79,6 +79,6 @@ def regression(x: Floats, y: Floats, degree: int) -> Band:
     free = x.size - degree - 1
     variance = float(((y - design @ weights) ** 2).sum()) / free if free else 0.0
     error = np.sqrt(variance * np.einsum("ij,jk,ik->i", wanted, inverse, wanted).clip(0))
-    reach = error * (student.ppf(0.975, free) if free else 0.0)
+    reach = error * (stdtrit(free, 0.975) if free else 0.0)
     middle = wanted @ weights
     return Band(at, middle, middle - reach, middle + reach)

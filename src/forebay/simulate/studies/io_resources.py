@@ -8,6 +8,8 @@ simulated is the truth in both.
 from __future__ import annotations
 
 import hashlib
+import inspect
+import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,17 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from forebay import __version__
+from forebay.decide.policy import Kind
 from forebay.decide.registry import find
-from forebay.decide.schedule import schedule
 from forebay.decide.view import View
 from forebay.model.application import Application
+from forebay.model.compiled import sources_digest
 from forebay.model.curve import Curve
-from forebay.model.decision import Never, Placement
-from forebay.model.errors import BadInput, Refused
+from forebay.model.decision import Placement
+from forebay.model.errors import BadInput
 from forebay.model.system import System
 from forebay.profile.classes import as_class, class_curves
-from forebay.simulate.run import Measures, judge, simulate
+from forebay.simulate.decided import decided
+from forebay.simulate.run import Measures, simulate
 from forebay.simulate.studies.pieces import Store, do_all
 from forebay.simulate.studies.results import RUN, TRUE, Results, load_bins
 from forebay.simulate.workload import draw
@@ -56,10 +59,12 @@ class Study:
     def settings(self) -> dict[str, object]:
         """What a piece depends on; two studies with the same settings can share pieces."""
         points = repr([(name, c.counts, c.bandwidths) for name, c in self.curves.items()])
+        modules = {find(kind, spec).module for kind, specs in self.policies() for spec in specs}
         return {
-            "version": __version__,
+            "code": sources_digest(),
+            "policies": {m: _digest(inspect.getsource(sys.modules[m])) for m in sorted(modules)},
             "study": self.name,
-            "curves": hashlib.sha256(points.encode()).hexdigest(),
+            "curves": _digest(points),
             "targets": self.system.targets,
             "compute_nodes": self.system.compute_nodes,
             "applications": self.applications,
@@ -70,23 +75,27 @@ class Study:
             "step": self.step,
         }
 
+    def policies(self) -> tuple[tuple[Kind, Sequence[str]], ...]:
+        return ("allocate", self.allocators), ("place", self.placers)
+
     def keys(self) -> list[str]:
-        return [f"load-{load:g}/set-{index}" for load in self.loads for index in range(self.sets)]
+        return [f"load-{load!r}/set-{index}" for load in self.loads for index in range(self.sets)]
 
 
 def check(study: Study) -> None:
-    """Everything that could be wrong with the study, before the first piece."""
-    for spec in study.allocators:
-        find("allocate", spec)
-    for spec in study.placers:
-        find("place", spec)
+    """Everything that could be wrong with the study, before the first piece: one set is tried out."""
     for name, curve in study.curves.items():
+        where = f"{study.origin}: {name}"
         if curve.first != 1:
-            raise BadInput(f"curve {name!r}", "has no measurement on 1 target, which drawing a workload needs")
+            raise BadInput(where, "has no measurement on 1 target, which drawing a workload needs")
         if curve.last > study.system.targets:
-            raise BadInput(f"curve {name!r}", f"has n = {curve.last}, but there are {study.system.targets} targets")
-    for load in study.loads:
-        draw_set(study, load, 0)
+            raise BadInput(where, f"has n = {curve.last}, but there are {study.system.targets} targets")
+    for kind, specs in study.policies():
+        for spec in specs:
+            find(kind, spec)
+    drawn = [draw_set(study, load, 0)[0] for load in study.loads]
+    for allocate in study.allocators:
+        _decide(study, drawn[0], allocate, study.placers[0], study.loads[0], 0)
 
 
 def run(study: Study, folder: Path, *, workers: int, progress: Callable[[int], None]) -> Results:
@@ -116,9 +125,7 @@ def run_set(study: Study, key: str) -> Any:
         seen = applications if sees == TRUE else _as_classes(applications, study.curves)
         for allocate in study.allocators:
             for place in study.placers:
-                # Every allocator has a generator of its own: what others draw makes no difference to it,
-                # and a random one draws the same for every placement.
-                placement = _decide(study, seen, allocate, place, _rng(study, load, int(index), allocate))
+                placement = _decide(study, seen, allocate, place, load, int(index))
                 measures = simulate(study.system, applications, placement, horizon=study.horizon)
                 rows.append((load, int(index), theta, least_load, allocate, place, sees, *_figures(measures)))
     return np.array(rows, dtype=[*RUN.descr, ("occupancy", "f8", (study.system.targets,))])
@@ -144,14 +151,13 @@ def draw_set(study: Study, load: float, index: int) -> tuple[tuple[Application, 
 
 
 def _decide(
-    study: Study, seen: tuple[Application, ...], allocate: str, place: str, rng: np.random.Generator
+    study: Study, seen: tuple[Application, ...], allocate: str, place: str, load: float, index: int
 ) -> Placement:
-    allocator, placer = find("allocate", allocate), find("place", place)
-    trial = judge(study.system, seen, horizon=study.horizon) if allocator.simulates else None
-    decided = schedule(View(study.system, seen, rng=rng, judge=trial), allocator, placer)
-    if isinstance(decided, Never):
-        raise Refused(f"{allocate}: {decided.because}")
-    return decided
+    # Every allocator has a generator of its own: what others draw makes no difference to it,
+    # and a random one draws the same for every placement.
+    rng = _rng(study, load, index, allocate)
+    policies = find("allocate", allocate), find("place", place)
+    return decided(study.system, seen, *policies, rng=rng, horizon=study.horizon)
 
 
 def _figures(measures: Measures) -> tuple[object, ...]:
@@ -175,3 +181,7 @@ def _as_classes(applications: Sequence[Application], curves: Mapping[str, Curve]
 
 def _rng(study: Study, load: float, index: int, purpose: str) -> np.random.Generator:
     return np.random.default_rng([study.seed, round(load * 1e9), index, zlib.crc32(purpose.encode())])
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

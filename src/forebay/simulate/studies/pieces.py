@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.errors import BadInput, ForebayError
+from forebay.model.errors import BadInput, ForebayError, why
 
 Work = Callable[[str], Any]
 """From a key to an array; a module's function or a partial of one, so that it can be sent to a process."""
@@ -46,8 +46,11 @@ class Store:
         """Make the folder, or check that what is in it was made with the same settings."""
         about = self._folder / "settings.json"
         wanted = json.dumps(self._settings, indent=1, sort_keys=True)
-        if about.exists():
-            found = json.loads(about.read_text())
+        if about.exists() and any(self._folder.rglob("*.npy")):
+            try:
+                found = dict(json.loads(about.read_text()))
+            except (ValueError, TypeError):
+                raise BadInput(str(about), "is damaged; delete the folder that it is in") from None
             differ = [k for k in sorted({*found, *self._settings}) if found.get(k) != json.loads(wanted).get(k)]
             if differ:
                 raise BadInput(
@@ -58,11 +61,18 @@ class Store:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise BadInput(str(self._folder.parent), (error.strerror or str(error)).lower()) from None
-        _write(about, wanted.encode())
+            raise BadInput(str(self._folder.parent), why(error)) from None
+        partial = about.with_suffix(".partial")
+        partial.write_text(wanted)
+        partial.replace(about)
 
     def __contains__(self, key: str) -> bool:
-        return self._path(key).exists()
+        """Whether the piece is there and whole."""
+        try:
+            self.get(key)
+        except (OSError, ValueError, EOFError):
+            return False
+        return True
 
     def put(self, key: str, piece: Any) -> None:
         self._path(key).parent.mkdir(parents=True, exist_ok=True)
@@ -125,9 +135,3 @@ def _results(keys: Sequence[str], work: Work, workers: int) -> Iterator[tuple[st
 def _worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
-
-
-def _write(path: Path, content: bytes) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_bytes(content)
-    partial.replace(path)

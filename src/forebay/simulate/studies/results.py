@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from forebay.simulate.run import mean_of_known
+
 METRICS = ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con", "io_spread", "machine_idle")
 TRUE, CLASS = "true", "class"
 
@@ -17,8 +19,8 @@ RUN = np.dtype(
         ("set", "i8"),
         ("theta", "f8"),  # the expected load that it was drawn with
         ("io_load_sys", "f8"),  # the least load that any allocation of the set has, I/O-load(pi_sys)
-        ("allocate", "U64"),
-        ("place", "U64"),
+        ("allocate", "U200"),
+        ("place", "U200"),
         ("curves", "U8"),  # what the policies saw: TRUE curves, or one for each CLASS
         *((metric, "f8") for metric in METRICS),
         ("io_load", "f8"),
@@ -86,7 +88,7 @@ class Results:
                 if runs.size:
                     row = {"allocate": allocate, "place": place, "curves": curves}
                     row |= {"load_low": bin_.low, "load_high": bin_.high, "sets": int(runs.size)}
-                    rows.append(row | {m: float(np.nanmean(runs[m])) for m in METRICS})
+                    rows.append(row | {m: mean_of_known(runs[m]) for m in METRICS})
         return rows
 
 
