@@ -2,6 +2,7 @@
 
 import glob
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -31,10 +32,13 @@ class Forebay:
     def __call__(self, *arguments: object) -> Ran:
         self._monkeypatch.setattr(sys, "argv", ["forebay", *map(str, arguments)])
         code = 0
+        on_interrupt = signal.getsignal(signal.SIGINT)
         try:
             main()
         except SystemExit as stop:
             code = int(stop.code or 0)
+        finally:
+            signal.signal(signal.SIGINT, on_interrupt)
         return Ran(code, *self._capfd.readouterr())
 
 

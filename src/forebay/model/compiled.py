@@ -27,7 +27,7 @@ def kernel(function: F) -> F:
 
 
 def sources_digest() -> str:
-    """Tells one state of Forebay's sources from another."""
+    """Tells one state of the sources that compute from another; what only shows or acts is left out."""
     digest = hashlib.sha256()
     for source in _sources(files("forebay")):
         digest.update(source.read_bytes())
@@ -36,7 +36,7 @@ def sources_digest() -> str:
 
 def _sources(folder: Traversable) -> Iterator[Traversable]:
     for entry in sorted(folder.iterdir(), key=lambda e: e.name):
-        if entry.is_dir() and entry.name != "__pycache__":
+        if entry.is_dir() and entry.name not in ("__pycache__", "act", "show"):
             yield from _sources(entry)
         elif entry.name.endswith(".py"):
             yield entry

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -141,6 +142,7 @@ def perform(study: Study, again: str, out: Path, *, workers: int, json: bool) ->
         with progress(f"{study.name}: figures and report", math.inf):
             document = publish(results, study.curves, again, out)
     except Interrupted as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cut the tidying short
         typed = shlex.join(["forebay", *sys.argv[1:]])
         typer.echo(f"forebay: {error}; the same command goes on from there: {typed}", err=True)
         sys.exit(130 if error.by_user else 1)

@@ -61,7 +61,7 @@ class Study:
         points = repr([(name, c.counts, c.bandwidths) for name, c in self.curves.items()])
         modules = {find(kind, spec).module for kind, specs in self.policies() for spec in specs}
         return {
-            "code": sources_digest(),
+            "version of Forebay": sources_digest(),
             "policies": {m: _digest(inspect.getsource(sys.modules[m])) for m in sorted(modules)},
             "study": self.name,
             "curves": _digest(points),
