@@ -35,8 +35,9 @@ _STRAGGLERS = 0.3
 
 _SETTLE = 60  # iterations that find the fixed point from nowhere
 _FOLLOW = 3  # iterations that follow it after one or two applications changed
-_STEPS_EACH, _MOST_STEPS = 6_000, 350_000  # annealing steps for each application, and in all
+_STEPS_EACH, _MOST_STEPS = 12_000, 700_000  # annealing steps for each application, and in all
 _HOT, _COLD = 3e-3, 5e-5  # a step that is worse by this much (relative) is still taken now and then
+_HOPELESS = 10  # temperatures that a step may be worse at first sight
 _PAIRS = 0.5  # share of steps in which one application gives a target to another
 _ANY = 0.2  # share of the other steps that go anywhere, not to a neighbouring n
 
@@ -155,7 +156,7 @@ def _anneal(case: Any, counts: Any, busy: Any, steps: int) -> None:
         allowed = case.first[a] <= counts[a] <= case.last[a] and case.first[b] <= counts[b] <= case.last[b]
         if allowed and (counts[a] != old_a or counts[b] != old_b):
             trial[:] = busy
-            found = _expected(case, counts, trial, scratch, _FOLLOW)
+            found = _expected(case, counts, trial, scratch, _FOLLOW, now + _HOPELESS * temperature)
             chance = _xorshift(chance)
             if found < now or _unit(chance) < np.exp((now - found) / temperature):
                 now = found
@@ -179,8 +180,11 @@ def _scratch(case: Any, applications: int) -> Any:
 
 
 @kernel
-def _expected(case: Any, counts: Any, busy: Any, scratch: Any, iterations: int) -> float:
-    """`Score.combined` of what is expected, as a logarithm; `busy` (each p) is iterated in place."""
+def _expected(case: Any, counts: Any, busy: Any, scratch: Any, iterations: int, limit: float = np.inf) -> float:
+    """`Score.combined` of what is expected, as a logarithm; `busy` (each p) is iterated in place.
+
+    Where the first iteration is above `limit` already, that is the answer.
+    """
     # Taken out of the tuples once: numba would count a reference each time.
     io_seconds, compute_seconds, straggle = case.io_seconds, case.compute_seconds, case.straggle
     node_share, slowdown_each = case.node_share, case.slowdown_each
@@ -190,6 +194,7 @@ def _expected(case: Any, counts: Any, busy: Any, scratch: Any, iterations: int) 
         round_robin(counts, targets, start, scratch.turn)
     slowdown, idle = 0.0, 0.0
     for iteration in range(iterations):
+        slowdown, idle = 0.0, 0.0
         load[:] = 0.0
         for a in range(counts.size):
             if known_targets:
@@ -217,11 +222,17 @@ def _expected(case: Any, counts: Any, busy: Any, scratch: Any, iterations: int) 
             io = alone * stretch
             part = 1.0 / (compute_seconds[a] + io) if io > 0 else 0.0
             busy[a] = 0.5 * (busy[a] + alone * (1.0 + mean) * part)
-            if iteration == iterations - 1:
-                idle += node_share[a] * io * part
-                slowdown += io * slowdown_each[a]
+            idle += node_share[a] * io * part
+            slowdown += io * slowdown_each[a]
+        if iteration == 0 and limit < np.inf and _combined(case.weight, slowdown, idle) > limit:
+            break
+    return _combined(case.weight, slowdown, idle)
+
+
+@kernel
+def _combined(weight: float, slowdown: float, idle: float) -> float:
     computing = max(1.0 - idle, 1e-9)
-    return case.weight * np.log(max(slowdown, 1e-300)) - (1.0 - case.weight) * np.log(computing)  # type: ignore[no-any-return]
+    return weight * np.log(max(slowdown, 1e-300)) - (1.0 - weight) * np.log(computing)  # type: ignore[no-any-return]
 
 
 @kernel
