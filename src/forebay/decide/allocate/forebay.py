@@ -66,7 +66,7 @@ class _Scratch(NamedTuple):
     inputs=[Input.COMPUTE_NODES, Input.VOLUME, Input.COMPUTE_SECONDS, Input.CURVE],
     source="Forebay",
 )
-def forebay(view: View, *, weight: float = 0.08) -> Allocation:
+def forebay(view: View, *, weight: float = 0.1) -> Allocation:
     """The least expected slowdown and idle time, by a model of who meets whom on which target.
 
     `weight`, between 0 and 1, is how much a percent less slowdown counts against a percent more

@@ -29,7 +29,7 @@ _MOST_APPLICATIONS = 200  # each is a level of recursion
     source="exhaustive reference",
     simulates=True,
 )
-def optimal(view: View, *, weight: float = 0.08, most: int = 2_000_000) -> Allocation | Never:
+def optimal(view: View, *, weight: float = 0.1, most: int = 2_000_000) -> Allocation | Never:
     """The allocation that the simulator likes best, by branch and bound; for small cases.
 
     `weight` is that of the policy `forebay`. More than `most` allocations to choose from is refused.
