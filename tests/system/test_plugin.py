@@ -50,10 +50,26 @@ def test_an_installed_policy_conforms(environment: dict[str, str]) -> None:
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
 
 
-def test_the_page_shows_the_package_as_it_is() -> None:
+def test_an_installed_storage_policy_sees_the_fields_of_the_disks(environment: dict[str, str]) -> None:
+    example = str(ROOT / "src/forebay/show/examples/burst-buffer.toml")
+    options = ["--platform", "32TB/heterogeneous", "--requests", "theta-2020:200", "--policy", "fast-first"]
+    disks = forebay(environment, "simulate", example, *options)["disks"]
+    used = [disk["max_use"] > 0 for disk in disks]  # type: ignore[operator]
+    assert used[0]
+    assert used == sorted(used, reverse=True)  # the SSDs come first, and are filled in order
+
+
+@pytest.mark.parametrize(
+    ("file", "first_line"),
+    [
+        ("forebay_square_root.py", "import math"),
+        ("forebay_fast_first.py", "from forebay.decide.policy import Input, storage"),
+    ],
+)
+def test_the_page_shows_the_package_as_it_is(file: str, first_line: str) -> None:
     page = (ROOT / "docs/writing-a-policy.md").read_text()
-    shown = re.search(r"```python\nimport math\n(.*?)```", page, re.DOTALL)
+    shown = re.search(f"```python\n({re.escape(first_line)}\n.*?)```", page, re.DOTALL)
     assert shown is not None
-    code = (PLUGIN / "forebay_square_root.py").read_text()
+    code = (PLUGIN / file).read_text()
     assert shown[1].strip() in code
-    assert len(code.splitlines()) <= 20
+    assert len(code.splitlines()) <= 22

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal
 
 from forebay.decide.view import View
 from forebay.model.decision import Allocation, Never, Placement
 
-Kind = Literal["allocate", "place"]
+Kind = Literal["allocate", "place", "storage"]
 Allocate = Callable[..., Allocation | Never]
 Place = Callable[..., Placement]
 
 
 class Input(Enum):
-    """What a policy can need to know of an application, and how hard that is to come by.
+    """What a policy can need to know of an application or a request, and how hard that is to come by.
 
     Difficulties are those of Bandet et al. 2024, section IV-C: 1 easy, 2 medium, 3 hard.
     """
 
+    BOOKED = ("space booked", 1)
+    DISK_BANDWIDTH = ("disk bandwidths", 1)
     COMPUTE_NODES = ("compute nodes", 1)
     VOLUME = ("I/O volume", 2)
     COMPUTE_SECONDS = ("compute time", 2)
@@ -37,9 +39,11 @@ class Input(Enum):
 class Policy:
     """One policy of one kind.
 
-    `decide` is `(View) -> Allocation | Never` for kind "allocate" and
-    `(View, counts) -> Placement` for kind "place"; its keyword-only parameters are options
-    that a user can set by `name:option=value`.
+    `decide` is `(View) -> Allocation | Never` for kind "allocate",
+    `(View, counts) -> Placement` for kind "place" and
+    `(ledger, size, start, end, duration, turn) -> disk` for kind "storage" (see decide/storage);
+    one that `prepares` is `(Platform) -> such a function` instead, and so sees all fields of all disks.
+    Keyword-only parameters of the first two are options that a user can set by `name:option=value`.
     """
 
     kind: Kind
@@ -51,6 +55,7 @@ class Policy:
     options: Mapping[str, object]
     module: str  # where its code is
     simulates: bool = False
+    prepares: bool = False
 
     @property
     def difficulty(self) -> tuple[int, int]:
@@ -78,6 +83,16 @@ def placer(name: str, *, inputs: Sequence[Input] = (), source: str = "") -> Call
     return lambda function: _policy("place", name, function, inputs, source, False)
 
 
+def storage(
+    name: str, *, inputs: Sequence[Input] = (), source: str = "", prepares: bool = False
+) -> Callable[[Callable[..., Any]], Policy]:
+    """Make a storage policy of a function `(ledger, size, start, end, duration, turn) -> disk`, a kernel or not.
+
+    If it `prepares`, of a function that makes one such function for each platform.
+    """
+    return lambda function: replace(_policy("storage", name, function, inputs, source, False), prepares=prepares)
+
+
 def _policy(
     kind: Kind, name: str, function: Callable[..., Any], inputs: Sequence[Input], source: str, simulates: bool
 ) -> Policy:
@@ -88,7 +103,7 @@ def _policy(
         inputs=frozenset(inputs),
         source=source,
         summary=(function.__doc__ or "").strip().split("\n")[0],
-        options=dict(function.__kwdefaults__ or {}),
+        options=dict(getattr(function, "__kwdefaults__", None) or {}),
         module=function.__module__,
         simulates=simulates,
     )

@@ -23,6 +23,7 @@ from forebay.decide.place.greedy_clairvoyant import greedy_clairvoyant
 from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant
 from forebay.decide.place.random import random as random_placement
 from forebay.decide.policy import Kind, Policy
+from forebay.decide.storage.choose import STORAGE
 from forebay.model.errors import BadInput, PolicyError, UnknownName
 
 BUILT_IN = (
@@ -37,9 +38,14 @@ BUILT_IN = (
     random_placement,
     greedy_non_clairvoyant,
     greedy_clairvoyant,
+    *STORAGE,
 )
 
-_LABELS: dict[Kind, str] = {"allocate": "allocation policy", "place": "placement policy"}
+_LABELS: dict[Kind, str] = {
+    "allocate": "allocation policy",
+    "place": "placement policy",
+    "storage": "storage policy",
+}
 
 
 @cache

@@ -51,6 +51,17 @@ def parse_duration(text: str | float) -> float:
     return number * _SECONDS[unit]
 
 
+def with_unit(value: object) -> str:
+    """`value`, if it is text with a unit; a bare number could be meant in anything.
+
+    >>> with_unit("200 GB")
+    '200 GB'
+    """
+    if not isinstance(value, str) or not _split(value)[1]:
+        raise ValueError(f"needs a unit, like '200 GB', not {value!r}")
+    return value
+
+
 def format_size(size: float) -> str:
     """
     >>> format_size(2_500_000_000)

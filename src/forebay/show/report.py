@@ -10,7 +10,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from forebay.show.figures import Drawn
+from forebay.show.storage_tables import effects_by_kind, runs_by_group
+from forebay.show.storage_view import StorageView
 from forebay.simulate.studies.results import METRICS, Results
+from forebay.simulate.studies.storage_results import StorageResults
 
 _HEADS = ("mean I/O slowdown", "max", "by allocation", "by congestion", "I/O-spread", "machine idle")
 
@@ -19,16 +22,41 @@ def write_report(
     results: Results, conclusions: Sequence[str], figures: Sequence[Drawn], command: str, out: Path
 ) -> None:
     """`command` is what makes the same study again."""
-    environment = Environment(loader=PackageLoader("forebay.show"), autoescape=True, trim_blocks=True)
-    page = environment.get_template("study.html").render(
+    parts = {"results": results, "heads": _HEADS, "rows": [_row(r) for r in results.rows()]}
+    _write("study.html", out, conclusions=conclusions, command=command, figures=_inside(figures), **parts)
+
+
+def write_storage_report(
+    results: StorageResults,
+    conclusions: Sequence[str],
+    changes: Sequence[str],
+    figures: Sequence[Drawn],
+    command: str,
+    out: Path,
+) -> None:
+    """The same for a storage study; `changes` is what the correct rules change."""
+    view = StorageView(results)
+    _write(
+        "storage.html",
+        out,
         results=results,
         conclusions=conclusions,
+        changes=changes,
         command=command,
-        figures=[(f, base64.b64encode(f.png.read_bytes()).decode()) for f in figures],
-        heads=_HEADS,
-        rows=[_row(r) for r in results.rows()],
+        figures=_inside(figures),
+        effects=effects_by_kind(view),
+        groups=runs_by_group(view),
     )
-    out.write_text(page, encoding="utf-8")
+
+
+def _write(template: str, out: Path, **parts: object) -> None:
+    environment = Environment(loader=PackageLoader("forebay.show"), autoescape=True, trim_blocks=True)
+    out.write_text(environment.get_template(template).render(**parts), encoding="utf-8")
+
+
+def _inside(figures: Sequence[Drawn]) -> list[tuple[Drawn, str]]:
+    """Figures with their pictures as text."""
+    return [(f, base64.b64encode(f.png.read_bytes()).decode()) for f in figures]
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

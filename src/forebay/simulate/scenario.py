@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import difflib
 import math
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from forebay.decide.policy import Kind, Policy
-from forebay.decide.registry import find
+from forebay.decide.policy import Policy
 from forebay.history.curves import read_curves
 from forebay.model.application import Application
 from forebay.model.curve import Curve
 from forebay.model.decision import Placement
-from forebay.model.errors import BadInput, UserError, why
+from forebay.model.errors import BadInput
 from forebay.model.system import System
-from forebay.model.units import parse_bandwidth, parse_duration, parse_size
 from forebay.simulate.decided import decided
-
-T = TypeVar("T")
+from forebay.simulate.toml import (
+    Bytes,
+    BytesPerSecond,
+    Field,
+    OpenTable,
+    Seconds,
+    Table,
+    checked,
+    known,
+    load,
+    located,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +77,7 @@ def read_scenario(path: Path) -> Scenario:
     Sizes, bandwidths and durations are numbers (bytes, bytes per second, seconds) or strings
     with a unit ("1.5 TB", "2 GiB/s", "3 h").
     """
-    parsed = _parse(path)
+    parsed = checked(path, load(path), _File)
     try:
         system = System(targets=parsed.system.targets, compute_nodes=parsed.system.compute_nodes)
     except ValueError as error:
@@ -90,55 +96,27 @@ def read_scenario(path: Path) -> Scenario:
         ),
         horizon=parsed.measure.horizon,
         stop_at_first_finish=parsed.measure.until == "first-finish",
-        allocate=_known(f"{path}: policy.allocate", "allocate", parsed.policy.allocate),
-        place=_known(f"{path}: policy.place", "place", parsed.policy.place),
+        allocate=parsed.policy.allocate and known(f"{path}: policy.allocate", "allocate", parsed.policy.allocate),
+        place=parsed.policy.place and known(f"{path}: policy.place", "place", parsed.policy.place),
     )
 
 
-def _known(where: str, kind: Kind, spec: str | None) -> str | None:
-    if spec is not None:
-        try:
-            find(kind, spec)
-        except UserError as error:
-            raise BadInput(where, str(error)) from None
-    return spec
-
-
-def _quantity(parse: Callable[[Any], float]) -> BeforeValidator:
-    def read(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise ValueError(f"must be a number, or text with a unit, not {value!r}")
-        return parse(value)
-
-    return BeforeValidator(read)
-
-
-Seconds = Annotated[float, _quantity(parse_duration)]
-Bytes = Annotated[float, _quantity(parse_size)]
-BytesPerSecond = Annotated[float, _quantity(parse_bandwidth)]
-_STRICT = ConfigDict(extra="forbid", strict=True)
-
-
-class _System(BaseModel):
-    model_config = _STRICT
+class _System(Table):
     targets: int
     compute_nodes: float
 
 
-class _Measure(BaseModel):
-    model_config = _STRICT
+class _Measure(Table):
     horizon: Annotated[Seconds, Field(gt=0, allow_inf_nan=False)] | None = None
     until: Literal["horizon", "first-finish"] = "horizon"
 
 
-class _Policy(BaseModel):
-    model_config = _STRICT
+class _Policy(Table):
     allocate: str | None = None
     place: str | None = None
 
 
-class _Application(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True)
+class _Application(OpenTable):
     name: str
     compute_nodes: float
     phases: int
@@ -148,43 +126,12 @@ class _Application(BaseModel):
     targets: list[int] | None = None
 
 
-class _File(BaseModel):
-    model_config = _STRICT
+class _File(Table):
     system: _System
     measure: _Measure = _Measure()
     policy: _Policy = _Policy()
     curves: str | None = None
-    application: list[_Application] = []
-
-
-def _parse(path: Path) -> _File:
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise BadInput(str(path), why(error)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(str(path), f"is not TOML: {error}") from None
-    except RecursionError:
-        raise BadInput(str(path), "is nested too deeply") from None
-    try:
-        return _File.model_validate(document)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = _where(first["loc"])
-        raise BadInput(f"{path}: {where}" if where else str(path), _reason(first)) from None
-
-
-def _where(steps: tuple[int | str, ...]) -> str:
-    """('application', 2, 'volume') -> 'application[2].volume'; what pydantic adds of its own is left out."""
-    named = [s for s in steps if not (isinstance(s, str) and ("[" in s or s in ("str", "function-before")))]
-    return "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in named).lstrip(".")
-
-
-def _reason(error: Any) -> str:
-    reasons = {"missing": "is missing", "extra_forbidden": "is not a key of this table"}
-    if error["type"] == "value_error":
-        return str(error["ctx"]["error"])  # ours, and says what it got
-    return reasons.get(error["type"], f"{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}")
+    application: list[_Application] = Field(default_factory=list)
 
 
 def _application(
@@ -192,10 +139,10 @@ def _application(
 ) -> Application:
     where = f"{path}: application[{index}]"
     _check_keys(where, parsed.model_extra or {})
-    curve = _located(f"{where}.curve", lambda: _curve(parsed.curve, curves))
+    curve = located(f"{where}.curve", lambda: _curve(parsed.curve, curves))
     if curve.last > system.targets:
         raise BadInput(f"{where}.curve", f"has n = {curve.last}, but the system has {system.targets} targets")
-    return _located(
+    return located(
         where,
         lambda: Application(
             name=parsed.name,
@@ -225,7 +172,7 @@ def _fixed(where: str, targets: list[int] | None, application: Application, syst
         return None
     if len(set(targets)) != len(targets) or not all(0 <= t < system.targets for t in targets):
         raise BadInput(where, f"must be different numbers from 0 to {system.targets - 1}, not {targets}")
-    _located(where, lambda: application.curve.at(len(targets)))
+    located(where, lambda: application.curve.at(len(targets)))
     return tuple(sorted(targets))
 
 
@@ -235,10 +182,3 @@ def _check_keys(where: str, extra: Mapping[str, object]) -> None:
         near = difflib.get_close_matches(key, _Application.model_fields, n=1, cutoff=0.8)
         if near:
             raise BadInput(f"{where}.{key}", f"is not a key; did you mean {near[0]!r}?")
-
-
-def _located(where: str, make: Callable[[], T]) -> T:
-    try:
-        return make()
-    except ValueError as error:
-        raise BadInput(where, str(error)) from None

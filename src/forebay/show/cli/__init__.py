@@ -10,7 +10,7 @@ import typer
 
 from forebay import __version__
 from forebay.model.errors import ForebayError, UserError, why
-from forebay.show.cli import allocate, demo, policies, simulate, study
+from forebay.show.cli import allocate, demo, policies, simulate, size, study
 
 app = typer.Typer(
     help="Decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first.",
@@ -37,6 +37,7 @@ app.command(epilog=demo.EXAMPLE)(demo.demo)
 app.command(epilog=allocate.EXAMPLE)(allocate.allocate)
 app.command(epilog=simulate.EXAMPLE)(simulate.simulate)
 app.add_typer(study.app, name="study")
+app.command(epilog=size.EXAMPLE)(size.size)
 app.command(epilog=policies.EXAMPLE)(policies.policies)
 
 

@@ -23,12 +23,14 @@ def demo(
     from forebay.show.cli import study
     from forebay.show.cli.allocate import allocate
     from forebay.show.cli.simulate import simulate
+    from forebay.show.cli.size import size
     from forebay.show.output import print_json
 
     out.mkdir(parents=True, exist_ok=True)
-    machine = out / "machine.toml"
-    machine.write_text((files("forebay.show") / "examples" / "machine.toml").read_text())
-    picture = out / "machine.png"
+    machine, buffer = out / "machine.toml", out / "burst-buffer.toml"
+    for example in (machine, buffer):
+        example.write_text((files("forebay.show") / "examples" / example.name).read_text())
+    picture, sizes = out / "machine.png", out / "size.png"
     sets: dict[str, Any] = {"sets": 8, "loads": "0.2:1.2:0.2", "place": "greedy-non-clairvoyant,random"}
     steps: list[tuple[str, str, Callable[..., None], dict[str, Any]]] = [
         (
@@ -49,6 +51,18 @@ def demo(
             f"forebay study io-nodes --out {out / 'io-nodes'} " + " ".join(f"--{k} {v}" for k, v in sets.items()),
             study.io_nodes,
             sets | {"out": out / "io-nodes"},
+        ),
+        (
+            "A burst buffer of 16 TB and a year of requests for space. Which disks hold which job's data?",
+            f"forebay simulate {buffer} --policy all --feedback",
+            simulate,
+            {"file": buffer, "policy": "all", "feedback": True},
+        ),
+        (
+            "How large must it be, to serve 99 % of the bytes?",
+            f"forebay size --plot {sizes}",
+            size,
+            {"plot": sizes},
         ),
     ]
     documents = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from forebay.model.errors import BadInput
@@ -11,17 +12,23 @@ if TYPE_CHECKING:
     from forebay.decide.policy import Kind
 
 
-def policy_list(kind: Kind, text: str | None) -> list[str]:
-    """The named policies; all of one kind for 'all' or nothing, but `optimal` only when it is named."""
+def policy_list(kind: Kind, text: str | None, *, also: Sequence[str] = ()) -> list[str]:
+    """The named policies; all of one kind for 'all' or nothing, but `optimal` only when it is named.
+
+    `also` are names that are no policies, and fine all the same.
+    """
     from forebay.decide.registry import find, policies
 
-    if text is None or text == "all":  # optimal takes for ever on all but small cases
-        return [name for name in policies(kind) if name != "optimal"]
-    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    every = [name for name in policies(kind) if name != "optimal"]  # which takes for ever on all but small cases
+    if text is None:
+        return every
+    named = (name.strip() for name in text.split(",") if name.strip())
+    names = list(dict.fromkeys(n for name in named for n in (every if name == "all" else [name])))
     if not names:
-        raise BadInput(f"--{kind}", "names no policy")
+        raise BadInput("--policy" if kind == "storage" else f"--{kind}", "names no policy")
     for name in names:
-        find(kind, name)
+        if name not in also:
+            find(kind, name)
     return names
 
 

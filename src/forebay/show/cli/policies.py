@@ -15,7 +15,7 @@ def policies(json: Json = False) -> None:
     from forebay.show.output import print_json, print_table
 
     found = []
-    kinds: tuple[Kind, ...] = ("allocate", "place")
+    kinds: tuple[Kind, ...] = ("allocate", "place", "storage")
     for kind in kinds:
         for policy in sorted(all_policies(kind).values(), key=lambda p: p.difficulty):
             inputs = sorted(policy.inputs, key=lambda i: (i.difficulty, i.label))
@@ -33,7 +33,11 @@ def policies(json: Json = False) -> None:
     if json:
         print_json({"policies": found})
         return
-    for kind, title in (("allocate", "How many targets: --allocate"), ("place", "Which targets: --place")):
+    for kind, title in (
+        ("allocate", "How many targets: --allocate"),
+        ("place", "Which targets: --place"),
+        ("storage", "Which disks: --policy (and 'optimal', a bound for all of these)"),
+    ):
         rows = [
             (p["name"], p["difficulty"], ", ".join(p["inputs"]) or "-", p["summary"], p["source"])
             for p in found

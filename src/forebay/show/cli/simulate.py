@@ -19,23 +19,86 @@ EXAMPLE = "Example: forebay simulate examples/machine.toml --allocate all"
 
 
 def simulate(
-    file: Annotated[Path, typer.Argument(help="Scenario in TOML: [system], [measure] and [[application]] tables.")],
+    file: Annotated[
+        Path, typer.Argument(help="Scenario in TOML: [system] and [[application]] tables, or a [storage] table.")
+    ],
     allocate: Allocate = None,
     place: Place = None,
     horizon: Annotated[str | None, typer.Option(help="How long, instead of the file's; like 20000 or '6 h'.")] = None,
     until_first_finish: Annotated[
         bool, typer.Option("--until-first-finish", help="Stop when the first application has done all its phases.")
     ] = False,
+    policy: Annotated[
+        str | None, typer.Option(help="Storage policy, or several by commas, or 'all', or 'optimal'.")
+    ] = None,
+    platform: Annotated[str | None, typer.Option(help="Platform by name (32TB/nNnD), or a .toml or .yml file.")] = None,
+    requests: Annotated[
+        list[str] | None, typer.Option(help="theta-2020, or a trace: .yml, .csv (twice), .swf, also .gz.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Split requests above this size ('200 GB'), or 'no'.")] = None,
+    requeue: Annotated[
+        bool | None, typer.Option(help="Let refused requests come again, 5 min apart, for an hour.")
+    ] = None,
+    rules: Annotated[str | None, typer.Option("--as", help="Rules: 'correct', or 'storalloc' to the letter.")] = None,
+    feedback: Annotated[bool | None, typer.Option(help="Jobs take longer where they share bandwidth.")] = None,
+    swf_volume: Annotated[str | None, typer.Option(help="For .swf: 'memory', or a size per processor.")] = None,
+    decisions: Annotated[Path | None, typer.Option(help="Write every part's fate into this CSV file.")] = None,
     seed: Seed = 0,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """What policies would do to the applications' I/O and to the machine.
+    """What policies would do to the applications' I/O and to the machine, or to requests for storage.
 
-    With one policy of each kind, every application in detail; with several, one line for each
-    combination. Applications with fixed `targets` keep them. Without --allocate and --place, the
-    file's [policy] decides, or forebay with greedy-non-clairvoyant.
+    With one policy of each kind, everything in detail; with several, one line for each
+    combination. Applications with fixed `targets` keep them. What the command line doesn't say,
+    the file does: [policy] and [measure], or [storage].
     """
+    from forebay.show.cli.storage import from_here, simulate_storage
+    from forebay.simulate.toml import load
+
+    applications = {
+        "allocate": allocate,
+        "place": place,
+        "horizon": horizon,
+        "until-first-finish": until_first_finish or None,
+    }
+    storage = {
+        "policy": policy,
+        "platform": platform and from_here(platform),
+        "requests": [from_here(name) for name in requests] if requests else None,
+        "split": False if split == "no" else split,
+        "requeue": requeue,
+        "as": rules,
+        "feedback": feedback,
+        "swf_volume": swf_volume,
+    }
+    given = {key: value for key, value in storage.items() if value is not None}
+    if "storage" in load(file):
+        _refuse("is for scenarios with applications; this one has a [storage] table", applications)
+        simulate_storage(file, given, seed=seed, decisions=decisions, plot=plot, json=json)
+    else:
+        _refuse("is for scenarios with a [storage] table", given | {"decisions": decisions})
+        simulate_applications(file, allocate, place, horizon, until_first_finish, seed, plot, json)
+
+
+def _refuse(because: str, options: dict[str, Any]) -> None:
+    from forebay.model.errors import BadInput
+
+    for option, value in options.items():
+        if value is not None:
+            raise BadInput(f"--{option.replace('_', '-')}", because)
+
+
+def simulate_applications(
+    file: Path,
+    allocate: str | None,
+    place: str | None,
+    horizon: str | None,
+    until_first_finish: bool,
+    seed: int,
+    plot: Path | None,
+    json: bool,
+) -> None:
     from dataclasses import replace
 
     from forebay.model.errors import BadInput

@@ -7,7 +7,8 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.model.errors import BadInput
+from forebay.show.cli import burst_buffer
 from forebay.show.cli.options import Json, Seed
 
 if TYPE_CHECKING:
@@ -126,6 +128,20 @@ io_nodes, osts, robustness = (
 )
 
 
+@contextmanager
+def to_be_continued() -> Iterator[None]:
+    """What is finished when it is interrupted is kept, and the user told how to go on."""
+    from forebay.simulate.studies.pieces import Interrupted
+
+    try:
+        yield
+    except Interrupted as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cut the tidying short
+        typed = shlex.join(["forebay", *sys.argv[1:]])
+        typer.echo(f"forebay: {error}; the same command goes on from there: {typed}", err=True)
+        sys.exit(130 if error.by_user else 1)
+
+
 def perform(study: Study, again: str, out: Path, *, workers: int, json: bool) -> None:
     """Run the study, write what came out, and say it; Ctrl-C keeps what is finished.
 
@@ -134,18 +150,12 @@ def perform(study: Study, again: str, out: Path, *, workers: int, json: bool) ->
     from forebay.show.output import print_json, print_table, progress
     from forebay.show.study import publish
     from forebay.simulate.studies.io_resources import run
-    from forebay.simulate.studies.pieces import Interrupted
 
-    try:
+    with to_be_continued():
         with progress(f"{study.name}: {len(study.keys())} sets", len(study.keys())) as told:
             results = run(study, out / ".pieces", workers=workers, progress=told)
         with progress(f"{study.name}: figures and report", math.inf):
             document = publish(results, study.curves, again, out)
-    except Interrupted as error:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cut the tidying short
-        typed = shlex.join(["forebay", *sys.argv[1:]])
-        typer.echo(f"forebay: {error}; the same command goes on from there: {typed}", err=True)
-        sys.exit(130 if error.by_user else 1)
     if json:
         print_json(document)
         return
@@ -164,6 +174,9 @@ def _by_load(results: Results, metric: str) -> tuple[list[str], list[list[object
         lines.setdefault(tuple(row[k] for k in ("allocate", "place", "curves")), {})[row["load_low"]] = row[metric]
     heads = ["allocate", "place", "sees", *(f"{b.middle:g}" for b in results.bins)]
     return heads, [[*p, *(values.get(b.low, math.nan) for b in results.bins)] for p, values in lines.items()]
+
+
+app.command("burst-buffer", epilog=burst_buffer.EXAMPLE)(burst_buffer.burst_buffer)
 
 
 def _curves(name: str, file: Path | None, seed: int) -> Curves:

@@ -60,6 +60,17 @@ PLACERS: Mapping[str, Look] = {
     "greedy-non-clairvoyant": Look("#56B4E9", "s", (0, (5, 1.5)), 1.6),
     "random": Look("#7F7F7F", "x", (0, (1, 1.2)), 1.6),
 }
+STORAGE: Mapping[str, Look] = {
+    "random": Look("#7F7F7F", "x", (0, (1, 1.2))),
+    "round-robin": Look("#E69F00", "s", (0, (5, 1.5))),
+    "worst-fit": Look("#009E73", "v", (0, (6, 1.5, 1, 1.5))),
+    "best-bandwidth": Look("#0072B2", "^"),
+    "fill": Look("#CC79A7", "P", (0, (3, 1, 1, 1, 1, 1))),
+    "first-fit": Look("#56B4E9", "X", (0, (2, 1))),
+    "best-fit": Look("#D55E00", "D", (0, (3, 1))),
+    "forebay": Look("#000000", "o", "-", 2.2, 5),
+    "optimal": Look("#999933", "*", (0, (8, 2))),
+}
 _SPARE = (
     Look("#882255", "h", (0, (4, 1, 1, 1))),
     Look("#44AA99", "<", (0, (2, 1))),

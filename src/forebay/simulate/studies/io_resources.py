@@ -11,7 +11,7 @@ import hashlib
 import inspect
 import sys
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -59,10 +59,9 @@ class Study:
     def settings(self) -> dict[str, object]:
         """What a piece depends on; two studies with the same settings can share pieces."""
         points = repr([(name, c.counts, c.bandwidths) for name, c in self.curves.items()])
-        modules = {find(kind, spec).module for kind, specs in self.policies() for spec in specs}
         return {
             "version of Forebay": sources_digest(),
-            "policies": {m: _digest(inspect.getsource(sys.modules[m])) for m in sorted(modules)},
+            "policies": digests_of(self.policies()),
             "study": self.name,
             "curves": _digest(points),
             "targets": self.system.targets,
@@ -80,6 +79,12 @@ class Study:
 
     def keys(self) -> list[str]:
         return [f"load-{load!r}/set-{index}" for load in self.loads for index in range(self.sets)]
+
+
+def digests_of(policies: Iterable[tuple[Kind, Sequence[str]]]) -> dict[str, str]:
+    """Tells one state of the policies' sources, which may be somebody else's, from another."""
+    modules = {find(kind, spec).module for kind, specs in policies for spec in specs}
+    return {module: _digest(inspect.getsource(sys.modules[module])) for module in sorted(modules)}
 
 
 def check(study: Study) -> None:

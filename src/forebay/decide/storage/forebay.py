@@ -1,0 +1,84 @@
+"""`forebay`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from forebay.decide.storage.turn import REFUSED
+from forebay.model.compiled import kernel
+from forebay.model.ledger import survey
+
+_ANY = 1e18  # bytes per second that are as good as infinitely many
+_QUIET = 4  # with fewer others than this, a disk takes parts that other disks could do without
+_FINER = 8  # parts are on average no smaller than the threshold by more than this
+
+
+@kernel
+def _look(ledger: Any, start: float, end: float, turn: Any) -> None:
+    """For every disk, the room that is left over all of [start, end), and the bandwidth that a newcomer can expect."""
+    share, score, taken, others, disks = turn.share, turn.score, turn.taken, turn.others, ledger.disks
+    survey(ledger, start, end, True, taken, others)
+    for node in ledger.nodes:
+        network = min(_ANY, node.network_bandwidth / node.disks)
+        for disk in range(node.first, node.first + node.disks):
+            record = disks[disk]
+            share[disk] = record.capacity - taken[disk]
+            score[disk] = min(record.write_bandwidth, network) / (others[disk] + 1)
+
+
+@kernel
+def forebay(ledger: Any, size: int, start: float, end: float, duration: float, turn: Any) -> int:
+    """The disk with room where the newcomer gets most bandwidth when it is most crowded; then the best fit."""
+    _look(ledger, start, end, turn)
+    room, score, state = turn.share, turn.score, turn.state[0]
+    chosen, best, least = REFUSED, -np.inf, np.int64(0)
+    for step in range(score.size):  # from where the last one went, so that equal disks take turns
+        disk = (state.current + step) % score.size
+        if room[disk] >= size and (score[disk] > best or (score[disk] == best and room[disk] < least)):
+            chosen, best, least = disk, score[disk], room[disk]
+    state.current = chosen + 1
+    return chosen
+
+
+@kernel
+def spread(ledger: Any, size: int, start: float, end: float, turn: Any, pieces: int) -> int:
+    """Split a request so that all parts are done at the same time: `turn.share` becomes the bytes for every disk.
+
+    Parts go to the disks with most bandwidth to expect: to as many as the threshold makes
+    `pieces`, to more where hardly anybody is, and to as many as it takes to find the room. Each
+    gets bytes in proportion to its bandwidth, but no more than it has room for. Returns the
+    number of parts; 0 if the room of all disks together is not enough.
+    """
+    _look(ledger, start, end, turn)
+    room, score, others = turn.share, turn.score, turn.others
+    parts, found = 0, np.int64(0)
+    for disk in np.argsort(-score):
+        wanted = parts < pieces or (parts < _FINER * pieces and others[disk] < _QUIET)
+        if room[disk] > 0 and (wanted or found < size):
+            parts += 1
+            found += room[disk]
+        else:
+            room[disk] = 0
+    if found < size:
+        return 0
+    # Who has least room for its bandwidth is filled first; the others share what is left.
+    order = np.argsort(room / score)
+    bandwidth = np.zeros(order.size + 1)  # of a disk and all that come after it; to subtract it would not be exact
+    for k in range(order.size - 1, -1, -1):
+        bandwidth[k] = bandwidth[k + 1] + (score[order[k]] if room[order[k]] > 0 else 0.0)
+    parts, left = 0, size
+    for k in range(order.size):
+        disk = order[k]
+        if room[disk] > 0:
+            own = min(left, min(room[disk], np.int64(np.ceil(left * (score[disk] / bandwidth[k])))))
+            left -= own
+            room[disk] = own
+            parts += own > 0
+    for disk in order:  # a few bytes of very many may be left, where doubles are too coarse
+        if left > 0 and room[disk] > 0:
+            more = min(left, ledger.disks[disk].capacity - turn.taken[disk] - room[disk])
+            left -= more
+            room[disk] += more
+    return parts

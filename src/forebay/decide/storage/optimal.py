@@ -1,0 +1,128 @@
+"""`optimal`: how many bytes any policy could allocate at most."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import block_array, csr_array
+from scipy.sparse.csgraph import connected_components
+
+from forebay.model.request import Requests
+from forebay.model.system import Platform
+
+_MOST_ENTRIES = 20_000_000  # of all constraints together; beyond, they don't fit into memory
+_MOST_WHOLE = 5_000  # requests that compete with each other; of more, fractions may be accepted
+_MOST_BRANCHES = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """No policy allocates more than `bytes`; `how` says which relaxation that comes from."""
+
+    bytes: int
+    how: str
+
+
+def upper_bound(platform: Platform, requests: Requests, *, split: int = 0, longest_delay: float = 0.0) -> Bound:
+    """What the best of all policies could allocate, even one that knew the future.
+
+    All disks count as one, of their capacities' sum. Requests that fit no disk (or, if they may be
+    split, not the whole platform) are left out. Wherever more is asked for at one time than
+    there is, the best subset is found by integer programming, separately for each set of
+    requests that compete with each other. A request that may be delayed competes only while it would run in any case.
+    """
+    whole = platform.capacity
+    most = np.where((split > 0) & (requests.bytes > split), whole, max(disk.capacity for disk in platform.disks))
+    start, end = requests.start + longest_delay, requests.start + requests.duration
+    possible = requests.bytes <= most
+    competing = np.flatnonzero(possible & (start < end))
+    total = int(requests.bytes[possible].sum())
+    crowds, entries = [], 0
+    for crowd in _crowds(start[competing], end[competing], requests.bytes[competing], whole):
+        crowds.append(crowd)
+        entries += crowd.size
+        if entries > _MOST_ENTRIES:
+            return Bound(bytes=total, how="each request alone: too many compete to say more")
+    with _quiet():
+        given_up, exact = _least_given_up(requests.bytes[competing], crowds, whole)
+    how = "integer programming" if exact else "integer programming, in part relaxed"
+    return Bound(bytes=total - given_up, how=how if crowds else "nothing competes")
+
+
+def _crowds(start: Any, end: Any, size: Any, capacity: int) -> Iterator[NDArray[np.int64]]:
+    """Who is there at each time at which more than `capacity` is asked for and somebody is about to leave."""
+    times = np.concatenate([end, start])
+    change = np.concatenate([-size, size])
+    who = np.tile(np.arange(size.size), 2)
+    order = np.argsort(times, kind="stable")  # ends before starts
+    level, arrived = 0, False
+    present: set[int] = set()
+    for index, delta in zip(who[order].tolist(), change[order].tolist(), strict=True):
+        if delta > 0:
+            present.add(index)
+            arrived = True
+        else:
+            if arrived and level > capacity:
+                yield np.fromiter(present, dtype=np.int64)
+            present.discard(index)
+            arrived = False
+        level += delta
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The solver prints a line now and then, whatever it is told (github.com/jump-dev/HiGHS.jl/issues/312)."""
+    c = ctypes.CDLL(None)
+    c.fflush(None)
+    try:
+        kept = os.dup(1)
+    except OSError:  # nobody listens
+        yield
+        return
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+        yield
+    finally:
+        c.fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _least_given_up(size: Any, crowds: list[NDArray[np.int64]], capacity: int) -> tuple[int, bool]:
+    """The least bytes that must be left out so that every crowd fits; and whether that is exact."""
+    if not crowds:
+        return 0, True
+    rows = np.repeat(np.arange(len(crowds)), [crowd.size for crowd in crowds])
+    members, columns = np.unique(np.concatenate(crowds), return_inverse=True)
+    shape = (len(crowds), members.size)
+    table = csr_array((size[members][columns] / capacity, (rows, columns)), shape=shape)
+    count, labels = connected_components(block_array([[None, table], [table.T, None]]), directed=False)
+    label = labels[len(crowds) :]
+    given_up, exact = 0.0, True
+    for group in range(count):
+        own = np.flatnonzero(label == group)
+        sizes = size[members[own]] / capacity
+        constraints = table[:, own]
+        constraints = constraints[np.unique(constraints.nonzero()[0])]
+        whole = own.size <= _MOST_WHOLE
+        answer = milp(
+            -sizes,
+            constraints=LinearConstraint(constraints, -np.inf, 1.0),
+            bounds=Bounds(0, 1),
+            integrality=np.full(own.size, int(whole)),
+            options={"node_limit": _MOST_BRANCHES},
+        )
+        bound = answer.mip_dual_bound if whole else answer.fun
+        given_up += 0.0 if bound is None else max(0.0, sizes.sum() + bound)
+        exact &= whole and answer.status == 0
+    return int(np.floor(given_up * capacity * (1 - 1e-9))), exact

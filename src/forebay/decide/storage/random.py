@@ -1,0 +1,16 @@
+"""`random`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forebay.model.chance import draw
+from forebay.model.compiled import kernel
+
+
+@kernel
+def random(ledger: Any, size: int, start: float, end: float, duration: float, turn: Any) -> int:
+    """Any server, any of its nodes, any of its disks, whether there is room or not."""
+    server = ledger.servers[draw(turn.chance, ledger.servers.size)]
+    node = ledger.nodes[server.first + draw(turn.chance, server.nodes)]
+    return node.first + draw(turn.chance, node.disks)  # type: ignore[no-any-return]

@@ -1,0 +1,70 @@
+"""What a storage policy remembers from one request to the next."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forebay.model.chance import draw, seeded
+from forebay.model.compiled import kernel
+from forebay.model.ledger import Ledger
+
+REFUSED = -1
+
+TURN = np.dtype(
+    [
+        ("server", np.int64),  # probes so far
+        ("node", np.int64),  # rounds over all servers so far
+        ("failed", np.int64),  # probes that failed since somebody was refused
+        ("current", np.int64),  # the disk that is being filled
+        ("letter", np.bool_),  # follow StorAlloc to the letter where it slips
+    ]
+)
+
+
+class Turn(NamedTuple):
+    """All that a policy may change."""
+
+    state: Any  # one TURN record
+    disk: Any  # for every node, how often it was probed
+    chance: Any
+    # Scratch, one number for each disk:
+    score: Any
+    taken: Any  # bytes booked
+    others: Any  # how many bookings
+    shared: Any  # seconds that one of them lasts
+    share: Any  # for policies that split by themselves, the bytes that it is to hold
+
+
+def turn(ledger: Ledger, *, seed: int, letter: bool = False) -> Turn:
+    state = np.zeros(1, dtype=TURN)
+    state["node"], state["letter"] = -1, letter
+    probed = np.zeros(ledger.nodes.size, dtype=np.int64)
+    disks = ledger.disks.size
+    reals = [np.zeros(disks) for _ in range(2)]
+    wholes = [np.zeros(disks, dtype=np.int64) for _ in range(3)]
+    return Turn(state, probed, seeded(seed), reals[0], wholes[0], wholes[1], reals[1], wholes[2])
+
+
+@kernel
+def any_best(turn: Any, first_twice: bool) -> int:
+    """One of the disks with the highest score, by chance; REFUSED if none is above -inf.
+
+    With `first_twice` the lowest-numbered of them has two lots.
+    """
+    score = turn.score
+    best = score.max()
+    if best == -np.inf:
+        return REFUSED
+    ties = 0
+    for disk in range(score.size):
+        ties += score[disk] == best
+    lots = ties + first_twice
+    drawn = draw(turn.chance, lots) - first_twice if lots > 1 else 0
+    for disk in range(score.size):
+        if score[disk] == best:
+            if drawn <= 0:
+                return disk
+            drawn -= 1
+    return REFUSED

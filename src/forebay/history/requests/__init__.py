@@ -1,0 +1,65 @@
+"""Requests for storage from the traces that people have: StorAlloc's IOJobs, Theta's Darshan CSV, SWF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from forebay.history.requests import cache, storalloc, swf, theta
+from forebay.history.requests.columns import Columns
+from forebay.model.errors import BadInput
+from forebay.model.request import Requests
+
+_KINDS = {".yml": "storalloc", ".yaml": "storalloc", ".csv": "theta", ".swf": "swf"}
+
+
+def read_requests(paths: Sequence[Path], *, swf_volume: str | None = None) -> Requests:
+    """The requests of a trace: one `.yml`, `.swf` or `.csv` file, or the two `.csv` files of Theta; also gzipped.
+
+    SWF knows no volumes: `swf_volume` says where they come from, "memory" (the default) for
+    the memory that a job used, or a size per processor like "2 GB". Jobs of no bytes are no requests.
+    What was read is kept in the user's cache, so that the next time is quick.
+    """
+    kind = _kind(paths)
+    per_processor = swf.volume_per_processor(swf_volume) if kind == "swf" else None
+    key = cache.key_of(paths, f"{kind} {per_processor}")
+    columns = cache.recall(key)
+    if columns is None:
+        columns = _read(kind, paths, per_processor)
+        cache.keep(key, columns)
+    left_out = f" (left out: {columns.left_out})" if columns.left_out else ""
+    if columns.bytes.size == 0:
+        raise BadInput(str(paths[0]), f"holds no request{left_out}")
+    return Requests(
+        ids=columns.ids,
+        submitted=columns.submitted,
+        start=columns.start,
+        duration=columns.duration,
+        bytes=columns.bytes,
+        volume=columns.volume,
+        origin=f"{columns.bytes.size:,} requests from {' and '.join(p.name for p in paths)}{left_out}",
+    )
+
+
+def _kind(paths: Sequence[Path]) -> str:
+    kinds = {_KINDS.get(_suffix(path), "") for path in paths}
+    kind = kinds.pop() if len(kinds) == 1 else ""
+    if not kind:
+        raise BadInput(_names(paths), f"must be of one of the kinds {', '.join(_KINDS)}, or of these with .gz")
+    if len(paths) > (2 if kind == "theta" else 1):
+        raise BadInput(_names(paths), "is too much: give one file, or the two .csv files of Theta")
+    return kind
+
+
+def _suffix(path: Path) -> str:
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def _read(kind: str, paths: Sequence[Path], per_processor: float | None) -> Columns:
+    if kind == "theta":
+        return theta.read(paths)
+    return swf.read(paths[0], per_processor) if kind == "swf" else storalloc.read(paths[0])
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return " and ".join(str(path) for path in paths) or "requests"

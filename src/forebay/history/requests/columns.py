@@ -1,0 +1,99 @@
+"""What every reader of requests hands back, and the values that all of them meet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.model.request import Floats, Ints
+from forebay.model.system import MOST_BYTES
+
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_LONGEST_ID = 200
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The columns of `Requests`, and in words what of the file is not among them."""
+
+    ids: NDArray[Any]
+    submitted: Floats
+    start: Floats
+    duration: Floats
+    bytes: Ints
+    volume: Floats
+    left_out: str
+
+
+def id_column(ids: Sequence[str]) -> NDArray[Any]:
+    """Whole numbers where all are, else text.
+
+    >>> id_column(["12", "7"]), id_column(["12", "7a"])
+    (array([12,  7]), array(['12', '7a'], dtype='<U2'))
+    """
+    if all(map(_WHOLE.fullmatch, ids)):
+        return np.array([int(one) for one in ids], dtype=np.int64)
+    return np.array(ids, dtype=np.str_)
+
+
+def checked_id(text: str) -> str:
+    """The text, where it can be an id; the column of ids is as wide as the longest of them."""
+    if not 1 <= len(text) <= _LONGEST_ID:
+        raise ValueError(f"must have from 1 to {_LONGEST_ID} characters, not {len(text):,}")
+    return text
+
+
+def seconds(text: str) -> float:
+    """Seconds since 1970, of a time in UTC unless it says otherwise.
+
+    >>> seconds("1970-01-02 00:00:01")
+    86401.0
+    """
+    try:
+        if text[4:5] != "-":
+            raise ValueError
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"must be a time like '2020-01-31 23:59:59', not {short(text)}") from None
+    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH).total_seconds()
+
+
+def size(text: str) -> int:
+    """A whole number of bytes; `12.0` is one.
+
+    >>> size("12")
+    12
+    """
+    try:
+        value = int(text) if text.isdecimal() else _whole(float(text))
+    except ValueError:
+        raise ValueError(f"must be a whole number of bytes, not {short(text)}") from None
+    if not 0 <= value <= MOST_BYTES:
+        raise ValueError(f"must be from 0 to {MOST_BYTES:,} bytes, not {short(text)}")
+    return value
+
+
+def _whole(value: float) -> int:
+    if not value.is_integer():  # nor are nan and inf
+        raise ValueError
+    return int(value)
+
+
+def short(text: str) -> str:
+    """The text as one would quote it, cut where it would fill the screen."""
+    return repr(text) if len(text) <= 40 else f"{text[:37]!r}..."
+
+
+def listed(counts: dict[str, int]) -> str:
+    """
+    >>> listed({"jobs without memory": 1200, "cancelled jobs": 0, "jobs of no bytes": 3})
+    '1,200 jobs without memory, 3 jobs of no bytes'
+    """
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)

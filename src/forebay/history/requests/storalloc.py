@@ -1,0 +1,145 @@
+"""Requests from StorAlloc's `IOJobs.yml`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import yaml
+
+from forebay.history.requests.columns import Columns, checked_id, id_column, listed, seconds, size
+from forebay.history.requests.source import opened
+from forebay.history.yaml_events import events, line_of, nesting
+from forebay.model.errors import BadInput
+
+T = TypeVar("T")
+Events = Iterator[yaml.Event]
+
+_NULL = ("", "~", "null", "Null", "NULL")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A job as its file has it: its line, and the scalars among its values."""
+
+    path: Path
+    line: int
+    values: dict[str, yaml.ScalarEvent]
+
+    def get(self, key: str, convert: Callable[[str], T]) -> T:
+        event = self.values.get(key)
+        if event is None or (event.value in _NULL and event.implicit[0]):
+            raise BadInput(f"{self.path}:{self.line}", f"{key} is missing")
+        try:
+            return convert(event.value)
+        except ValueError as error:
+            raise BadInput(f"{self.path}:{line_of(event)}", f"{key} {error}") from None
+
+
+def read(path: Path) -> Columns:
+    """A request of max(readBytes, writtenBytes) for every job, in the order of the file.
+
+    The YAML is taken event by event: building an object for each of its values takes several times as long.
+    """
+    lines: dict[str, int] = {}
+    rows = []
+    for job in _jobs(path):
+        name = job.get("id", checked_id)
+        if name in lines:
+            raise BadInput(f"{path}:{job.line}", f"id {name!r} is taken by the job on line {lines[name]}")
+        lines[name] = job.line
+        rows.append((name, *_values(job)))
+    kept = [row for row in rows if row[4] or row[5]]
+    ids, submitted, start, duration, volumes_read, volumes_written = zip(*kept, strict=True) if kept else ((),) * 6
+    was_read, written = np.array(volumes_read, dtype=np.int64), np.array(volumes_written, dtype=np.int64)
+    return Columns(
+        ids=id_column(ids),
+        submitted=np.array(submitted, dtype=np.float64),
+        start=np.array(start, dtype=np.float64),
+        duration=np.array(duration, dtype=np.float64),
+        bytes=np.maximum(was_read, written),
+        volume=was_read.astype(np.float64) + written,
+        left_out=listed({"jobs of no bytes": len(rows) - len(kept)}),
+    )
+
+
+def _values(job: _Job) -> tuple[float, float, float, int, int]:
+    """When submitted, when started, for how long, bytes read, bytes written."""
+    start, end = job.get("startTime", seconds), job.get("endTime", seconds)
+    if end < start:
+        raise BadInput(f"{job.path}:{job.line}", "endTime is before startTime")
+    submitted = job.get("submissionTime", seconds)
+    return submitted, start, end - start, job.get("readBytes", size), job.get("writtenBytes", size)
+
+
+def _jobs(path: Path) -> Iterator[_Job]:
+    with opened(path) as file:
+        stream = events(path, file)
+        if not _enter_jobs(path, stream):
+            return
+        anchored: dict[str, yaml.ScalarEvent] = {}
+        while not isinstance(event := next(stream), yaml.SequenceEndEvent):
+            if not isinstance(event, yaml.MappingStartEvent):
+                raise BadInput(f"{path}:{line_of(event)}", "must be a job: a table of keys and values")
+            yield _Job(path, line_of(event), _scalars(path, stream, anchored))
+        _finish(path, stream)
+
+
+def _enter_jobs(path: Path, stream: Events) -> bool:
+    """Go on to the first job; False where there is none."""
+    event = next(stream)
+    while isinstance(event, yaml.StreamStartEvent | yaml.DocumentStartEvent):
+        event = next(stream)
+    if isinstance(event, yaml.StreamEndEvent):
+        return False
+    if not isinstance(event, yaml.MappingStartEvent):
+        raise BadInput(f"{path}:{line_of(event)}", "must be a table with the list 'jobs'")
+    while not isinstance(key := next(stream), yaml.MappingEndEvent):
+        _pass(key, stream)
+        value = next(stream)
+        if isinstance(key, yaml.ScalarEvent) and key.value == "jobs":
+            if isinstance(value, yaml.SequenceStartEvent):
+                return True
+            if isinstance(value, yaml.ScalarEvent) and value.value in _NULL:
+                return False
+            raise BadInput(f"{path}:{line_of(value)}", "jobs must be a list")
+        _pass(value, stream)
+    raise BadInput(str(path), "holds no list 'jobs'")
+
+
+def _scalars(path: Path, stream: Events, anchored: dict[str, yaml.ScalarEvent]) -> dict[str, yaml.ScalarEvent]:
+    """The scalars of a table by their keys, up to its end; lists and tables in it are passed over."""
+    found: dict[str, yaml.ScalarEvent] = {}
+    while not isinstance(key := next(stream), yaml.MappingEndEvent):
+        if not isinstance(key, yaml.ScalarEvent):
+            raise BadInput(f"{path}:{line_of(key)}", "a key must be a word")
+        value = next(stream)
+        if isinstance(value, yaml.ScalarEvent):
+            found[key.value] = value
+            if value.anchor:
+                anchored[value.anchor] = value
+        elif isinstance(value, yaml.AliasEvent):
+            if value.anchor not in anchored:
+                raise BadInput(f"{path}:{line_of(value)}", f"{key.value} is an alias of no value of an earlier job")
+            found[key.value] = anchored[value.anchor]
+        else:
+            _pass(value, stream)
+    return found
+
+
+def _pass(event: yaml.Event, stream: Events) -> None:
+    """Pass over the rest of what `event` begins."""
+    depth = nesting(event)
+    while depth > 0:
+        event = next(stream)
+        depth += nesting(event)
+
+
+def _finish(path: Path, stream: Events) -> None:
+    """What follows the jobs has to be YAML too, and part of the same document."""
+    for event in stream:
+        if isinstance(event, yaml.DocumentStartEvent):
+            raise BadInput(f"{path}:{line_of(event)}", "begins a second document")

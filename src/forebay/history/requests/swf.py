@@ -1,0 +1,190 @@
+"""Requests from a job log in the Standard Workload Format (Feitelson's archive)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.history.requests.columns import Columns, listed, short
+from forebay.history.requests.source import opened_text
+from forebay.model.errors import BadInput
+from forebay.model.request import Floats
+from forebay.model.system import MOST_BYTES
+from forebay.model.units import parse_size
+
+_COLUMNS = 18
+_USED = {
+    "job number": 0, "submit time": 1, "wait time": 2, "run time": 3, "processors": 4, "used memory": 6,
+    "requested memory": 9, "status": 10, "think time": 17,
+}  # fmt: skip
+_UNKNOWN = -1
+_PARTIAL = (2, 3, 4)  # the status of a piece of a job that has a line of its own for the whole
+_KILOBYTE = 1024  # as operating systems count memory; the format only says "kilobytes"
+_ENCODING = "latin-1"  # for people's names in the comments; all else is ASCII
+_BLOCK = 500_000  # lines
+_START = re.compile(r"\s*;\s*UnixStartTime\s*:\s*(\S*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Some lines of the file, and the numbers on them: a row for each line that has any."""
+
+    path: Path
+    first: int
+    lines: list[str]
+    table: Floats
+
+    def column(self, name: str) -> Floats:
+        column: Floats = self.table[:, list(_USED).index(name)]
+        return column
+
+    def refuse(self, bad: NDArray[np.bool_], name: str, column: Floats, reason: str) -> None:
+        """Bad input at the first row that is bad, if one is."""
+        if bad.any():
+            row = int(bad.argmax())
+            lines = (number for number, line in enumerate(self.lines, self.first) if _numbers(line))
+            where = f"{self.path}:{next(itertools.islice(lines, row, None))}"
+            raise BadInput(where, f"{name} {reason}, not {column[row]:.15g}")
+
+
+def volume_per_processor(volume: str | None) -> float | None:
+    """Bytes per processor; None where the memory of each job says.
+
+    >>> volume_per_processor("2 GB"), volume_per_processor("memory")
+    (2000000000.0, None)
+    """
+    if volume is None or volume == "memory":
+        return None
+    try:
+        size = math.nan if volume.strip().isdecimal() else parse_size(volume)
+    except ValueError:
+        size = math.nan
+    if not 1 <= size <= MOST_BYTES:
+        raise BadInput("volume of SWF jobs", f"must be 'memory', or a size per processor like '2 GB', not {volume!r}")
+    return size
+
+
+def read(path: Path, per_processor: float | None) -> Columns:
+    """A request for every job with processors, a run time and a volume, in the order of the file."""
+    left_out: Counter[str] = Counter()
+    nothing = _Block(path, 1, [], np.empty((0, len(_USED))))
+    pieces = [_requests(block, per_processor, left_out) for block in itertools.chain([nothing], _blocks(path))]
+    columns = {key: np.concatenate([piece.pop(key) for piece in pieces]) for key in list(pieces[0])}
+    _check_ids(path, columns["ids"])
+    started = _unix_start(path)
+    return Columns(
+        ids=columns["ids"],
+        submitted=columns["submitted"] + started,
+        start=columns["start"] + started,
+        duration=columns["duration"],
+        bytes=columns["bytes"],
+        volume=columns["bytes"].astype(np.float64),
+        left_out=listed(left_out),
+    )
+
+
+def _requests(block: _Block, per_processor: float | None, left_out: Counter[str]) -> dict[str, NDArray[Any]]:
+    _check(block)
+    used, processors, run = block.column("used memory"), block.column("processors"), block.column("run time")
+    memory = np.where(used == _UNKNOWN, block.column("requested memory"), used) * _KILOBYTE
+    each = memory if per_processor is None else np.full_like(memory, per_processor)
+    partial = np.isin(block.column("status"), _PARTIAL)
+    idle = ~partial & ((processors <= 0) | (run <= 0))
+    empty = ~partial & ~idle & (each <= 0)
+    kept = ~(partial | idle | empty)
+    size = each * processors
+    block.refuse(kept & (size > MOST_BYTES), "volume", size, f"must be at most {MOST_BYTES:,} bytes")
+    left_out["jobs without processors or run time"] += int(idle.sum())
+    left_out["jobs without memory"] += int(empty.sum())
+    left_out["lines on a part of a job"] += int(partial.sum())
+    submitted = block.column("submit time")[kept]
+    return {
+        "ids": block.column("job number")[kept].astype(np.int64),
+        "submitted": submitted,
+        "start": submitted + np.maximum(block.column("wait time")[kept], 0),
+        "duration": run[kept],
+        "bytes": np.rint(size[kept]).astype(np.int64),
+    }
+
+
+def _check(block: _Block) -> None:
+    for name in _USED:
+        column = block.column(name)
+        block.refuse(~(np.abs(column) < 2**53), name, column, "must be a number below 2**53")
+    for name in ("job number", "processors", "used memory", "requested memory"):
+        column = block.column(name)
+        block.refuse(column != np.floor(column), name, column, "must be a whole number")
+    for name in ("wait time", "used memory", "requested memory"):
+        column = block.column(name)
+        block.refuse((column < 0) & (column != _UNKNOWN), name, column, "must not be negative, or -1 for unknown")
+    column = block.column("submit time")
+    block.refuse(column < 0, "submit time", column, "must not be negative")
+
+
+def _check_ids(path: Path, ids: NDArray[np.int64]) -> None:
+    if ids.size < 2 or (np.diff(ids) > 0).all():
+        return
+    numbers, counts = np.unique(ids, return_counts=True)
+    if (counts > 1).any():
+        raise BadInput(f"{path}: job {numbers[counts > 1][0]}", "is there twice")
+
+
+def _blocks(path: Path) -> Iterator[_Block]:
+    with opened_text(path, _ENCODING) as file:
+        first = 1
+        while lines := list(itertools.islice(file, _BLOCK)):
+            table = _table(path, first, lines)
+            if table.size:
+                yield _Block(path, first, lines, table)
+            first += len(lines)
+
+
+def _table(path: Path, first: int, lines: list[str]) -> Floats:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that a block has nothing but comments
+            return np.loadtxt(lines, comments=";", usecols=list(_USED.values()), ndmin=2)
+    except ValueError as error:
+        _diagnose(path, first, lines)
+        raise BadInput(str(path), f"is not SWF: {str(error).splitlines()[0]}") from None
+
+
+def _diagnose(path: Path, first: int, lines: list[str]) -> None:
+    """Bad input at the first line on which the numbers can't be read."""
+    for number, line in enumerate(lines, first):
+        cells = _numbers(line)
+        if cells and len(cells) < _COLUMNS:
+            raise BadInput(f"{path}:{number}", f"has {len(cells)} values for {_COLUMNS} columns")
+        for name, index in _USED.items() if cells else ():
+            try:
+                float(cells[index])
+            except ValueError:
+                raise BadInput(f"{path}:{number}", f"{name} must be a number, not {short(cells[index])}") from None
+
+
+def _numbers(line: str) -> list[str]:
+    return line.partition(";")[0].split()
+
+
+def _unix_start(path: Path) -> int:
+    """When second 0 of the log was; 0 where its header doesn't say."""
+    with opened_text(path, _ENCODING) as file:
+        for number, line in enumerate(file, start=1):
+            if _numbers(line):
+                break
+            if match := _START.match(line):
+                try:
+                    return max(0, int(match[1]))
+                except ValueError:
+                    raise BadInput(f"{path}:{number}", f"UnixStartTime must be a number, not {match[1]!r}") from None
+    return 0

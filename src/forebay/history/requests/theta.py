@@ -1,0 +1,214 @@
+"""Requests from the CSV files on Theta in ALCF's data portal: what Darshan counted, and what the scheduler knows."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import TextIO, TypeVar
+
+import numpy as np
+
+from forebay.history.requests.columns import Columns, checked_id, id_column, listed, seconds, short, size
+from forebay.history.requests.source import opened_text
+from forebay.model.errors import BadInput
+from forebay.model.system import MOST_BYTES
+
+T = TypeVar("T")
+
+_ID = "cobalt_jobid"
+_TIMES = ("queued_timestamp", "start_timestamp", "end_timestamp")
+_KINDS = ("bytes_read", "bytes_written", "f_read_time", "f_write_time", "f_meta_time")
+_COUNTERS = tuple(f"total_{interface}_{kind}" for interface in ("posix", "mpiio", "stdio") for kind in _KINDS)
+_DARSHAN = (_ID, "nprocs", "run_time", *_COUNTERS[:4])  # without these nothing can be said; the others count 0
+
+# Monniot et al. 2023, section 5. (Their script takes either one; we do as the paper says.)
+_LEAST_SHARE = 0.1
+_LEAST_BYTES = 10 * 10**9
+
+
+@dataclass(slots=True)
+class _Job:
+    """What the Darshan rows of one job add up to. `busy` is its seconds of I/O per process."""
+
+    read: int = 0
+    written: int = 0
+    busy: float = 0.0
+    run: float = 0.0
+
+    @property
+    def heavy(self) -> bool:
+        return self.busy >= _LEAST_SHARE * self.run and max(self.read, self.written) >= _LEAST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Some cells of a line, by column."""
+
+    path: Path
+    line: int
+    cells: tuple[str, ...]
+
+    def get(self, index: int, column: str, convert: Callable[[str], T]) -> T:
+        try:
+            return convert(self.cells[index].strip())
+        except ValueError as error:
+            raise BadInput(f"{self.path}:{self.line}", f"{column.upper()} {error}") from None
+
+
+def read(paths: Sequence[Path]) -> Columns:
+    """A request for every job that the paper's filter leaves: 10 % of its run time in I/O, and 10 GB one way.
+
+    The two files come in any order, or as one that is joined already.
+    """
+    darshan, scheduler = _told_apart({path: _header(path) for path in paths})
+    jobs = _jobs(darshan)
+    schedule = _schedule(scheduler, jobs, joined=len(paths) == 1)
+    heavy = [(name, schedule[name], job) for name, job in jobs.items() if name in schedule and job.heavy]
+    times = np.array([_checked(row) for _, row, _ in heavy], dtype=np.float64).reshape(-1, 3)
+    was_read = np.array([job.read for _, _, job in heavy], dtype=np.int64)
+    written = np.array([job.written for _, _, job in heavy], dtype=np.int64)
+    ids = id_column([name for name, _, _ in heavy])
+    order = np.lexsort((ids, times[:, 0]))
+    left_out = {
+        "jobs without a row of the scheduler": len(jobs.keys() - schedule.keys()),
+        "jobs with little I/O": len(schedule) - len(heavy),
+    }
+    return Columns(
+        ids=ids[order],
+        submitted=times[order, 0],
+        start=times[order, 1],
+        duration=(times[:, 2] - times[:, 1])[order],
+        bytes=np.maximum(was_read, written)[order],
+        volume=(was_read.astype(np.float64) + written)[order],
+        left_out=listed(left_out),
+    )
+
+
+def _told_apart(headers: Mapping[Path, list[str]]) -> tuple[Path, Path]:
+    """The file with Darshan's counters and the one with the scheduler's times, which may be one."""
+    paths = list(headers)
+    darshan = [path for path in paths if any(column in _COUNTERS for column in headers[path])]
+    for path in paths:
+        if not headers[path]:
+            raise BadInput(str(path), "holds no request")
+    if len(darshan) != 1:
+        what = "both have" if darshan else "has none of"
+        raise BadInput(" and ".join(map(str, paths)), f"{what} Darshan's columns, like {_COUNTERS[0].upper()}")
+    scheduler = next((path for path in paths if path != darshan[0]), darshan[0])
+    for path, needed in ((darshan[0], _DARSHAN), (scheduler, (_ID, *_TIMES))):
+        for column in needed:
+            if column not in headers[path]:
+                raise BadInput(f"{path}:1", f"needs the column {column.upper()}")
+    return darshan[0], scheduler
+
+
+def _jobs(path: Path) -> dict[str, _Job]:
+    jobs: dict[str, _Job] = {}
+    for row in _rows(path, (_ID, "nprocs", "run_time", *_COUNTERS)):
+        name = row.get(0, _ID, _id)
+        job = jobs.setdefault(name, _Job())
+        processes = row.get(1, "nprocs", _positive)
+        read, written, *busy = _counted(row)
+        job.read += int(read)
+        job.written += int(written)
+        job.busy += sum(busy) / processes
+        job.run += row.get(2, "run_time", _span)
+        if max(job.read, job.written) > MOST_BYTES:
+            raise BadInput(f"{path}:{row.line}", f"job {name} moves more than {MOST_BYTES:,} bytes")
+    return jobs
+
+
+def _counted(row: _Row) -> list[float]:
+    """For each of `_KINDS` the larger of POSIX and MPI-IO, which goes through POSIX, and STDIO on top."""
+    found = [
+        row.get(index, column, size if "_bytes_" in column else _span) if row.cells[index] else 0
+        for index, column in enumerate(_COUNTERS, start=3)
+    ]
+    return [max(posix, mpiio) + stdio for posix, mpiio, stdio in zip(found[:5], found[5:10], found[10:], strict=True)]
+
+
+def _schedule(path: Path, jobs: Mapping[str, _Job], *, joined: bool) -> dict[str, _Row]:
+    """The scheduler's row of every job that Darshan knows; a joined file has it at each row of the job."""
+    rows: dict[str, _Row] = {}
+    for row in _rows(path, (_ID, *_TIMES)):
+        name = row.get(0, _ID, _id)
+        if name not in jobs:
+            continue
+        first = rows.setdefault(name, row)
+        if first is not row and not (joined and first.cells[1:] == row.cells[1:]):
+            raise BadInput(f"{path}:{row.line}", f"job {name} has a row already, on line {first.line}")
+    return rows
+
+
+def _checked(row: _Row) -> tuple[float, float, float]:
+    queued, start, end = (row.get(index, column, seconds) for index, column in enumerate(_TIMES, start=1))
+    if end < start:
+        raise BadInput(f"{row.path}:{row.line}", "END_TIMESTAMP is before START_TIMESTAMP")
+    return queued, start, end
+
+
+def _header(path: Path) -> list[str]:
+    with opened_text(path, "utf-8-sig") as file:
+        return _columns(_lines(path, file))
+
+
+def _rows(path: Path, columns: Sequence[str]) -> Iterator[_Row]:
+    """The cells of these columns, line by line; those of a column that isn't there are empty."""
+    with opened_text(path, "utf-8-sig") as file:
+        lines = _lines(path, file)
+        header = _columns(lines)
+        chosen = itemgetter(*(header.index(c) if c in header else len(header) for c in columns))
+        for number, cells in lines:
+            if len(cells) != len(header):
+                if not cells:
+                    continue
+                raise BadInput(f"{path}:{number}", f"has {len(cells)} values for {len(header)} columns")
+            cells.append("")
+            yield _Row(path, number, chosen(cells))
+
+
+def _lines(path: Path, file: TextIO) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(file)
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise BadInput(f"{path}:{reader.line_num}", f"is not CSV: {error}") from None
+        yield reader.line_num, cells
+
+
+def _columns(lines: Iterator[tuple[int, list[str]]]) -> list[str]:
+    return [column.strip().lower() for column in next(lines, (1, []))[1]]
+
+
+def _id(text: str) -> str:
+    """The portal writes ids as 404560 in one file and as 404560.0 in the other."""
+    return checked_id(text.removesuffix(".0"))
+
+
+def _positive(text: str) -> float:
+    value = _number(text)
+    if value <= 0:
+        raise ValueError(f"must be positive, not {short(text)}")
+    return value
+
+
+def _span(text: str) -> float:
+    """Seconds. Darshan has negative ones where a clock went wrong; they say nothing, and count 0."""
+    return max(0.0, _number(text))
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"must be a number, not {short(text)}")
+    return value

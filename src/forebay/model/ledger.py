@@ -1,0 +1,290 @@
+"""The ledger: how much space is booked on which disk, and when.
+
+A booking holds `size` bytes of a disk over [start, end). Each disk has a timeline of its
+bookings' starts and ends (see `timeline`), so that every question costs O(log bookings).
+
+What lies before the horizon, a time before which nobody will ask or unbook again, is folded
+into three numbers per disk. Where requests come in the order of their starts there is then
+nothing ahead but ends, and a disk answers at once. The caller moves `horizon[0]` forward.
+
+The ledger is in `model` because whoever decides needs it, the simulator and the live service alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forebay.model.compiled import kernel
+from forebay.model.system import Platform
+from forebay.model.timeline import (
+    changes,
+    earliest,
+    erase,
+    events,
+    find,
+    first_beyond,
+    highest,
+    insert,
+    last_end,
+    latest_end,
+    longest_within,
+    paths,
+)
+
+DISK = np.dtype(
+    [
+        ("capacity", np.int64),
+        ("write_bandwidth", np.float64),
+        ("read_bandwidth", np.float64),
+        ("node", np.int32),
+        ("root", np.uint32),  # its timeline
+        ("level", np.int64),  # bytes booked at the horizon
+        ("live", np.int64),  # bookings at the horizon
+        ("latest", np.float64),  # the latest end of those
+        ("next", np.float64),  # the first event of the timeline; inf if there is none
+        ("ahead", np.int64),  # bookings of the timeline that have yet to start
+    ]
+)
+NODE = np.dtype([("network_bandwidth", np.float64), ("capacity", np.int64), ("first", np.int32), ("disks", np.int32)])
+SERVER = np.dtype([("first", np.int32), ("nodes", np.int32)])
+_FREE, _USED, _SERIAL = 0, 1, 2
+
+
+class Ledger(NamedTuple):
+    """All state of a platform's space."""
+
+    disks: Any
+    nodes: Any
+    servers: Any
+    events: Any
+    path: Any  # scratch
+    horizon: Any  # [nobody asks or unbooks before this time]
+    counters: Any  # [first free slot of `events`, slots ever used, bookings ever made]
+
+
+def ledger(platform: Platform, *, bookings: int = 1024) -> Ledger:
+    """Nothing booked yet, and room for some bookings; `widened` makes more."""
+    nodes = np.zeros(len(platform.nodes), dtype=NODE)
+    nodes["network_bandwidth"] = [node.network_bandwidth for node in platform.nodes]
+    nodes["capacity"] = [sum(disk.capacity for disk in node.disks) for node in platform.nodes]
+    nodes["disks"] = [len(node.disks) for node in platform.nodes]
+    nodes["first"] = np.cumsum(nodes["disks"]) - nodes["disks"]
+    servers = np.zeros(len(platform.servers), dtype=SERVER)
+    servers["nodes"] = [len(server.nodes) for server in platform.servers]
+    servers["first"] = np.cumsum(servers["nodes"]) - servers["nodes"]
+    disks = np.zeros(len(platform.disks), dtype=DISK)
+    for column in ("capacity", "write_bandwidth", "read_bandwidth"):
+        disks[column] = [getattr(disk, column) for disk in platform.disks]
+    disks["node"] = np.repeat(np.arange(nodes.size), nodes["disks"])
+    disks["latest"], disks["next"] = -np.inf, np.inf
+    return Ledger(disks, nodes, servers, events(2 * bookings), paths(), np.array([-np.inf]), np.zeros(3, np.int64))
+
+
+def widened(full: Ledger) -> Ledger:
+    """The same with room for twice as many bookings."""
+    room = events(2 * (full.events.size - 1))
+    room[: full.events.size] = full.events
+    return full._replace(events=room)
+
+
+@kernel
+def has_room(ledger: Any, bookings: int) -> bool:
+    """Whether that many more bookings surely fit in before the ledger must be `widened`."""
+    return ledger.counters[_USED] + 2 * bookings < ledger.events.size  # type: ignore[no-any-return]
+
+
+@kernel
+def book(ledger: Any, disk: int, start: float, end: float, size: int) -> int:
+    """Hold `size` bytes of a disk over [start, end); returns the booking's serial number."""
+    counters = ledger.counters
+    serial = counters[_SERIAL]
+    counters[_SERIAL] += 1
+    if start < end:
+        fold(ledger, disk)
+        record = ledger.disks[disk]
+        for begins in (True, False):
+            new = _slot(ledger)
+            event = ledger.events[new]
+            event.time = start if begins else end
+            event.end = end if begins else start
+            event.size = size if begins else -size
+            event.serial = serial
+            record.root = insert(ledger.events, record.root, new, ledger.path)
+        record.next = min(record.next, start)
+        record.ahead += 1
+    return serial  # type: ignore[no-any-return]
+
+
+@kernel
+def unbook(ledger: Any, disk: int, start: float, end: float, serial: int) -> None:
+    """Take a booking back, all of which lies after the horizon."""
+    record = ledger.disks[disk]
+    for begins in (True, False):
+        gone = find(ledger.events, record.root, start if begins else end, begins, serial)
+        if gone != 0:
+            _drop(ledger, record, gone)
+
+
+@kernel
+def shorten(ledger: Any, disk: int, start: float, end: float, sooner: float, serial: int) -> None:
+    """Let a booking end sooner, at a time that is not before its start nor before the horizon."""
+    if sooner <= start:
+        unbook(ledger, disk, start, end, serial)
+        return
+    fold(ledger, disk)
+    record = ledger.disks[disk]
+    for begins in (True, False):
+        at = find(ledger.events, record.root, start if begins else end, begins, serial)
+        if at != 0:  # the start may be folded in already
+            record.root = erase(ledger.events, record.root, at, ledger.path)
+            event = ledger.events[at]
+            if begins:
+                event.end = sooner
+            else:
+                event.time = sooner
+            record.root = insert(ledger.events, record.root, at, ledger.path)
+    record.next = min(record.next, sooner)
+    if start < ledger.horizon[0] and end == record.latest:
+        record.latest = last_end(ledger.events, record.root, ledger.horizon[0], ledger.path)
+
+
+@kernel
+def _slot(ledger: Any) -> int:
+    counters = ledger.counters
+    free = counters[_FREE]
+    if free != 0:
+        counters[_FREE] = ledger.events[free].left
+        return free  # type: ignore[no-any-return]
+    counters[_USED] += 1
+    return counters[_USED]  # type: ignore[no-any-return]
+
+
+@kernel
+def _drop(ledger: Any, record: Any, gone: int) -> None:
+    record.root = erase(ledger.events, record.root, gone, ledger.path)
+    record.ahead -= ledger.events[gone].size > 0
+    ledger.events[gone].left = ledger.counters[_FREE]
+    ledger.counters[_FREE] = gone
+    first = earliest(ledger.events, record.root)
+    record.next = np.inf if first == 0 else ledger.events[first].time
+
+
+@kernel
+def fold(ledger: Any, disk: int) -> None:
+    """Fold what lies before the horizon into the disk's three numbers."""
+    record = ledger.disks[disk]
+    while record.next < ledger.horizon[0]:
+        first = earliest(ledger.events, record.root)
+        event = ledger.events[first]
+        record.level += event.size
+        if event.size > 0:
+            record.live += 1
+            record.latest = max(record.latest, event.end)
+        else:
+            record.live -= 1
+        _drop(ledger, record, first)
+
+
+@kernel
+def overlapping(ledger: Any, disk: int, start: float, end: float) -> tuple[Any, Any]:
+    """Bytes and number of the bookings that share any time with [start, end)."""
+    fold(ledger, disk)
+    return _overlapping(ledger.events, ledger.disks[disk], start, end)
+
+
+@kernel
+def peak(ledger: Any, disk: int, start: float, end: float) -> tuple[Any, Any]:
+    """The most bytes, and the most bookings, at any one time of [start, end)."""
+    fold(ledger, disk)
+    return _peak(ledger.events, ledger.disks[disk], start, end)
+
+
+@kernel
+def longest_overlap(ledger: Any, disk: int, start: float, end: float) -> Any:
+    """The longest time of [start, end) that one and the same booking holds; 0 if there is none."""
+    fold(ledger, disk)
+    return _longest_overlap(ledger.events, ledger.disks[disk], start, end)
+
+
+@kernel
+def survey(ledger: Any, start: float, end: float, at_most: bool, taken: Any, others: Any) -> None:
+    """Of every disk at once `peak` if `at_most`, else `overlapping`."""
+    disks, timelines, horizon = ledger.disks, ledger.events, ledger.horizon[0]
+    for disk in range(disks.size):
+        record = disks[disk]
+        if record.next < horizon:
+            fold(ledger, disk)
+        if _steady(record, start) and start < end:
+            taken[disk], others[disk] = record.level, record.live
+        elif at_most:
+            taken[disk], others[disk] = _peak(timelines, record, start, end)
+        else:
+            taken[disk], others[disk] = _overlapping(timelines, record, start, end)
+
+
+@kernel
+def survey_longest(ledger: Any, start: float, end: float, others: Any, longest: Any) -> None:
+    """Of every disk at once `longest_overlap`, after a `survey` told where there are `others` at all."""
+    disks, timelines = ledger.disks, ledger.events
+    for disk in range(disks.size):
+        longest[disk] = _longest_overlap(timelines, disks[disk], start, end) if others[disk] > 0 else 0.0
+
+
+# Numba counts references for every array of a tuple that it hands on, so what runs for every disk gets only these.
+
+
+@kernel
+def _steady(record: Any, start: float) -> bool:
+    """Whether nothing is ahead but ends, and those later than `start`."""
+    return record.ahead == 0 and record.next > start  # type: ignore[no-any-return]
+
+
+@kernel
+def _overlapping(timelines: Any, record: Any, start: float, end: float) -> tuple[Any, Any]:
+    if end <= start:
+        return np.int64(0), np.int64(0)
+    if _steady(record, start):
+        return record.level, record.live
+    total, live, plus, starts = changes(timelines, record.root, start, True)
+    _, _, more, begun = changes(timelines, record.root, end, False)
+    return record.level + total + more - plus, record.live + live + begun - starts
+
+
+@kernel
+def _peak(timelines: Any, record: Any, start: float, end: float) -> tuple[Any, Any]:
+    if _steady(record, start):
+        return record.level, record.live
+    size, live, _, _ = changes(timelines, record.root, start, True)
+    most, crowd = highest(timelines, record.root, start, end)
+    return record.level + max(size, most), record.live + max(live, crowd)
+
+
+@kernel
+def _longest_overlap(timelines: Any, record: Any, start: float, end: float) -> Any:
+    latest, inner = record.latest, 0.0
+    if record.ahead > 0:
+        latest = max(latest, latest_end(timelines, record.root, start))
+        inner = longest_within(timelines, record.root, start, end)
+    return max(0.0, max(min(end, latest) - start, inner))
+
+
+@kernel
+def next_free(ledger: Any, disk: int, size: int, start: float, duration: float) -> Any:
+    """The earliest time from `start` on at which `size` bytes are free for `duration` seconds; inf if never."""
+    fold(ledger, disk)
+    record = ledger.disks[disk]
+    limit = record.capacity - size
+    if limit < 0:
+        return np.inf
+    limit -= record.level
+    total, _, _, _ = changes(ledger.events, record.root, start, True)
+    while True:
+        full = start if total > limit else first_beyond(ledger.events, record.root, start, limit, True, ledger.path)
+        if total <= limit and full >= start + duration:
+            return start
+        start = first_beyond(ledger.events, record.root, full, limit, False, ledger.path)
+        if start == np.inf:
+            return np.inf
+        total, _, _, _ = changes(ledger.events, record.root, start, True)

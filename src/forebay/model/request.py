@@ -1,0 +1,32 @@
+"""Requests for space on disks, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """Who wants how much space, from when on and for how long, in the order in which they ask.
+
+    Times are seconds since 1970 (UTC), sizes bytes. `volume` is what the job reads and writes
+    through the space, where that is known, else its size. `origin` says in words where they come from.
+    """
+
+    ids: NDArray[Any]
+    submitted: Floats
+    start: Floats
+    duration: Floats
+    bytes: Ints
+    volume: Floats
+    origin: str
+
+    def __len__(self) -> int:
+        return int(self.bytes.size)

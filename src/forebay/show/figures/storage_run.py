@@ -1,0 +1,147 @@
+"""The picture of one storage run: space in use over time, and what every disk went through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from forebay.show.figures.looks import INK
+from forebay.show.figures.series import Floats
+from forebay.show.figures.sheet import WIDTH, house_style, write
+from forebay.show.figures.words import printable
+from forebay.show.storage_view import MODES, size, splitting
+from forebay.simulate.storage.outcome import document
+from forebay.simulate.storage.replay import ALLOCATED
+from forebay.simulate.storage.run import Run
+
+_MOST, _MEAN = "#9DC3E0", "#0072B2"
+_STEPS = 1200  # points of time in the picture, about as many as it has pixels
+_DAY = 86_400.0
+
+
+def draw_storage_run(run: Run, out: Path) -> Path:
+    """Write a picture of one run to `out`, as PNG or, if its suffix says so, as PDF.
+
+    Above, the space that granted requests held, at most and on average in each stretch of time;
+    below, for every disk its maximum and mean use and its maximum and mean number of allocations.
+    """
+    found = document(run)
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 5.2), layout="constrained")
+        FigureCanvasAgg(figure)
+        above, use, crowd = figure.subplots(3, 1, height_ratios=(1.4, 1, 1))
+        _draw_level(above, run)
+        above.set_title(_title(run, found), loc="left")
+        disks = found["disks"]
+        _draw_disks(use, 100 * _column(disks, "max_use"), 100 * _column(disks, "mean_use"))
+        use.set_ylabel("use of the disk (%)")
+        use.set_ylim(0, 105)
+        _draw_disks(crowd, _column(disks, "max_allocations"), _column(disks, "mean_allocations"))
+        crowd.set_ylabel("allocations")
+        use.set_xticks([])
+        _name_disks(crowd, run)
+        entries = [Patch(color=_MOST, label="maximum"), Patch(color=_MEAN, label="mean")]
+        figure.legend(handles=entries, loc="outside lower center", ncols=2, handlelength=1.4)
+        return write(figure, out)
+
+
+def levels(run: Run) -> tuple[Floats, Floats, Floats]:
+    """Edges of stretches of time, and the most and the mean bytes held in each of them."""
+    held = run.verdicts["state"] == ALLOCATED
+    volumes = np.concatenate([[0], np.cumsum(run.parts["bytes"])])
+    sizes = (volumes[run.verdicts["last"]] - volumes[run.verdicts["first"]])[held]
+    starts, ends = run.verdicts["start"][held], run.ends[held]
+    if not sizes.size or ends.max() <= starts.min():
+        return np.array([0.0, 1.0]), np.zeros(1), np.zeros(1)
+    times, change = np.concatenate([ends, starts]), np.concatenate([-sizes, sizes])
+    order = np.argsort(times, kind="stable")  # who leaves makes room for who comes
+    times, level = times[order], np.cumsum(change[order])
+    # Only what lasts: of several changes at one time the last one.
+    last = np.append(np.diff(times) > 0, True)
+    times, level = times[last], level[last].astype(float)
+    return _stretches(times, level)
+
+
+def _stretches(times: Floats, level: Floats) -> tuple[Floats, Floats, Floats]:
+    """From level[i] in [times[i], times[i + 1]) to the maximum and the mean of equal stretches."""
+    edges = np.linspace(times[0], times[-1], _STEPS + 1)
+    area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))])
+    mean = np.diff(np.interp(edges, times, area)) / np.diff(edges)
+    at_edge = level[np.searchsorted(times, edges[:-1], side="right") - 1]
+    stretch = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, _STEPS - 1)
+    most = at_edge.copy()
+    np.maximum.at(most, stretch, level)
+    return edges, most, mean
+
+
+def _title(run: Run, found: dict[str, Any]) -> str:
+    return (
+        f"{printable(run.policy)} on {printable(run.platform.name)}, requests {splitting(run.rules.split)}, "
+        f"rules {MODES.get(run.rules.mode, run.rules.mode)}: {100 * found['allocated_share']:.2f} % of the bytes served"
+    )
+
+
+def _draw_level(axes: Axes, run: Run) -> None:
+    edges, most, mean = levels(run)
+    capacity = run.platform.capacity
+    # Since 1970, as dates; a trace that counts from 0 has no dates.
+    dated = edges[0] > 365 * _DAY
+    x = edges / _DAY if dated else (edges - edges[0]) / 3600
+    axes.stairs(most / 1e12, x, fill=True, color=_MOST, zorder=2)
+    axes.stairs(mean / 1e12, x, baseline=None, color=_MEAN, linewidth=0.9, zorder=3)
+    axes.axhline(capacity / 1e12, color=INK, linewidth=1.0, linestyle=(0, (3, 2)), zorder=4)
+    axes.annotate(
+        f"capacity {size(capacity)}",
+        (1, capacity / 1e12),
+        (-2, 2),
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        ha="right",
+        fontsize=7,
+        color=INK,
+    )
+    axes.set_ylim(0, 1.12 * capacity / 1e12)
+    axes.set_xlim(x[0], x[-1])
+    axes.set_ylabel("space in use (TB)")
+    if dated:
+        locator = AutoDateLocator(minticks=4, maxticks=10)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    else:
+        axes.set_xlabel("hours")
+
+
+def _column(disks: list[dict[str, Any]], name: str) -> Floats:
+    values: Floats = np.array([disk[name] for disk in disks], dtype=float)
+    return values
+
+
+def _draw_disks(axes: Axes, most: Floats, mean: Floats) -> None:
+    x = np.arange(most.size)
+    wide = 0.8 if most.size <= 200 else 1.0
+    axes.bar(x, most, wide, color=_MOST, zorder=2)
+    axes.bar(x, mean, 0.45 * wide, color=_MEAN, zorder=3)
+    middle, half = (most.size - 1) / 2, max(most.size, 5) / 2 + 0.1
+    axes.set_xlim(middle - half, middle + half)
+    axes.grid(axis="x", visible=False)
+
+
+def _name_disks(axes: Axes, run: Run) -> None:
+    """Each node's name and the numbers of its disks, as far as there is room."""
+    names = [f"{node.name}:{i}" for node in run.platform.nodes for i in range(len(node.disks))]
+    if len(names) > 32:
+        axes.set_xlabel("disks, in the order of the platform")
+        axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+        return
+    crowded = len(names) > 8
+    how: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+    axes.set_xticks(range(len(names)), [printable(name, 20) for name in names], **how)
+    axes.tick_params(axis="x", length=0)

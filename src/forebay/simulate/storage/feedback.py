@@ -1,0 +1,255 @@
+"""Jobs that do their I/O on what they were granted: a bad placement makes a job longer, and holds its space longer.
+
+A job computes for its own duration and does its I/O in between, in equal phases. Every part of
+its space is a flow on the part's disk and another on the disk's node, which divide their
+bandwidth among the flows on them (`sharing`); a phase ends with the last of its flows. A job that
+was refused, or whose space isn't there when it starts, does its I/O on the parallel file system,
+which is one more thing that is shared. With infinite bandwidth no I/O takes time, and everything
+is as it is without feedback.
+
+A request is decided as late as the order in which they ask allows, and booked for its duration and
+the I/O that it would do alone. The ledger learns of a job that runs longer when its time is up:
+its booking is then prolonged, each time by what the phases still to come take at the speed so far.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forebay.model.compiled import kernel
+from forebay.model.ledger import Ledger, book, has_room, shorten
+from forebay.simulate.sharing import arrive, depart, next_finish, resources
+from forebay.simulate.storage.plan import GRANTED
+from forebay.simulate.storage.replay import ALLOCATED, FAILED, begin, finish
+from forebay.simulate.tournament import first, players, put, tournament
+
+JOB = np.dtype(
+    [
+        ("volume", np.float64),  # bytes read and written
+        ("phase", np.int32),  # phases done
+        ("open", np.int32),  # flows under way
+        ("waiting", np.float64),  # when the I/O under way began
+        ("waited", np.float64),  # I/O seconds of the phases done
+        ("from", np.float64),  # what the ledger holds for it last: from when
+        ("until", np.float64),  # and until when
+        ("end", np.float64),
+    ]
+)
+DONE, MORE_ROOM, MORE_SEATS = 0, 1, 2
+_SEATS = 64
+_LEAST_PROLONGED = 60.0
+
+
+class Jobs(NamedTuple):
+    """All jobs and what they share: the disks, then the nodes, then the parallel file system."""
+
+    jobs: Any  # a JOB for each request
+    arriving: Any  # tournament over the requests: when each starts
+    computing: Any  # and when its computing ends
+    overdue: Any  # and when what the ledger holds for it ends
+    shared: Any  # see sharing.RESOURCE
+    marks: Any
+    finishing: Any  # tournament over what is shared: when the next flow ends
+    bandwidth: Any
+    owner: Any  # whose flow sits on each seat; of a free seat, the next free one
+    free: Any  # of everything shared, the first free seat; -1 if none is
+
+
+def jobs(ledger: Ledger, volumes: Any, pfs: float) -> Jobs:
+    """Nothing has arrived yet."""
+    bandwidth = np.concatenate(
+        [ledger.disks["write_bandwidth"], ledger.nodes["network_bandwidth"], np.array([pfs], dtype=np.float64)]
+    )
+    state = np.zeros(volumes.size, dtype=JOB)
+    state["volume"] = volumes
+    arriving, computing, overdue = (tournament(np.full(volumes.size, np.inf)) for _ in range(3))
+    finishing = tournament(np.full(bandwidth.size, np.inf))
+    shared, marks = resources(np.full(bandwidth.size, _SEATS))
+    owner, free = _seats(bandwidth.size, _SEATS)
+    return Jobs(state, arriving, computing, overdue, shared, marks, finishing, bandwidth, owner, free)
+
+
+def _seats(count: int, seats: int) -> tuple[Any, Any]:
+    """All free: each seat names the next."""
+    owner = np.tile(np.append(np.arange(1, seats), -1), count)
+    return owner, np.zeros(count, dtype=np.int64)
+
+
+def with_more_seats(full: Jobs) -> Jobs:
+    """The same with twice as many seats on everything shared."""
+    count, seats = full.shared.size, full.owner.size // full.shared.size
+    idle, marks = resources(np.full(count, 2 * seats))
+    for column in ("live", "clock", "since", "busy"):
+        idle[column] = full.shared[column]
+    owner, free = _seats(count, 2 * seats)
+    for r in range(count):
+        leaves = full.marks[full.shared["base"][r] + players(seats) :][:seats]
+        marks[idle["base"][r] : idle["base"][r] + 4 * players(seats)] = tournament(
+            np.append(leaves, np.full(seats, np.inf))
+        )
+        own = full.owner[r * seats : (r + 1) * seats]
+        owner[r * 2 * seats : r * 2 * seats + seats] = own
+        last = np.flatnonzero(np.isinf(leaves) & (own == -1))
+        if last.size:  # of the chain of free seats, the last: it goes on with the first new one
+            owner[r * 2 * seats + last[0]] = seats
+            free[r] = full.free[r]
+        else:
+            free[r] = seats
+    return full._replace(shared=idle, marks=marks, owner=owner, free=free)
+
+
+@kernel
+def expect(state: Any, plan: Any, begin_at: int, end_at: int) -> None:
+    """The requests from `begin_at` to `end_at` have been decided: let them start when it is time."""
+    arriving = state.arriving
+    for request in range(begin_at, end_at):
+        put(arriving, 0, arriving.size // 2, request, plan.verdicts[request].start)
+
+
+@kernel
+def advance(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, until: float) -> int:
+    """Let everything happen up to `until`, except what starts at that very time."""
+    arriving, computing, overdue, finishing = state.arriving, state.computing, state.overdue, state.finishing
+    waits = computing.size // 2
+    while True:
+        now = min(finishing[1], min(computing[1], overdue[1]))
+        if arriving[1] < now:  # in one second ends come before starts
+            if arriving[1] >= until:
+                return DONE
+            request = first(arriving.view(np.int64), 0, waits)
+            put(arriving, 0, waits, request, np.inf)
+            _start(state, ledger, use, plan, asks, phases, request)
+            continue
+        if now > until or now == np.inf:
+            return DONE
+        if finishing[1] <= now:
+            _end_flow(state, ledger, use, plan, asks, phases, now)
+        elif computing[1] <= now:
+            request = first(computing.view(np.int64), 0, waits)
+            if not _seated(state, ledger, plan, request):
+                return MORE_SEATS
+            put(computing, 0, waits, request, np.inf)
+            _start_io(state, ledger, use, plan, asks, phases, request, now)
+        else:
+            request = first(overdue.view(np.int64), 0, waits)
+            verdict = plan.verdicts[request]
+            if not has_room(ledger, verdict.last - verdict.first):
+                return MORE_ROOM
+            _prolong(state, ledger, plan, phases, request, now)
+
+
+@kernel
+def _start(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, request: int) -> None:
+    job, verdict = state.jobs[request], plan.verdicts[request]
+    waits = state.computing.size // 2
+    if verdict.state == GRANTED:
+        own = plan.parts[verdict.first : verdict.last]
+        if begin(ledger, use, own, verdict.start, False):
+            verdict.state = ALLOCATED
+            job["from"] = verdict.start
+            job.until = verdict.start + asks[request].booked
+            put(state.overdue, 0, waits, request, job.until)
+        else:
+            verdict.state = FAILED
+    put(state.computing, 0, waits, request, _computed(job, verdict, asks[request], phases))
+
+
+@kernel
+def _computed(job: Any, verdict: Any, ask: Any, phases: int) -> float:
+    """When the computing before the next I/O phase ends; all of it, if the job does no I/O."""
+    done = job.phase + 1
+    whole = done == phases or job.volume == 0.0
+    return verdict.start + (ask.duration if whole else ask.duration * done / phases) + job.waited  # type: ignore[no-any-return]
+
+
+@kernel
+def _seated(state: Any, ledger: Any, plan: Any, request: int) -> bool:
+    """Whether the job's next I/O phase surely finds a seat for each of its flows."""
+    verdict = plan.verdicts[request]
+    flows = verdict.last - verdict.first if verdict.state == ALLOCATED else 1
+    seats = state.owner.size // state.shared.size
+    most = 0
+    if verdict.state != ALLOCATED:
+        most = state.shared[state.shared.size - 1].live
+    else:
+        for part in plan.parts[verdict.first : verdict.last]:
+            node = ledger.disks.size + ledger.disks[part.disk].node
+            most = max(most, max(state.shared[part.disk].live, state.shared[node].live))
+    return most + flows <= seats  # type: ignore[no-any-return]
+
+
+@kernel
+def _start_io(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, request: int, now: float) -> None:
+    job, verdict, ask = state.jobs[request], plan.verdicts[request], asks[request]
+    if job.volume == 0.0:
+        _end_job(state, ledger, use, plan, request, now)
+        return
+    job.waiting = now
+    each = job.volume / phases
+    if verdict.state != ALLOCATED:
+        _flow(state, state.shared.size - 1, request, each, now)
+        return
+    for part in plan.parts[verdict.first : verdict.last]:
+        size = each * (part.bytes / ask.bytes)
+        _flow(state, part.disk, request, size, now)
+        _flow(state, ledger.disks.size + ledger.disks[part.disk].node, request, size, now)
+
+
+@kernel
+def _flow(state: Any, which: int, request: int, size: float, now: float) -> None:
+    seats = state.owner.size // state.shared.size
+    seat = state.free[which]
+    state.free[which] = state.owner[which * seats + seat]
+    state.owner[which * seats + seat] = request
+    arrive(state.shared[which], state.marks, seat, size / state.bandwidth[which], now)
+    put(state.finishing, 0, state.finishing.size // 2, which, next_finish(state.shared[which], state.marks))
+    state.jobs[request].open += 1
+
+
+@kernel
+def _end_flow(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, now: float) -> None:
+    """A flow ends, with a job's last one its phase, and with its last phase the job."""
+    finishing, seats = state.finishing, state.owner.size // state.shared.size
+    which = first(finishing.view(np.int64), 0, finishing.size // 2)
+    seat = depart(state.shared[which], state.marks, state.marks.view(np.int64), now)
+    request = state.owner[which * seats + seat]
+    state.owner[which * seats + seat] = state.free[which]
+    state.free[which] = seat
+    put(finishing, 0, finishing.size // 2, which, next_finish(state.shared[which], state.marks))
+    job = state.jobs[request]
+    job.open -= 1
+    if job.open == 0:
+        job.phase += 1
+        job.waited += now - job.waiting
+        if job.phase == phases:
+            _end_job(state, ledger, use, plan, request, now)
+        else:
+            ends = _computed(job, plan.verdicts[request], asks[request], phases)
+            put(state.computing, 0, state.computing.size // 2, request, ends)
+
+
+@kernel
+def _end_job(state: Any, ledger: Any, use: Any, plan: Any, request: int, now: float) -> None:
+    job, verdict = state.jobs[request], plan.verdicts[request]
+    job.end = now
+    if verdict.state == ALLOCATED:
+        own = plan.parts[verdict.first : verdict.last]
+        finish(ledger, use, own, now)
+        put(state.overdue, 0, state.overdue.size // 2, request, np.inf)
+        if now < job.until:
+            for part in own:
+                shorten(ledger, part.disk, job["from"], job.until, now, part.booking)
+
+
+@kernel
+def _prolong(state: Any, ledger: Any, plan: Any, phases: int, request: int, now: float) -> None:
+    """The job still runs when its time is up: go on booking for it."""
+    job, verdict = state.jobs[request], plan.verdicts[request]
+    so_far = (now - verdict.start) / max(job.phase, 1)
+    job["from"] = now
+    job.until = now + max(_LEAST_PROLONGED, so_far * (phases - job.phase))
+    for part in plan.parts[verdict.first : verdict.last]:
+        part.booking = book(ledger, part.disk, now, job.until, part.bytes)
+    put(state.overdue, 0, state.overdue.size // 2, request, job.until)

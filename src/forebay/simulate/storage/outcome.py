@@ -1,0 +1,254 @@
+"""What a run comes to: the measures of Monniot et al. 2023, section 4.4, and StorAlloc's own fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from forebay.simulate.storage.plan import REFUSED
+from forebay.simulate.storage.replay import ALLOCATED, FAILED
+from forebay.simulate.storage.rules import GB, Feedback
+from forebay.simulate.storage.run import Run
+
+TOO_LARGE_FOR_A_DISK = "larger than any disk, and not split"
+TOO_LARGE = "larger than the whole platform"
+NO_ROOM = "no disk with room"
+NO_ROOM_FOR_ALL = "no room for all parts"
+FULL = "its disk was full when it started"
+PART_FULL = "the disk of a part was full when it started"
+STATES = {ALLOCATED: "allocated", REFUSED: "refused", FAILED: "failed"}
+SHORTEST = 10.0  # seconds, as usual for bounded slowdowns
+NO_SPLIT_GB = 100_000  # what StorAlloc's configurations without splitting say
+
+
+def document(run: Run) -> dict[str, Any]:
+    """All measures as JSON can say them; bytes and seconds, shares and uses from 0 to 1."""
+    sizes, states = sizes_of(run), run.verdicts["state"]
+    split = _above_threshold(run)
+    allocated = int(sizes[states == ALLOCATED].sum()) if not run.rules.letter else int(run.total["put"])
+    reasons = reasons_of(run)
+    span = span_of(run)
+    disks = list(_disks(run, span))
+    found: dict[str, Any] = {
+        "mode": run.rules.mode,
+        "platform": run.platform.name,
+        "policy": run.policy,
+        "origin": run.requests.origin,
+        "split_bytes": run.rules.split or None,
+        "requeue": {"tries": run.rules.tries, "interval": run.rules.interval} if run.rules.tries else None,
+        "seed": run.seed,
+        "requests": len(run.requests),
+        "parts": int(run.parts.size),
+        "sum_bytes": int(sizes.sum()),
+        "allocated_bytes": allocated,
+        "allocated_share": allocated / int(sizes.sum()),
+        "allocated": int((states == ALLOCATED).sum()),
+        "refused": int((states == REFUSED).sum()),
+        "refused_bytes": int(sizes[states == REFUSED].sum()),
+        "failed": int((states == FAILED).sum()),
+        "failed_bytes": int(sizes[states == FAILED].sum()),
+        "delayed": int(((run.verdicts["tried"] > 0) & (states != REFUSED)).sum()),
+        "requeued": int((run.verdicts["tried"] > 0).sum()),
+        "delay_seconds": float((run.verdicts["start"] - run.requests.start)[states != REFUSED].sum()),
+        "split": {
+            "requests": int(split.sum()),
+            "parts": int(_parts_of(run)[split].sum()),
+            "bytes": int(sizes[split].sum()),
+        }
+        | {name: int((split & (states == state)).sum()) for state, name in STATES.items()}
+        | {f"{name}_bytes": int(sizes[split & (states == state)].sum()) for state, name in STATES.items()},
+        "reasons": [
+            {
+                "reason": reason,
+                "requests": int((reasons == reason).sum()),
+                "bytes": int(sizes[reasons == reason].sum()),
+            }
+            for reason in sorted(set(reasons.tolist()) - {""})
+        ],
+        "max_concurrent": int(run.total["most_live"]),
+        "seconds": span,
+        "fairness": {
+            f"{of}_{name}": float(value)
+            for name in ("mean_allocations", "max_allocations")
+            for of, value in _spread(np.array([disk[name] for disk in disks]))
+        },
+        "disks": disks,
+        "nodes": list(_nodes(run, span)),
+        "jobs": None if run.feedback is None else jobs_of(run, run.feedback),
+    }
+    return found | (storalloc_fields(run) if run.rules.letter else {})
+
+
+def sizes_of(run: Run) -> Any:
+    """What each request asked for; StorAlloc rounds every part up to whole gigabytes."""
+    if not run.rules.letter:
+        return run.requests.bytes
+    return np.add.reduceat(run.parts["bytes"], run.verdicts["first"]) if run.parts.size else run.requests.bytes
+
+
+def _parts_of(run: Run) -> Any:
+    return run.verdicts["last"] - run.verdicts["first"]
+
+
+def _above_threshold(run: Run) -> Any:
+    """Requests that are split; `forebay` may still find that one part is best."""
+    return (run.rules.split > 0) & (run.requests.bytes > run.rules.split)
+
+
+def span_of(run: Run) -> float:
+    """Seconds from the first start to the last end."""
+    span = float(run.total["last"] - run.total["first"])
+    return span if np.isfinite(span) and span > 0 else 1.0
+
+
+def reasons_of(run: Run) -> Any:
+    """For each request why it was not served; empty if it was."""
+    states, sizes, split = run.verdicts["state"], sizes_of(run), _above_threshold(run)
+    largest = max(disk.capacity for disk in run.platform.disks)
+    reasons = np.full(len(run.requests), "", dtype="U48")
+    refused, failed = states == REFUSED, states == FAILED
+    reasons[refused] = np.where(split[refused], NO_ROOM_FOR_ALL, NO_ROOM)
+    reasons[failed] = np.where(split[failed], PART_FULL, FULL)
+    reasons[(refused | failed) & (sizes > run.platform.capacity)] = TOO_LARGE
+    reasons[(refused | failed) & ~split & (sizes > largest)] = TOO_LARGE_FOR_A_DISK
+    return reasons
+
+
+def _spread(values: Any) -> Iterator[tuple[str, float]]:
+    """The mean over the disks, and by how much they differ."""
+    yield "mean", values.mean()
+    yield "std", values.std(ddof=1) if values.size > 1 else 0.0
+    yield "max", values.max()
+
+
+def slowdowns(run: Run) -> Any:
+    """How much longer each job took than without any I/O, from when it asked to start; short jobs count as 10 s."""
+    return (run.ends - run.requests.start) / np.maximum(run.requests.duration, SHORTEST)
+
+
+def jobs_of(run: Run, feedback: Feedback) -> dict[str, Any]:
+    slow = slowdowns(run)
+    served = run.verdicts["state"] == ALLOCATED
+    return {
+        "pfs_bandwidth": feedback.pfs,
+        "phases": feedback.phases,
+        "mean_slowdown": float(slow.mean()),
+        "median_slowdown": float(np.median(slow)),
+        "max_slowdown": float(slow.max()),
+        "mean_slowdown_on_disks": float(slow[served].mean()) if served.any() else np.nan,
+        "mean_slowdown_on_pfs": float(slow[~served].mean()) if not served.all() else np.nan,
+    }
+
+
+def _disks(run: Run, span: float) -> Iterator[dict[str, Any]]:
+    used = iter(run.disks)
+    for node in run.platform.nodes:
+        for index, disk in enumerate(node.disks):
+            yield {"node": node.name, "disk": index, "capacity": disk.capacity} | _used(next(used), disk.capacity, span)
+
+
+def _nodes(run: Run, span: float) -> Iterator[dict[str, Any]]:
+    for node, used in zip(run.platform.nodes, run.nodes, strict=True):
+        capacity = sum(disk.capacity for disk in node.disks)
+        yield {"node": node.name, "capacity": capacity} | _used(used, capacity, span)
+
+
+def _used(used: Any, capacity: int, span: float) -> dict[str, Any]:
+    return {
+        "max_use": int(used["most_bytes"]) / capacity,
+        "mean_use": float(used["use_seconds"]) / span,
+        "max_allocations": int(used["most_live"]),
+        "mean_allocations": float(used["live_seconds"]) / span,
+    }
+
+
+def storalloc_fields(run: Run) -> dict[str, Any]:
+    """The fields of StorAlloc's own output file, computed as it does."""
+    states, tried = run.verdicts["state"], run.verdicts["tried"]
+    pieces = _parts_of(run)
+    split, granted = pieces > 1, states != REFUSED
+    gigabytes = sizes_of(run) // GB
+    seconds = run.requests.duration
+    waited = (run.verdicts["start"] - run.requests.start)[granted].sum()
+    span = span_of(run)
+    first, last = run.total["first"], run.total["last"]
+    return {
+        "alloc_delayed_requests_count": int(((tried > 0) & (states == ALLOCATED)).sum()),
+        "alloc_split_requests_count": int((split & (states == ALLOCATED)).sum()),
+        "alloc_split_requests_duration": float(seconds[split & granted].sum()),
+        "alloc_split_requests_gb": float(run.total["put_split"] // GB),
+        "delayed_requests_count": int(((tried > 0) & granted).sum()),
+        "failed_requests_count": int((states == FAILED).sum()),
+        "failed_split_requests_count": int((split & (states == FAILED)).sum()),
+        "max_concurrent_allocations": int(run.total["most_live"]),
+        "nodes": list(_storalloc_nodes(run, span)),
+        "refused_delayed_requests_count": int(((tried > 0) & ~granted).sum()),
+        "refused_requests_count": int(pieces[~granted].sum()),
+        "refused_split_requests_count": int((split & ~granted).sum()),
+        "refused_split_requests_duration": float(seconds[split & ~granted].sum()),
+        "refused_split_requests_gb": float(gigabytes[split & ~granted].sum()),
+        "registrations_count": len(run.platform.servers),
+        "requests_count": int(run.parts.size),
+        "retries_allowed": "yes" if run.rules.tries else "no",
+        "sim_duration": int(span),
+        "sim_first_ts": int(first) if np.isfinite(first) else 0,
+        "sim_last_ts": int(last) if np.isfinite(last) else 0,
+        "split_requests_count": int((split & granted).sum()),
+        "split_threshold_gb": run.rules.split // GB or NO_SPLIT_GB,
+        "tt_allocated_gb": float(run.total["put"] // GB),
+        "tt_deallocated_gb": float(run.total["put"] // GB),
+        "tt_delay_time_minutes": float(60 * waited),  # seconds times 60, as it is in the original
+    }
+
+
+def _storalloc_nodes(run: Run, span: float) -> Iterator[dict[str, Any]]:
+    disks, nodes = iter(run.disks), iter(run.nodes)
+    for server in run.platform.servers:
+        for index, node in enumerate(server.nodes):
+            used = next(nodes)
+            yield {
+                "disks": [_storalloc_disk(i, disk.capacity, next(disks), span) for i, disk in enumerate(node.disks)],
+                "id": f"{server.name}:{index}",
+                "last_alloc_ts": int(used["since"]),
+                "max_nb_alloc": int(used["most_live"]),
+                "mean_nb_alloc": round(float(used["live_seconds"]) / span, 3),
+            }
+
+
+def _storalloc_disk(index: int, capacity: int, used: Any, span: float) -> dict[str, Any]:
+    return {
+        "capacity": capacity // GB,
+        "id": index,
+        "last_alloc_time": int(used["since"]),
+        "max_cap_utilisation": round(100 * int(used["most_bytes"]) / capacity, 3),
+        "max_nb_alloc": int(used["most_live"]),
+        "mean_capacity_utilisation": round(100 * float(used["use_seconds"]) / span, 3),
+        "mean_nb_alloc": round(float(used["live_seconds"]) / span, 3),
+    }
+
+
+def decisions(run: Run) -> Iterator[tuple[Any, ...]]:
+    """One row for each part: request, part, state, node, disk, bytes, start, end, reason."""
+    where = [(node.name, index) for node in run.platform.nodes for index in range(len(node.disks))]
+    reasons = reasons_of(run).tolist()
+    ids, starts, ends = run.requests.ids.tolist(), run.verdicts["start"].tolist(), run.ends.tolist()
+    sizes, disks = run.parts["bytes"].tolist(), run.parts["disk"].tolist()
+    for request, (first, last, _, _, state) in enumerate(run.verdicts.tolist()):
+        for part in range(first, last):
+            node, disk = where[disks[part]] if disks[part] >= 0 else ("", "")
+            yield (
+                ids[request],
+                part - first,
+                STATES[state],
+                node,
+                disk,
+                sizes[part],
+                starts[request],
+                ends[request],
+                reasons[request],
+            )
+
+
+DECISION = ("request", "part", "state", "node", "disk", "bytes", "start", "end", "reason")

@@ -1,0 +1,119 @@
+"""A scenario of storage: which platform, whose requests, by which rules, from the table [storage] of a TOML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from forebay.history.platforms import read_platform
+from forebay.history.requests import read_requests
+from forebay.history.requests.swf import volume_per_processor
+from forebay.model.errors import BadInput
+from forebay.model.platforms import NAMES, named
+from forebay.model.request import Requests
+from forebay.model.system import Platform
+from forebay.profile.theta_2020 import theta_2020
+from forebay.simulate.storage.rules import INTERVAL, OPTIMAL, TRIES, Feedback, Rules
+from forebay.simulate.toml import BytesPerSecond, BytesWithUnit, Field, Seconds, Table, checked, known, load
+
+THETA = "theta-2020"
+_SUFFIXES = (".toml", ".yml", ".yaml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageScenario:
+    """One simulation's input."""
+
+    path: Path
+    platform: Platform
+    requests: Requests
+    policy: str | None
+    rules: Rules
+    feedback: Feedback | None
+
+
+class _Requeue(Table):
+    tries: Annotated[int, Field(ge=0, le=1_000_000)] = TRIES
+    interval: Annotated[Seconds, Field(gt=0, allow_inf_nan=False)] = INTERVAL
+
+
+class _Feedback(Table):
+    pfs: Annotated[BytesPerSecond, Field(gt=0)] = Feedback().pfs
+    phases: Annotated[int, Field(ge=1, le=10_000)] = Feedback().phases
+
+
+class _Storage(Table):
+    platform: str
+    requests: str | list[str]
+    swf_volume: str | None = None
+    policy: str | None = None
+    split: Annotated[BytesWithUnit, Field(ge=1, le=1e18)] | Literal[False] = False
+    requeue: bool | _Requeue = False
+    as_: Literal["correct", "storalloc"] = Field(default="correct", alias="as")
+    feedback: bool | _Feedback = False
+
+
+class _File(Table):
+    storage: _Storage
+
+
+def read_storage_scenario(path: Path, changes: dict[str, Any] | None = None, *, seed: int = 0) -> StorageScenario:
+    """The scenario in a TOML file; docs/storage.md describes the format. `changes` replace keys of [storage]."""
+    document = load(path)
+    if isinstance(document.get("storage"), dict):
+        document["storage"] |= changes or {}
+    parsed = checked(path, document, _File).storage
+    where = f"{path}: storage"
+    for spec in (parsed.policy or "").split(","):
+        if spec.strip() not in ("", "all", OPTIMAL):
+            known(f"{where}.policy", "storage", spec.strip())
+    requeue = _Requeue(tries=0) if parsed.requeue is False else _Requeue() if parsed.requeue is True else parsed.requeue
+    feedback = parsed.feedback if isinstance(parsed.feedback, _Feedback) else _Feedback() if parsed.feedback else None
+    if feedback and parsed.as_ == "storalloc":
+        raise BadInput(f"{where}.feedback", "goes with as = 'correct' only: StorAlloc has none")
+    try:
+        volume_per_processor(parsed.swf_volume)
+    except BadInput as error:
+        raise BadInput(f"{where}.swf_volume", error.reason) from None
+    try:
+        rules = Rules(mode=parsed.as_, split=int(parsed.split or 0), tries=requeue.tries, interval=requeue.interval)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error.where}", error.reason) from None
+    return StorageScenario(
+        path=path,
+        platform=find_platform(parsed.platform, path.parent, f"{where}.platform"),
+        requests=find_requests(
+            parsed.requests, path.parent, f"{where}.requests", seed=seed, swf_volume=parsed.swf_volume
+        ),
+        policy=parsed.policy,
+        rules=rules,
+        feedback=Feedback(pfs=feedback.pfs, phases=feedback.phases) if feedback else None,
+    )
+
+
+def find_platform(name: str, folder: Path, where: str) -> Platform:
+    """One of the paper's platforms by name, or the one in a file."""
+    if name.endswith(_SUFFIXES):
+        return read_platform(folder / name)
+    if name not in NAMES:
+        raise BadInput(where, f"no platform {name!r}; give a file (.toml, .yml) or one of: {', '.join(NAMES)}")
+    return named(name)
+
+
+def find_requests(
+    names: str | Sequence[str], folder: Path, where: str = "requests", *, seed: int = 0, swf_volume: str | None = None
+) -> Requests:
+    """The requests in a file or two, or drawn like Theta's of 2020 ("theta-2020", or "theta-2020:1000000")."""
+    named_ = [names] if isinstance(names, str) else list(names)
+    if not any(named_):
+        raise BadInput(where, f"names no file, nor {THETA!r}")
+    drawn, _, count = named_[0].partition(":")
+    if drawn == THETA and len(named_) == 1:
+        if count and not (count.isdecimal() and len(count) <= 9 and 1 <= int(count) <= 10**8):
+            raise BadInput(where, f"{named_[0]!r}: the number must be whole, from 1 to 100,000,000")
+        return theta_2020(np.random.default_rng(seed), **({"requests": int(count)} if count else {}))
+    return read_requests([folder / name for name in named_], swf_volume=swf_volume)

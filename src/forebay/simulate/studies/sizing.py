@@ -1,0 +1,105 @@
+"""How large must the burst buffer be? The smallest platform of a family that serves enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from forebay.decide.policy import Policy
+from forebay.model.request import Requests
+from forebay.model.system import MOST_BYTES, Platform
+from forebay.simulate.storage.outcome import document
+from forebay.simulate.storage.rules import GB, Rules
+from forebay.simulate.storage.run import run_storage
+
+_BELOW = 3  # steps below the answer that are looked at: the share hardly ever falls as capacity grows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """With `capacity` bytes, this share of all bytes is served."""
+
+    capacity: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """Everything that was tried, by capacity, and the answer; None if no capacity serves enough."""
+
+    family: str
+    policy: str
+    target: float
+    points: tuple[Point, ...]
+    answer: Point | None
+
+
+def scaled(platform: Platform, capacity: int) -> Platform:
+    """The same platform with disks of other sizes, so that they have `capacity` bytes together, or a few less."""
+    whole = platform.capacity
+    servers = tuple(
+        replace(
+            server,
+            nodes=tuple(
+                replace(
+                    node,
+                    disks=tuple(replace(d, capacity=max(1, d.capacity * capacity // whole)) for d in node.disks),
+                )
+                for node in server.nodes
+            ),
+        )
+        for server in platform.servers
+    )
+    return replace(platform, servers=servers)
+
+
+def smallest(
+    requests: Requests,
+    family: Platform,
+    policy: Policy,
+    rules: Rules,
+    *,
+    target: float,
+    step: int,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Sizing:
+    """The smallest multiple of `step` bytes that, shared out as the family's disks are, serves `target` of all bytes.
+
+    Capacity is doubled until it is enough, and then narrowed down by halves.
+    """
+    tried: dict[int, Point] = {}
+
+    def enough(steps: int) -> bool:
+        if steps not in tried:
+            platform = scaled(family, steps * step)
+            share = document(run_storage(platform, requests, policy, rules, seed=seed))["allocated_share"]
+            tried[steps] = Point(capacity=steps * step, share=share)
+            progress(len(tried))
+        return tried[steps].share >= target
+
+    most = math.ceil(_surely_enough(requests, family, rules) / step)
+    low, high = 0, 1
+    while not enough(high) and high < most and 2 * high * step <= MOST_BYTES:
+        low, high = high, 2 * high
+    answer = high if enough(high) else None
+    if answer is not None:
+        while answer - low > 1:
+            middle = (low + answer) // 2
+            low, answer = (low, middle) if enough(middle) else (middle, answer)
+        below = [steps for steps in range(max(1, answer - _BELOW), answer) if enough(steps)]
+        answer = min([answer, *below])
+    return Sizing(
+        family=family.name,
+        policy=policy.name,
+        target=target,
+        points=tuple(tried[steps] for steps in sorted(tried)),
+        answer=None if answer is None else tried[answer],
+    )
+
+
+def _surely_enough(requests: Requests, family: Platform, rules: Rules) -> int:
+    """The capacity at which any one disk could hold all requests at once, and a little more."""
+    sizes = -(-requests.bytes // GB) * GB if rules.letter else requests.bytes
+    return -(-(int(sizes.sum()) + 2) * family.capacity // min(disk.capacity for disk in family.disks))

@@ -1,0 +1,117 @@
+"""Users' TOML files as checked values; an error says in which file and under which key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from forebay.decide.policy import Kind
+from forebay.decide.registry import find
+from forebay.model.errors import BadInput, UserError, why
+from forebay.model.units import parse_bandwidth, parse_duration, parse_size, with_unit
+
+__all__ = [
+    "Bytes",
+    "BytesPerSecond",
+    "BytesWithUnit",
+    "Field",
+    "OpenTable",
+    "Seconds",
+    "Table",
+    "checked",
+    "known",
+    "load",
+    "located",
+]
+T = TypeVar("T")
+TableType = TypeVar("TableType", bound="Table")
+
+
+class Table(BaseModel):
+    """A table of the file, with these keys and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class OpenTable(Table):
+    """A table in which users can have keys of their own."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+def _quantity(parse: Callable[[Any], float]) -> BeforeValidator:
+    def read(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError(f"must be a number, or text with a unit, not {value!r}")
+        return parse(value)
+
+    return BeforeValidator(read)
+
+
+def _size_with_unit(value: object) -> float:
+    return parse_size(with_unit(value))
+
+
+Seconds = Annotated[float, _quantity(parse_duration)]
+Bytes = Annotated[float, _quantity(parse_size)]
+BytesWithUnit = Annotated[float, BeforeValidator(_size_with_unit)]
+BytesPerSecond = Annotated[float, _quantity(parse_bandwidth)]
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The file as it is."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise BadInput(str(path), why(error)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(str(path), f"is not TOML: {error}") from None
+    except RecursionError:
+        raise BadInput(str(path), "is nested too deeply") from None
+
+
+def checked(path: Path, document: dict[str, Any], model: type[TableType]) -> TableType:
+    """The document as a value of type `model`."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        deepest = max(error.errors(), key=lambda e: len(e["loc"]))  # of alternatives, the one that was meant
+        where = _where(deepest["loc"])
+        raise BadInput(f"{path}: {where}" if where else str(path), _reason(deepest)) from None
+
+
+def _where(steps: tuple[int | str, ...]) -> str:
+    """('application', 2, 'volume') -> 'application[2].volume'; what pydantic adds of its own is left out."""
+    named = [s for s in steps if not (isinstance(s, str) and ("[" in s or s.startswith("_") or s in _ADDED))]
+    return "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in named).lstrip(".")
+
+
+_ADDED = ("str", "bool", "float", "function-before")
+
+
+def _reason(error: Any) -> str:
+    reasons = {"missing": "is missing", "extra_forbidden": "is not a key of this table"}
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])  # ours, and says what it got
+    return reasons.get(error["type"], f"{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}")
+
+
+def located(where: str, make: Callable[[], T]) -> T:
+    """What `make` makes; what is wrong with it is wrong at `where`."""
+    try:
+        return make()
+    except ValueError as error:
+        raise BadInput(where, str(error)) from None
+
+
+def known(where: str, kind: Kind, spec: str) -> str:
+    """`spec`, if it names a policy."""
+    try:
+        find(kind, spec)
+    except UserError as error:
+        raise BadInput(where, str(error)) from None
+    return spec
