@@ -59,7 +59,9 @@ _SMALL, _SMALL_GIGABYTES = 23_128, 87_486
 _TINY = 21_028
 _UNROUNDED = 1_607_839  # GB of all requests before each is rounded up
 _SMALL_SECONDS, _SMALL_SPREAD, _SMALL_TOGETHER, _SMALL_WITHIN = 3_350.0, 1.6, 14, 20_000.0
-_ENSEMBLE = 176  # of the tiny ones, so many start in one minute
+# Of the tiny ones, so many start in one minute, when others hold so many parts: with their own then 183 requests run
+# at once and, split, 206 parts, the most of the year. It is the one of so many moments that comes nearest.
+_ENSEMBLE, _ENSEMBLE_BESIDE, _ENSEMBLE_MOMENTS = 176, 23, 400
 
 # Large requests come in sessions, `_BETWEEN` seconds from one to the next, when others hold some
 # space but not too much: a session has that of `_MOMENTS` moments to which `_QUIETER` are quieter.
@@ -113,7 +115,8 @@ def theta_2020(rng: np.random.Generator, requests: int = REQUESTS) -> Requests:
         _in_sets(_RARE, _sizes(_RARE, rare, rng), span, rng),
     )
     sessions = _in_sessions(large_sizes, large_durations, alone, span, rng)
-    drawn = _joined(_small(small, span, rng), alone, sessions, _attended(sessions, attendants, attending, rng))
+    beside = _joined(alone, sessions, _attended(sessions, attendants, attending, rng))
+    drawn = _joined(_small(small, span, beside, rng), beside)
     return _as_requests(_anchored(drawn, span), rng)
 
 
@@ -240,7 +243,7 @@ def _placed(sizes: Ints, durations: Floats, starts: Floats, span: int, rng: np.r
     return _Drawn(sizes, starts, durations, starts - _WAIT * rng.lognormal(0, _WAIT_SPREAD, sizes.size))
 
 
-def _small(count: int, span: int, rng: np.random.Generator) -> _Drawn:
+def _small(count: int, span: int, beside: _Drawn, rng: np.random.Generator) -> _Drawn:
     """The tiny ones come first; an ensemble of them starts in one minute, which none is shorter than."""
     tiny = round(_TINY * count / _SMALL)
     total = round(_SMALL_GIGABYTES * count / _SMALL) - tiny
@@ -249,9 +252,18 @@ def _small(count: int, span: int, rng: np.random.Generator) -> _Drawn:
     durations = rng.lognormal(0, _SMALL_SPREAD, count)
     durations = _scaled(durations, np.ones(count, np.int64), _SMALL_SECONDS, _LONGEST)
     starts = _set_starts(count, _SMALL_TOGETHER, _SMALL_WITHIN, span, rng)
-    ensembles = round(count / _SMALL) * _ENSEMBLE
-    starts[:ensembles] = _set_starts(ensembles, _ENSEMBLE, _SHORTEST - 1, span, rng)
+    ensembles = round(count / _SMALL)
+    moments = np.repeat(_ensemble_starts(ensembles, beside, span, rng), _ENSEMBLE)
+    starts[: moments.size] = moments + (_SHORTEST - 1) * rng.random(moments.size)
     return _placed(sizes, durations, starts, span, rng)
+
+
+def _ensemble_starts(count: int, others: _Drawn, span: int, rng: np.random.Generator) -> Floats:
+    """In each of `count` equal parts of the time, the moment at which others hold the wanted number of parts."""
+    parts = others._replace(gigabytes=-(-others.gigabytes // _PART))
+    moments = span / max(count, 1) * (np.arange(count)[:, None] + rng.random((count, _ENSEMBLE_MOMENTS)))
+    nearest = np.abs(_held(parts, moments) - _ENSEMBLE_BESIDE).argmin(axis=1)
+    return moments[np.arange(count), nearest]
 
 
 def _in_sessions(sizes: Ints, durations: Floats, others: _Drawn, span: int, rng: np.random.Generator) -> _Drawn:

@@ -10,9 +10,8 @@ from forebay.decide.storage.turn import REFUSED
 from forebay.model.compiled import kernel
 from forebay.model.ledger import survey
 
-_ANY = 1e18  # bytes per second that are as good as infinitely many
-_QUIET = 4  # with fewer others than this, a disk takes parts that other disks could do without
 _FINER = 8  # parts are on average no smaller than the threshold by more than this
+_ANY = 1e18  # bytes per second that are as good as infinitely many
 
 
 @kernel
@@ -47,16 +46,16 @@ def spread(ledger: Any, size: int, start: float, end: float, turn: Any, pieces: 
     """Split a request so that all parts are done at the same time: `turn.share` becomes the bytes for every disk.
 
     Parts go to the disks with most bandwidth to expect: to as many as the threshold makes
-    `pieces`, to more where hardly anybody is, and to as many as it takes to find the room. Each
-    gets bytes in proportion to its bandwidth, but no more than it has room for. Returns the
-    number of parts; 0 if the room of all disks together is not enough.
+    `pieces`, to all that nobody else uses, and to as many as it takes to find the room. Each gets
+    bytes in proportion to its bandwidth, but no more than it has room for. Returns the number of
+    parts; 0 if the room of all disks together is not enough.
     """
     _look(ledger, start, end, turn)
     room, score, others = turn.share, turn.score, turn.others
     parts, found = 0, np.int64(0)
     for disk in np.argsort(-score):
-        wanted = parts < pieces or (parts < _FINER * pieces and others[disk] < _QUIET)
-        if room[disk] > 0 and (wanted or found < size):
+        idle = others[disk] == 0 and parts < _FINER * pieces
+        if room[disk] > 0 and (parts < pieces or idle or found < size):
             parts += 1
             found += room[disk]
         else:

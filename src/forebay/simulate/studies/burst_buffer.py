@@ -192,7 +192,7 @@ def read_grid(path: Path) -> tuple[Block, ...]:
                     spec if spec == OPTIMAL else known(f"{where}.policies", "storage", spec) for spec in parsed.policies
                 ),
                 rules=tuple(
-                    Rules(mode=mode, split=int(split or 0), tries=TRIES if requeue else 0)
+                    _rules(where, mode, int(split or 0), TRIES if requeue else 0)
                     for mode in parsed.as_
                     for split in parsed.split
                     for requeue in parsed.requeue
@@ -203,6 +203,13 @@ def read_grid(path: Path) -> tuple[Block, ...]:
         raise BadInput(f"{path}: grid", "there is none; add at least one [[grid]]")
     _check_distinct(path, blocks)
     return tuple(blocks)
+
+
+def _rules(where: str, mode: Mode, split: int, tries: int) -> Rules:
+    try:
+        return Rules(mode=mode, split=split, tries=tries)
+    except BadInput as error:
+        raise BadInput(f"{where}.{error.where.removeprefix('storage.')}", error.reason) from None
 
 
 def _check_distinct(path: Path, blocks: Sequence[Block]) -> None:
