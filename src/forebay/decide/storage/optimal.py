@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,8 +48,7 @@ def upper_bound(platform: Platform, requests: Requests, *, split: int = 0, longe
         entries += crowd.size
         if entries > _MOST_ENTRIES:
             return Bound(bytes=total, how="each request alone: too many compete to say more")
-    with _quiet():
-        given_up, exact = _least_given_up(requests.bytes[competing], crowds, whole)
+    given_up, exact = _least_given_up(requests.bytes[competing], crowds, whole)
     how = "integer programming" if exact else "integer programming, in part relaxed"
     return Bound(bytes=total - given_up, how=how if crowds else "nothing competes")
 
@@ -75,27 +71,6 @@ def _crowds(start: Any, end: Any, size: Any, capacity: int) -> Iterator[NDArray[
             present.discard(index)
             arrived = False
         level += delta
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """The solver prints a line now and then, whatever it is told (github.com/jump-dev/HiGHS.jl/issues/312)."""
-    c = ctypes.CDLL(None)
-    c.fflush(None)
-    try:
-        kept = os.dup(1)
-    except OSError:  # nobody listens
-        yield
-        return
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.close(nowhere)
-        yield
-    finally:
-        c.fflush(None)
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 def _least_given_up(size: Any, crowds: list[NDArray[np.int64]], capacity: int) -> tuple[int, bool]:

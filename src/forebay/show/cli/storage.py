@@ -74,13 +74,12 @@ def _run(scenario: StorageScenario, policy: str, seed: int) -> Run:
 
 
 def _bound(scenario: StorageScenario) -> dict[str, Any]:
-    from forebay.decide.storage.optimal import upper_bound
+    from forebay.simulate.storage.bound import bound_of
 
     if scenario.rules.letter:
         raise BadInput("policy 'optimal'", "is a bound for what is really stored; it goes with as = 'correct'")
     rules, total = scenario.rules, int(scenario.requests.bytes.sum())
-    delay = rules.tries * rules.interval
-    bound = upper_bound(scenario.platform, scenario.requests, split=rules.split, longest_delay=delay)
+    bound = bound_of(scenario.platform, scenario.requests, rules)
     return {
         "mode": rules.mode,
         "platform": scenario.platform.name,
@@ -134,7 +133,7 @@ def _print(scenario: StorageScenario, documents: list[dict[str, Any]]) -> None:
     typer.echo(f"{scenario.requests.origin}, {total}, on {scenario.platform.name}; rules: {scenario.rules.mode}")
     best = sorted(documents, key=lambda d: -d["allocated_share"])
     keys = [key for key in _COLUMNS if any(key in _flat(d) for d in documents)]
-    rows = [[_flat(d)["policy"], *(_flat(d).get(key, "") for key in keys)] for d in best]
+    rows = [[_flat(d)["policy"], *(_flat(d).get(key, "-") for key in keys)] for d in best]
     print_table("", ("policy", *(_COLUMNS[key] for key in keys)), rows)
     if len(documents) == 1 and "disks" in documents[0]:
         _print_one(documents[0])

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from forebay.decide.registry import find
-from forebay.decide.storage.optimal import upper_bound
 from forebay.model.compiled import sources_digest
 from forebay.model.errors import BadInput
 from forebay.model.platforms import NAMES, named
 from forebay.model.request import Requests
 from forebay.model.system import Platform
+from forebay.simulate.storage.bound import bound_of
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import OPTIMAL, SPLIT, TRIES, Feedback, Mode, Rules
 from forebay.simulate.storage.run import run_storage
@@ -147,7 +147,7 @@ def _rows(platform: Platform, rules: Rules, found: Mapping[str, Any]) -> Any:
 
 def _bound(platform: Platform, requests: Requests, rules: Rules) -> Any:
     """`optimal` is no run, but a number to compare with."""
-    bound = upper_bound(platform, requests, split=rules.split, longest_delay=rules.tries * rules.interval)
+    bound = bound_of(platform, requests, rules)
     row = _blank(platform, rules, OPTIMAL, 1)
     row["disk"], row["requests"], row["sum_bytes"] = -1, len(requests), requests.bytes.sum()
     row["allocated_bytes"] = bound.bytes

@@ -67,7 +67,8 @@ def smallest(
 ) -> Sizing:
     """The smallest multiple of `step` bytes that, shared out as the family's disks are, serves `target` of all bytes.
 
-    Capacity is doubled until it is enough, and then narrowed down by halves.
+    Capacity is doubled until it is enough, and then narrowed down by halves; between the doublings it is tried
+    halfway too, so that the points make a curve.
     """
     tried: dict[int, Point] = {}
 
@@ -83,6 +84,7 @@ def smallest(
     low, high = 0, 1
     while not enough(high) and high < most and 2 * high * step <= MOST_BYTES:
         low, high = high, 2 * high
+        enough(3 * low // 2)
     answer = high if enough(high) else None
     if answer is not None:
         while answer - low > 1:
