@@ -263,7 +263,8 @@ def _ensemble_starts(count: int, others: _Drawn, span: int, rng: np.random.Gener
     parts = others._replace(gigabytes=-(-others.gigabytes // _PART))
     moments = span / max(count, 1) * (np.arange(count)[:, None] + rng.random((count, _ENSEMBLE_MOMENTS)))
     nearest = np.abs(_held(parts, moments) - _ENSEMBLE_BESIDE).argmin(axis=1)
-    return moments[np.arange(count), nearest]
+    starts: Floats = moments[np.arange(count), nearest]
+    return starts
 
 
 def _in_sessions(sizes: Ints, durations: Floats, others: _Drawn, span: int, rng: np.random.Generator) -> _Drawn:

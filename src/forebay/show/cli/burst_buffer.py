@@ -16,6 +16,7 @@ from forebay.show.cli.options import Json, Seed
 if TYPE_CHECKING:
     from forebay.simulate.studies.burst_buffer import StorageStudy
 
+_POLICIES = "random,round-robin,worst-fit,best-bandwidth,forebay,optimal"
 EXAMPLE = "Example: forebay study burst-buffer --requests IOJobs.yml.gz"
 
 
@@ -25,11 +26,11 @@ def burst_buffer(
     ] = None,
     grid: Annotated[Path | None, typer.Option(help="Platforms, policies and rules from a TOML file. [Table 3]")] = None,
     policy: Annotated[
-        str, typer.Option(help="Storage policies by commas; 'optimal' is the bound. A grid has its own.")
-    ] = "random,round-robin,worst-fit,best-bandwidth,forebay,optimal",
+        str | None, typer.Option(help=f"Storage policies by commas; 'optimal' is the bound. [{_POLICIES}]")
+    ] = None,
     rules: Annotated[
-        str, typer.Option("--as", help="Rules: 'correct', 'storalloc' to the letter, or 'both'.")
-    ] = "both",
+        str | None, typer.Option("--as", help="Rules: 'correct', 'storalloc' to the letter, or 'both'. [both]")
+    ] = None,
     feedback: Annotated[
         bool, typer.Option(help="Jobs take longer where they share bandwidth (rules: correct).")
     ] = False,
@@ -46,6 +47,9 @@ def burst_buffer(
     from forebay.simulate.storage.scenario import find_requests
     from forebay.simulate.studies.burst_buffer import StorageStudy, paper_grid, read_grid
 
+    if grid is not None and (policy or rules):
+        raise BadInput("--policy" if policy else "--as", "goes without --grid, which says that itself")
+    policy, rules = policy or _POLICIES, rules or "both"
     if rules not in (*MODES, "both"):
         raise BadInput("--as", f"must be correct, storalloc or both, not {rules!r}")
     modes = [mode for mode in reversed(MODES) if rules in (mode, "both")]
