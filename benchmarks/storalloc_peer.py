@@ -26,14 +26,16 @@ class Grant:
     request: int
     split: bool
     disk: Disk | None = None
+    end: datetime = field(init=False)
 
-    @property
-    def end(self) -> datetime:
-        return self.start + self.duration
+    def __post_init__(self) -> None:
+        self.end = self.start + self.duration
 
     def overlap(self, other: Grant) -> float:
         """Seconds that both share."""
-        return max(0.0, (min(self.end, other.end) - max(self.start, other.start)).total_seconds())
+        if self.end <= other.start or other.end <= self.start:
+            return 0.0
+        return (min(self.end, other.end) - max(self.start, other.start)).total_seconds()
 
 
 @dataclass(eq=False)
@@ -45,7 +47,7 @@ class Disk:
 
     def book(self, grant: Grant) -> None:
         self.booked.append(grant)
-        self.booked.sort(key=lambda g: g.end.timestamp())
+        self.booked.sort(key=lambda g: g.end)
 
 
 Nodes = list[tuple[float, list[Disk]]]

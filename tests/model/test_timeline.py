@@ -124,7 +124,7 @@ def test_every_question_is_answered_as_by_the_list(
     assert max(after, latest_end(line.tree, line.root, float(after))) == max([after, *latest])
     longest = [min(e[4], before) - e[0] for e in line.list if e[1] and after < e[0] < before]
     assert max(0, longest_within(line.tree, line.root, float(after), before)) == max([0, *longest])
-    started = [e[0] for e in line.list if not e[1] and e[4] < after]
+    started = [e[0] for e in line.list if not e[1] and e[4] <= after]
     assert last_end(line.tree, line.root, float(after), line.path) == max(started, default=-math.inf)
 
 

@@ -31,6 +31,7 @@ from forebay.model.timeline import (
     latest_end,
     longest_within,
     paths,
+    take_first,
 )
 
 DISK = np.dtype(
@@ -104,27 +105,50 @@ def book(ledger: Any, disk: int, start: float, end: float, size: int) -> int:
     if start < end:
         fold(ledger, disk)
         record = ledger.disks[disk]
-        for begins in (True, False):
-            new = _slot(ledger)
-            event = ledger.events[new]
-            event.time = start if begins else end
-            event.end = end if begins else start
-            event.size = size if begins else -size
-            event.serial = serial
-            record.root = insert(ledger.events, record.root, new, ledger.path)
-        record.next = min(record.next, start)
-        record.ahead += 1
+        if start <= ledger.horizon[0]:  # nobody will ask about a time before it starts
+            record.level += size
+            record.live += 1
+            record.latest = max(record.latest, end)
+        else:
+            _enter(ledger, record, start, end, size, serial)
+            record.ahead += 1
+        _enter(ledger, record, end, start, -size, serial)
     return serial  # type: ignore[no-any-return]
 
 
 @kernel
+def _enter(ledger: Any, record: Any, time: float, other: float, size: int, serial: int) -> None:
+    """A start, or with negative size an end, becomes an event of the disk's timeline."""
+    new = _slot(ledger)
+    event = ledger.events[new]
+    event.time, event.end, event.size, event.serial = time, other, size, serial
+    record.root = insert(ledger.events, record.root, new, ledger.path)
+    record.next = min(record.next, time)
+
+
+@kernel
 def unbook(ledger: Any, disk: int, start: float, end: float, serial: int) -> None:
-    """Take a booking back, all of which lies after the horizon."""
+    """Take a booking back that has not ended by the horizon."""
+    fold(ledger, disk)
     record = ledger.disks[disk]
-    for begins in (True, False):
-        gone = find(ledger.events, record.root, start if begins else end, begins, serial)
-        if gone != 0:
-            _drop(ledger, record, gone)
+    last = find(ledger.events, record.root, end, False, serial)
+    if last == 0:  # it held nothing for no time
+        return
+    first = find(ledger.events, record.root, start, True, serial)
+    if first != 0:
+        _drop(ledger, record, first)
+    else:
+        record.level += ledger.events[last].size
+        record.live -= 1
+    _drop(ledger, record, last)
+    _mend_latest(ledger, record, end)
+
+
+@kernel
+def _mend_latest(ledger: Any, record: Any, gone: float) -> None:
+    """One of those that ended at `gone` doesn't any more."""
+    if record.latest == gone:
+        record.latest = last_end(ledger.events, record.root, ledger.horizon[0], ledger.path)
 
 
 @kernel
@@ -146,8 +170,7 @@ def shorten(ledger: Any, disk: int, start: float, end: float, sooner: float, ser
                 event.time = sooner
             record.root = insert(ledger.events, record.root, at, ledger.path)
     record.next = min(record.next, sooner)
-    if start < ledger.horizon[0] and end == record.latest:
-        record.latest = last_end(ledger.events, record.root, ledger.horizon[0], ledger.path)
+    _mend_latest(ledger, record, end)
 
 
 @kernel
@@ -164,6 +187,12 @@ def _slot(ledger: Any) -> int:
 @kernel
 def _drop(ledger: Any, record: Any, gone: int) -> None:
     record.root = erase(ledger.events, record.root, gone, ledger.path)
+    _free(ledger, record, gone)
+
+
+@kernel
+def _free(ledger: Any, record: Any, gone: int) -> None:
+    """Give back the slot of an event that was just taken out of the disk's timeline."""
     record.ahead -= ledger.events[gone].size > 0
     ledger.events[gone].left = ledger.counters[_FREE]
     ledger.counters[_FREE] = gone
@@ -176,7 +205,7 @@ def fold(ledger: Any, disk: int) -> None:
     """Fold what lies before the horizon into the disk's three numbers."""
     record = ledger.disks[disk]
     while record.next < ledger.horizon[0]:
-        first = earliest(ledger.events, record.root)
+        first, record.root = take_first(ledger.events, record.root, ledger.path)
         event = ledger.events[first]
         record.level += event.size
         if event.size > 0:
@@ -184,7 +213,7 @@ def fold(ledger: Any, disk: int) -> None:
             record.latest = max(record.latest, event.end)
         else:
             record.live -= 1
-        _drop(ledger, record, first)
+        _free(ledger, record, first)
 
 
 @kernel
@@ -229,7 +258,13 @@ def survey_longest(ledger: Any, start: float, end: float, others: Any, longest: 
     """Of every disk at once `longest_overlap`, after a `survey` told where there are `others` at all."""
     disks, timelines = ledger.disks, ledger.events
     for disk in range(disks.size):
-        longest[disk] = _longest_overlap(timelines, disks[disk], start, end) if others[disk] > 0 else 0.0
+        record = disks[disk]
+        if record.ahead == 0:
+            longest[disk] = max(0.0, min(end, record.latest) - start)
+        elif others[disk] > 0:
+            longest[disk] = _longest_overlap(timelines, record, start, end)
+        else:
+            longest[disk] = 0.0
 
 
 # Numba counts references for every array of a tuple that it hands on, so what runs for every disk gets only these.

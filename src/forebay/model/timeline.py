@@ -175,6 +175,24 @@ def erase(tree: Any, root: Slot, gone: Slot, path: Any) -> Slot:
 
 
 @kernel
+def take_first(tree: Any, root: Slot, path: Any) -> tuple[Slot, Slot]:
+    """Take the first event out of the tree, of which there is one; returns its slot and the new root."""
+    deep = 0
+    at = np.uint32(root)
+    while tree[at].left != _NIL:
+        path[0, deep] = at
+        deep += 1
+        at = tree[at].left
+    rest = tree[at].right
+    if deep == 0:
+        return at, rest
+    tree[path[0, deep - 1]].left = rest
+    for k in range(deep - 1, -1, -1):
+        _pull(tree, path[0, k])
+    return at, np.uint32(root)
+
+
+@kernel
 def _merge(tree: Any, left: Slot, right: Slot, spine: Any) -> Slot:
     """One tree of two, all of `left` before all of `right`."""
     top = _NIL
@@ -381,8 +399,8 @@ def latest_end(tree: Any, root: Slot, until: float) -> float:
 
 
 @kernel
-def last_end(tree: Any, root: Slot, before: float, path: Any) -> float:
-    """The latest end in the tree of a booking that started before `before`; -inf if there is none."""
+def last_end(tree: Any, root: Slot, until: float, path: Any) -> float:
+    """The latest end in the tree of a booking that starts no later than `until`; -inf if there is none."""
     deep = 0
     at = np.uint32(root)
     while at != _NIL or deep > 0:
@@ -392,7 +410,7 @@ def last_end(tree: Any, root: Slot, before: float, path: Any) -> float:
             at = tree[at].right
         deep -= 1
         node = tree[path[0, deep]]
-        if node.size < 0 and node.end < before:
+        if node.size < 0 and node.end <= until:
             return node.time  # type: ignore[no-any-return]
         at = node.left
     return -np.inf

@@ -16,29 +16,46 @@ _GB = 1e9
 @kernel
 def best_bandwidth(ledger: Any, size: int, start: float, end: float, duration: float, turn: Any) -> int:
     """The disk with room that promises most bandwidth if everybody who overlaps does I/O all the time."""
-    letter = turn.state[0].letter
-    score, taken, others, shared, disks = turn.score, turn.taken, turn.others, turn.shared, ledger.disks
-    survey(ledger, start, end, False, taken, others)
-    survey_longest(ledger, start, end, others, shared)
+    survey(ledger, start, end, False, turn.taken, turn.others)
+    survey_longest(ledger, start, end, turn.others, turn.shared)
+    _promise(ledger.disks, size, duration, turn.state[0].letter, turn.taken, turn.others, turn.shared, turn.score)
+    _throttle(ledger.disks, ledger.nodes, turn.others, turn.score)
+    return any_best(turn, False)
+
+
+@kernel
+def _promise(
+    disks: Any, size: int, duration: float, letter: bool, taken: Any, others: Any, shared: Any, score: Any
+) -> None:
+    """The bandwidth of every disk with room: alone for part of the time, one of several while that is shared."""
     per_second = 1.0 / duration
-    for node in ledger.nodes:
-        busy, busy_bandwidth = 0, 0.0
+    for disk in range(disks.size):
+        record = disks[disk]
+        if record.capacity - taken[disk] < size:
+            score[disk] = -np.inf
+        elif others[disk] == 0:
+            score[disk] = record.write_bandwidth
+        elif letter:
+            score[disk] = _to_the_letter(record.write_bandwidth, others[disk], shared[disk], duration)
+        else:
+            lost = shared[disk] * per_second * (others[disk] / (others[disk] + 1.0))
+            score[disk] = record.write_bandwidth * (1.0 - lost)
+
+
+@kernel
+def _throttle(disks: Any, nodes: Any, others: Any, score: Any) -> None:
+    """No disk can promise more than its node's network has left beside the other busy disks."""
+    for index in range(nodes.size):
+        node = nodes[index]
+        busy, bandwidth = 0, 0.0
         for disk in range(node.first, node.first + node.disks):
-            record = disks[disk]
-            promise = record.write_bandwidth
             if others[disk] > 0:
                 busy += 1
-                busy_bandwidth += record.read_bandwidth
-                if letter:
-                    promise = _to_the_letter(promise, others[disk], shared[disk], duration)
-                else:  # alone for the rest of the time, one of several while shared
-                    promise *= 1.0 - shared[disk] * per_second * (others[disk] / (others[disk] + 1.0))
-            score[disk] = promise if record.capacity - taken[disk] >= size else -np.inf
+                bandwidth += disks[disk].read_bandwidth
         network = node.network_bandwidth
-        limit = network - busy_bandwidth if busy_bandwidth < network else network / (busy + 1)
+        limit = network - bandwidth if bandwidth < network else network / (busy + 1)
         for disk in range(node.first, node.first + node.disks):
             score[disk] = min(score[disk], limit)
-    return any_best(turn, False)
 
 
 @kernel

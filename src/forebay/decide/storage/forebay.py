@@ -33,10 +33,12 @@ def forebay(ledger: Any, size: int, start: float, end: float, duration: float, t
     _look(ledger, start, end, turn)
     room, score, state = turn.share, turn.score, turn.state[0]
     chosen, best, least = REFUSED, -np.inf, np.int64(0)
-    for step in range(score.size):  # from where the last one went, so that equal disks take turns
-        disk = (state.current + step) % score.size
+    disk = state.current  # after the last one that was chosen, so that equal disks take turns
+    for _ in range(score.size):
+        disk = 0 if disk == score.size else disk
         if room[disk] >= size and (score[disk] > best or (score[disk] == best and room[disk] < least)):
             chosen, best, least = disk, score[disk], room[disk]
+        disk += 1
     state.current = chosen + 1
     return chosen
 
