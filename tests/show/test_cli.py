@@ -2,44 +2,18 @@
 
 import glob
 import json
-import signal
-import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import duckdb
 import markupsafe
 import pytest
 
-from forebay.show.cli import main
+from support.command import Forebay
 
 EXAMPLE = Path(__file__).parents[2] / "src/forebay/show/examples/machine.toml"
 STUDY = ["--sets", "2", "--loads", "0.4:0.8:0.4", "--applications", "20", "--targets", "8", "--workers", "1"]
 KEYS = ["allocate", "place", "curves", "load_low", "load_high", "sets", "mean_io_slowdown", "max_io_slowdown", "rho_io"]
 KEYS += ["rho_con", "io_spread", "machine_idle"]
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-class Forebay:
-    def __init__(self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._capfd, self._monkeypatch = capfd, monkeypatch
-
-    def __call__(self, *arguments: object) -> Ran:
-        self._monkeypatch.setattr(sys, "argv", ["forebay", *map(str, arguments)])
-        code = 0
-        on_interrupt = signal.getsignal(signal.SIGINT)
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        finally:
-            signal.signal(signal.SIGINT, on_interrupt)
-        return Ran(code, *self._capfd.readouterr())
 
 
 @pytest.fixture

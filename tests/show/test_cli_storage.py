@@ -2,16 +2,13 @@
 
 import csv
 import json
-import signal
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from forebay.decide.registry import policies
-from forebay.show.cli import main
 from forebay.simulate.storage.outcome import DECISION
+from support.command import Forebay
 
 EXAMPLES = Path(__file__).parents[2] / "src/forebay/show/examples"
 BUFFER, MACHINE = EXAMPLES / "burst-buffer.toml", EXAMPLES / "machine.toml"
@@ -37,34 +34,6 @@ requests = "jobs.yml"
 policy = "first-fit"
 split = "4 GB"
 """
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        assert (self.code, self.err) == (0, "")
-        return json.loads(self.out)
-
-
-class Forebay:
-    def __init__(self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._capfd, self._monkeypatch = capfd, monkeypatch
-
-    def __call__(self, *arguments: object) -> Ran:
-        self._monkeypatch.setattr(sys, "argv", ["forebay", *map(str, arguments)])
-        code = 0
-        on_interrupt = signal.getsignal(signal.SIGINT)
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        finally:
-            signal.signal(signal.SIGINT, on_interrupt)
-        return Ran(code, *self._capfd.readouterr())
 
 
 @pytest.fixture

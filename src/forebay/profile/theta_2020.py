@@ -337,7 +337,7 @@ def _as_requests(drawn: _Drawn, rng: np.random.Generator) -> Requests:
         duration=drawn.duration[order],
         bytes=size,
         volume=size.astype(np.float64),
-        origin=f"{size.size} synthetic requests like those of Theta in 2020",
+        origin=f"{size.size:,} synthetic requests like those of Theta in 2020",
     )
 
 

@@ -41,7 +41,7 @@ def storage_conclusions(results: StorageResults) -> list[str]:
     """
     view = StorageView(results)
     said = [_data(view)]
-    for part in (_sizing, _splitting, _requeueing, _layouts, _use, _fairness, _effects, _missed, _mixed):
+    for part in (_smallest, _sizing, _splitting, _requeueing, _layouts, _use, _fairness, _effects, _missed, _mixed):
         said += part(view)
     return said + _forebay(view) + _slowdown(view)
 
@@ -53,6 +53,26 @@ def _data(view: StorageView) -> str:
     return f"{view.results.origin}; {count:,} {plural(count, 'run')}.{rules}"
 
 
+def _fit(view: StorageView) -> Rows:
+    """Runs of any platform but the baseline, with requests split in any way, that serve 99 % without requeueing."""
+    runs = without_baseline(view.results.runs)
+    runs = view.plain(runs[(runs["policy"] != OPTIMAL) & (runs["mode"] == view.mode)])
+    return runs[runs["allocated_share"] >= ENOUGH]
+
+
+def _smallest(view: StorageView) -> list[str]:
+    """The smallest platform that serves 99 %, under the policy that serves most there."""
+    fit = _fit(view)
+    if not fit.size:
+        return []
+    best = min(fit, key=lambda run: (run["capacity"], -run["allocated_share"]))
+    how = f"{size(best['split'])} blocks" if best["split"] else "requests that are not split"
+    return [
+        f"The smallest platform studied that serves at least {100 * ENOUGH:g} % of the bytes is {best['platform']} "
+        f"({size(best['capacity'])}), with {best['policy']} and {how}: {percent(best['allocated_share'])}."
+    ]
+
+
 def _sizing(view: StorageView) -> list[str]:
     """The least capacity that serves 99 %, and what the next smaller one serves."""
     runs = view.compared(view.mode)
@@ -61,6 +81,8 @@ def _sizing(view: StorageView) -> list[str]:
         return []
     enough, again = enough_of(plain), enough_of(runs[runs["tries"] > 0])
     if enough is None:
+        if _fit(view).size:
+            return []
         best = plain[np.argmax(plain["allocated_share"])]
         said = (
             f"No capacity studied serves {100 * ENOUGH:g} % of the bytes {blocks(view)} and without {BASELINE}; the "

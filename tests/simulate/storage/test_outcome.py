@@ -18,6 +18,7 @@ from forebay.simulate.storage.outcome import (
     FULL,
     NO_ROOM,
     NO_ROOM_FOR_ALL,
+    NOT_BY_THE_POLICY,
     PART_FULL,
     TOO_LARGE,
     TOO_LARGE_FOR_A_DISK,
@@ -569,3 +570,11 @@ def test_somebody_elses_policy_is_in_the_document_by_its_name() -> None:
     mine = storage("mine")(lambda *_: 0)
     run = run_storage(ONE_DISK, requests_of([(0.0, 1.0, GB)]), mine, Rules(), seed=7)
     assert part_of(document(run), "policy", "seed", "allocated") == {"policy": "mine", "seed": 7, "allocated": 1}
+
+
+def test_who_is_refused_although_a_disk_has_room_is_told_that_it_was_the_policy() -> None:
+    platform = platform_of([(GB, 1e9)] * 6 + [(10 * GB, 1e9)])
+    run = ran(platform, "round-robin", Rules(), (0.0, 10.0, 9 * GB))
+    assert reasons_of(run).tolist() == [NOT_BY_THE_POLICY]
+    crowded = ran(ONE_DISK, "best-bandwidth", Rules(), (0.0, 10.0, 6 * GB), (10.0, 10.0, 6 * GB), (5.0, 10.0, 4 * GB))
+    assert reasons_of(crowded).tolist() == ["", "", NOT_BY_THE_POLICY]  # it counts both, who are never there together

@@ -118,6 +118,14 @@ def test_rules_can_be_said_in_many_ways(folder: Path, keys: dict[str, str], rule
     assert scenario(folder, **keys).rules == rules
 
 
+def test_what_the_command_line_switches_on_is_done_as_the_file_says(folder: Path) -> None:
+    keys = {"feedback": '{ pfs = "100 MB/s", phases = 3 }', "requeue": '{ tries = 100, interval = "1 min" }'}
+    found = scenario(folder, {"feedback": True, "requeue": True}, **keys)
+    assert found.feedback == Feedback(pfs=1e8, phases=3)
+    assert (found.rules.tries, found.rules.interval) == (100, 60.0)
+    assert scenario(folder, {"feedback": False, "requeue": False}, **keys).feedback is None
+
+
 @pytest.mark.parametrize(
     ("text", "feedback"),
     [

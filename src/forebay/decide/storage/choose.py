@@ -27,7 +27,7 @@ STORAGE = (
     storage("forebay", inputs=[Input.BOOKED, Input.DISK_BANDWIDTH], source="Forebay")(forebay),
 )
 OTHER = -1  # somebody else's policy: the caller asks it
-SPREADS = 7  # forebay, which splits by itself
+SPREADS = [policy.name for policy in STORAGE].index("forebay")  # it splits by itself
 
 
 def number(policy: Policy) -> int:

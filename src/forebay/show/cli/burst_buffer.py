@@ -94,7 +94,8 @@ def perform(study: StorageStudy, again: str, out: Path, *, workers: int, json: b
     for mode in results.modes():
         print_table(f"Bytes served, in %, rules: {mode}", *_by_platform(results.select(mode=mode, tries=0)))
     for title, key in (("", "conclusions"), ("Between StorAlloc's own rules and the correct ones:", "changes")):
-        typer.echo(f"\n{title}".rstrip())
+        if document[key]:
+            typer.echo(f"\n{title}".rstrip())
         for sentence in document[key]:
             typer.echo(f"- {sentence}")
     typer.echo(f"\nReport: {out / 'report.html'}   tables: runs.csv, disks.csv (also .parquet)   figures: {out}/*.png")

@@ -12,6 +12,7 @@ from forebay.model.errors import BadInput
 from forebay.show.cli.options import Json, Plot, Seed
 
 if TYPE_CHECKING:
+    from forebay.simulate.storage.rules import Rules
     from forebay.simulate.studies.sizing import Sizing
 
 EXAMPLE = "Example: forebay size --requests theta-2020 --target 99% --plot size.png"
@@ -79,7 +80,7 @@ def size(
             }
         )
     else:
-        _print(asked.origin, found, by.split)
+        _print(asked.origin, found, by)
 
 
 def _share(text: str) -> float:
@@ -116,11 +117,12 @@ def _document(sizing: Sizing) -> dict[str, Any]:
     }
 
 
-def _print(origin: str, found: list[Sizing], split: int) -> None:
+def _print(origin: str, found: list[Sizing], rules: Rules) -> None:
     from forebay.model.units import format_size
     from forebay.show.output import print_table
 
-    typer.echo(f"{origin}; {f'split above {format_size(split)}' if split else 'not split'}")
+    split = f"split above {format_size(rules.split)}" if rules.split else "not split"
+    typer.echo(f"{origin}; {split}{', requeued' if rules.tries else ''}; rules: {rules.mode}")
     if len(found) == 1:
         rows = [(format_size(p.capacity), f"{100 * p.share:.2f}%") for p in found[0].points]
         print_table("", ("capacity", "bytes served"), rows)
@@ -132,7 +134,7 @@ def _print(origin: str, found: list[Sizing], split: int) -> None:
             if sizing.answer
             else f"No size of {sizing.family} serves {100 * sizing.target:g} % with {sizing.policy}: "
             f"{format_size(best.capacity)} serve {100 * best.share:.2f} %."
-            + ("" if split else " Splitting requests (--split '200 GB') may help.")
+            + ("" if rules.split else " Splitting requests (--split '200 GB') may help.")
         )
 
 

@@ -21,7 +21,7 @@ def bound_of(platform: Platform, requests: Requests, rules: Rules) -> Bound:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The solver prints a line now and then, whatever it is told (github.com/jump-dev/HiGHS.jl/issues/312)."""
+    """The solver prints a line now and then, whatever it is told (HiGHS.jl issue 312)."""
     c = ctypes.CDLL(None)
     c.fflush(None)
     try:

@@ -15,6 +15,7 @@ from forebay.simulate.storage.run import Run
 TOO_LARGE_FOR_A_DISK = "larger than any disk, and not split"
 TOO_LARGE = "larger than the whole platform"
 NO_ROOM = "no disk with room"
+NOT_BY_THE_POLICY = "refused by the policy, though a disk had room"
 NO_ROOM_FOR_ALL = "no room for all parts"
 FULL = "its disk was full when it started"
 PART_FULL = "the disk of a part was full when it started"
@@ -110,6 +111,7 @@ def reasons_of(run: Run) -> Any:
     reasons = np.full(len(run.requests), "", dtype="U48")
     refused, failed = states == REFUSED, states == FAILED
     reasons[refused] = np.where(split[refused], NO_ROOM_FOR_ALL, NO_ROOM)
+    reasons[refused & run.verdicts["roomy"]] = NOT_BY_THE_POLICY
     reasons[failed] = np.where(split[failed], PART_FULL, FULL)
     reasons[(refused | failed) & (sizes > run.platform.capacity)] = TOO_LARGE
     reasons[(refused | failed) & ~split & (sizes > largest)] = TOO_LARGE_FOR_A_DISK
@@ -235,7 +237,7 @@ def decisions(run: Run) -> Iterator[tuple[Any, ...]]:
     reasons = reasons_of(run).tolist()
     ids, starts, ends = run.requests.ids.tolist(), run.verdicts["start"].tolist(), run.ends.tolist()
     sizes, disks = run.parts["bytes"].tolist(), run.parts["disk"].tolist()
-    for request, (first, last, _, _, state) in enumerate(run.verdicts.tolist()):
+    for request, (first, last, state) in enumerate(run.verdicts[["first", "last", "state"]].tolist()):
         for part in range(first, last):
             node, disk = where[disks[part]] if disks[part] >= 0 else ("", "")
             yield (

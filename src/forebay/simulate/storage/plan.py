@@ -9,7 +9,7 @@ import numpy as np
 from forebay.decide.storage.choose import OTHER, SPREADS, choose
 from forebay.decide.storage.forebay import spread
 from forebay.model.compiled import kernel
-from forebay.model.ledger import book, has_room, unbook
+from forebay.model.ledger import book, has_room, survey, unbook
 from forebay.simulate.storage.rules import GB
 
 GRANTED, REFUSED = 1, 2
@@ -27,6 +27,7 @@ VERDICT = np.dtype(
         ("start", np.float64),  # after all delays
         ("tried", np.int64),  # how often it came again
         ("state", np.int8),
+        ("roomy", np.bool_),  # refused although some disk had room for the part that was refused
     ]
 )
 CURSOR = np.dtype(
@@ -102,13 +103,13 @@ def decide(
         else:  # What lasts no time at all must fit for an instant.
             end = max(start + ask.booked, np.nextafter(start, np.inf))
             lasts = end - start if ask.booked == 0.0 else ask.booked
+        size = _piece(ask.bytes, split, cursor.part, letter)
         if policy == SPREADS and pieces > 1 and not letter:
             pieces = spread(ledger, ask.bytes, start, end, turn, pieces)
             for disk in range(turn.share.size if pieces > 0 else 0):
                 if turn.share[disk] > 0:
                     _grant(ledger, plan, disk, turn.share[disk], turn.share[disk], start, end)
         else:
-            size = _piece(ask.bytes, split, cursor.part, letter)
             if policy != OTHER:
                 disk = choose(policy, ledger, size, start, end, lasts, turn)
             elif cursor.answered:
@@ -123,10 +124,13 @@ def decide(
                 if cursor.part < pieces:
                     continue
         if cursor.part == 0 or cursor.part < pieces:  # not all of it could be placed
+            again = cursor.tried < tries and not (letter and (pieces > 1 or start + interval >= end))
+            if not again and pieces > 0:
+                plan.verdicts[cursor.request].roomy = _is_roomy(ledger, size, start, end, turn)
             if not letter:
                 _take_back(ledger, plan, start, end)
             cursor.part = 0
-            if cursor.tried < tries and not (letter and (pieces > 1 or start + interval >= end)):
+            if again:
                 cursor.tried += 1
                 continue
             pieces = _pieces(ask.bytes, split)
@@ -135,6 +139,16 @@ def decide(
                 part.bytes, part.disk = _piece(ask.bytes, split, k, letter), -1
         _conclude(plan, start, pieces)
     return DONE
+
+
+@kernel
+def _is_roomy(ledger: Any, size: int, start: float, end: float, turn: Any) -> bool:
+    """Whether some disk has room all the time, whatever the policy thinks of it."""
+    survey(ledger, start, end, True, turn.taken, turn.others)
+    roomy = 0
+    for disk in range(ledger.disks.size):
+        roomy += ledger.disks[disk].capacity - turn.taken[disk] >= size
+    return roomy > 0
 
 
 @kernel

@@ -64,8 +64,9 @@ class _File(Table):
 def read_storage_scenario(path: Path, changes: dict[str, Any] | None = None, *, seed: int = 0) -> StorageScenario:
     """The scenario in a TOML file; docs/storage.md describes the format. `changes` replace keys of [storage]."""
     document = load(path)
-    if isinstance(document.get("storage"), dict):
-        document["storage"] |= changes or {}
+    table = document.get("storage")
+    if isinstance(table, dict):  # switched on by the command line, a table of the file's says how
+        table |= {k: v for k, v in (changes or {}).items() if not (v is True and isinstance(table.get(k), dict))}
     parsed = checked(path, document, _File).storage
     where = f"{path}: storage"
     for spec in (parsed.policy or "").split(","):

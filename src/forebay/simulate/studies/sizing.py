@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
 from forebay.decide.policy import Policy
 from forebay.model.request import Requests
@@ -36,15 +37,18 @@ class Sizing:
 
 
 def scaled(platform: Platform, capacity: int) -> Platform:
-    """The same platform with disks of other sizes, so that they have `capacity` bytes together, or a few less."""
+    """The same platform with disks of other sizes, so that they have `capacity` bytes together."""
     whole = platform.capacity
+    # Sums are rounded, not sizes, so that nothing is lost.
+    ends = [0, *(total * capacity // whole for total in accumulate(disk.capacity for disk in platform.disks))]
+    own = iter([max(1, end - begin) for begin, end in pairwise(ends)])
     servers = tuple(
         replace(
             server,
             nodes=tuple(
                 replace(
                     node,
-                    disks=tuple(replace(d, capacity=max(1, d.capacity * capacity // whole)) for d in node.disks),
+                    disks=tuple(replace(d, capacity=next(own)) for d in node.disks),
                 )
                 for node in server.nodes
             ),
