@@ -7,20 +7,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.model.timeline import (
-    changes,
-    earliest,
-    erase,
-    events,
-    find,
-    first_beyond,
-    highest,
-    insert,
-    last_end,
-    latest_end,
-    longest_within,
-    paths,
-)
+from forebay.model.timeline import earliest, erase, events, find, insert, paths
+from forebay.model.timeline_answers import changes, first_beyond, highest, last_end, latest_end, longest_within
 
 BOOKINGS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 15), st.integers(1, 9)), min_size=1, max_size=25)
 Event = tuple[float, bool, int, int, float]  # time, begins, serial, size, the booking's other time

@@ -18,21 +18,8 @@ import numpy as np
 
 from forebay.model.compiled import kernel
 from forebay.model.system import Platform
-from forebay.model.timeline import (
-    changes,
-    earliest,
-    erase,
-    events,
-    find,
-    first_beyond,
-    highest,
-    insert,
-    last_end,
-    latest_end,
-    longest_within,
-    paths,
-    take_first,
-)
+from forebay.model.timeline import earliest, erase, events, find, insert, paths, take_first
+from forebay.model.timeline_answers import changes, first_beyond, highest, last_end, latest_end, longest_within
 
 DISK = np.dtype(
     [

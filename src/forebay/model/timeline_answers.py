@@ -1,0 +1,217 @@
+"""What a timeline answers, each in one or two ways down its tree (see `timeline`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from forebay.model.compiled import kernel
+from forebay.model.timeline import FAR, FEW, NIL, Slot
+
+
+@kernel
+def changes(tree: Any, root: Slot, until: float, inclusive: bool) -> tuple[Any, Any, Any, Any]:
+    """Over all events before `until`, or up to and including it: sum, live, plus, starts."""
+    total, live, plus, starts = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    at = np.uint32(root)
+    while at != NIL:
+        node = tree[at]
+        if node.time < until or (inclusive and node.time == until):
+            left = tree[node.left]
+            total += left.sum + node.size
+            live += left.live
+            plus += left.plus
+            starts += left.starts
+            if node.size > 0:
+                live += 1
+                plus += node.size
+                starts += 1
+            else:
+                live -= 1
+            at = node.right
+        else:
+            at = node.left
+    return total, live, plus, starts
+
+
+@kernel
+def highest(tree: Any, root: Slot, after: float, before: float) -> tuple[Any, Any]:
+    """The largest size, and the largest number of bookings, that add up from the first event to any event
+    strictly between the two times; far below zero if there is none.
+    """
+    at = np.uint32(root)
+    size, live = np.int64(0), np.int64(0)
+    while at != NIL:
+        node = tree[at]
+        if node.time <= after:
+            size += tree[node.left].sum + node.size
+            live += tree[node.left].live + _one(node)
+            at = node.right
+        elif node.time >= before:
+            at = node.left
+        else:
+            break
+    if at == NIL:
+        return -FAR, np.int64(FEW)
+    top = tree[at]
+    here = size + tree[top.left].sum + top.size
+    there = live + tree[top.left].live + _one(top)
+    most, crowd = here, there
+    down = top.left  # of these, what comes after `after`
+    while down != NIL:
+        node = tree[down]
+        left, right = tree[node.left], tree[node.right]
+        size_here = size + left.sum + node.size
+        live_here = live + left.live + _one(node)
+        if node.time > after:
+            most = max(most, max(size_here, size_here + right.high))
+            crowd = max(crowd, max(live_here, live_here + right.crowd))
+            down = node.left
+        else:
+            size, live = size_here, live_here
+            down = node.right
+    down = top.right  # of these, what comes before `before`
+    while down != NIL:
+        node = tree[down]
+        if node.time < before:
+            left = tree[node.left]
+            most = max(most, here + left.high)
+            crowd = max(crowd, there + left.crowd)
+            here += left.sum + node.size
+            there += left.live + _one(node)
+            most = max(most, here)
+            crowd = max(crowd, there)
+            down = node.right
+        else:
+            down = node.left
+    return most, crowd
+
+
+@kernel
+def _one(node: Any) -> int:
+    return 1 if node.size > 0 else -1
+
+
+@kernel
+def first_beyond(tree: Any, root: Slot, after: float, limit: int, above: bool, path: Any) -> float:
+    """When, later than `after`, the sum first is above `limit` (or, if not `above`, at most `limit`); inf if never."""
+    deep = 0
+    at = np.uint32(root)
+    total = np.int64(0)
+    while at != NIL:  # note every event later than `after` on the way
+        node = tree[at]
+        if node.time > after:
+            path[0, deep] = at
+            deep += 1
+            at = node.left
+        else:
+            total += tree[node.left].sum + node.size
+            at = node.right
+    for k in range(deep - 1, -1, -1):  # in the order of time: the event, then what is under its right
+        node = tree[path[0, k]]
+        total += node.size
+        if (total > limit) == above:
+            return node.time  # type: ignore[no-any-return]
+        at = node.right
+        if not _reaches(tree[at], total, limit, above):
+            total += tree[at].sum
+            continue
+        while at != NIL:
+            node = tree[at]
+            left = tree[node.left]
+            if _reaches(left, total, limit, above):
+                at = node.left
+                continue
+            total += left.sum + node.size
+            if (total > limit) == above:
+                return node.time  # type: ignore[no-any-return]
+            at = node.right
+    return np.inf
+
+
+@kernel
+def _reaches(node: Any, total: int, limit: int, above: bool) -> bool:
+    """Whether the sum goes beyond the limit somewhere in this subtree, of which there must be something."""
+    if node.high == -FAR:
+        return False
+    return total + node.high > limit if above else total + node.low <= limit  # type: ignore[no-any-return]
+
+
+@kernel
+def latest_end(tree: Any, root: Slot, until: float) -> float:
+    """The latest end of the bookings that start no later than `until`; no later than that if there is none."""
+    at = np.uint32(root)
+    best = -np.inf
+    while at != NIL:
+        node = tree[at]
+        if node.time <= until:
+            best = max(best, max(tree[node.left].latest, node.end))
+            at = node.right
+        else:
+            at = node.left
+    return best
+
+
+@kernel
+def last_end(tree: Any, root: Slot, until: float, path: Any) -> float:
+    """The latest end in the tree of a booking that starts no later than `until`; -inf if there is none."""
+    deep = 0
+    at = np.uint32(root)
+    while at != NIL or deep > 0:
+        while at != NIL:  # from the last event backwards
+            path[0, deep] = at
+            deep += 1
+            at = tree[at].right
+        deep -= 1
+        node = tree[path[0, deep]]
+        if node.size < 0 and node.end <= until:
+            return node.time  # type: ignore[no-any-return]
+        at = node.left
+    return -np.inf
+
+
+@kernel
+def _longest_after(tree: Any, at: Slot, after: float) -> float:
+    """The longest duration of the bookings under `at` that start later than `after`."""
+    best = -np.inf
+    while at != NIL:
+        node = tree[at]
+        if node.time > after:
+            best = max(best, max(tree[node.right].longest, node.end - node.time))
+            at = node.left
+        else:
+            at = node.right
+    return best
+
+
+@kernel
+def longest_within(tree: Any, root: Slot, after: float, before: float) -> float:
+    """The longest that one booking which starts strictly between the two times lasts before the second; or below 0.
+
+    For a booking that starts at x and lasts d that is min(d, before - x). Let P(x) be the longest
+    duration of those that start up to x. min(P(x), before - x) is never more than what some
+    booking reaches, and for the best booking's x no less. P rises and before - x falls with x, so
+    the largest of them is where they cross, which one way down the tree finds.
+    """
+    best = -np.inf
+    longest = -np.inf  # P up to what is left behind
+    whole = False  # whether everything under `at` is later than `after`
+    at = np.uint32(root)
+    while at != NIL:
+        node = tree[at]
+        if node.time >= before:
+            at = node.left
+        elif node.time <= after:
+            at = node.right
+        else:
+            under = tree[node.left].longest if whole else _longest_after(tree, node.left, after)
+            here = max(longest, max(under, node.end - node.time))
+            best = max(best, min(here, before - node.time))
+            if here >= before - node.time:
+                at = node.left
+            else:
+                longest = here
+                whole = True
+                at = node.right
+    return best
