@@ -487,7 +487,7 @@ def test_a_scenario_that_is_wrong(forebay: Forebay, folder: Path, text: str, sai
 
 
 def test_a_storage_scenario_is_nothing_for_allocate(forebay: Forebay, folder: Path) -> None:
-    refused(forebay, "allocate", folder / "s.toml")
+    assert "s.toml: system: is missing" in refused(forebay, "allocate", folder / "s.toml")
 
 
 @pytest.mark.parametrize(
@@ -535,4 +535,4 @@ def test_options_of_the_study_that_are_wrong(forebay: Forebay, options: list[str
 def test_a_study_goes_nowhere_but_into_a_folder(forebay: Forebay) -> None:
     Path("file").write_text("")
     Path("grid.toml").write_text(GRID)
-    refused(forebay, "study", "burst-buffer", *FEW, "--grid", "grid.toml", "--out", "file")
+    assert "file" in refused(forebay, "study", "burst-buffer", *FEW, "--grid", "grid.toml", "--out", "file")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from forebay.show.figures.looks import key
 from forebay.show.figures.sheet import Sketch, legend_above, panels
@@ -48,8 +48,12 @@ def _panel(axes: Axes, subject: StorageSubject, runs: Rows, platforms: list[str]
     for name, look in subject.looks.items():
         own = runs[(runs["policy"] == name) & np.isin(runs["platform"], platforms)]
         y = [platforms.index(platform) for platform in own["platform"].tolist()]
-        axes.plot(own["mean_slowdown"], y, **look.style() | {"linestyle": "none", "markersize": 5})
+        axes.plot(100 * (own["mean_slowdown"] - 1), y, **look.style() | {"linestyle": "none", "markersize": 5})
     axes.set_ylim(len(platforms) - 0.5, -0.5)
     axes.margins(x=0.08)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.set_xlabel("mean slowdown (times)")
+    if (runs["mean_slowdown"] > 1).all():  # from percents to hundreds of them
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.set_xlabel("mean slowdown, % over none")

@@ -97,12 +97,7 @@ def decide(
                 return MORE_ROOM
             if cursor.tried == 0:
                 ledger.horizon[0] = ask.horizon
-        start = ask.start + cursor.tried * interval
-        if letter:  # StorAlloc moves the start and leaves the end where it was.
-            lasts, end = ask.booked, ask.start + ask.booked
-        else:  # What lasts no time at all must fit for an instant.
-            end = max(start + ask.booked, np.nextafter(start, np.inf))
-            lasts = end - start if ask.booked == 0.0 else ask.booked
+        start, end, lasts = _window(ask, cursor.tried * interval, letter)
         size = _piece(ask.bytes, split, cursor.part, letter)
         if policy == SPREADS and pieces > 1 and not letter:
             pieces = spread(ledger, ask.bytes, start, end, turn, pieces)
@@ -133,12 +128,29 @@ def decide(
             if again:
                 cursor.tried += 1
                 continue
-            pieces = _pieces(ask.bytes, split)
-            for k in range(pieces):
-                part = plan.parts[cursor.parts + k]
-                part.bytes, part.disk = _piece(ask.bytes, split, k, letter), -1
+            pieces = _note_refused(plan, ask.bytes, split, letter)
         _conclude(plan, start, pieces)
     return DONE
+
+
+@kernel
+def _window(ask: Any, delay: float, letter: bool) -> tuple[float, float, float]:
+    """Start, end and duration of what is to be booked for a request that was put off by `delay`."""
+    start = ask.start + delay
+    if letter:  # StorAlloc moves the start and leaves the end where it was
+        return start, ask.start + ask.booked, ask.booked
+    end = max(start + ask.booked, np.nextafter(start, np.inf))  # what lasts no time at all must fit for an instant
+    return start, end, end - start if ask.booked == 0.0 else ask.booked
+
+
+@kernel
+def _note_refused(plan: Any, size: int, split: int, letter: bool) -> int:
+    """The parts that the request would have had, on no disk; returns how many."""
+    pieces = _pieces(size, split)
+    for k in range(pieces):
+        part = plan.parts[plan.cursor[0].parts + k]
+        part.bytes, part.disk = _piece(size, split, k, letter), -1
+    return pieces
 
 
 @kernel
