@@ -16,7 +16,7 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: .venv/ready
+unit: .venv/ready .venv/debian
 	$(BIN)/pytest -n 2 --cov=forebay --cov-report=term:skip-covered
 
 # Each prints ratios against a peer measured in the same run; none is a test.
@@ -27,6 +27,12 @@ benchmarks: .venv/ready
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+	touch $@
+
+# What some tests start, where it can be installed; where it can't, they are skipped and say so.
+.venv/debian: .venv/ready
+	@if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get -qq update && apt-get -qq install --no-install-recommends postgresql || true; fi
 	touch $@
 
 clean:

@@ -41,12 +41,12 @@ def test_an_installed_policy_is_listed_and_decides(environment: dict[str, str]) 
     assert [a["n"] for a in decided["applications"]] == [7, 6, 4]
 
 
-def test_an_installed_policy_conforms(environment: dict[str, str]) -> None:
-    code = (
-        "from forebay.decide.conformance import check_allocator\n"
-        "from forebay_square_root import square_root\n"
-        "check_allocator(square_root)\n"
-    )
+@pytest.mark.parametrize(
+    ("check", "policy"),
+    [("check_allocator", "square_root"), ("check_striping", "by_volume")],
+)
+def test_an_installed_policy_conforms(environment: dict[str, str], check: str, policy: str) -> None:
+    code = f"from forebay.decide.conformance import {check}\nfrom forebay_{policy} import {policy}\n{check}({policy})\n"
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
 
 
@@ -59,11 +59,29 @@ def test_an_installed_storage_policy_sees_the_fields_of_the_disks(environment: d
     assert used == sorted(used, reverse=True)  # the SSDs come first, and are filled in order
 
 
+def test_an_installed_striping_policy_is_listed_and_takes_options(environment: dict[str, str]) -> None:
+    listed = {(p["kind"], p["name"]): p for p in forebay(environment, "policies")["policies"]}
+    assert listed["stripe", "by-volume"]["inputs"] == ["free space", "earlier runs", "targets in use"]
+    code = (
+        "from forebay.decide.registry import find\n"
+        "from forebay.decide.stripe.view import Past, StripeView\n"
+        "from forebay.model.layout import Target\n"
+        "run = Past(run=5, processes=4, count=1, size=1 << 20, throughput=1e9, io_bytes=350)\n"
+        "targets = tuple(Target(index=k, users=int(k == 1)) for k in range(6))\n"
+        "view = StripeView(application='a', processes=4, targets=targets, runs=(run,))\n"
+        "answer = find('stripe', 'by-volume:share=100').decide(view)\n"
+        "assert answer.targets == (2, 3, 4, 5), answer\n"
+        "assert answer.because == 'its latest run moved 350 B; no running job uses these 4 targets', answer\n"
+    )
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+
+
 @pytest.mark.parametrize(
     ("file", "first_line"),
     [
         ("forebay_square_root.py", "import math"),
         ("forebay_fast_first.py", "from forebay.decide.policy import Input, storage"),
+        ("forebay_by_volume.py", "from forebay.decide.policy import Input, striping"),
     ],
 )
 def test_the_page_shows_the_package_as_it_is(file: str, first_line: str) -> None:

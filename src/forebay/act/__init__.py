@@ -1,1 +1,1 @@
-"""Doing it on the real machine. Nothing is built here yet."""
+"""Doing it on the real machine: the commands of parallel file systems, and what their targets serve right now."""

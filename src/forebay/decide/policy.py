@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal
 
+from forebay.decide.stripe.view import Striping
 from forebay.decide.view import View
 from forebay.model.decision import Allocation, Never, Placement
 
-Kind = Literal["allocate", "place", "storage"]
+Kind = Literal["allocate", "place", "storage", "stripe"]
 Allocate = Callable[..., Allocation | Never]
 Place = Callable[..., Placement]
+Stripe = Callable[..., Striping | Never]
 
 
 class Input(Enum):
-    """What a policy can need to know of an application or a request, and how hard that is to come by.
+    """What a policy can need to know of an application, a request or a job, and how hard that is to come by.
 
-    Difficulties are those of Bandet et al. 2024, section IV-C: 1 easy, 2 medium, 3 hard.
+    Difficulties are those of Bandet et al. 2024, section IV-C: 1 easy, 2 medium, 3 hard. For striping, what the
+    job script or the file system tells is easy, and what a history or a watch over the targets tells is medium.
     """
 
     BOOKED = ("space booked", 1)
@@ -29,6 +32,12 @@ class Input(Enum):
     N_PERF = ("best n", 2)
     CURVE = ("curve b(n)", 3)
     PHASES = ("phases", 3)
+    PROCESSES = ("processes", 1)
+    FREE_SPACE = ("free space", 1)
+    TARGETS_IN_USE = ("targets in use", 2)
+    ACCESS_PATTERN = ("access pattern", 2)
+    OWN_RUNS = ("earlier runs", 2)
+    RUNS_OF_OTHERS = ("runs of others", 2)
 
     def __init__(self, label: str, difficulty: int) -> None:
         self.label = label
@@ -40,10 +49,10 @@ class Policy:
     """One policy of one kind.
 
     `decide` is `(View) -> Allocation | Never` for kind "allocate",
-    `(View, counts) -> Placement` for kind "place" and
+    `(View, counts) -> Placement` for kind "place", `(StripeView) -> Striping` for kind "stripe" and
     `(ledger, size, start, end, duration, turn) -> disk` for kind "storage" (see decide/storage);
     one that `prepares` is `(Platform) -> such a function` instead, and so sees all fields of all disks.
-    Keyword-only parameters of the first two are options that a user can set by `name:option=value`.
+    Keyword-only parameters of all but storage policies are options that a user can set by `name:option=value`.
     """
 
     kind: Kind
@@ -91,6 +100,11 @@ def storage(
     If it `prepares`, of a function that makes one such function for each platform.
     """
     return lambda function: replace(_policy("storage", name, function, inputs, source, False), prepares=prepares)
+
+
+def striping(name: str, *, inputs: Sequence[Input] = (), source: str = "") -> Callable[[Stripe], Policy]:
+    """Make a striping policy of a function `(StripeView) -> Striping`."""
+    return lambda function: _policy("stripe", name, function, inputs, source, False)
 
 
 def _policy(

@@ -24,7 +24,11 @@ from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant
 from forebay.decide.place.random import random as random_placement
 from forebay.decide.policy import Kind, Policy
 from forebay.decide.storage.choose import STORAGE
-from forebay.model.errors import BadInput, PolicyError, UnknownName
+from forebay.decide.stripe.dca_io import dca_io
+from forebay.decide.stripe.default import default
+from forebay.decide.stripe.forebay import forebay as forebay_striping
+from forebay.decide.stripe.tapp_io import tapp_io
+from forebay.model.errors import BadInput, PolicyError, UnknownName, UserError
 
 BUILT_IN = (
     random_allocation,
@@ -39,12 +43,18 @@ BUILT_IN = (
     greedy_non_clairvoyant,
     greedy_clairvoyant,
     *STORAGE,
+    default,
+    tapp_io,
+    dca_io,
+    forebay_striping,
+    # Our own striping policy comes here.
 )
 
 _LABELS: dict[Kind, str] = {
     "allocate": "allocation policy",
     "place": "placement policy",
     "storage": "storage policy",
+    "stripe": "striping policy",
 }
 
 
@@ -76,6 +86,15 @@ def find(kind: Kind, spec: str) -> Policy:
         raise UnknownName(_LABELS[kind], name, known)
     policy = known[name]
     return _with_options(policy, spec, settings) if settings else policy
+
+
+def known(where: str, kind: Kind, spec: str) -> str:
+    """`spec`, if it names a policy."""
+    try:
+        find(kind, spec)
+    except UserError as error:
+        raise BadInput(where, str(error)) from None
+    return spec
 
 
 _TRUTH = {"true": True, "false": False}

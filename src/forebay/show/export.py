@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import glob
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -22,6 +22,47 @@ def write_table(rows: Sequence[Mapping[str, object]], base: Path) -> tuple[Path,
         types = {name: _TYPES[type(value)] for name, value in rows[0].items()}
         database.read_csv(glob.escape(str(as_csv)), header=True, dtype=types).write_parquet(str(as_parquet))
     return as_csv, as_parquet
+
+
+def write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Sequence[Sequence[object]]]) -> int:
+    """Rows that come in parts, of which one at a time is in memory; `columns` have SQL types. How many there were.
+
+    What is needed on the way lies beside `path` and is gone afterwards.
+    """
+    scratch, rows = path.with_suffix(".db"), 0
+    names = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
+    with duckdb.connect(str(scratch), config={"threads": 1, "memory_limit": "400MB"}) as database:
+        database.execute(f"CREATE TABLE exported ({names})")
+        for part in parts:
+            _append(database, path.with_suffix(".csv"), part)
+            rows += len(part)
+        database.execute(f"COPY exported TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)")
+    scratch.unlink()
+    return rows
+
+
+def _append(database: duckdb.DuckDBPyConnection, scratch: Path, rows: Sequence[Sequence[object]]) -> None:
+    with scratch.open("w", newline="", encoding="utf-8") as file:
+        file.writelines(",".join(map(_cell, row)) + "\n" for row in rows)
+    database.execute(f"COPY exported FROM '{glob.escape(_quoted(scratch))}' ({_CSV})")
+    scratch.unlink()
+
+
+_CSV = (
+    r"""FORMAT csv, AUTO_DETECT false, HEADER false, NEW_LINE '\n', DELIM ',', QUOTE '"', ESCAPE '"', """
+    r"NULLSTR '\N', ALLOW_QUOTED_NULLS false, PARALLEL false"
+)
+
+
+def _cell(value: object) -> str:
+    """All text is quoted, so that none of it can be taken for what is missing."""
+    if isinstance(value, str):
+        return '"' + value.replace('"', '""') + '"'
+    return r"\N" if value is None else str(value)
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
 
 
 _TYPES: dict[type, str] = {str: "VARCHAR", float: "DOUBLE", int: "BIGINT"}

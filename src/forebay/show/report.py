@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,11 @@ def write_storage_report(
         effects=effects_by_kind(view),
         groups=runs_by_group(view),
     )
+
+
+def write_striping_report(parts: Mapping[str, object], figures: Sequence[Drawn], command: str, out: Path) -> None:
+    """The same for a striping study; `parts` are its settings, sentences and tables."""
+    _write("striping.html", out, command=command, figures=_inside(figures), **parts)
 
 
 def _write(template: str, out: Path, **parts: object) -> None:

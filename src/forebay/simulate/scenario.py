@@ -12,14 +12,9 @@ from typing import Annotated, Literal
 import numpy as np
 
 from forebay.decide.policy import Policy
+from forebay.decide.registry import known
 from forebay.history.curves import read_curves
-from forebay.model.application import Application
-from forebay.model.curve import Curve
-from forebay.model.decision import Placement
-from forebay.model.errors import BadInput
-from forebay.model.system import System
-from forebay.simulate.decided import decided
-from forebay.simulate.toml import (
+from forebay.history.toml import (
     Bytes,
     BytesPerSecond,
     Field,
@@ -27,10 +22,15 @@ from forebay.simulate.toml import (
     Seconds,
     Table,
     checked,
-    known,
     load,
     located,
 )
+from forebay.model.application import Application
+from forebay.model.curve import Curve
+from forebay.model.decision import Placement
+from forebay.model.errors import BadInput
+from forebay.model.system import System
+from forebay.simulate.decided import decided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,20 @@ def read_requests(paths: Sequence[Path], *, swf_volume: str | None = None) -> Re
     if columns is None:
         columns = _read(kind, paths, per_processor)
         cache.keep(key, columns)
+    return _requests(columns, " and ".join(p.name for p in paths), str(paths[0]))
+
+
+def requests_of_history(url: str | None) -> Requests:
+    """What the jobs of the history at `url` (the usual one if None) would have asked for."""
+    from forebay.history.requests import stored  # SQLAlchemy takes a while to load
+
+    return _requests(stored.read(url), "the history", "the history")
+
+
+def _requests(columns: Columns, source: str, where: str) -> Requests:
     left_out = f" (left out: {columns.left_out})" if columns.left_out else ""
     if columns.bytes.size == 0:
-        raise BadInput(str(paths[0]), f"holds no request{left_out}")
+        raise BadInput(where, f"holds no request{left_out}")
     return Requests(
         ids=columns.ids,
         submitted=columns.submitted,
@@ -37,7 +48,7 @@ def read_requests(paths: Sequence[Path], *, swf_volume: str | None = None) -> Re
         duration=columns.duration,
         bytes=columns.bytes,
         volume=columns.volume,
-        origin=f"{columns.bytes.size:,} requests from {' and '.join(p.name for p in paths)}{left_out}",
+        origin=f"{columns.bytes.size:,} requests from {source}{left_out}",
     )
 
 

@@ -10,7 +10,7 @@ import typer
 
 from forebay import __version__
 from forebay.model.errors import ForebayError, UserError, why
-from forebay.show.cli import allocate, demo, policies, simulate, size, study
+from forebay.show.cli import advise, allocate, demo, history, ingest, policies, profile, simulate, size, study
 
 app = typer.Typer(
     help="Decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first.",
@@ -34,6 +34,10 @@ def root(
 
 
 app.command(epilog=demo.EXAMPLE)(demo.demo)
+app.command(epilog=ingest.EXAMPLE)(ingest.ingest)
+app.add_typer(history.app, name="history")
+app.command(epilog=profile.EXAMPLE)(profile.profile)
+app.command(epilog=advise.EXAMPLE)(advise.advise)
 app.command(epilog=allocate.EXAMPLE)(allocate.allocate)
 app.command(epilog=simulate.EXAMPLE)(simulate.simulate)
 app.add_typer(study.app, name="study")

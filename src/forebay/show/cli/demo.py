@@ -20,8 +20,10 @@ def demo(
     """The whole system once, on this machine, in under two minutes."""
     from importlib.resources import files
 
-    from forebay.show.cli import study
+    from forebay.show.cli import history, study
+    from forebay.show.cli.advise import advise
     from forebay.show.cli.allocate import allocate
+    from forebay.show.cli.ingest import ingest
     from forebay.show.cli.simulate import simulate
     from forebay.show.cli.size import size
     from forebay.show.output import print_json
@@ -30,6 +32,7 @@ def demo(
     machine, buffer = out / "machine.toml", out / "burst-buffer.toml"
     for example in (machine, buffer):
         example.write_text((files("forebay.show") / "examples" / example.name).read_text())
+    logs, store = _logs(), str(out / "history.db")
     picture, sizes = out / "machine.png", out / "size.png"
     sets: dict[str, Any] = {"sets": 8, "loads": "0.2:1.2:0.2", "place": "greedy-non-clairvoyant,random"}
     steps: list[tuple[str, str, Callable[..., None], dict[str, Any]]] = [
@@ -64,6 +67,24 @@ def demo(
             size,
             {"plot": sizes},
         ),
+        (
+            "What did applications do? The Darshan logs that come with PyDarshan, as a history.",
+            f"forebay ingest {logs} --db {store}",
+            ingest,
+            {"paths": [logs], "db": store},
+        ),
+        (
+            "Which applications are there?",
+            f"forebay history apps --db {store} --plot {out / 'apps.png'}",
+            history.apps,
+            {"db": store, "plot": out / "apps.png"},
+        ),
+        (
+            "How should the files of the next run of one of them be striped?",
+            f"forebay advise --app ior --procs 48 --targets 24 --db {store}",
+            advise,
+            {"app": "ior", "procs": 48, "targets": 24, "db": store},
+        ),
     ]
     documents = {}
     for number, (question, command, run, options) in enumerate(steps, start=1):
@@ -75,6 +96,15 @@ def demo(
             run(**options)
     if json:
         print_json(documents)
+
+
+def _logs() -> Path:
+    """Real logs that are always there."""
+    from importlib.util import find_spec
+
+    found = find_spec("darshan")
+    assert found is not None and found.origin is not None
+    return Path(found.origin).parent / "examples"
 
 
 def _as_json(run: Callable[..., None], options: dict[str, Any]) -> object:

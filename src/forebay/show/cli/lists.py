@@ -25,7 +25,7 @@ def policy_list(kind: Kind, text: str | None, *, also: Sequence[str] = ()) -> li
     named = (name.strip() for name in text.split(",") if name.strip())
     names = list(dict.fromkeys(n for name in named for n in (every if name == "all" else [name])))
     if not names:
-        raise BadInput("--policy" if kind == "storage" else f"--{kind}", "names no policy")
+        raise BadInput("--policy" if kind in ("storage", "stripe") else f"--{kind}", "names no policy")
     for name in names:
         if name not in also:
             find(kind, name)

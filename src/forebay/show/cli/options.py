@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -18,3 +19,17 @@ Allocate = Annotated[
     typer.Option(help="Allocation policy, or several by commas, or 'all'; NAME:option=value sets an option."),
 ]
 Place = Annotated[str | None, typer.Option(help="Placement policy, or several by commas, or 'all'.")]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        help="The history: sqlite:///PATH, a path, or postgresql://… [default: $FOREBAY_DB, or ~/.local/share/forebay]",
+        show_default=False,
+    ),
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Processes that read [default: one per core].", min=1, max=256, show_default=False)
+]
+
+
+def cores() -> int:
+    return os.cpu_count() or 1

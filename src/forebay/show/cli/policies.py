@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from forebay.show.cli.options import Json
+
+if TYPE_CHECKING:
+    from forebay.decide.policy import Kind
 
 EXAMPLE = "Example: forebay policies"
 _DIFFICULTY = ("nothing", "easy", "medium", "hard")
+_TITLES: dict[Kind, str] = {
+    "allocate": "How many targets: --allocate",
+    "place": "Which targets: --place",
+    "storage": "Which disks: --policy (and 'optimal', a bound for all of these)",
+    "stripe": "How files are striped: advise --policy",
+}
 
 
 def policies(json: Json = False) -> None:
     """Every policy, what it needs to know, and where it comes from, easy to hard."""
-    from forebay.decide.policy import Kind
     from forebay.decide.registry import policies as all_policies
     from forebay.show.output import print_json, print_table
 
     found = []
-    kinds: tuple[Kind, ...] = ("allocate", "place", "storage")
-    for kind in kinds:
+    for kind in _TITLES:
         for policy in sorted(all_policies(kind).values(), key=lambda p: p.difficulty):
             inputs = sorted(policy.inputs, key=lambda i: (i.difficulty, i.label))
             found.append(
@@ -33,11 +42,7 @@ def policies(json: Json = False) -> None:
     if json:
         print_json({"policies": found})
         return
-    for kind, title in (
-        ("allocate", "How many targets: --allocate"),
-        ("place", "Which targets: --place"),
-        ("storage", "Which disks: --policy (and 'optimal', a bound for all of these)"),
-    ):
+    for kind, title in _TITLES.items():
         rows = [
             (p["name"], p["difficulty"], ", ".join(p["inputs"]) or "-", p["summary"], p["source"])
             for p in found

@@ -53,8 +53,8 @@ def simulate(
     combination. Applications with fixed `targets` keep them. What the command line doesn't say,
     the file does: [policy] and [measure], or [storage].
     """
+    from forebay.history.toml import load
     from forebay.show.cli.storage import from_here, simulate_storage
-    from forebay.simulate.toml import load
 
     applications = {
         "allocate": allocate,

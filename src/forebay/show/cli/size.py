@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: forebay size --requests theta-2020 --target 99% --plot size.png"
 Names = Annotated[
-    list[str] | None, typer.Option(help="theta-2020, or a trace: .yml, .csv (twice), .swf, also .gz. [theta-2020]")
+    list[str] | None,
+    typer.Option(help="theta-2020, history[:DB], or a trace: .yml, .csv (twice), .swf, also .gz. [theta-2020]"),
 ]
 
 

@@ -19,7 +19,7 @@ DEFAULT_POLICY = "forebay"
 
 def from_here(name: str) -> str:
     """A file named on the command line, so that a scenario in another folder finds it; other names stay."""
-    return str(Path(name).absolute()) if Path(name).suffix else name
+    return str(Path(name).absolute()) if Path(name).suffix and not name.startswith("history:") else name
 
 
 def simulate_storage(

@@ -9,18 +9,20 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from forebay.decide.registry import known
 from forebay.history.platforms import read_platform
-from forebay.history.requests import read_requests
+from forebay.history.requests import read_requests, requests_of_history
 from forebay.history.requests.swf import volume_per_processor
+from forebay.history.toml import BytesPerSecond, BytesWithUnit, Field, Seconds, Table, checked, load
 from forebay.model.errors import BadInput
 from forebay.model.platforms import NAMES, named
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.profile.theta_2020 import theta_2020
 from forebay.simulate.storage.rules import INTERVAL, OPTIMAL, TRIES, Feedback, Rules
-from forebay.simulate.toml import BytesPerSecond, BytesWithUnit, Field, Seconds, Table, checked, known, load
 
 THETA = "theta-2020"
+HISTORY = "history"
 _SUFFIXES = (".toml", ".yml", ".yaml")
 
 
@@ -108,13 +110,16 @@ def find_platform(name: str, folder: Path, where: str) -> Platform:
 def find_requests(
     names: str | Sequence[str], folder: Path, where: str = "requests", *, seed: int = 0, swf_volume: str | None = None
 ) -> Requests:
-    """The requests in a file or two, or drawn like Theta's of 2020 ("theta-2020", or "theta-2020:1000000")."""
+    """The requests in a file or two, of the history's jobs ("history", or "history:" and the address of its database),
+    or drawn like Theta's of 2020 ("theta-2020", or "theta-2020:1000000")."""
     named_ = [names] if isinstance(names, str) else list(names)
     if not any(named_):
-        raise BadInput(where, f"names no file, nor {THETA!r}")
+        raise BadInput(where, f"names no file, nor {THETA!r} or {HISTORY!r}")
     drawn, _, count = named_[0].partition(":")
     if drawn == THETA and len(named_) == 1:
         if count and not (count.isdecimal() and len(count) <= 9 and 1 <= int(count) <= 10**8):
             raise BadInput(where, f"{named_[0]!r}: the number must be whole, from 1 to 100,000,000")
         return theta_2020(np.random.default_rng(seed), **({"requests": int(count)} if count else {}))
+    if drawn == HISTORY and len(named_) == 1:
+        return requests_of_history(count or None)
     return read_requests([folder / name for name in named_], swf_volume=swf_volume)

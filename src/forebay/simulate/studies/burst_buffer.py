@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from forebay.decide.registry import find
+from forebay.decide.registry import find, known
+from forebay.history.toml import BytesWithUnit, Field, Table, checked, load
 from forebay.model.compiled import sources_digest
 from forebay.model.errors import BadInput
 from forebay.model.platforms import NAMES, named
@@ -27,7 +28,6 @@ from forebay.simulate.storage.scenario import find_platform
 from forebay.simulate.studies.io_resources import digests_of
 from forebay.simulate.studies.pieces import Store, do_all
 from forebay.simulate.studies.storage_results import ROW, StorageResults, layout_of
-from forebay.simulate.toml import BytesWithUnit, Field, Table, checked, known, load
 
 PAPER_POLICIES = ("random", "round-robin", "worst-fit", "best-bandwidth")
 HETEROGENEOUS = "32TB/heterogeneous"

@@ -9,9 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from forebay.decide.policy import Kind
-from forebay.decide.registry import find
-from forebay.model.errors import BadInput, UserError, why
+from forebay.model.errors import BadInput, why
 from forebay.model.units import parse_bandwidth, parse_duration, parse_size, with_unit
 
 __all__ = [
@@ -23,7 +21,6 @@ __all__ = [
     "Seconds",
     "Table",
     "checked",
-    "known",
     "load",
     "located",
 ]
@@ -106,12 +103,3 @@ def located(where: str, make: Callable[[], T]) -> T:
         return make()
     except ValueError as error:
         raise BadInput(where, str(error)) from None
-
-
-def known(where: str, kind: Kind, spec: str) -> str:
-    """`spec`, if it names a policy."""
-    try:
-        find(kind, spec)
-    except UserError as error:
-        raise BadInput(where, str(error)) from None
-    return spec

@@ -1,0 +1,187 @@
+"""A layout for the next run of an application: what is known, decided, remembered, and put on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from forebay.act.filesystem import Command, FileSystem, numbered
+from forebay.act.live import Load, with_load
+from forebay.decide.policy import Policy
+from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
+from forebay.history.store import Connection, Store
+from forebay.history.store.leases import change_outcome, held, highest_target, note_decision, release, take
+from forebay.history.store.past import PastRun, PeerRuns, past_runs, peers
+from forebay.model.errors import BadInput, UserError
+from forebay.model.layout import Layout, Target
+
+Outcome = Literal["advised", "shadow", "applied"]
+SEEN_RUNS = 200
+"""How many of an application's runs a policy sees, the newest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A job about to start. `until` and `now` are seconds since 1970; `chance` is in [0, 1)."""
+
+    app: str
+    nprocs: int
+    now: float
+    chance: float
+    job: str | None = None
+    until: float = 0.0
+    system: str = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What was decided, as the file system can have it, and the command that puts it on."""
+
+    asked: Asked
+    policy: str
+    striping: Striping
+    layout: Layout
+    notes: tuple[str, ...]
+    command: Command
+    outcome: Outcome
+    partial_runs: int = 0
+
+
+def known_targets(store: Store, count: int | None) -> tuple[Target, ...]:
+    """As many targets as somebody says there are, or as the history has seen in use."""
+    if count is None:
+        with store.reading() as connection:
+            highest = highest_target(connection)
+        if highest is None:
+            raise BadInput(
+                "--targets", "no run in the history used an OST; say how many there are, or give --system FILE"
+            )
+        count = highest + 1
+    return numbered(count)
+
+
+def advise(
+    store: Store,
+    asked: Asked,
+    policy: Policy,
+    files: FileSystem,
+    targets: Sequence[Target],
+    loads: Sequence[Load] = (),
+    *,
+    apply_to: Path | None = None,
+    shadow: bool = False,
+) -> Advice:
+    """Decide, and take the targets for the job, in one transaction: nobody else is given them meanwhile.
+
+    With `apply_to` the layout is set on that folder; if the file system refuses, the job has
+    nothing. With `shadow` it is only decided and remembered. With neither of these, nor a job, it
+    is a mere question, which leaves no trace.
+    """
+    asks_only = not (asked.job or apply_to or shadow)
+    with store.reading() if asks_only else store.writing() as connection:
+        past = past_runs(connection, asked.app, SEEN_RUNS)
+        striping: Striping = policy.decide(_view(connection, asked, past, files.max_count, targets, loads))
+        fitted = files.fitted(striping.layout)
+        if not asks_only:
+            outcome: Outcome = "shadow" if shadow else "advised"
+            decision = note_decision(connection, _row(asked, policy, striping, fitted.layout, outcome, apply_to))
+        if asked.job and not shadow:
+            take(connection, asked.system, asked.job, striping.targets, until=asked.until, now=asked.now)
+    put_on = apply_to is not None and not shadow
+    if apply_to is not None and put_on:
+        _put_on(store, files, fitted.layout, apply_to, asked.job, decision)
+    return Advice(
+        asked=asked,
+        policy=policy.name,
+        striping=striping,
+        layout=fitted.layout,
+        notes=fitted.notes,
+        command=files.set_command(fitted.layout, apply_to or Path("DIR")),
+        outcome="applied" if put_on else "shadow" if shadow else "advised",
+        partial_runs=sum(run.partial_flag for run in past),
+    )
+
+
+def _view(
+    connection: Connection,
+    asked: Asked,
+    past: Sequence[PastRun],
+    max_count: int,
+    targets: Sequence[Target],
+    loads: Sequence[Load],
+) -> StripeView:
+    """What the policy is to know: the application's runs and others', and who is on the targets besides the job."""
+    on_targets = held(connection, asked.system, asked.now)
+    leased = [Load(index=target, jobs=frozenset(jobs)) for target, jobs in on_targets.items()]
+    others = [replace(load, jobs=load.jobs - {asked.job}) for load in (*loads, *leased)]
+    latest = past[-1] if past else None
+    return StripeView(
+        application=asked.app,
+        processes=asked.nprocs,
+        targets=with_load(targets, others),
+        max_count=max_count,
+        runs=tuple(_past(run) for run in past if run.file_stripe_count and run.stripe_size),
+        peers=tuple(_peers(alike) for alike in peers(connection, asked.app, asked.nprocs)),
+        shared_file=2 * latest.shared_bytes > latest.total_bytes if latest else None,
+        io_processes=latest.io_procs if latest else None,
+        request_size=latest.common_size if latest else 0,
+        chance=asked.chance,
+    )
+
+
+def _put_on(store: Store, files: FileSystem, layout: Layout, folder: Path, job: str | None, decision: int) -> None:
+    try:
+        files.apply(layout, folder)
+    except (UserError, KeyboardInterrupt):
+        with store.writing() as connection:
+            change_outcome(connection, decision, "refused")
+            if job:
+                release(connection, job)
+        raise
+    with store.writing() as connection:
+        change_outcome(connection, decision, "applied")
+
+
+def _past(run: PastRun) -> Past:
+    assert run.file_stripe_count is not None and run.stripe_size is not None
+    return Past(
+        run=run.run_id,
+        processes=run.nprocs,
+        count=run.file_stripe_count,
+        size=run.stripe_size,
+        throughput=run.perf_by_slowest,
+        io_bytes=run.total_bytes,
+        partial=run.partial_flag,
+    )
+
+
+def _peers(row: PeerRuns) -> Peers:
+    return Peers(
+        processes=row.nprocs,
+        count=row.file_stripe_count,
+        size=row.stripe_size,
+        runs=row.runs,
+        throughput=row.perf_by_slowest,
+        shared_file=row.shared_file,
+    )
+
+
+def _row(
+    asked: Asked, policy: Policy, striping: Striping, layout: Layout, outcome: Outcome, folder: Path | None
+) -> dict[str, Any]:
+    return {
+        "time": asked.now,
+        "job": asked.job,
+        "app": asked.app,
+        "nprocs": asked.nprocs,
+        "policy": policy.name,
+        "phase": striping.phase,
+        "stripe_count": layout.count,
+        "stripe_size": layout.size,
+        "stripe_offset": layout.start,
+        "because": striping.because,
+        "outcome": outcome,
+        "applied_to": str(folder) if folder else None,
+    }

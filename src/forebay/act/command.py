@@ -1,0 +1,125 @@
+"""The one place that starts processes: a command, its words, and an end to it when it hangs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from forebay.model.errors import UserError, why
+
+_LONGEST = 300
+"""Characters of a command's own words that an error repeats."""
+_GRACE = 1.0
+"""Seconds to wait for the end of a killed command; one that hangs inside the kernel can't be waited for."""
+
+
+class CommandFailed(UserError):
+    """A command that is missing, hangs or refuses; the message is one line with the command's own words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A command that came to its end."""
+
+    argv: tuple[str, ...]
+    code: int
+    out: str
+    err: str
+
+    @property
+    def words(self) -> str:
+        """What the command has to say of its end, in one line.
+
+        >>> Done(argv=("lfs",), code=22, out="", err="\\nerror: bad stripe_size\\nusage: ...").words
+        'error: bad stripe_size'
+        """
+        for lines in (self.err.splitlines(), self.out.splitlines()[::-1]):
+            for line in filter(None, map(_printable, lines)):
+                return line
+        return "it gave no reason"
+
+    def failed(self) -> CommandFailed:
+        """The error that says so."""
+        end = f"exit {self.code}" if self.code >= 0 else f"ended by signal {-self.code}"
+        return CommandFailed(f"{shown(self.argv)}: {self.words} ({end})")
+
+
+def shown(argv: Sequence[str]) -> str:
+    """As one would type it.
+
+    >>> shown(("lfs", "setstripe", "-c", "8", "/scratch/my data"))
+    "lfs setstripe -c 8 '/scratch/my data'"
+    """
+    return _printable(shlex.join(argv))
+
+
+def run(argv: Sequence[str], *, timeout: float) -> str:
+    """What the command prints; one that ends with anything but 0 is an error. `timeout` in seconds."""
+    done = ended(argv, timeout=timeout)
+    if done.code:
+        raise done.failed()
+    return done.out
+
+
+def ended(argv: Sequence[str], *, timeout: float) -> Done:
+    """The command, once it has ended: well or not. One that takes longer than `timeout` seconds is stopped."""
+    with _started(argv) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            _stop(process)
+            raise CommandFailed(f"{shown(argv)}: no answer within {timeout:g} s; stopped") from None
+        except BaseException:
+            _stop(process)
+            raise
+    return Done(argv=tuple(argv), code=process.returncode, out=_text(out), err=_text(err))
+
+
+class _Process(subprocess.Popen[bytes]):
+    """One that can be left behind: the end of the block does not wait for a process that can't be killed."""
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in (self.stdout, self.stderr):
+            if pipe:
+                pipe.close()
+
+
+def _started(argv: Sequence[str]) -> _Process:
+    try:
+        return _Process(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"LC_ALL": "C"},
+            start_new_session=True,  # so that what the command starts can be stopped with it
+        )
+    except FileNotFoundError:
+        raise CommandFailed(f"{argv[0]}: no such command on this machine; is it installed, and on PATH?") from None
+    except OSError as error:
+        raise CommandFailed(f"{argv[0]}: can't be started: {why(error)}") from None
+    except ValueError as error:  # a name with a zero byte in it
+        raise CommandFailed(f"{shown(argv)}: can't be started: {error}") from None
+
+
+def _stop(process: _Process) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # it ended just now, or runs as somebody else
+        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        process.returncode = -signal.SIGKILL  # nobody asks for it again
+
+
+def _text(output: bytes) -> str:
+    return output.decode("utf-8", "replace")
+
+
+def _printable(line: str) -> str:
+    plain = "".join(c if c.isprintable() else " " for c in line).strip()
+    return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}..."

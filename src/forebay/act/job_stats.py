@@ -1,0 +1,65 @@
+"""The bytes that each job moved on each OST, as `lctl get_param obdfilter.*.job_stats` prints them.
+
+The text looks like YAML and is read line by line: job ids are whatever a site puts into them
+(`kworker/14:1.0`, `@37:uid`), and YAML does not take all of that.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from forebay.act.command import shown
+from forebay.model.errors import BadInput
+
+_OST = re.compile(r"^obdfilter\.(?P<name>.+)-OST(?P<index>[0-9a-fA-F]{4,8})\.job_stats=")
+_JOB = re.compile(r"^\s*- job_id:\s*(?P<job>.*?)\s*$")
+_LATEST = re.compile(r"^\s*snapshot_time:\s*(?P<seconds>\d{1,18}(?:\.\d+)?)(?:\s|$)")
+_BYTES = re.compile(r"^\s*(?:read|write)_bytes:\s*\{.*\bsum:\s*(?P<sum>\d{1,30})\b")
+_WHERE = shown(("lctl", "get_param", "job_stats"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Bytes read and written by one job on one OST, and when it last did anything there (epoch seconds)."""
+
+    total: int = 0
+    latest: float = 0.0
+
+
+JobBytes = dict[int, dict[str, Counted]]
+"""By OST index, by job id."""
+
+
+def parse_job_stats(text: str, name: str = "") -> JobBytes:
+    """The counters of every OST in the text, or of those of the file system `name`."""
+    found: JobBytes = {}
+    jobs: dict[str, Counted] | None = None
+    job = ""
+    for line in text.splitlines():
+        if ost := _OST.match(line):
+            mine = not name or ost["name"] == name
+            jobs = found.setdefault(int(ost["index"], 16), {}) if mine else {}
+        elif started := _JOB.match(line):
+            job = started["job"].strip("\"'")
+            _of(jobs)[job] = Counted()
+        elif latest := _LATEST.match(line):
+            _of(jobs)[job] = Counted(total=_one(jobs, job).total, latest=float(latest["seconds"]))
+        elif moved := _BYTES.match(line):
+            one = _one(jobs, job)
+            _of(jobs)[job] = Counted(total=one.total + int(moved["sum"]), latest=one.latest)
+    if jobs is None:
+        raise BadInput(_WHERE, "names no OST")
+    return found
+
+
+def _of(jobs: dict[str, Counted] | None) -> dict[str, Counted]:
+    if jobs is None:
+        raise BadInput(_WHERE, "a job before the first OST")
+    return jobs
+
+
+def _one(jobs: dict[str, Counted] | None, job: str) -> Counted:
+    if job not in _of(jobs):
+        raise BadInput(_WHERE, "a counter before the first job")
+    return _of(jobs)[job]

@@ -1,0 +1,16 @@
+"""What every policy must do, to be called from the tests of whoever writes one.
+
+    from forebay.decide.conformance import check_allocator
+
+    def test_it_conforms():
+        check_allocator(my_policy)
+
+A policy that breaks its contract gets a `PolicyError` that names it, the case and what it broke.
+"""
+
+from forebay.decide.conformance.allocate import check_allocator
+from forebay.decide.conformance.place import check_placer
+from forebay.decide.conformance.storage import check_storage
+from forebay.decide.conformance.stripe import check_striping
+
+__all__ = ["check_allocator", "check_placer", "check_storage", "check_striping"]

@@ -1,0 +1,127 @@
+"""What suits an application that ran before (Kim et al. 2022, Procedure 2).
+
+Its runs are gone through from the first to the last, so nothing has to be remembered between two jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from forebay.decide.stripe.choice import Choice, valid_size
+from forebay.decide.stripe.rule import by_pattern
+from forebay.decide.stripe.view import Past, StripeView
+from forebay.decide.stripe.words import left_out, many, only, stripes
+from forebay.model.layout import MOST_SIZE
+from forebay.model.units import format_bandwidth
+
+_Shape = tuple[int, int]  # stripe count and size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Climb:
+    """Where the runs so far lead: the `best`, the `last`, the best before that, and what was `no_better` by shape."""
+
+    best: Past
+    last: Past
+    before: Past
+    no_better: Mapping[_Shape, Past]
+
+
+def comparable(view: StripeView) -> tuple[Past, ...]:
+    """The runs with as many processes as are asked for and a complete log, oldest first."""
+    return tuple(run for run in view.runs if run.processes == view.processes and not run.partial)
+
+
+def ruled(view: StripeView) -> Choice:
+    """The rule, for an application with fewer than two comparable runs (lines 2 to 8)."""
+    choice = by_pattern(view)
+    known = f"{'only one' if comparable(view) else 'no'} run with {many(view.processes, 'process')}"
+    return replace(choice, because=f"it has {known} to go by{left_out(_alike(view))}; {choice.because}")
+
+
+def climbed(view: StripeView) -> Choice:
+    """Twice the stripes of the best run, then twice their size, unless that was no better; else the same again.
+
+    (Lines 10 to 23.) Needs two comparable runs.
+    """
+    climb = climb_over(comparable(view))
+    count, size, why, others = _step(climb, view.most)
+    runs = {past.run for past in (climb.best, climb.last, climb.before, *others)}
+    return Choice(
+        count=count,
+        size=size,
+        phase="heuristic",
+        because=f"{_last(climb)}, {why}{left_out(_alike(view))}",
+        runs=tuple(sorted(runs)),
+    )
+
+
+def climb_over(runs: Sequence[Past]) -> Climb:
+    """Each run against the best before it; the same layout again counts as it was the last time."""
+    best = before = runs[0]
+    best_shape = _shape(best)
+    no_better: dict[_Shape, Past] = {}
+    for run in runs[1:]:
+        before, shape = best, _shape(run)
+        if shape == best_shape or run.throughput > best.throughput:
+            best, best_shape = run, shape
+        else:
+            no_better[shape] = run
+    return Climb(best=best, last=runs[-1], before=before, no_better=no_better)
+
+
+def _step(climb: Climb, most: int) -> tuple[int, int, str, list[Past]]:
+    """The next count and size, the end of the sentence that says why, and the runs that rule other steps out."""
+    count, size = _shape(climb.best)
+    more = min(2 * count, most)
+    if more != count and (more, size) not in climb.no_better:
+        return more, size, f"so it tries {_more(more, count)}", []
+    slower = [climb.no_better[more, size]] if more != count else []
+    why = _no_more(slower, climb, most)
+    count, larger = min(count, most), 2 * size
+    if larger <= MOST_SIZE and (count, larger) not in climb.no_better:
+        return count, larger, f"{why}so it tries {stripes(count, larger)}", slower
+    slower += [climb.no_better[count, larger]] if larger <= MOST_SIZE else []
+    return count, size, f"and neither more nor larger ones are left to try, so it keeps {stripes(count, size)}", slower
+
+
+def _more(more: int, count: int) -> str:
+    """
+    >>> _more(8, 4), _more(6, 4)
+    ('8 stripes', '6 stripes, as there are only 6 usable targets')
+    """
+    return many(more, "stripe") if more == 2 * count else f"{many(more, 'stripe')}, as {only(more)}"
+
+
+def _no_more(slower: Sequence[Past], climb: Climb, most: int) -> str:
+    """Why there are not to be more stripes, unless the sentence has said so already."""
+    if not slower:
+        return f"and {only(most)}, "
+    if slower[0] == climb.last:
+        return ""
+    return f"and {many(slower[0].count, 'stripe')} were no faster in run {slower[0].run}, "
+
+
+def _last(climb: Climb) -> str:
+    """What the last run showed."""
+    last, before = climb.last, climb.before
+    reached = f"its run {last.run} with {stripes(*_shape(last))} reached {format_bandwidth(last.throughput)}"
+    if _shape(last) == _shape(before):
+        return f"{reached}, after {format_bandwidth(before.throughput)} with the same in run {before.run}"
+    compared = "more than" if last.throughput > before.throughput else "no more than"
+    return f"{reached}, {compared} the {format_bandwidth(before.throughput)} of run {before.run} with {_unlike(climb)}"
+
+
+def _unlike(climb: Climb) -> str:
+    """The layout of the best run before the last one, as far as it differs."""
+    (count, size), (_, last) = _shape(climb.before), _shape(climb.last)
+    return f"{count}" if size == last else stripes(count, size)
+
+
+def _shape(run: Past) -> _Shape:
+    return max(run.count, 1), valid_size(run.size)
+
+
+def _alike(view: StripeView) -> list[Past]:
+    return [run for run in view.runs if run.processes == view.processes]

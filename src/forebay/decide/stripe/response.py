@@ -1,0 +1,214 @@
+"""What is believed of an application's throughput with every layout: a Gaussian process over its runs.
+
+The logarithm of the throughput is a smooth function of log2(stripe count), log2(stripe size) and
+log2(processes), measured with multiplicative noise. Three kinds of knowledge meet:
+
+- physics, as the mean before any run (see `expected`);
+- the runs of other applications, as measurements of a response that is somewhat like this one,
+  at a level of its own;
+- the application's own runs, with any number of processes: those with about as many say most.
+
+Every number below is fixed. They are in units of log throughput (0.1 is about 10 %) and of
+doublings, and say how far responses can be from the physics; none belongs to one machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from forebay.decide.stripe.view import Past, Peers, StripeView
+from forebay.model.layout import MIB
+
+Floats = NDArray[np.float64]
+
+# Spread and reach (in doublings) of what physics leaves open. From one count to its double the
+# throughput can so change by about 20 % (one standard deviation) more or less than expected.
+_COUNT, _COUNT_REACH = 0.9, 6.0
+_KNEE, _KNEE_REACH = 0.15, 1.5  # and knees are sharp
+_SIZE, _SIZE_REACH = 0.15, 3.0
+_BOTH = 0.1  # what count and size do only together
+_MISALIGNED = 0.15  # what it means that requests do not fit the stripes
+_PROCESSES_HALVE = 4.0  # doublings of processes over which a run says half as much
+_LEVEL, _LEVEL_STEP = 3.0, 1.0  # of the level itself little is known, nor how it changes with the processes
+
+_LIKE, _UNLIKE = 0.4, 0.2  # correlation with applications of the same pattern; of another or an unknown one
+_CONFOUNDED = 0.8  # spread of their means: other layouts were run by other applications
+
+_NOISE, _NOISE_WEIGHT = 0.2, 1.0  # the noise to expect before there are repeats, and how many repeats that counts for
+_LEAST_NOISE = 0.02
+_HALF_LIFE = 30.0  # runs until a run counts half, as applications change
+_OUTLIER = 2.5  # standard deviations from the median of its repeats beyond which a run says no more
+_PARTIAL = 4.0  # how much less an incomplete log says
+_MOST_RUNS, _MOST_PEERS = 200, 40
+
+_TRUST = 0.6  # in the rise that physics predicts
+_FEED = (0.125, 0.5, 2.0)  # targets that one process can keep busy: not known, so the mean over these
+_STRIPE_COST = 0.01  # by the square of the doublings of the count
+_LARGE_COST, _SMALL_COST = 0.01, 0.04  # of each doubling of the size above and below 1 MiB, the size of a transfer
+_MISALIGNED_COST = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Where the response is measured or asked for: logarithms to base 2, and whether requests fit the stripes."""
+
+    count: Floats
+    size: Floats
+    processes: Floats
+    misaligned: Floats
+    alike: Floats  # correlation with this application's response: 1 for its own
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """Log throughput of a set of layouts: mean, covariance, and the noise of a single run.
+
+    If the application never ran, only differences between means have a meaning.
+    """
+
+    mean: Floats
+    covariance: Floats
+    noise: float
+
+    def spread(self, of: int) -> Floats:
+        """Standard deviation of the difference between every layout and layout `of`."""
+        own = np.diag(self.covariance)
+        return np.asarray(np.sqrt(np.maximum(0.0, own + own[of] - 2.0 * self.covariance[of])))
+
+
+def usable_runs(view: StripeView) -> tuple[Past, ...]:
+    """The latest runs that say something."""
+    fine = [r for r in view.runs if min(r.count, r.size, r.processes) >= 1 and 0 < r.throughput < math.inf]
+    return tuple(fine[-_MOST_RUNS:])
+
+
+def respond(view: StripeView, counts: Sequence[int], sizes: Sequence[int]) -> Response:
+    """What to expect of each layout (counts[i], sizes[i]) in a run with the view's number of processes."""
+    runs = usable_runs(view)
+    noise = noise_of(runs)
+    asked = _points(view, counts, sizes, [view.processes] * len(counts), 1.0)
+    prior, open_ = expected(view, asked), _covariance(asked, asked)
+    measured, values, variances = _measurements(view, runs, noise)
+    if not len(values):
+        return Response(prior, open_, noise)
+    surprise = values - expected(view, measured)
+    level = _levels(surprise, measured.alike)
+    cross = _covariance(asked, measured)
+    inner = _covariance(measured, measured) + np.diag(variances)
+    solved = np.linalg.solve(inner, np.column_stack([surprise - level, cross.T]))
+    own = float(level[0]) if runs else 0.0
+    return Response(own + prior + cross @ solved[:, 0], open_ - cross @ solved[:, 1:], noise)
+
+
+def noise_of(runs: Sequence[Past]) -> float:
+    """Standard deviation of log throughput between runs that are alike, drawn towards what is usual."""
+    squares, freedom = _NOISE_WEIGHT * _NOISE**2, _NOISE_WEIGHT
+    for logs, _ in _repeats(runs).values():
+        squares += float(np.sum((logs - logs.mean()) ** 2))
+        freedom += len(logs) - 1
+    return max(_LEAST_NOISE, math.sqrt(squares / freedom))
+
+
+def expected(view: StripeView, at: Points) -> Floats:
+    """Log throughput before anything was measured, up to its level.
+
+    c stripes and R targets that the processes can keep busy give c R / (c + R): R is in
+    proportion to the processes that write to a shared file; a process with a file of its own
+    keeps about one busy, or its part of all targets. Requests to a shared file may lie side by
+    side: then large stripes leave targets idle. Stripes cost the more the more there are.
+    """
+    runs = usable_runs(view)
+    latest = runs[-1].processes if runs else view.processes
+    writers = np.maximum(1.0, min(1.0, (view.io_processes or latest) / latest) * 2.0**at.processes)
+    beside = np.log2(np.maximum(1.0, writers * max(view.request_size, MIB) / 2.0**at.size))
+    shared = (_rise(at.count, writers) + _rise(np.minimum(at.count, beside), writers)) / 2
+    alone = _rise(at.count, np.minimum(1.0, view.most / writers))
+    rise = (shared + alone) / 2 if view.shared_file is None else shared if view.shared_file else alone
+    larger = at.size - math.log2(MIB)
+    size_cost = _LARGE_COST * np.maximum(larger, 0.0) + _SMALL_COST * np.maximum(-larger, 0.0)
+    return np.asarray(_TRUST * rise - _STRIPE_COST * at.count**2 - size_cost - _MISALIGNED_COST * at.misaligned)
+
+
+def _rise(count: Floats, busy: Floats) -> Floats:
+    return np.asarray(-np.mean([np.log1p(feed * busy / 2.0**count) for feed in _FEED], axis=0))
+
+
+def _repeats(runs: Sequence[Past]) -> dict[tuple[int, int, int], tuple[Floats, Floats]]:
+    """Log throughputs of the runs with the same processes, count and size, and how much each of them counts."""
+    groups: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
+    for age, run in enumerate(reversed(runs)):
+        counts = 0.5 ** (age / _HALF_LIFE) / (_PARTIAL if run.partial else 1.0)
+        groups.setdefault((run.processes, run.count, run.size), []).append((math.log(run.throughput), counts))
+    arrays = {key: np.array(group).T for key, group in sorted(groups.items())}
+    return {key: (logs, counts) for key, (logs, counts) in arrays.items()}
+
+
+def _measurements(view: StripeView, runs: Sequence[Past], noise: float) -> tuple[Points, Floats, Floats]:
+    """All that was measured, with its variance: the mean of each layout's repeats, then the other applications."""
+    rows: list[tuple[int, int, int, float, float, float]] = []
+    for key, (logs, counts) in _repeats(runs).items():
+        if len(logs) > 2:  # one of several that is far off says little: something else happened
+            logs = np.clip(logs, np.median(logs) - _OUTLIER * noise, np.median(logs) + _OUTLIER * noise)
+        rows.append((*key, 1.0, float(np.average(logs, weights=counts)), noise**2 / float(counts.sum())))
+    for peer in _nearest(view):
+        alike = _LIKE if peer.shared_file == view.shared_file else _UNLIKE
+        spread = _CONFOUNDED**2 + noise**2 / peer.runs
+        rows.append((peer.processes, peer.count, peer.size, alike, math.log(peer.throughput), spread))
+    processes, counts_, sizes, alikes, values, variances = zip(*rows, strict=True) if rows else [()] * 6
+    return _points(view, counts_, sizes, processes, alikes), np.array(values), np.array(variances)
+
+
+def _nearest(view: StripeView) -> list[Peers]:
+    """The other applications' runs that say most: with about as many processes, and many of them."""
+
+    def order(p: Peers) -> tuple[float, int, int, int, bool]:
+        distance = abs(math.log2(p.processes / view.processes)) - math.log2(p.runs) / 2
+        return distance, p.processes, p.count, p.size, p.shared_file
+
+    fine = [p for p in view.peers if min(p.processes, p.count, p.size, p.runs) >= 1 and 0 < p.throughput < math.inf]
+    return sorted(fine, key=order)[:_MOST_PEERS]
+
+
+def _points(view: StripeView, counts: ArrayLike, sizes: ArrayLike, processes: ArrayLike, alike: ArrayLike) -> Points:
+    count, size = np.asarray(counts, dtype=float), np.asarray(sizes, dtype=np.int64)
+    request = view.request_size
+    fits = (size % request == 0) | (request % size == 0) if request > 0 else np.ones(len(size), dtype=bool)
+    return Points(
+        count=np.log2(count),
+        size=np.log2(size.astype(float)),
+        processes=np.log2(np.asarray(processes, dtype=float)),
+        misaligned=(~fits).astype(float),
+        alike=np.broadcast_to(np.asarray(alike, dtype=float), count.shape),
+    )
+
+
+def _levels(surprise: Floats, alike: Floats) -> Floats:
+    """The mean level of the own measurements for each of these, and of the others' for each of those."""
+    own = alike == 1.0
+    level = np.zeros(len(surprise))
+    for part in (own, ~own):
+        if part.any():
+            level[part] = surprise[part].mean()
+    return level
+
+
+def _covariance(a: Points, b: Points) -> Floats:
+    count, size = _near(a.count, b.count, _COUNT_REACH), _near(a.size, b.size, _SIZE_REACH)
+    shape = _COUNT**2 * count + _SIZE**2 * size + _BOTH**2 * count * size
+    shape += _KNEE**2 * _near(a.count, b.count, _KNEE_REACH)
+    shape += _MISALIGNED**2 * np.multiply.outer(a.misaligned, b.misaligned)
+    near = 0.5 ** (np.abs(np.subtract.outer(a.processes, b.processes)) / _PROCESSES_HALVE)
+    same = np.equal.outer(a.alike == 1.0, b.alike == 1.0)
+    alike = np.where(same, 1.0, np.multiply.outer(a.alike, b.alike))
+    return np.asarray(near * alike * shape + same * (_LEVEL**2 + _LEVEL_STEP**2 * near))
+
+
+def _near(a: Floats, b: Floats, reach: float) -> Floats:
+    """Correlation between points of one axis (Matérn 5/2): smooth, but free to bend."""
+    d = math.sqrt(5.0) * np.abs(np.subtract.outer(a, b)) / reach
+    return np.asarray((1.0 + d + d * d / 3.0) * np.exp(-d))

@@ -1,0 +1,77 @@
+"""Which targets: from which one on the stripes go, out of the way of others (Kim et al. 2022, Procedure 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from forebay.decide.stripe.view import StripeView
+from forebay.model.layout import Target
+from forebay.model.units import format_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """The first target's index, those of all targets from there on, and why there."""
+
+    index: int
+    targets: tuple[int, ...]
+    because: str
+
+
+def place(view: StripeView, count: int) -> Start:
+    """`count` targets that nobody uses; else with as many such as possible; else from the emptiest on.
+
+    They follow each other in the order of their indices, without unusable ones, and after the last comes the
+    first again, as the file system has it. O(targets).
+    """
+    _check(view, count)
+    free = _windows([int(target.users == 0) for target in view.usable], count)
+    most = max(free)
+    if most == count:
+        return _from(view, free.index(count), count, _apart(count))
+    if most:
+        # Whole bytes per second, so that sums are exact and equal windows are equal.
+        busy = _windows([round(target.busy) for target in view.usable], count)
+        first = min(range(len(view.usable)), key=lambda k: (-free[k], busy[k], k))
+        return _from(view, first, count, _partly(count, most))
+    emptiest = max(range(len(view.usable)), key=lambda k: (view.usable[k].free_bytes, -k))
+    return _from(view, emptiest, count, _emptiest(view.usable[emptiest]))
+
+
+def anywhere(view: StripeView, count: int) -> Start:
+    """`count` targets from a random one on, whoever uses them."""
+    _check(view, count)
+    first = min(int(view.chance * len(view.usable)), len(view.usable) - 1)
+    return _from(view, first, count, f"target {view.usable[first].index} comes first by chance")
+
+
+def _check(view: StripeView, count: int) -> None:
+    if not 1 <= count <= view.most:
+        raise ValueError(f"{count} stripes are not possible here; at most {view.most} are")
+
+
+def _windows(values: Sequence[int], count: int) -> list[int]:
+    """The sum of `count` values from each place on, going round."""
+    sums = list(accumulate([*values, *values[: count - 1]], initial=0))
+    return [sums[k + count] - sums[k] for k in range(len(values))]
+
+
+def _from(view: StripeView, first: int, count: int, because: str) -> Start:
+    ring = (*view.usable[first:], *view.usable[:first])
+    return Start(index=ring[0].index, targets=tuple(t.index for t in ring[:count]), because=because)
+
+
+def _apart(count: int) -> str:
+    return "no running job uses this target" if count == 1 else f"no running job uses these {count} targets"
+
+
+def _partly(count: int, free: int) -> str:
+    return f"running jobs use {count - free} of these {count} targets, the fewest possible"
+
+
+def _emptiest(target: Target) -> str:
+    # "The lowest capacity" of the listing is the lowest used capacity: the aim is to balance it.
+    free = format_size(target.free_bytes)
+    return f"running jobs use every target, and target {target.index} has the most free space, {free}"

@@ -1,0 +1,22 @@
+"""By rules from the access pattern."""
+
+from __future__ import annotations
+
+from forebay.decide.policy import Input, striping
+from forebay.decide.stripe.rule import by_pattern, unstriped
+from forebay.decide.stripe.start import anywhere
+from forebay.decide.stripe.view import StripeView, Striping
+
+
+@striping(
+    "tapp-io",
+    inputs=[Input.PROCESSES, Input.ACCESS_PATTERN],
+    source="Neuwirth et al. 2017, as Kim et al. 2022 describe it",
+)
+def tapp_io(view: StripeView) -> Striping:
+    """1 stripe for a file per process, one for each process in a shared file, from a target at random on."""
+    if view.shared_file is None:
+        choice = unstriped("how it accesses its files is not known before its first run, so it gets the default layout")
+    else:
+        choice = by_pattern(view)
+    return choice.at(anywhere(view, choice.count))

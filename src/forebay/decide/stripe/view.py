@@ -1,0 +1,90 @@
+"""What a striping policy sees, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from forebay.model.layout import Layout, Target
+
+Phase = Literal["initial", "rule", "heuristic"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """One earlier run of the application: the layout of its files, and the bytes per second it reached.
+
+    `partial` marks a run whose log was incomplete; `run` is its number in the history.
+    """
+
+    run: int
+    processes: int
+    count: int
+    size: int
+    throughput: float
+    io_bytes: int = 0
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peers:
+    """Runs of other applications with one number of processes and one layout: how many, and their mean bytes/s."""
+
+    processes: int
+    count: int
+    size: int
+    runs: int
+    throughput: float
+    shared_file: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StripeView:
+    """A job about to start, what its application did before, and the targets there are.
+
+    `max_count` is the largest stripe count that the file system or its administrator allows.
+    `runs` are oldest first. `shared_file` and `io_processes` describe its latest run (None if it
+    never ran): whether several processes share a file, and how many processes did I/O.
+    `request_size` is the typical request in bytes (0 if not known). `chance` in [0, 1) is the only
+    randomness that a policy may use.
+    """
+
+    application: str
+    processes: int
+    targets: tuple[Target, ...]
+    max_count: int | None = None
+    runs: tuple[Past, ...] = ()
+    peers: tuple[Peers, ...] = ()
+    shared_file: bool | None = None
+    io_processes: int | None = None
+    request_size: int = 0
+    chance: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise ValueError(f"processes must be 1 or more, not {self.processes}")
+        if not self.usable:
+            raise ValueError("there is no usable target")
+
+    @cached_property
+    def usable(self) -> tuple[Target, ...]:
+        """The targets that can be chosen, ascending by index."""
+        return tuple(sorted((t for t in self.targets if t.usable), key=lambda t: t.index))
+
+    @property
+    def most(self) -> int:
+        """The largest stripe count possible."""
+        return min(len(self.usable), self.max_count or len(self.usable))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Striping:
+    """A layout for the next run, which phase decided it, the runs it rests on, and why in one sentence."""
+
+    layout: Layout
+    phase: Phase
+    because: str
+    runs: tuple[int, ...] = ()
+    targets: tuple[int, ...] = ()
+    """The targets that the files will lie on, as far as that is known."""

@@ -1,0 +1,50 @@
+"""Words that the reasons of striping policies share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from forebay.decide.stripe.view import Past
+from forebay.model.layout import KIB, MIB
+
+_GIB = 1 << 30
+
+
+def stripe_size(size: int) -> str:
+    """Stripe sizes are powers of two, so they are said in binary units.
+
+    >>> stripe_size(1048576)
+    '1 MiB'
+    """
+    unit, name = (_GIB, "GiB") if size >= _GIB else (MIB, "MiB") if size >= MIB else (KIB, "KiB")
+    return f"{size / unit:g} {name}"
+
+
+def many(number: int, what: str) -> str:
+    """
+    >>> many(1, "stripe"), many(8, "stripe")
+    ('1 stripe', '8 stripes')
+    """
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}{'es' if what.endswith('s') else 's'}"
+
+
+def stripes(count: int, size: int) -> str:
+    """
+    >>> stripes(8, 1048576)
+    '8 stripes of 1 MiB'
+    """
+    return f"{many(count, 'stripe')} of {stripe_size(size)}"
+
+
+def only(most: int) -> str:
+    """
+    >>> only(4)
+    'there are only 4 usable targets'
+    """
+    return f"there {'is' if most == 1 else 'are'} only {many(most, 'usable target')}"
+
+
+def left_out(runs: Iterable[Past]) -> str:
+    """How many of `runs` had an incomplete log, as the end of a sentence; nothing if none had."""
+    partial = sum(run.partial for run in runs)
+    return f" ({many(partial, 'partial run')} left out)" if partial else ""

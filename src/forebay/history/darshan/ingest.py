@@ -1,0 +1,203 @@
+"""Darshan logs into the history: many at a time, each once.
+
+Worker processes read, one process writes, a batch in a transaction; whatever ends it, the batches
+before are kept and the next ingest goes on from there.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+
+from forebay.history.darshan.processes import together
+from forebay.history.darshan.work import PRELOADED, begin, read_many
+from forebay.history.store import Store
+from forebay.history.store.logs import Found, no_longer_stale, parts, record, stale_keys, unchanged
+from forebay.history.store.runs import add_runs, remove_runs
+from forebay.model.errors import BadInput, why
+
+CHUNK = 50
+"""Logs that a worker reads before it reports."""
+BATCH = 1000
+"""Logs in a transaction."""
+SUFFIXES = (".darshan", ".darshan_partial")
+
+
+@dataclass(slots=True)
+class Report:
+    """What an ingest did, in numbers of logs; `listed` names those with something to say of them.
+
+    `listed` is (path, "failed" | "empty" | "partial", reason), sorted by path.
+    """
+
+    read: int = 0
+    known: int = 0
+    copies: int = 0
+    failed: int = 0
+    listed: list[tuple[str, str, str]] = field(default_factory=list)
+
+    @property
+    def seen(self) -> int:
+        return self.read + self.known + self.copies + self.failed
+
+    def add_failed(self, path: str, reason: str) -> None:
+        self.failed += 1
+        self.listed.append((path, "failed", reason))
+
+
+def ingest(
+    store: Store, paths: Sequence[Path], *, workers: int, progress: Callable[[int], None] = lambda _done: None
+) -> Report:
+    """Read all logs under `paths` that are not known yet."""
+    report = Report()
+    _combine(store)  # what an ingest before could not finish
+    wanted = _new(store, find_logs(paths, report.add_failed), report)
+    batch: list[Found] = []
+    try:
+        for chunk in _read_all(wanted, workers):
+            batch += chunk
+            if len(batch) >= BATCH:
+                _take_in(store, batch, report)
+                batch = []
+            progress(report.seen + len(batch))
+    finally:
+        if batch:
+            _take_in(store, batch, report)
+    _combine(store)
+    report.listed.sort()
+    return report
+
+
+def find_logs(paths: Sequence[Path], refused: Callable[[str, str], None]) -> Iterator[Path]:
+    """The files among `paths`, and all logs in folders below them, in order.
+
+    `refused` is told of folders that can't be entered.
+    """
+    for path in paths:
+        try:
+            is_folder = path.is_dir()
+            if not is_folder:
+                path.stat()
+            elif not os.access(path, os.R_OK | os.X_OK):
+                raise PermissionError(13, "permission denied", str(path))
+        except OSError as error:
+            raise BadInput(str(path), why(error)) from None
+    for path in paths:
+        if path.is_dir():
+            yield from _logs_below(path, refused)
+        else:
+            yield _absolute(path)
+
+
+def _logs_below(folder: Path, refused: Callable[[str, str], None]) -> Iterator[Path]:
+    def on_error(error: OSError) -> None:
+        refused(str(error.filename), why(error))
+
+    for at, folders, files in os.walk(_absolute(folder), onerror=on_error):
+        folders.sort(key=lambda name: (len(name), name))  # 2 before 10: days and months as they went by
+        yield from (Path(at, name) for name in sorted(files) if name.endswith(SUFFIXES))
+
+
+def _absolute(path: Path) -> Path:
+    """Without `..`, but with symbolic links as they are: a log is known by the name that it was found under."""
+    return Path(os.path.abspath(path))  # noqa: PTH100
+
+
+def _new(store: Store, found: Iterable[Path], report: Report) -> Iterator[str]:
+    """Those that are not known, or have changed."""
+    remaining = iter(found)
+    while some := list(islice(remaining, BATCH)):
+        states: dict[str, tuple[int, int]] = {}
+        for path in some:
+            try:
+                state = path.stat()
+                states[str(path)] = state.st_size, state.st_mtime_ns
+            except OSError as error:
+                report.add_failed(str(path), why(error))
+        with store.reading() as connection:
+            same = unchanged(connection, states)
+        report.known += len(same)
+        yield from (path for path in states if path not in same)
+
+
+def _take_in(store: Store, batch: Sequence[Found], report: Report) -> None:
+    readable = [found for found in batch if found.row is not None]
+    with store.writing() as connection:
+        became = record(connection, readable)
+    for found in batch:
+        if found.row is None:  # not kept: the next ingest tries again, for it may still be being written
+            report.add_failed(found.path, found.reason)
+            continue
+        report.read += became[found.path] == "read"
+        report.copies += became[found.path] == "copy"
+        if found.reason:
+            report.listed.append((found.path, found.reason.split()[1].rstrip(":"), found.reason))
+
+
+def _combine(store: Store) -> None:
+    """Put runs of many logs together."""
+    while True:
+        with store.writing() as connection:
+            keys = stale_keys(connection, BATCH)
+            if not keys:
+                return
+            made = {key: together(some) | {"run_key": key} for key, some in parts(connection, keys)}
+            add_runs(connection, list(made.values()))
+            remove_runs(connection, [key for key in keys if key not in made])
+            no_longer_stale(connection, keys)
+
+
+def _read_all(paths: Iterator[str], workers: int) -> Iterator[list[Found]]:
+    """All logs, in chunks as they get ready."""
+    chunks = iter(lambda: list(islice(paths, CHUNK)), [])
+    first = next(chunks, None)
+    if first is None:
+        return  # no process has to be started
+    chunks = chain([first], chunks)
+    waiting: dict[Future[list[Found]], list[str]] = {}
+    pool = _pool(workers)
+    try:
+        while True:
+            for chunk in islice(chunks, 2 * workers - len(waiting)):
+                waiting[pool.submit(read_many, chunk)] = chunk
+            if not waiting:
+                return
+            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            broken = [waiting.pop(future) for future in done if isinstance(future.exception(), BrokenProcessPool)]
+            yield from (future.result() for future in done if waiting.pop(future, None) is not None)
+            if broken:
+                broken += waiting.values()
+                waiting.clear()
+                pool.shutdown(cancel_futures=True)
+                for chunk in broken:
+                    yield [_read_alone(path) for path in chunk]
+                pool = _pool(workers)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _read_alone(path: str) -> Found:
+    """A worker died on this log, or on one beside it."""
+    with _pool(1) as pool:
+        try:
+            return pool.submit(read_many, [path]).result()[0]
+        except BrokenProcessPool:
+            state = Path(path).stat()
+            return Found(
+                path=path,
+                size=state.st_size,
+                mtime_ns=state.st_mtime_ns,
+                reason="is damaged: the process that read it died",
+            )
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=begin)

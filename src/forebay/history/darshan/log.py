@@ -1,0 +1,306 @@
+"""One Darshan log through PyDarshan's cffi backend: records in chunks, sums by the library's accumulators.
+
+A log is read front to back once; never more than a chunk of records is in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from darshan.backend import cffi_backend as backend
+
+from forebay.history.darshan.header import UnreadableLog, check
+
+CHUNK = 2048
+"""Records in memory at a time; 1.4 MB of POSIX records."""
+AT_ONCE = 500 * CHUNK
+"""Records in one accumulator: it remembers every file, in about 130 bytes."""
+SMALL = 1 << 18
+"""Bytes of a log that can't hold that many: a record is at least 256 bytes, and zlib packs at most 1,030 into one."""
+_MPIIO_HEATMAP = 3668870418325792824  # what processes asked of MPI-IO, not what reached the file system
+_ffi, _lib = backend.ffi, backend.libdutil
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What the log says of the job; times in seconds since 1970."""
+
+    job_id: int
+    uid: int
+    nprocs: int
+    start_time: float
+    end_time: float
+    run_time: float
+    exe: str
+    log_ver: str
+
+
+class Module(NamedTuple):
+    number: int
+    partial: bool
+
+
+class Sums(NamedTuple):
+    """What the library's accumulator says of one module: `counters` by name without the module's (BYTES_READ), and
+    what is derived from them."""
+
+    counters: dict[str, float]
+    total_bytes: int
+    time_by_slowest: float
+    perf_by_slowest: float  # bytes per second
+    shared_time_by_slowest: float
+    files: int
+    shared_files: int
+    shared_bytes: int
+
+
+class Component(NamedTuple):
+    """A part of a file's layout: stripe size, from which byte on, up to which (-1: no end), and its OSTs."""
+
+    size: int
+    begin: int
+    end: int
+    osts: tuple[int, ...]
+
+
+class Striped(NamedTuple):
+    """Layout of one file."""
+
+    file: int
+    components: tuple[Component, ...]
+    pool: str
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Log]:
+    """An open log; an `UnreadableLog` if it is none, or not a whole one."""
+    check(path)
+    handle = _lib.darshan_log_open(str(path).encode(errors="surrogateescape"))
+    if handle == _ffi.NULL:
+        raise UnreadableLog(str(path), "can't be opened by the Darshan library")
+    try:
+        yield Log(path, handle)
+    finally:
+        _lib.darshan_log_close(handle)
+
+
+class Log:
+    def __init__(self, path: Path, handle: Any) -> None:
+        self._path, self._handle = path, handle
+        self._size = path.stat().st_size
+
+    def job(self) -> Job:
+        found, exe, seconds = _ffi.new("struct darshan_job *"), _ffi.new("char[]", 4097), _ffi.new("double *")
+        if _lib.darshan_log_get_job(self._handle, found) < 0 or _lib.darshan_log_get_exe(self._handle, exe) < 0:
+            raise UnreadableLog(str(self._path), "is damaged: the job's part can't be read")
+        _lib.darshan_log_get_job_runtime(self._handle, found[0], seconds)
+        if found.nprocs < 1 or found.end_time_sec < 0 or found.start_time_sec < 0:
+            raise UnreadableLog(str(self._path), "is damaged: the job's part makes no sense")
+        return Job(
+            job_id=found.jobid,
+            uid=found.uid,
+            nprocs=found.nprocs,
+            start_time=found.start_time_sec + found.start_time_nsec / 1e9,
+            end_time=found.end_time_sec + found.end_time_nsec / 1e9,
+            run_time=seconds[0],
+            exe=_text(exe),
+            log_ver=_text(_ffi.cast("char *", self._handle)),
+        )
+
+    def modules(self) -> dict[str, Module]:
+        found, count = _ffi.new("struct darshan_mod_info **"), _ffi.new("int *")
+        _lib.darshan_log_get_modules(self._handle, found, count)
+        named = {_text(m.name): Module(m.idx, bool(m.partial_flag)) for m in _ffi.unpack(found[0], count[0])}
+        _lib.darshan_free(found[0])
+        return named
+
+    def records(self, name: str, module: Module) -> Iterator[np.ndarray[Any, Any]]:
+        """Chunks of a module's records: fields id, rank, counters and fcounters. A chunk lives until the next."""
+        chunk = _chunk(name, CHUNK)
+        kind = chunk.dtype
+        place = _ffi.cast("char *", _ffi.from_buffer(chunk))
+        record = _ffi.new("void **")
+        filled = 0
+        while True:
+            record[0] = place + filled * kind.itemsize
+            if not self._next(module, record, name):
+                break
+            filled += 1
+            if filled == CHUNK:
+                yield chunk
+                filled = 0
+        if filled:
+            yield chunk[:filled]
+
+    def sums(self, name: str, module: Module, nprocs: int, chunks: Iterator[np.ndarray[Any, Any]]) -> Sums | None:
+        """The sums over the chunks; None if there is no record."""
+        by_rank = _ByRank(name, nprocs)
+        watched = by_rank.watched(chunks) if self._size > SMALL else chunks
+        found = [self._accumulated(name, module, nprocs, some) for some in _in_turns(watched)]
+        return found[0] if len(found) == 1 else _merged(found, by_rank) if found else None
+
+    def _accumulated(self, name: str, module: Module, nprocs: int, chunks: Iterator[np.ndarray[Any, Any]]) -> Sums:
+        accumulator = _ffi.new("darshan_accumulator *")
+        metrics, total = _ffi.new("struct darshan_derived_metrics *"), np.zeros(1, dtype=_record(name))
+        self._check(name, _lib.darshan_accumulator_create(module.number, nprocs, accumulator))
+        try:
+            for chunk in chunks:
+                self._check(name, _lib.darshan_accumulator_inject(accumulator[0], _ffi.from_buffer(chunk), len(chunk)))
+            self._check(name, _lib.darshan_accumulator_emit(accumulator[0], metrics, _ffi.from_buffer(total)))
+        finally:
+            _lib.darshan_accumulator_destroy(accumulator[0])
+        return _sums(name, metrics, total[0])
+
+    def _check(self, name: str, result: int) -> None:
+        if result != 0:
+            raise UnreadableLog(str(self._path), f"is damaged: the Darshan library can't sum up its {name} records")
+
+    def layouts(self, module: Module) -> Iterator[Striped]:
+        """How each file on Lustre is striped."""
+        record = _ffi.new("void **")
+        while True:
+            record[0] = _ffi.NULL
+            if not self._next(module, record, "LUSTRE"):
+                return
+            found = _ffi.cast("struct darshan_lustre_record *", record[0])
+            yield _striped(found)
+            _lib.darshan_free(record[0])
+
+    def active_ranks(self, module: Module) -> set[int]:
+        """The processes that moved any byte to or from files, by the heat maps."""
+        record = _ffi.new("void **")
+        ranks: set[int] = set()
+        while True:
+            record[0] = _ffi.NULL
+            if not self._next(module, record, "HEATMAP"):
+                return ranks
+            found = _ffi.cast("struct darshan_heatmap_record *", record[0])
+            bins = 0 if found.base_rec.id == _MPIIO_HEATMAP else found.nbins
+            if bins and (any(_ffi.unpack(found.write_bins, bins)) or any(_ffi.unpack(found.read_bins, bins))):
+                ranks.add(found.base_rec.rank)
+            _lib.darshan_free(record[0])
+
+    def _next(self, module: Module, record: Any, name: str) -> bool:
+        result = _lib.darshan_log_get_record(self._handle, module.number, record)
+        if result < 0:
+            raise UnreadableLog(str(self._path), f"is damaged: its {name} records can't be read to the end")
+        return bool(result > 0)
+
+
+@cache
+def _record(name: str) -> np.dtype[Any]:
+    """A module's record as numpy sees it, of exactly the C struct's size."""
+    counters, fcounters = backend.counter_names(name), backend.fcounter_names(name)
+    struct = _ffi.typeof(backend._structdefs[name].removesuffix("*").strip().removesuffix("*").strip())
+    at = dict(struct.fields)
+    return np.dtype(
+        {
+            "names": ["id", "rank", "counters", "fcounters"],
+            "formats": ["u8", "i8", ("i8", len(counters)), ("f8", len(fcounters))],
+            "offsets": [0, 8, at["counters"].offset, at["fcounters"].offset],
+            "itemsize": _ffi.sizeof(struct),
+        }
+    )
+
+
+@cache
+def _chunk(name: str, records: int) -> np.ndarray[Any, Any]:
+    """Room for records; one log is read at a time, so one room is enough."""
+    return np.zeros(records, dtype=_record(name))
+
+
+@cache
+def columns(name: str) -> dict[str, int]:
+    """Where each counter of a module stands in `counters`; and each float one in `fcounters`."""
+    return {n: i for names in (backend.counter_names(name), backend.fcounter_names(name)) for i, n in enumerate(names)}
+
+
+def _in_turns(chunks: Iterator[Any]) -> Iterator[Iterator[Any]]:
+    """The chunks again, as many in a row as one accumulator takes."""
+    for first in chunks:
+        yield chain([first], islice(chunks, AT_ONCE // CHUNK - 1))
+
+
+class _ByRank:
+    """The seconds that each process spent on files that no other process shares with it."""
+
+    def __init__(self, name: str, nprocs: int) -> None:
+        at = columns(name)
+        prefix = "MPIIO" if name == "MPI-IO" else name
+        self._at = [at[f"{prefix}_F_{kind}_TIME"] for kind in ("READ", "WRITE", "META")]
+        self.seconds = np.zeros(nprocs)
+
+    def watched(self, chunks: Iterator[Any]) -> Iterator[Any]:
+        for chunk in chunks:
+            alone = (chunk["rank"] >= 0) & (chunk["rank"] < self.seconds.size)
+            np.add.at(self.seconds, chunk["rank"][alone], chunk["fcounters"][alone][:, self._at].sum(axis=1))
+            yield chunk
+
+
+def _merged(found: list[Sums], by_rank: _ByRank) -> Sums:
+    """One result of several accumulators. A file that processes of two of them used counts twice."""
+    total = sum(s.total_bytes for s in found)
+    shared = sum(s.shared_time_by_slowest for s in found)
+    seconds = shared + float(by_rank.seconds.max())
+    most = max(found, key=lambda s: s.total_bytes).counters
+    kept = {n for n in most if n.startswith(("ACCESS", "STRIDE"))}  # these are no sums
+    return Sums(
+        counters={n: most[n] if n in kept else sum(s.counters[n] for s in found) for n in most},
+        total_bytes=total,
+        time_by_slowest=seconds,
+        perf_by_slowest=total / seconds if seconds > 0 else 0.0,
+        shared_time_by_slowest=shared,
+        files=sum(s.files for s in found),
+        shared_files=sum(s.shared_files for s in found),
+        shared_bytes=sum(s.shared_bytes for s in found),
+    )
+
+
+@cache
+def _short_names(name: str) -> tuple[list[str], list[str]]:
+    prefix = "MPIIO" if name == "MPI-IO" else name
+    long = backend.counter_names(name), backend.fcounter_names(name)
+    return [n.removeprefix(f"{prefix}_") for n in long[0]], [n.removeprefix(f"{prefix}_") for n in long[1]]
+
+
+def _sums(name: str, metrics: Any, total: Any) -> Sums:
+    whole, real = _short_names(name)
+    counters = dict(zip(whole, total["counters"].tolist(), strict=True))
+    counters |= zip(real, total["fcounters"].tolist(), strict=True)
+    by_kind = metrics.category_counters
+    shared, partly = by_kind[5], by_kind[6]  # files of all processes, and of some
+    return Sums(
+        counters=counters,
+        total_bytes=metrics.total_bytes,
+        time_by_slowest=metrics.agg_time_by_slowest,
+        perf_by_slowest=metrics.agg_perf_by_slowest * 1024**2,
+        shared_time_by_slowest=metrics.shared_io_total_time_by_slowest,
+        files=by_kind[0].count,
+        shared_files=shared.count + partly.count,
+        shared_bytes=sum(k.total_read_volume_bytes + k.total_write_volume_bytes for k in (shared, partly)),
+    )
+
+
+def _striped(record: Any) -> Striped:
+    targets = _ffi.unpack(record.ost_ids, record.num_stripes) if record.num_stripes else []
+    components, used, pool = [], 0, ""
+    for i in range(record.num_comps):
+        size, count, _, _, begin, end, _ = record.comps[i].counters
+        own = tuple(targets[used : used + max(count, 0)])
+        if own and min(own) < 0:  # a part that no object has been made for yet
+            own = tuple(t for t in own if t >= 0)
+        used += max(count, 0)
+        components.append(Component(size, begin, end, own))
+        pool = pool or _text(record.comps[i].pool_name)
+    return Striped(record.base_rec.id, tuple(components), pool)
+
+
+def _text(characters: Any) -> str:
+    return bytes(_ffi.string(characters)).decode("utf-8", "replace")

@@ -1,0 +1,107 @@
+"""A job without MPI leaves one log for each of its processes; together they are one run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from forebay.history.darshan.slowness import relative_to_median
+
+Row = Mapping[str, Any]
+Part = tuple[Row, Mapping[int, int]]
+"""What one process did, and how many bytes it moved to and from each file."""
+
+_ADDED = (
+    "total_bytes", "bytes_read", "bytes_written", "read_time", "write_time", "meta_time", "read_requests",
+    "write_requests", "seq_requests", "consec_requests", "strided_requests", "unaligned_requests",
+    "pattern_requests", "io_less_1k", "io_1k_to_100k",
+)  # fmt: skip
+_OF_FIRST = ("app", "exe", "user", "uid", "job_id", "log_ver")
+_OF_LARGEST = ("stripe_size", "file_stripe_count", "stripe_offset", "pool", "common_size")
+
+
+def together(parts: Sequence[Part]) -> dict[str, Any]:
+    """The run that these processes were; in whatever order they come, it is the same.
+
+    Bytes and requests add up, the I/O time is the slowest process's, files that several
+    processes used are shared ones.
+    """
+    if len(parts) == 1:
+        return dict(parts[0][0])
+    rows = sorted((row for row, _ in parts), key=lambda r: (r["start_time"], r["exe"], r["end_time"], r["total_bytes"]))
+    largest = max(rows, key=lambda r: (r["stripe_size"] is not None, r["total_bytes"]))
+    users, moved = Counter[int](), Counter[int]()
+    for _, files in parts:
+        users.update(files.keys())
+        moved.update(files)
+    shared = [file for file, count in users.items() if count > 1]
+    run: dict[str, Any] = {name: rows[0][name] for name in _OF_FIRST}
+    run |= {name: sum(r[name] for r in rows) for name in _ADDED}
+    run |= {name: largest[name] for name in _OF_LARGEST}
+    seconds = max(r["time_by_slowest"] for r in rows)
+    start, end = rows[0]["start_time"], max(r["end_time"] for r in rows)
+    osts = _osts(rows)
+    return run | {
+        "logs": len(rows),
+        "nprocs": len(rows),
+        "io_procs": sum(r["total_bytes"] > 0 for r in rows),
+        "start_time": start,
+        "end_time": end,
+        "run_time": end - start,
+        "modules": ",".join(dict.fromkeys(m for r in rows for m in r["modules"].split(",") if m)),
+        "partial_flag": any(r["partial_flag"] for r in rows),
+        "time_by_slowest": seconds,
+        "perf_by_slowest": run["total_bytes"] / seconds if seconds > 0 else 0.0,
+        "total_files": max(len(users), max(r["total_files"] for r in rows)),
+        "shared_files": len(shared),
+        "shared_bytes": sum(moved[file] for file in shared),
+        "seq_pct": 100 * run["seq_requests"] / run["pattern_requests"] if run["pattern_requests"] else None,
+        "read_sizes": _counts(r["read_sizes"] for r in rows),
+        "write_sizes": _counts(r["write_sizes"] for r in rows),
+        "stripe_count": len(osts) or None,
+        "pfl_components": max(r["pfl_components"] for r in rows),
+        "module_rows": _modules(rows),
+        "ost_rows": osts,
+    }
+
+
+def _counts(histograms: Iterable[str]) -> str:
+    columns = zip(*(map(int, h.split(",")) for h in histograms), strict=True)
+    return ",".join(str(sum(column)) for column in columns)
+
+
+def _modules(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    made = []
+    for name, same in _by("module", (m for r in rows for m in r["module_rows"])):
+        total, slowest = sum(m["total_bytes"] for m in same), max(m["time_by_slowest"] for m in same)
+        made.append(
+            {
+                "module": name,
+                "total_bytes": total,
+                "bytes_read": sum(m["bytes_read"] for m in same),
+                "bytes_written": sum(m["bytes_written"] for m in same),
+                "time_by_slowest": slowest,
+                "perf_by_slowest": total / slowest if slowest > 0 else 0.0,
+                "total_files": sum(m["total_files"] for m in same),
+                "partial_flag": any(m["partial_flag"] for m in same),
+            }
+        )
+    return made
+
+
+def _osts(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Slowness is worked out anew: a single process seldom uses enough OSTs to tell."""
+    added = ("files", "total_bytes", "io_time", "alone_files", "alone_bytes", "alone_time")
+    merged = [
+        {"ost": ost} | {name: sum(o[name] for o in same) for name in added}
+        for ost, same in _by("ost", (o for r in rows for o in r["ost_rows"]))
+    ]
+    slow = relative_to_median({o["ost"]: (o["alone_bytes"], o["alone_time"]) for o in merged})
+    return [o | {"slowness": slow.get(o["ost"])} for o in merged]
+
+
+def _by(name: str, rows: Iterable[Row]) -> list[tuple[Any, list[Row]]]:
+    key: Callable[[Row], Any] = lambda row: row[name]  # noqa: E731
+    return [(value, list(same)) for value, same in groupby(sorted(rows, key=key), key)]

@@ -1,0 +1,242 @@
+"""What one log says, as a row of the history.
+
+A run's bytes and seconds are those of POSIX and STDIO together; MPI-IO calls end up in POSIX, so
+they count only where a log has no POSIX module (and DAOS only where it has no DFS). The I/O time
+is that of the slowest process (Luu et al. 2015), as the library's accumulators work it out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forebay.history.darshan.log import Job, Log, Module, Sums, columns, opened
+from forebay.history.darshan.targets import Targets
+
+SUMMED = ("POSIX", "MPI-IO", "STDIO", "DFS", "DAOS")
+UNKNOWN = "unknown"
+MOST_FILES = 100_000
+"""More files of a single process are not told apart from those of its job's other processes."""
+_PREFIXES = {"MPI-IO": "MPIIO"}
+_BINS = ("0_100", "100_1K", "1K_10K", "10K_100K", "100K_1M", "1M_4M", "4M_10M", "10M_100M", "100M_1G", "1G_PLUS")
+_NAME = re.compile(r"_id(?P<job>\d+)(?:-(?P<pid>\d+))?_\d+-\d+-\d+-\d+")
+
+
+@dataclass(slots=True)
+class Summary:
+    """A row of `runs` with its modules and OSTs. A log of a single process is one of perhaps many of
+    its job; `files` then tells how many bytes it moved to and from each file."""
+
+    row: dict[str, Any]
+    of_many: bool
+    files: dict[int, int] = field(default_factory=dict)
+
+
+def read_log(path: Path) -> Summary:
+    """Read one log; an `UnreadableLog` says why if that can't be done."""
+    with opened(path) as log:
+        job, found = log.job(), log.modules()
+        of_many = job.nprocs == 1 and "MPI-IO" not in found and not _own_job(path, job)
+        seen = _Seen(Targets(log.layouts(found["LUSTRE"]) if "LUSTRE" in found else ()), MOST_FILES if of_many else 0)
+        counted = _counted(found)
+        sums: dict[str, Sums] = {}
+        for name in (n for n in SUMMED if n in found):
+            records = log.records(name, found[name])
+            total = log.sums(name, found[name], job.nprocs, seen.watch(name, records) if name in counted else records)
+            if total is not None:
+                sums[name] = total
+        active = _active(log, found, seen, job)
+    row = _row(path, job, found, sums, [n for n in counted if n in sums], seen)
+    row["io_procs"] = active
+    return Summary(row, of_many, seen.files)
+
+
+def _counted(found: dict[str, Module]) -> list[str]:
+    instead = {"MPI-IO": "POSIX", "DAOS": "DFS"}
+    return [n for n in SUMMED if n in found and instead.get(n) not in found]
+
+
+def _active(log: Log, found: dict[str, Module], seen: _Seen, job: Job) -> int:
+    """How many processes did I/O. A record shared by all does not tell which; the heat maps do."""
+    if seen.by_all and "HEATMAP" in found and not found["HEATMAP"].partial:
+        ranks = log.active_ranks(found["HEATMAP"])
+        if ranks:
+            return len(ranks)
+    return job.nprocs if seen.by_all else len(seen.ranks)
+
+
+class _Seen:
+    """What has to be seen record by record."""
+
+    def __init__(self, targets: Targets, most_files: int) -> None:
+        self.targets = targets
+        self._most_files = most_files
+        self.ranks: set[int] = set()
+        self.by_all = False
+        self.files: dict[int, int] = {}
+
+    def watch(self, name: str, chunks: Iterator[Any]) -> Iterator[Any]:
+        prefix, at = _PREFIXES.get(name, name), columns(name)
+        integer = [at[f"{prefix}_BYTES_READ"], at[f"{prefix}_BYTES_WRITTEN"]]
+        real = [at[f"{prefix}_F_READ_TIME"], at[f"{prefix}_F_WRITE_TIME"]]
+        ends = [at[n] for n in (f"{prefix}_MAX_BYTE_READ", f"{prefix}_MAX_BYTE_WRITTEN") if n in at]
+        for chunk in chunks:
+            moved = chunk["counters"][:, integer].sum(axis=1)
+            active = moved > 0
+            ranks = np.unique(chunk["rank"][active])
+            self.by_all |= bool(ranks.size and ranks[0] < 0)
+            self.ranks.update(r for r in ranks.tolist() if r >= 0)
+            if len(self.files) < self._most_files:
+                for file, amount in zip(chunk["id"].tolist(), moved.tolist(), strict=True):
+                    self.files[file] = self.files.get(file, 0) + amount
+            extent = chunk["counters"][:, ends].max(axis=1) + 1 if ends else moved
+            self.targets.add(chunk["id"], moved, chunk["fcounters"][:, real].sum(axis=1), extent)
+            yield chunk
+
+
+def _own_job(path: Path, job: Job) -> bool:
+    """Without a batch system Darshan takes the process's number for the job's, so the log stands alone."""
+    match = _NAME.search(path.name)
+    return match is not None and match["pid"] == str(job.job_id)
+
+
+def _row(
+    path: Path, job: Job, found: dict[str, Module], sums: dict[str, Sums], counted: list[str], seen: _Seen
+) -> dict[str, Any]:
+    app = program(job.exe) or _program_in_name(path.name) or UNKNOWN
+    seconds = sum(sums[n].time_by_slowest for n in counted)
+    moved = sum(sums[n].total_bytes for n in counted)
+    layout = seen.targets.main_layout()
+    size, count, first, pool = layout or (None, None, None, "")
+    several = job.nprocs > 1  # a file of all processes is nobody else's if there is only one
+    return {
+        "app": app,
+        "exe": job.exe,
+        "user": _user(path, app, job),
+        "uid": job.uid,
+        "job_id": job.job_id,
+        "logs": 1,
+        "nprocs": job.nprocs,
+        "start_time": job.start_time,
+        "end_time": job.end_time,
+        "run_time": job.run_time,
+        "modules": ",".join(found),
+        "log_ver": job.log_ver,
+        "partial_flag": any(m.partial for m in found.values()),
+        "total_bytes": moved,
+        "time_by_slowest": seconds,
+        "perf_by_slowest": moved / seconds if seconds > 0 else 0.0,
+        "total_files": sum(sums[n].files for n in counted),
+        "shared_files": several * sum(sums[n].shared_files for n in counted),
+        "shared_bytes": several * sum(sums[n].shared_bytes for n in counted),
+        **_counters(sums, counted),
+        "stripe_count": seen.targets.osts.size or None,
+        "stripe_size": size,
+        "file_stripe_count": count,
+        "stripe_offset": first,
+        "pfl_components": seen.targets.most_components,
+        "pool": pool or None,
+        "module_rows": [_module_row(n, s, found[n]) for n, s in sums.items()],
+        "ost_rows": seen.targets.rows(),
+    }
+
+
+def _counters(sums: dict[str, Sums], counted: list[str]) -> dict[str, Any]:
+    every = _added([sums[m].counters for m in counted])
+    told = _added([sums[m].counters for m in counted if m == "POSIX"])  # of which the order of requests is known
+
+    def total(*names: str, of: dict[str, Any] = every) -> Any:
+        """The sum of these counters; one that no module has counts nothing."""
+        return sum(of.get(name, 0) for name in names)
+
+    requests = total("READS", "WRITES", of=told)
+    in_order = total("SEQ_READS", "SEQ_WRITES", of=told)
+    read = [total(f"SIZE_READ_{b}", f"SIZE_READ_AGG_{b}") for b in _BINS]
+    written = [total(f"SIZE_WRITE_{b}", f"SIZE_WRITE_AGG_{b}") for b in _BINS]
+    both = [r + w for r, w in zip(read, written, strict=True)]
+    return {
+        "bytes_read": total("BYTES_READ"),
+        "bytes_written": total("BYTES_WRITTEN"),
+        "read_time": total("F_READ_TIME"),
+        "write_time": total("F_WRITE_TIME"),
+        "meta_time": total("F_META_TIME"),
+        "read_requests": total("READS", "INDEP_READS", "COLL_READS", "SPLIT_READS", "NB_READS"),
+        "write_requests": total("WRITES", "INDEP_WRITES", "COLL_WRITES", "SPLIT_WRITES", "NB_WRITES"),
+        "seq_requests": in_order,
+        "consec_requests": total("CONSEC_READS", "CONSEC_WRITES", of=told),
+        "strided_requests": total("STRIDE1_COUNT", "STRIDE2_COUNT", "STRIDE3_COUNT", "STRIDE4_COUNT", of=told),
+        "unaligned_requests": total("FILE_NOT_ALIGNED", of=told),
+        "pattern_requests": requests,
+        "seq_pct": 100 * in_order / requests if requests else None,
+        "io_less_1k": sum(both[:2]),
+        "io_1k_to_100k": sum(both[2:4]),
+        "read_sizes": ",".join(map(str, read)),
+        "write_sizes": ",".join(map(str, written)),
+        "common_size": _common_size(sums, counted),
+    }
+
+
+def _added(counters: list[dict[str, float]]) -> dict[str, Any]:
+    """Each counter summed over modules; one that says -1 says nothing."""
+    added: dict[str, Any] = {}
+    for module in counters:
+        for name, value in module.items():
+            if value > 0:
+                added[name] = added.get(name, 0) + value
+    return added
+
+
+def _common_size(sums: dict[str, Sums], counted: list[str]) -> int:
+    """The request size that came most often, among the four commonest that a module keeps."""
+    best = (0, 0)
+    for counters in (sums[module].counters for module in counted):
+        for i in range(1, 5):
+            best = max(best, (int(counters.get(f"ACCESS{i}_COUNT", 0)), int(counters.get(f"ACCESS{i}_ACCESS", 0))))
+    return best[1]
+
+
+def _module_row(name: str, sums: Sums, module: Module) -> dict[str, Any]:
+    return {
+        "module": name,
+        "total_bytes": sums.total_bytes,
+        "bytes_read": max(int(sums.counters.get("BYTES_READ", 0)), 0),
+        "bytes_written": max(int(sums.counters.get("BYTES_WRITTEN", 0)), 0),
+        "time_by_slowest": sums.time_by_slowest,
+        "perf_by_slowest": sums.perf_by_slowest,
+        "total_files": sums.files,
+        "partial_flag": module.partial,
+    }
+
+
+def program(exe: str) -> str:
+    """The program's name.
+
+    >>> program("/opt/apps/vpic/bin/vpic.x deck.in")
+    'vpic.x'
+    """
+    words = exe.split()
+    return words[0].rstrip("/").rpartition("/")[2] if words else ""
+
+
+def _program_in_name(name: str) -> str:
+    """USER_PROGRAM_idJOB_… ; a user with an underscore would be taken for a part of the program."""
+    match = _NAME.search(name)
+    return name[: match.start()].partition("_")[2] if match else ""
+
+
+def _user(path: Path, app: str, job: Job) -> str | None:
+    """By the log's name, or by the folders USER/PROGRAM/JOB/HOST that it lies in."""
+    match = _NAME.search(path.name)
+    if match and match["job"] == str(job.job_id):
+        before = path.name[: match.start()]
+        return before.removesuffix(f"_{app}") if before.endswith(f"_{app}") else before.partition("_")[0]
+    folders = path.parts[:-1]
+    for at in (-1, -2):  # the job's folder holds the log, or a folder for each host
+        if len(folders) + at >= 3 and folders[at] == str(job.job_id):
+            return folders[at - 2]
+    return None

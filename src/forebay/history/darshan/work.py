@@ -1,0 +1,62 @@
+"""What a worker process of an ingest does. Darshan's library is loaded there, not in the process that writes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from forebay.history.store.logs import Found, packed
+from forebay.model.errors import BadInput, why
+
+PRELOADED = ["forebay.history.darshan.summary"]
+
+
+def begin() -> None:
+    """Leave Ctrl-C to the parent, end when it ends, and keep the library's own words off the screen."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def read_many(paths: Sequence[str]) -> list[Found]:
+    """Read logs, one after the other; whatever is wrong with one is its reason."""
+    return [read_one(path) for path in paths]
+
+
+def read_one(path: str) -> Found:
+    from forebay.history.darshan.summary import read_log
+
+    try:
+        state = Path(path).stat()
+        found = Found(path=path, size=state.st_size, mtime_ns=state.st_mtime_ns)
+        with Path(path).open("rb") as file:
+            found.digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except OSError as error:
+        return Found(path=path, size=-1, mtime_ns=-1, reason=why(error))
+    try:
+        summary = read_log(Path(path))
+    except BadInput as error:
+        found.reason = error.reason
+    except (ValueError, ArithmeticError, MemoryError) as error:
+        found.reason = f"is damaged: {error}"
+    else:
+        found.row = summary.row
+        found.summary = packed(summary.row, summary.files) if summary.of_many else None
+        if not summary.row["modules"]:
+            found.reason = "is empty: no I/O was recorded"
+        elif summary.row["partial_flag"]:
+            found.reason = "is partial: Darshan ran out of memory and left records out"
+    return found

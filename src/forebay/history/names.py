@@ -1,0 +1,4 @@
+"""Words that the history's parts share."""
+
+SIZE_BINS = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M", "1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
+"""Request sizes in bytes, as Darshan counts them."""

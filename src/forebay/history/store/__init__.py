@@ -1,0 +1,7 @@
+"""The history in a database: what ran, what was decided, and which targets are in use."""
+
+from sqlalchemy import Connection
+
+from forebay.history.store.database import Store, default_path, open_store
+
+__all__ = ["Connection", "Store", "default_path", "open_store"]

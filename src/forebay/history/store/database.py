@@ -1,0 +1,239 @@
+"""The database that holds the history: a SQLite file, or PostgreSQL for many machines.
+
+Whoever writes has the database for itself until the end of the transaction (`BEGIN IMMEDIATE`, or
+an advisory lock), so what was read in it still holds when it commits; readers never wait.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from forebay.history.store.migrations import MIGRATIONS
+from forebay.history.store.schema import VERSION, meta, metadata
+from forebay.model.errors import BadInput, why
+
+WAIT = 20.0
+"""Seconds to wait for whoever is writing; a batch of an ingest takes a fraction of one."""
+_LOCK = 0x666F7265  # one number for all of Forebay's writers of a PostgreSQL database
+
+
+class Store:
+    """An open history. `where` names it without its password."""
+
+    def __init__(self, engine: Engine, where: str) -> None:
+        self._engine = engine
+        self.where = where
+        self.is_sqlite = engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection that sees one state of the history."""
+        with _told(self.where), self._engine.connect() as connection, connection.begin():
+            if not self.is_sqlite:
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A connection that no other writer disturbs; all that is done with it holds at the end, or nothing."""
+        with (
+            _told(self.where),
+            self._engine.connect().execution_options(writing=True) as connection,
+            connection.begin(),
+        ):
+            if not self.is_sqlite:
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(WAIT * 1000)}")
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            yield connection
+
+    def write_ahead(self) -> None:
+        """Let readers read while somebody writes (SQLite only); it holds for good."""
+        with _told(self.where), closing(self._engine.raw_connection()) as connection:
+            try:
+                connection.cursor().execute("PRAGMA journal_mode = WAL")  # not possible inside a transaction
+            except self._engine.dialect.loaded_dbapi.Error as error:
+                raise DBAPIError("PRAGMA journal_mode", None, error) from None
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def default_path() -> Path:
+    """Where the history is unless somebody says otherwise."""
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "forebay" / "history.db"
+
+
+def open_store(url: str | None = None, *, create: bool = True) -> Store:
+    """The history at `url`: `sqlite:///path` or a path, `postgresql://…`; FOREBAY_DB or the default place if None.
+
+    One that is not there yet is made if `create`; one of an older schema is brought up to date.
+    """
+    address = _address(url or os.environ.get("FOREBAY_DB") or str(default_path()))
+    where = address.database or ":memory:" if _is_sqlite(address) else address.render_as_string(hide_password=True)
+    if _is_sqlite(address) and address.database:
+        _check_file(Path(address.database), create)
+        address = _as_allowed(address, Path(address.database))
+    store = Store(_engine(address), where)
+    try:
+        _bring_up_to_date(store, create)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _is_sqlite(address: URL) -> bool:
+    return address.get_backend_name() == "sqlite"
+
+
+def _address(url: str) -> URL:
+    if "://" not in url:
+        return URL.create("sqlite", database=url)
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        raise BadInput("--db", "is no database address; write sqlite:///PATH or postgresql://HOST/NAME") from None
+    kind = address.get_backend_name()
+    if kind == "postgresql":
+        return address.set(drivername="postgresql+psycopg")
+    if kind != "sqlite":
+        raise BadInput("--db", f"is of kind {kind!r}; write sqlite:///PATH or postgresql://HOST/NAME")
+    return address
+
+
+def _check_file(path: Path, create: bool) -> None:
+    if path.is_dir():
+        raise BadInput(str(path), "is a folder; a history is a file")
+    if path.exists():
+        return
+    if not create:
+        raise BadInput(str(path), "there is no history yet; `forebay ingest PATH...` makes one")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(str(error.filename), why(error)) from None
+
+
+def _as_allowed(address: URL, path: Path) -> URL:
+    """What may not be written is opened for reading. Where SQLite could not even make the file that
+    readers and writers share, nobody can be writing, and it need not look out for them."""
+    folder_allows = os.access(path.parent, os.W_OK)
+    if not path.exists() or (os.access(path, os.W_OK) and folder_allows):
+        return address
+    ahead = path.with_name(path.name + "-wal")
+    alone = not folder_allows and not (ahead.exists() and ahead.stat().st_size)
+    options = {"mode": "ro", "uri": "true"} | ({"immutable": "1"} if alone else {})
+    return address.set(database=f"file:{quote(str(path.absolute()))}", query=options)
+
+
+def _engine(address: URL) -> Engine:
+    arguments: dict[str, Any] = {"timeout": WAIT} if _is_sqlite(address) else {"connect_timeout": 5}
+    try:
+        engine = sa.create_engine(address, connect_args=arguments, pool_pre_ping=not _is_sqlite(address))
+    except (ModuleNotFoundError, NoSuchModuleError):
+        raise BadInput("--db", "PostgreSQL needs psycopg: pip install 'forebay[postgresql]'") from None
+    if _is_sqlite(address):
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = NORMAL")  # with WAL a crash loses no committed batch, and corrupts nothing
+    connection.execute("PRAGMA cache_size = -65536")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("writing")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _bring_up_to_date(store: Store, create: bool) -> None:
+    with store.reading() as connection:
+        found = _version(connection, store.where)
+    if found == VERSION:
+        return
+    if found is None and not create:
+        raise BadInput(store.where, "there is no history in it yet; `forebay ingest PATH...` makes one")
+    if store.is_sqlite:
+        store.write_ahead()
+    with store.writing() as connection:
+        found = _version(connection, store.where)  # somebody may have been faster
+        if found is None:
+            metadata.create_all(connection)
+            connection.execute(meta.insert().values(key="schema", value=str(VERSION)))
+            return
+        for version in range(found, VERSION):
+            MIGRATIONS[version](connection)
+        connection.execute(meta.update().where(meta.c.key == "schema").values(value=str(VERSION)))
+
+
+def _version(connection: Connection, where: str) -> int | None:
+    """The schema's version; None for an empty database."""
+    inspector = sa.inspect(connection)
+    if not inspector.has_table(meta.name):
+        if inspector.get_table_names():
+            raise BadInput(where, "is a database, but not a Forebay history")
+        return None
+    text = connection.execute(sa.select(meta.c.value).where(meta.c.key == "schema")).scalar()
+    if text is None or not text.isdigit():
+        raise BadInput(where, "does not say which schema it has; is it a Forebay history?")
+    if int(text) > VERSION:
+        raise BadInput(where, f"was made by a newer Forebay (schema {text}, this one knows {VERSION})")
+    return int(text)
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """What the database refuses, in one line."""
+    try:
+        yield
+    except DBAPIError as error:
+        reason = _reason(error)
+        if reason is None:
+            raise
+        raise BadInput(where, reason) from None
+
+
+_REASONS = {
+    "database is locked": f"is locked: another process has been writing for {WAIT:.0f} s",
+    "lock timeout": f"is locked: another process has been writing for {WAIT:.0f} s",
+    "readonly database": "can only be read; writing to it is not allowed",
+    "read-only": "can only be read; writing to it is not allowed",
+    "not a database": "is not a SQLite database",
+    "malformed": "is damaged; `sqlite3 FILE .recover` may save what is in it",
+    "unable to open database file": "can't be opened",
+    "disk is full": "the disk is full",
+    "disk I/O error": "the disk does not answer (I/O error)",
+    "permission denied": "permission denied",
+}
+
+
+def _reason(error: DBAPIError) -> str | None:
+    words = " ".join(str(error.orig).split())
+    for part, reason in _REASONS.items():
+        if part in words:
+            return reason
+    from_afar = error.connection_invalidated or type(error.orig).__module__.startswith("psycopg")
+    if from_afar and type(error.orig).__name__ == "OperationalError":
+        return f"PostgreSQL does not answer: {words}"
+    return None

@@ -1,0 +1,40 @@
+"""Whole tables, streamed, for whoever wants to take them elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Select
+
+from forebay.history.store.schema import apps, decisions, jobs, modules, osts, runs
+
+_TYPES = {int: "BIGINT", float: "DOUBLE", str: "VARCHAR", bool: "BOOLEAN"}
+AT_ONCE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """A table's name, its columns with their SQL types, and its rows in pieces."""
+
+    name: str
+    columns: dict[str, str]
+    parts: Iterator[Sequence[Sequence[Any]]]
+
+
+def dumps(connection: Connection) -> Iterator[Dump]:
+    """Runs (with the application's name), their modules and OSTs, jobs and decisions, one after the other."""
+    named = sa.select(runs.c.run_id, apps.c.app, *(c for c in runs.c if c.name not in ("run_id", "app_id")))
+    queries: dict[str, Select[Any]] = {
+        "runs": named.join_from(runs, apps).order_by(runs.c.run_id),
+        "run_modules": modules.select().order_by(modules.c.run_id, modules.c.module),
+        "run_osts": osts.select().order_by(osts.c.run_id, osts.c.ost),
+        "jobs": jobs.select().order_by(jobs.c.job_id),
+        "decisions": decisions.select().order_by(decisions.c.decision_id),
+    }
+    for name, query in queries.items():
+        columns = {c.name: _TYPES[c.type.python_type] for c in query.selected_columns}
+        found = connection.execute(query, execution_options={"yield_per": AT_ONCE})
+        yield Dump(name, columns, found.partitions())

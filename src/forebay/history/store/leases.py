@@ -1,0 +1,48 @@
+"""Which targets running jobs have been given, until when; and what was decided for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from forebay.history.store.schema import decisions, leases, osts
+
+
+def held(connection: Connection, system: str, now: float) -> dict[int, set[str]]:
+    """The jobs on each target of a file system; a lease that ran out by `now` is over."""
+    query = sa.select(leases.c.target, leases.c.job).where(leases.c.system == system, leases.c.until > now)
+    found: dict[int, set[str]] = {}
+    for target, job in connection.execute(query):
+        found.setdefault(target, set()).add(job)
+    return found
+
+
+def take(connection: Connection, system: str, job: str, targets: Iterable[int], *, until: float, now: float) -> None:
+    """Give targets to a job, instead of what it had; leases that ran out are cleared away."""
+    own = sa.and_(leases.c.system == system, leases.c.job == job)
+    connection.execute(leases.delete().where(sa.or_(own, leases.c.until <= now)))
+    rows = [{"system": system, "job": job, "target": target, "until": until} for target in targets]
+    if rows:
+        connection.execute(leases.insert(), rows)
+
+
+def release(connection: Connection, job: str) -> int:
+    """Take back all that a job has; how many targets that were."""
+    return connection.execute(leases.delete().where(leases.c.job == job)).rowcount
+
+
+def note_decision(connection: Connection, row: Mapping[str, Any]) -> int:
+    """Remember what was decided; its number."""
+    return int(connection.execute(decisions.insert().values(**row).returning(decisions.c.decision_id)).scalar_one())
+
+
+def change_outcome(connection: Connection, decision: int, outcome: str) -> None:
+    connection.execute(decisions.update().where(decisions.c.decision_id == decision).values(outcome=outcome))
+
+
+def highest_target(connection: Connection) -> int | None:
+    """The highest index of an OST that any run used."""
+    return connection.execute(sa.select(sa.func.max(osts.c.ost))).scalar()

@@ -1,0 +1,105 @@
+"""Runs one by one: lists of them, and one of them with everything that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, RowMapping
+
+from forebay.history.store.schema import apps, jobs, logs, modules, osts, runs
+from forebay.model.errors import BadInput, UnknownName
+
+Reading = Connection
+"""What `Store.reading()` gives."""
+Record = dict[str, Any]
+AT_ONCE = 2000
+"""Rows held in memory at a time."""
+
+_OF_JOB = ("job_name", "nodes", "submit_time", "job_start_time", "job_end_time")
+COLUMNS = ("run_id", "app", *(c.name for c in runs.columns if c.name not in ("run_id", "app_id")), *_OF_JOB)
+"""Of a run as it is listed."""
+
+_TABLES = runs.join(apps).outerjoin(jobs, jobs.c.job_id == runs.c.job_id)
+_LISTED = sa.select(
+    *(
+        apps.c.app if name == "app" else (jobs.c[name] if name in _OF_JOB else runs.c[name]).label(name)
+        for name in COLUMNS
+    )
+).select_from(_TABLES)
+
+
+def has_runs(connection: Connection) -> bool:
+    """Whether there is anything to look at."""
+    return connection.execute(sa.select(runs.c.run_id).limit(1)).scalar() is not None
+
+
+def app_id_of(connection: Connection, app: str) -> int:
+    """The number of an application; one that nobody has seen is an error that tells the nearest name."""
+    found = connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar()
+    if found is None:
+        names = list(connection.execute(sa.select(apps.c.app)).scalars())
+        error = UnknownName("application", app, names)
+        if len(names) > 20 and "did you mean" not in str(error):  # a list of a thousand names helps nobody
+            raise BadInput(f"no application {app!r}", f"`forebay history apps` lists the {len(names)} there are")
+        raise error
+    return int(found)
+
+
+def list_runs(
+    connection: Connection,
+    *,
+    app: str | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    limit: int | None = None,
+) -> Generator[Record, None, None]:
+    """Runs that started in [since, until), newest first, streamed (close it if you stop early).
+
+    `since` and `until` are seconds since 1970.
+    """
+    query = _LISTED.order_by(runs.c.start_time.desc(), runs.c.run_id.desc()).limit(limit)
+    if app is not None:
+        query = query.where(runs.c.app_id == app_id_of(connection, app))
+    if since is not None:
+        query = query.where(runs.c.start_time >= since)
+    if until is not None:
+        query = query.where(runs.c.start_time < until)
+    return _streamed(connection, query)
+
+
+def run_in_full(connection: Connection, run_id: int) -> dict[str, Any]:
+    """`run`, and its `modules`, `osts` and `logs`."""
+    row = connection.execute(_LISTED.where(runs.c.run_id == run_id)).mappings().one_or_none()
+    if row is None:
+        low, high = connection.execute(sa.select(sa.func.min(runs.c.run_id), sa.func.max(runs.c.run_id))).one()
+        raise BadInput(f"no run {run_id} in the history", f"the numbers go from {low} to {high}")
+    files = sa.select(logs.c.path, logs.c.size, logs.c.status, logs.c.reason).order_by(logs.c.path)
+    return {
+        "run": _run(row),
+        "modules": _children(connection, modules.select().where(modules.c.run_id == run_id).order_by("module")),
+        "osts": _children(connection, osts.select().where(osts.c.run_id == run_id).order_by("ost")),
+        "logs": _children(connection, files.where(logs.c.run_key == row["run_key"])),
+    }
+
+
+def _streamed(connection: Connection, query: sa.Select[Any]) -> Generator[Record, None, None]:
+    with connection.execute(query, execution_options={"yield_per": AT_ONCE}) as found:
+        for row in found.mappings():
+            yield _run(row)
+
+
+def _children(connection: Connection, query: sa.Select[Any]) -> list[Record]:
+    return [
+        {name: value for name, value in row.items() if name != "run_id"} for row in connection.execute(query).mappings()
+    ]
+
+
+def _run(row: RowMapping) -> Record:
+    """With lists where the database has text."""
+    made: Record = dict(row)
+    made["modules"] = [name for name in made["modules"].split(",") if name]
+    for sizes in ("read_sizes", "write_sizes"):
+        made[sizes] = [int(count) for count in made[sizes].split(",") if count]
+    return made

@@ -1,0 +1,181 @@
+"""Which logs have been read, and what became of each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from forebay.history.store.runs import add_runs, remove_runs, slices
+from forebay.history.store.schema import logs, stale
+
+Status = Literal["read", "copy"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """A log as it was found: what it says (`row`), or why it says nothing (`reason`).
+
+    One of a single process of a job has a `summary`, by which it is put together with those of others.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    digest: str = ""
+    row: Mapping[str, Any] | None = None
+    reason: str = ""
+    summary: str | None = None
+
+    @property
+    def run_key(self) -> str | None:
+        """By what is the same for all processes of a job, or by the log itself."""
+        if self.row is None:
+            return None
+        if self.summary is None:
+            return self.digest
+        same = "{job_id}:{uid}:{app}".format_map(self.row)
+        return "job:" + hashlib.blake2b(same.encode(), digest_size=16).hexdigest()
+
+
+def unchanged(connection: Connection, paths: Mapping[str, tuple[int, int]]) -> set[str]:
+    """Those of the paths (with size and time of change) that have been read as they are."""
+    same: set[str] = set()
+    for some in slices(list(paths)):
+        query = sa.select(logs.c.path, logs.c.size, logs.c.mtime_ns).where(logs.c.path.in_(some))
+        same.update(path for path, *state in connection.execute(query) if tuple(state) == paths[path])
+    return same
+
+
+def record(connection: Connection, batch: Sequence[Found]) -> dict[str, Status]:
+    """Take a batch of logs in that could be read; what became of each. Whoever calls combines stale runs at the end."""
+    batch = list({found.path: found for found in batch}.values())
+    before = _before(connection, [found.path for found in batch])
+    for found in batch:
+        if found.path in before and before[found.path]["digest"] != found.digest:
+            _let_go(connection, before[found.path])
+    held = _holders(connection, [found.digest for found in batch])
+    became: dict[str, Status] = {}
+    for found in batch:
+        became[found.path] = "read" if held.setdefault(found.digest, found.path) == found.path else "copy"
+    _write(connection, batch, before, became)
+    new = [f for f in batch if became[f.path] == "read"]
+    several = _of_several(connection, [f.run_key for f in new if f.summary is not None and f.run_key])
+    add_runs(connection, [{**f.row, "run_key": f.run_key} for f in new if f.row and f.run_key not in several])
+    mark_stale(connection, several)
+    return became
+
+
+def _of_several(connection: Connection, keys: Sequence[str]) -> set[str]:
+    """Those of the runs that more than one log belongs to."""
+    found: set[str] = set()
+    for some in slices(sorted(set(keys))):
+        query = sa.select(logs.c.run_key).where(logs.c.run_key.in_(some)).group_by(logs.c.run_key)
+        found.update(connection.execute(query.having(sa.func.count() > 1)).scalars())
+    return found
+
+
+def mark_stale(connection: Connection, keys: set[str]) -> None:
+    """These runs have to be put together again."""
+    for some in slices(sorted(keys)):
+        connection.execute(stale.delete().where(stale.c.run_key.in_(some)))
+        connection.execute(stale.insert(), [{"run_key": key} for key in some])
+
+
+def stale_keys(connection: Connection, most: int) -> list[str]:
+    return list(connection.execute(sa.select(stale.c.run_key).order_by(stale.c.run_key).limit(most)).scalars())
+
+
+Part = tuple[dict[str, Any], dict[int, int]]
+
+
+def parts(connection: Connection, keys: Sequence[str]) -> Iterator[tuple[str, list[Part]]]:
+    """What each process of these runs did, and the bytes that it moved per file."""
+    for some in slices(keys):
+        query = (
+            sa.select(logs.c.run_key, logs.c.summary)
+            .where(logs.c.run_key.in_(some), logs.c.status == "read")
+            .order_by(logs.c.run_key, logs.c.digest)
+        )
+        for key, rows in groupby(connection.execute(query), key=lambda row: str(row.run_key)):
+            yield key, [_part(row.summary) for row in rows]
+
+
+def packed(row: Mapping[str, Any], files: Mapping[int, int]) -> str:
+    """What one process did, as `parts` gives it back."""
+    return json.dumps({"row": row, "files": files})
+
+
+def _part(text: str) -> Part:
+    summary = json.loads(text)
+    return summary["row"], {int(file): moved for file, moved in summary["files"].items()}
+
+
+def no_longer_stale(connection: Connection, keys: Sequence[str]) -> None:
+    for some in slices(keys):
+        connection.execute(stale.delete().where(stale.c.run_key.in_(some)))
+
+
+def _before(connection: Connection, paths: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for some in slices(paths):
+        rows = connection.execute(sa.select(logs).where(logs.c.path.in_(some))).mappings()
+        found |= {row["path"]: row for row in rows}
+    return found
+
+
+def _holders(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
+    """The path of the log that was read, by digest."""
+    found: dict[str, str] = {}
+    for some in slices(sorted(set(digests))):
+        query = sa.select(logs.c.digest, logs.c.path).where(logs.c.digest.in_(some), logs.c.status == "read")
+        found |= {row.digest: row.path for row in connection.execute(query)}
+    return found
+
+
+def _let_go(connection: Connection, log: Any) -> None:
+    """A log is about to change: a copy of it takes its place, or its run goes."""
+    if log["status"] != "read":
+        return
+    same = logs.c.digest == log["digest"]
+    copy = connection.execute(sa.select(logs.c.log_id).where(same, logs.c.status == "copy").limit(1)).scalar()
+    connection.execute(logs.update().where(logs.c.log_id == log["log_id"]).values(status="copy", run_key=None))
+    if copy is not None:
+        taken = {name: log[name] for name in ("run_key", "summary")}
+        connection.execute(logs.update().where(logs.c.log_id == copy).values(status="read", **taken))
+    elif log["summary"] is not None:
+        mark_stale(connection, {log["run_key"]})
+    else:
+        remove_runs(connection, [log["run_key"]])
+
+
+def _write(
+    connection: Connection, batch: Sequence[Found], before: Mapping[str, Any], became: Mapping[str, Status]
+) -> None:
+    rows = [_row(found, became[found.path]) for found in batch]
+    changed = [row for row in rows if row["path"] in before]
+    for row in changed:
+        connection.execute(logs.update().where(logs.c.path == row["path"]).values(row))
+    new = [row for row in rows if row["path"] not in before]
+    if new:
+        first = (connection.execute(sa.select(sa.func.max(logs.c.log_id))).scalar() or 0) + 1
+        connection.execute(logs.insert(), [row | {"log_id": first + i} for i, row in enumerate(new)])
+
+
+def _row(found: Found, status: Status) -> dict[str, Any]:
+    return {
+        "path": found.path,
+        "size": found.size,
+        "mtime_ns": found.mtime_ns,
+        "digest": found.digest,
+        "status": status,
+        "reason": found.reason or None,
+        "run_key": found.run_key if status == "read" else None,
+        "summary": found.summary if status == "read" else None,
+    }

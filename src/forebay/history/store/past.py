@@ -1,0 +1,85 @@
+"""What a decision about the next run of an application looks up; every query goes by an index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection
+
+from forebay.history.store.schema import apps, runs, totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """One earlier run; what Darshan did not tell of its layout is None."""
+
+    run_id: int
+    nprocs: int
+    io_procs: int
+    file_stripe_count: int | None
+    stripe_size: int | None
+    total_bytes: int
+    shared_bytes: int
+    common_size: int
+    perf_by_slowest: float
+    partial_flag: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerRuns:
+    """Runs of other applications that are alike: how many, and their mean bytes per second."""
+
+    nprocs: int
+    file_stripe_count: int
+    stripe_size: int
+    shared_file: bool
+    runs: int
+    perf_by_slowest: float
+
+
+_PAST = [runs.c[name] for name in PastRun.__slots__]
+
+
+def past_runs(connection: Connection, app: str, limit: int = 200) -> list[PastRun]:
+    """The newest `limit` runs of an application, oldest first; none for one that nobody has seen."""
+    query = (
+        sa.select(*_PAST)
+        .where(runs.c.app_id == sa.select(apps.c.app_id).where(apps.c.app == app).scalar_subquery())
+        .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
+        .limit(limit)
+    )
+    return [PastRun(**row) for row in reversed(connection.execute(query).mappings().all())]
+
+
+def peers(connection: Connection, app: str, nprocs: int) -> list[PeerRuns]:
+    """How other applications' whole runs went on each layout, at the numbers of processes nearest to `nprocs`.
+
+    Those are the largest one that is not above it and the smallest that is not below it. Runs that
+    tell no layout or no performance don't count.
+    """
+    own = connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar()
+    others = sa.and_(
+        totals.c.app_id != (own or 0),
+        totals.c.file_stripe_count > 0,
+        totals.c.timed_runs > 0,
+        totals.c.partial_flag.is_(sa.false()),
+    )
+    near = {
+        connection.execute(sa.select(totals.c.nprocs).where(side, others).order_by(order).limit(1)).scalar()
+        for side, order in (
+            (totals.c.nprocs <= nprocs, totals.c.nprocs.desc()),
+            (totals.c.nprocs >= nprocs, totals.c.nprocs.asc()),
+        )
+    }
+    return _alike(connection, sa.and_(totals.c.nprocs.in_(near - {None}), others))
+
+
+def _alike(connection: Connection, which: ColumnElement[bool]) -> list[PeerRuns]:
+    kind = [totals.c[name] for name in ("nprocs", "file_stripe_count", "stripe_size", "shared_file")]
+    timed = sa.func.sum(totals.c.timed_runs).label("runs")
+    perf = sa.func.sum(totals.c.perf_by_slowest).label("perf_by_slowest")
+    found = connection.execute(sa.select(*kind, timed, perf).where(which).group_by(*kind).order_by(*kind)).mappings()
+    # PostgreSQL gives sums of large whole numbers as decimals.
+    sums = ((row, int(row["runs"]), int(row["perf_by_slowest"])) for row in found)
+    return [PeerRuns(**{**row, "runs": number, "perf_by_slowest": total / number}) for row, number, total in sums]

@@ -1,0 +1,118 @@
+"""What the history knows in sum, read from `totals` and never from the runs themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from forebay.history.store.schema import apps, runs, totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutSums:
+    """All runs with one layout; a `stripe_count` (distinct OSTs used) of 0 says that nothing tells."""
+
+    stripe_count: int
+    file_stripe_count: int
+    stripe_size: int
+    partial_flag: bool
+    runs: int
+    total_bytes: int
+    pattern_requests: int
+    seq_requests: int
+    io_less_1k: int
+    io_1k_to_100k: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppSums:
+    """All runs of one application. Performance is in bytes per second.
+
+    `mean_perf` is over whole runs that tell one, `best_perf` the mean of its best number of
+    processes and layout; both None if no run tells. `last_start_time` is in seconds since 1970.
+    """
+
+    app: str
+    runs: int
+    partial_runs: int
+    total_bytes: int
+    mean_perf: float | None
+    best_perf: float | None
+    best_layout: tuple[int, int, int] | None
+    """Processes, stripes of one file and stripe size (0 where nothing tells) behind `best_perf`."""
+    nprocs: tuple[int, ...]
+    last_start_time: float
+
+
+_KIND = ("stripe_count", "file_stripe_count", "stripe_size", "partial_flag")
+_SUMS = LayoutSums.__slots__[len(_KIND) :]
+
+
+def layout_sums(connection: Connection) -> list[LayoutSums]:
+    """One for each layout and for whole and partial runs."""
+    kind = [totals.c[name] for name in _KIND]
+    sums = [sa.func.sum(totals.c[name]).label(name) for name in _SUMS]
+    found = connection.execute(sa.select(*kind, *sums).group_by(*kind).order_by(*kind)).mappings()
+    # PostgreSQL gives sums of large whole numbers as decimals.
+    return [LayoutSums(**{**row, **{name: int(row[name]) for name in _SUMS}}) for row in found]
+
+
+def app_count(connection: Connection) -> int:
+    """Applications with at least one run."""
+    return int(connection.execute(sa.select(sa.func.count(sa.distinct(totals.c.app_id)))).scalar_one())
+
+
+def top_apps(connection: Connection, by: str, limit: int) -> list[tuple[str, int, int]]:
+    """Name, runs and bytes of the applications with most `runs` or `total_bytes`, most first."""
+    number, volume = sa.func.sum(totals.c.runs), sa.func.sum(totals.c.total_bytes)
+    order = {"runs": number, "total_bytes": volume}[by]
+    query = (
+        sa.select(apps.c.app, number, volume)
+        .join_from(totals, apps)
+        .group_by(apps.c.app_id, apps.c.app)
+        .order_by(order.desc(), apps.c.app)
+        .limit(limit)
+    )
+    return [(app, int(n), int(b)) for app, n, b in connection.execute(query)]
+
+
+def app_sums(connection: Connection) -> list[AppSums]:
+    """Every application, that with most runs first."""
+    kind = (totals.c.app_id, totals.c.nprocs, totals.c.file_stripe_count, totals.c.stripe_size, totals.c.partial_flag)
+    sums = [sa.func.sum(totals.c[name]) for name in ("runs", "timed_runs", "perf_by_slowest", "total_bytes")]
+    rows: dict[int, list[_Row]] = {}
+    for app_id, nprocs, count, size, partial, *values in connection.execute(sa.select(*kind, *sums).group_by(*kind)):
+        rows.setdefault(app_id, []).append(_Row((nprocs, count, size), partial, *map(int, values)))
+    # A look-up by index for each application, where a GROUP BY would go through all runs.
+    last = sa.select(sa.func.max(runs.c.start_time)).where(runs.c.app_id == apps.c.app_id).scalar_subquery()
+    named = connection.execute(sa.select(apps.c.app_id, apps.c.app, last))
+    made = [_app(app, when, rows[app_id]) for app_id, app, when in named if app_id in rows]
+    return sorted(made, key=lambda a: (-a.runs, a.app))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    layout: tuple[int, int, int]
+    partial: bool
+    runs: int
+    timed: int
+    perf: int
+    volume: int
+
+
+def _app(app: str, last: float, rows: list[_Row]) -> AppSums:
+    whole = [row for row in rows if row.timed and not row.partial]
+    best = max(whole, key=lambda row: (row.perf / row.timed, row.layout), default=None)
+    return AppSums(
+        app=app,
+        runs=sum(row.runs for row in rows),
+        partial_runs=sum(row.runs for row in rows if row.partial),
+        total_bytes=sum(row.volume for row in rows),
+        mean_perf=sum(row.perf for row in whole) / sum(row.timed for row in whole) if whole else None,
+        best_perf=best.perf / best.timed if best else None,
+        best_layout=best.layout if best else None,
+        nprocs=tuple(sorted({row.layout[0] for row in rows})),
+        last_start_time=last,
+    )

@@ -1,0 +1,190 @@
+"""What an application is like, from its runs: pattern, volumes, bandwidth curve, drift, forecast."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from forebay.history.store.behaviour import Behaviour
+from forebay.model.curve import Curve
+from forebay.profile.drift import Drift, drift_of
+from forebay.profile.pattern import Pattern, pattern_of
+from forebay.profile.spread import Spread, spread
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """b(n): bytes per second of the runs on n OSTs."""
+
+    n: int
+    perf: Spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutPoint:
+    """Bytes per second of the runs whose files had so many stripes of this size."""
+
+    file_stripe_count: int
+    stripe_size: int
+    perf: Spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What the next run will do: bytes, and I/O seconds on the best number of OSTs that is known.
+
+    Without a curve, `count` is None and `seconds` what the runs took.
+    """
+
+    total_bytes: Spread
+    count: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """An application at one number of processes.
+
+    `measures` are columns of the history over `runs` runs. Partial runs are counted and left out,
+    unless there are no others (`only_partial`): then pattern and measures rest on them, and there
+    is no curve, drift or forecast.
+    """
+
+    app: str
+    processes: int
+    process_counts: tuple[tuple[int, int], ...]
+    """Every number of processes, and how many runs had it."""
+    runs: int
+    partial_runs: int
+    only_partial: bool
+    untimed_runs: int
+    """Whole runs without I/O that could be timed; they tell nothing of bandwidth."""
+    first_start_time: float
+    last_start_time: float
+    pattern: Pattern
+    measures: dict[str, Spread]
+    points: tuple[Point, ...]
+    layouts: tuple[LayoutPoint, ...]
+    curve: Curve | None
+    drift: Drift
+    forecast: Forecast | None
+
+
+def profile_of(app: str, runs: Sequence[Behaviour], processes: int | None = None) -> Profile:
+    """Of its runs, oldest first, at the number of processes nearest to `processes`.
+
+    Without one, at the number that it ran with most often (of several, that of the latest run).
+    """
+    number = commonest(runs) if processes is None else nearest([r.nprocs for r in runs], processes)
+    alike = [r for r in runs if r.nprocs == number]
+    whole = [r for r in alike if not r.partial_flag]
+    timed = [r for r in whole if r.perf_by_slowest > 0]
+    points = points_of(timed)
+    curve = Curve.of({p.n: p.perf.median for p in points}) if points else None
+    return Profile(
+        app=app,
+        processes=number,
+        process_counts=_process_counts(runs),
+        runs=len(alike),
+        partial_runs=len(alike) - len(whole),
+        only_partial=not whole,
+        untimed_runs=len(whole) - len(timed),
+        first_start_time=alike[0].start_time,
+        last_start_time=alike[-1].start_time,
+        pattern=pattern_of(whole or alike),
+        measures=measures_of(whole or alike),
+        points=points,
+        layouts=layouts_of(timed),
+        curve=curve,
+        drift=drift_of(timed),
+        forecast=forecast_of(timed, curve),
+    )
+
+
+def nearest(counts: Sequence[int], wanted: int) -> int:
+    """The nearest number on a logarithmic scale; of two equally near ones the smaller.
+
+    >>> nearest([1, 16, 64], 32)
+    16
+    """
+    return min(counts, key=lambda n: (round(abs(math.log(n / wanted)), 12), n))
+
+
+def commonest(runs: Sequence[Behaviour]) -> int:
+    """The number of processes of most whole runs, or of most runs if all are partial."""
+    known = [r for r in runs if not r.partial_flag] or runs
+    latest: dict[int, tuple[int, int]] = {}
+    for index, run in enumerate(known):
+        latest[run.nprocs] = (latest.get(run.nprocs, (0, 0))[0] + 1, index)
+    return max(latest, key=lambda n: latest[n])
+
+
+def measures_of(runs: Sequence[Behaviour]) -> dict[str, Spread]:
+    """By column: processes that did I/O, volumes, files, request sizes, times, performance."""
+    found = {name: spread(read(r) for r in runs if told(r)) for name, (read, told) in _MEASURES.items()}
+    return {name: measured for name, measured in found.items() if measured is not None}
+
+
+def points_of(runs: Sequence[Behaviour]) -> tuple[Point, ...]:
+    """By number of OSTs, ascending; runs that don't tell it are left out."""
+    by_count = _by(runs, lambda r: r.stripe_count or 0)
+    return tuple(Point(n=n, perf=perf) for n, perf in sorted(by_count.items()) if n)
+
+
+def layouts_of(runs: Sequence[Behaviour]) -> tuple[LayoutPoint, ...]:
+    """By stripes of one file and stripe size, the fastest first."""
+    by_layout = _by(runs, lambda r: (r.file_stripe_count or 0, r.stripe_size or 0))
+    made = [
+        LayoutPoint(file_stripe_count=count, stripe_size=size, perf=perf)
+        for (count, size), perf in by_layout.items()
+        if count and size
+    ]
+    return tuple(sorted(made, key=lambda p: (-p.perf.median, p.file_stripe_count, p.stripe_size)))
+
+
+def forecast_of(runs: Sequence[Behaviour], curve: Curve | None) -> Forecast | None:
+    """None if no run could be timed."""
+    volume, seconds = spread(r.total_bytes for r in runs), spread(r.time_by_slowest for r in runs)
+    if volume is None or seconds is None:
+        return None
+    if curve is None:
+        return Forecast(total_bytes=volume, count=None, seconds=seconds.median)
+    best = curve.n_perf
+    return Forecast(total_bytes=volume, count=best, seconds=volume.median / curve.at(best))
+
+
+def _by(runs: Sequence[Behaviour], key: Callable[[Behaviour], Key]) -> dict[Key, Spread]:
+    groups: dict[Key, list[float]] = defaultdict(list)
+    for run in runs:
+        groups[key(run)].append(run.perf_by_slowest)
+    measured = {k: spread(values) for k, values in groups.items()}
+    return {k: perf for k, perf in measured.items() if perf is not None}
+
+
+def _process_counts(runs: Sequence[Behaviour]) -> tuple[tuple[int, int], ...]:
+    counts: dict[int, int] = defaultdict(int)
+    for run in runs:
+        counts[run.nprocs] += 1
+    return tuple(sorted(counts.items()))
+
+
+def _requests(run: Behaviour) -> int:
+    return run.read_requests + run.write_requests
+
+
+def _column(name: str) -> Callable[[Behaviour], Any]:
+    return lambda run: getattr(run, name)
+
+
+_ALWAYS = ("io_procs", "total_bytes", "bytes_read", "bytes_written", "total_files", "run_time", "time_by_slowest")
+_MEASURES: dict[str, tuple[Callable[[Behaviour], Any], Callable[[Behaviour], Any]]] = {
+    **{name: (_column(name), lambda _: True) for name in _ALWAYS},
+    "perf_by_slowest": (_column("perf_by_slowest"), lambda r: r.perf_by_slowest > 0),
+    "common_size": (_column("common_size"), lambda r: r.common_size > 0),
+    "mean_request_size": (lambda r: r.total_bytes / _requests(r), _requests),
+}

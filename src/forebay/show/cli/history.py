@@ -1,0 +1,200 @@
+"""`forebay history`: look at what ran."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from forebay.model.errors import BadInput
+from forebay.show.cli.options import Database, Json
+
+if TYPE_CHECKING:
+    from forebay.history.store.listing import Reading
+
+app = typer.Typer(help="Look at what ran.", no_args_is_help=True, rich_markup_mode=None)
+
+Picture = Annotated[Path | None, typer.Option("--plot", help="Also draw it into this PNG (or PDF) file.")]
+Since = Annotated[str | None, typer.Option(help="Only runs that started on this date (and time) or later.")]
+Until = Annotated[str | None, typer.Option(help="Only runs that started on this date or earlier (before this time).")]
+_SHOWN = 50
+_TOP = 10
+
+
+@contextmanager
+def reading(db: str | None) -> Iterator[Reading]:
+    """The history as it is now, if anything is in it."""
+    from forebay.history.store import open_store
+    from forebay.history.store.listing import has_runs
+
+    with open_store(db, create=False) as store, store.reading() as connection:
+        if not has_runs(connection):
+            raise BadInput(store.where, "the history is empty; `forebay ingest PATH...` reads Darshan logs into it")
+        yield connection
+
+
+def check_plot(plot: Path | None) -> None:
+    """Before any work is done."""
+    if plot is not None and not plot.absolute().parent.is_dir():
+        raise BadInput("--plot", f"there is no folder {plot.absolute().parent}")
+    if plot is not None and plot.is_dir():
+        raise BadInput("--plot", f"{plot} is a folder")
+
+
+def drawn(plot: Path) -> None:
+    """Say so, where it disturbs no document."""
+    typer.echo(f"drawn: {plot}", err=True)
+
+
+@app.command(epilog="Example: forebay history stats --plot stripes.png")
+def stats(db: Database = None, plot: Picture = None, json: Json = False) -> None:
+    """How the file system is used: stripe counts and sizes, defaults, applications, requests."""
+    from forebay.history.store.sums import app_count, layout_sums, top_apps
+    from forebay.profile.usage import usage
+    from forebay.show.history import usage_document
+    from forebay.show.history_tables import print_usage
+    from forebay.show.output import print_json
+
+    check_plot(plot)
+    with reading(db) as connection:
+        found = usage(layout_sums(connection))
+        apps, most_run = app_count(connection), top_apps(connection, "runs", _TOP)
+        most_bytes = top_apps(connection, "total_bytes", _TOP)
+    if plot is not None:
+        from forebay.show.figures import draw_usage
+
+        draw_usage(found, plot)
+        drawn(plot)
+    if json:
+        print_json(usage_document(found, apps, most_run, most_bytes))
+    else:
+        print_usage(found, apps, most_run, most_bytes)
+
+
+@app.command(epilog="Example: forebay history apps")
+def apps(db: Database = None, plot: Picture = None, json: Json = False) -> None:
+    """Every application: runs, volume, performance, numbers of processes, last run."""
+    from forebay.history.store.sums import app_sums
+    from forebay.show.history import apps_document
+    from forebay.show.history_tables import print_apps
+    from forebay.show.output import print_json
+
+    check_plot(plot)
+    with reading(db) as connection:
+        found = app_sums(connection)
+    if plot is not None:
+        from forebay.show.figures import draw_apps
+
+        draw_apps(found, plot)
+        drawn(plot)
+    if json:
+        print_json(apps_document(found))
+    else:
+        print_apps(found)
+
+
+@app.command(epilog="Example: forebay history runs --app vpic --since 2026-01-01 --plot vpic.png")
+def runs(
+    application: Annotated[str | None, typer.Option("--app", help="Only runs of this application.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help=f"The newest so many [default: {_SHOWN}, with --json all].", min=1)
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    db: Database = None,
+    plot: Picture = None,
+    json: Json = False,
+) -> None:
+    """Runs, the newest first."""
+    from forebay.history.store.listing import list_runs
+    from forebay.show.history import between, write_runs
+    from forebay.show.history_tables import print_runs
+
+    check_plot(plot)
+    if plot is not None and application is None:
+        raise BadInput("--plot", "shows one application; --app says which")
+    low, high = between(since, until)
+    most = limit if json or limit is not None else _SHOWN
+    which: dict[str, Any] = {"app": application, "since": low, "until": high}
+    with reading(db) as connection:
+        if plot is not None and application is not None:
+            from forebay.show.figures import draw_runs
+
+            draw_runs(application, list_runs(connection, **which, limit=limit), plot)
+            drawn(plot)
+        with closing(list_runs(connection, **which, limit=most)) as found:
+            if json:
+                write_runs(found, sys.stdout)
+            else:
+                print_runs(found, None if limit is not None else most)
+
+
+@app.command(epilog="Example: forebay history show 17")
+def show(
+    run: Annotated[int, typer.Argument(help="Its number, as `forebay history runs` tells it.", metavar="RUN")],
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Everything that is known of one run."""
+    from forebay.history.store.listing import run_in_full
+    from forebay.show.history_tables import print_run
+    from forebay.show.output import print_json
+
+    with reading(db) as connection:
+        found = run_in_full(connection, run)
+    if json:
+        print_json(found)
+    else:
+        print_run(found)
+
+
+@app.command(epilog="Example: forebay history osts --since 2026-01-01")
+def osts(
+    since: Since = None, until: Until = None, db: Database = None, plot: Picture = None, json: Json = False
+) -> None:
+    """Bytes and slowness of every OST over all runs: which one is sick? The worst first."""
+    from forebay.history.store.targets import observations, ost_sums
+    from forebay.profile.health import ost_health
+    from forebay.show.history import between, osts_document
+    from forebay.show.history_tables import print_osts
+    from forebay.show.output import print_json
+
+    check_plot(plot)
+    low, high = between(since, until)
+    with reading(db) as connection:
+        found = ost_health(ost_sums(connection, low, high), observations(connection, low, high))
+    if plot is not None and found:
+        from forebay.show.figures import draw_osts
+
+        draw_osts(found, plot)
+        drawn(plot)
+    if json:
+        print_json(osts_document(found))
+    elif found:
+        print_osts(found)
+    else:
+        typer.echo("No run tells which OSTs it used.")
+
+
+@app.command(epilog="Example: forebay history export history-2026")
+def export(
+    folder: Annotated[Path, typer.Argument(help="Where to; made if it is not there.")],
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Every table as a Parquet file."""
+    from forebay.show.history_export import export_history
+    from forebay.show.output import print_json, print_table
+
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(str(folder), "is a file; export writes into a folder")
+    with reading(db) as connection:
+        written = export_history(connection, folder)
+    if json:
+        print_json({"tables": [{"file": str(path), "rows": rows} for path, rows in written]})
+    else:
+        print_table("", ("file", "rows"), [(str(path), rows) for path, rows in written])

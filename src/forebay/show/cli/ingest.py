@@ -1,0 +1,109 @@
+"""`forebay ingest`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forebay.model.errors import BadInput
+from forebay.show.cli.options import Database, Json, Workers
+
+if TYPE_CHECKING:
+    from forebay.history.darshan.ingest import Report
+    from forebay.history.store import Store
+
+EXAMPLE = "Example: forebay ingest /var/log/darshan/2026"
+MOST_LISTED = 20
+
+
+def ingest(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Darshan logs, or folders of any depth with logs in them.", show_default=False),
+    ] = None,
+    sacct: Annotated[
+        list[Path] | None, typer.Option(help="Slurm's accounting, as `sacct -P` prints it, to join to the runs.")
+    ] = None,
+    db: Database = None,
+    workers: Workers = None,
+    json: Json = False,
+) -> None:
+    """Read Darshan logs into the history; known ones are skipped, changed ones read again."""
+    from forebay.history.darshan.ingest import Report
+    from forebay.history.store import open_store
+    from forebay.show.output import print_json
+
+    if not paths and not sacct:
+        raise BadInput("PATH", "name logs or folders to read, or --sacct FILE")
+    report, jobs = Report(), 0
+    _check(paths or [])
+    with open_store(db) as store:
+        for file in sacct or []:
+            jobs += _accounting(store, file)
+        if paths:
+            report = _logs(store, paths, workers)
+        where = store.where
+    nothing = bool(report.failed) and report.failed == report.seen and not jobs
+    if not nothing or report.failed > 1:
+        if json:
+            print_json(_document(where, report, jobs))
+        else:
+            _print(where, report, jobs, bool(paths))
+    if nothing:
+        raise BadInput(report.listed[0][0], report.listed[0][2] + _others(report.failed - 1))
+
+
+def _check(paths: list[Path]) -> None:
+    """Before the store is made, so that a wrong path leaves nothing behind."""
+    from forebay.history.darshan.ingest import find_logs
+
+    next(find_logs(paths, lambda _path, _why: None), None)
+
+
+def _others(more: int) -> str:
+    return f" (and {more} more can't be read)" if more else ""
+
+
+def _accounting(store: Store, file: Path) -> int:
+    from forebay.history.sacct import read_sacct
+    from forebay.history.store.jobs import add_jobs
+
+    with store.writing() as connection:
+        return add_jobs(connection, read_sacct(file))
+
+
+def _logs(store: Store, paths: list[Path], workers: int | None) -> Report:
+    from forebay.history.darshan.ingest import ingest as read_in
+    from forebay.show.cli.options import cores
+    from forebay.show.output import progress
+
+    with progress("logs", math.inf) as told:
+        return read_in(store, paths, workers=workers or cores(), progress=told)
+
+
+def _document(where: str, report: Report, jobs: int) -> dict[str, object]:
+    listed = [{"path": path, "status": status, "reason": reason} for path, status, reason in report.listed]
+    numbers = {name: getattr(report, name) for name in ("read", "known", "copies", "failed")}
+    return {"db": where, "logs": numbers, "listed": listed, "jobs": jobs}
+
+
+def _print(where: str, report: Report, jobs: int, logs: bool) -> None:
+    from forebay.show.output import print_table
+
+    if report.listed:
+        rows = report.listed[:MOST_LISTED]
+        print_table("Logs to know of", ("log", "what", "why"), [(p, s, r) for p, s, r in rows])
+        if len(report.listed) > MOST_LISTED:
+            typer.echo(f"... and {len(report.listed) - MOST_LISTED} more (--json lists all)")
+    if logs:
+        typer.echo(
+            f"{report.read} logs read, {report.known} known already, {report.copies} copies of known ones, "
+            f"{report.failed} that can't be read; history: {where}"
+        )
+        if not report.seen:
+            typer.echo("no Darshan logs (*.darshan) were found there")
+    if jobs:
+        typer.echo(f"{jobs} jobs of Slurm's accounting; history: {where}")

@@ -1,0 +1,42 @@
+"""`forebay profile`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forebay.show.cli.history import Picture, check_plot, drawn, reading
+from forebay.show.cli.options import Database, Json
+
+EXAMPLE = "Example: forebay profile vpic --procs 512 --plot vpic.png"
+
+
+def profile(
+    app: Annotated[str, typer.Argument(help="An application, as `forebay history apps` names it.", metavar="APP")],
+    procs: Annotated[
+        int | None, typer.Option(help="Number of processes [default: the commonest].", min=1, show_default=False)
+    ] = None,
+    db: Database = None,
+    plot: Picture = None,
+    json: Json = False,
+) -> None:
+    """What an application is like: pattern, volumes, bandwidth by OSTs, drift, forecast."""
+    from forebay.history.store.behaviour import behaviours
+    from forebay.profile.application import profile_of
+    from forebay.show.history import profile_document
+    from forebay.show.history_profile import print_profile
+    from forebay.show.output import print_json
+
+    check_plot(plot)
+    with reading(db) as connection:
+        found = profile_of(app, behaviours(connection, app), procs)
+    if plot is not None:
+        from forebay.show.figures import draw_profile
+
+        draw_profile(found, plot)
+        drawn(plot)
+    if json:
+        print_json(profile_document(found, procs))
+    else:
+        print_profile(found, procs)

@@ -1,0 +1,91 @@
+"""The runs of an application over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from forebay.model.units import format_bandwidth
+from forebay.show.figures.looks import FAINT
+from forebay.show.figures.sheet import house_style, legend_above, panels, write
+from forebay.show.figures.words import printable
+from forebay.show.history_tables import short
+
+_DAY = 86_400.0
+_MOST_COUNTS = 8
+_POINT = np.dtype([("time", "f8"), ("perf", "f8"), ("count", "i8"), ("partial", "?")])
+
+
+def draw_runs(app: str, runs: Iterable[dict[str, Any]], out: Path) -> Path:
+    """Write to `out` a point for each run: when it started, its performance, its stripe count as the colour.
+
+    Runs from partial logs are crosses; runs that moved nothing are left out.
+    """
+    rows = ((r["start_time"], r["perf_by_slowest"], r["stripe_count"] or 0, r["partial_flag"]) for r in runs)
+    points = np.fromiter((row for row in rows if row[1] > 0), dtype=_POINT)
+    with house_style():
+        figure, (axes,) = panels(1, height=3.0, columns=1)
+        figure.set_figwidth(7.2)
+        groups = _groups(points["count"])
+        entries = [_draw(axes, points, mask, label, colour) for label, colour, mask in groups]
+        if points["partial"].any():
+            entries.append(Line2D([], [], color=FAINT, marker="x", linestyle="none", label="partial log"))
+        _axes(axes, points)
+        axes.set_title(f"{printable(app)}: {points.size:,} runs", loc="left")
+        if entries:
+            legend_above(figure, entries, columns=6)
+        return write(figure, out)
+
+
+def _groups(counts: Any) -> list[tuple[str, Any, Any]]:
+    """Label, colour and mask of each stripe count, or of bins of them if they are many."""
+    known = sorted({int(n) for n in counts if n})
+    bins = [(n, n) for n in known]
+    if len(known) > _MOST_COUNTS:
+        exponents = sorted({(n - 1).bit_length() for n in known})
+        bins = [((1 << k - 1) + 1 if k else 1, 1 << k) for k in exponents]
+    shades = colormaps["viridis"](np.linspace(0.0, 0.88, max(len(bins), 2)))
+    made = []
+    for (low, high), shade in zip(bins, shades, strict=False):
+        label = f"{low} OST{'' if high == 1 else 's'}" if low == high else f"{low}–{high} OSTs"
+        made.append((label, shade, (counts >= low) & (counts <= high)))
+    if (counts == 0).any():
+        made.append(("OSTs unknown", FAINT, counts == 0))
+    return made
+
+
+def _draw(axes: Axes, points: Any, mask: Any, label: str, colour: Any) -> Line2D:
+    size = 3.5 if points.size < 2000 else 1.8
+    for partial, marker in ((False, "o"), (True, "x")):
+        own = points[mask & (points["partial"] == partial)]
+        axes.plot(
+            own["time"] / _DAY, own["perf"], linestyle="none", marker=marker, markersize=size, color=colour,
+            alpha=0.8, markeredgewidth=0.8 if partial else 0, zorder=3, rasterized=True,
+        )  # fmt: skip
+    return Line2D([], [], color=colour, marker="o", linestyle="none", label=label)
+
+
+def _axes(axes: Axes, points: Any) -> None:
+    axes.set_ylabel("performance by the slowest process")
+    if not points.size:
+        return
+    days = points["time"] / _DAY
+    margin = 0.02 * (days.max() - days.min()) or 0.5
+    axes.set_xlim(days.min() - margin, days.max() + margin)
+    locator = AutoDateLocator(minticks=3, maxticks=9)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    axes.set_yscale("log")
+    wide = points["perf"].max() > 20 * points["perf"].min()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5), numticks=12))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(format_bandwidth(value))))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.margins(y=0.1)

@@ -1,0 +1,121 @@
+"""What the history says, as documents for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import date, datetime, timedelta
+from typing import IO, Any
+
+from forebay.history.store.sums import AppSums
+from forebay.model.errors import BadInput
+from forebay.profile.application import Profile
+from forebay.profile.health import OstHealth
+from forebay.profile.usage import Usage
+
+Document = dict[str, Any]
+Top = Sequence[tuple[str, int, int]]
+
+
+def usage_document(usage: Usage, apps: int, most_run: Top, most_bytes: Top) -> Document:
+    """Of `forebay history stats`; percentages are of what tells, null where nothing does."""
+    return {
+        "runs": usage.runs,
+        "apps": apps,
+        "total_bytes": usage.total_bytes,
+        "partial_runs": usage.partial_runs,
+        "runs_without_lustre": usage.runs_without_lustre,
+        "stripe_count": [
+            {"low": b.low, "high": b.high, "runs": b.runs, "percent": 100 * b.share} for b in usage.stripe_counts
+        ],
+        "stripe_size": [{"stripe_size": b.low, "runs": b.runs, "percent": 100 * b.share} for b in usage.stripe_sizes],
+        "default": {
+            "stripe_count_pct": _percent(usage.default_count),
+            "stripe_size_pct": _percent(usage.default_size),
+            "both_pct": _percent(usage.default_both),
+            "layout_pct": _percent(usage.default_layout),
+        },
+        "most_run": [_top(row) for row in most_run],
+        "most_bytes": [_top(row) for row in most_bytes],
+        "seq_pct": _percent(usage.sequential),
+        "io_less_1k_pct": _percent(usage.less_1k),
+        "io_1k_to_100k_pct": _percent(usage.from_1k_to_100k),
+    }
+
+
+def apps_document(apps: Sequence[AppSums]) -> Document:
+    """Of `forebay history apps`."""
+    return {"apps": [_app(app) for app in apps]}
+
+
+def osts_document(osts: Sequence[OstHealth]) -> Document:
+    """Of `forebay history osts`."""
+    return {"osts": [asdict(ost) for ost in osts]}
+
+
+def profile_document(profile: Profile, asked: int | None) -> Document:
+    """Of `forebay profile`; `asked` is the number of processes that was asked for."""
+    made = asdict(profile)
+    made["asked_processes"] = asked
+    made["process_counts"] = [{"nprocs": n, "runs": runs} for n, runs in profile.process_counts]
+    made["curve"] = profile.curve and {"counts": profile.curve.counts, "bandwidths": profile.curve.bandwidths}
+    made["points"] = [{"n": p.n, **asdict(p.perf)} for p in profile.points]
+    return made
+
+
+def write_runs(runs: Iterable[Document], out: IO[str]) -> None:
+    """`{"runs": [...]}`, a line for each run, however many there are."""
+    out.write('{"runs": [')
+    for number, run in enumerate(runs):
+        out.write(",\n" if number else "\n")
+        out.write(json.dumps(run))
+    out.write("\n]}\n")
+
+
+def when(seconds: float) -> str:
+    """A point in time as people here write it."""
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+
+
+def between(since: str | None, until: str | None) -> tuple[float | None, float | None]:
+    """Two dates, or dates and times, of here, in seconds since 1970; `until` a date ends with its day."""
+    low, high = _seconds("--since", since), _seconds("--until", until, end=True)
+    if low is not None and high is not None and low >= high:
+        raise BadInput("--until", f"{until} is not after {since}")
+    return low, high
+
+
+def _seconds(option: str, text: str | None, *, end: bool = False) -> float | None:
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        if end and _is_date(text):
+            found += timedelta(days=1)
+        return found.timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise BadInput(option, f"must be a date like 2026-01-31 or 2026-01-31T12:00, not {text!r}") from None
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _top(row: tuple[str, int, int]) -> Document:
+    return dict(zip(("app", "runs", "total_bytes"), row, strict=True))
+
+
+def _app(app: AppSums) -> Document:
+    made = asdict(app)
+    layout = made.pop("best_layout")
+    made["best"] = layout and dict(zip(("nprocs", "file_stripe_count", "stripe_size"), layout, strict=True))
+    return made

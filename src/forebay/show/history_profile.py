@@ -1,0 +1,112 @@
+"""An application's profile in words and tables."""
+
+from __future__ import annotations
+
+import typer
+
+from forebay.history.store.behaviour import MOST_RUNS
+from forebay.model.units import format_bandwidth, format_size
+from forebay.profile.application import Profile
+from forebay.profile.drift import Drift
+from forebay.profile.pattern import Pattern
+from forebay.profile.spread import Spread
+from forebay.show.history import when
+from forebay.show.history_tables import binary, plural, short_ranges
+from forebay.show.output import print_table
+
+_MEASURES = {
+    "io_procs": ("processes doing I/O", "{:,.0f}".format),
+    "total_bytes": ("volume", format_size),
+    "bytes_read": ("read", format_size),
+    "bytes_written": ("written", format_size),
+    "total_files": ("files", "{:,.0f}".format),
+    "common_size": ("commonest request", format_size),
+    "mean_request_size": ("mean request", format_size),
+    "run_time": ("run time", "{:,.1f} s".format),
+    "time_by_slowest": ("I/O time of the slowest", "{:,.2f} s".format),
+    "perf_by_slowest": ("performance", format_bandwidth),
+}
+
+
+def print_profile(profile: Profile, asked: int | None) -> None:
+    """`forebay profile`."""
+    for line in summary(profile, asked):
+        typer.echo(line)
+    rows = [
+        (label, *(how(value) for value in (profile.measures[name].median, *_ends(profile.measures[name]))))
+        for name, (label, how) in _MEASURES.items()
+        if name in profile.measures
+    ]
+    print_table("Over its runs", ("what", "median", "10 %", "90 %"), rows)
+    if profile.points:
+        print_table("Bandwidth by OSTs, b(n)", ("OSTs", *_PERF), [(p.n, *_perf(p.perf)) for p in profile.points])
+    if profile.layouts:
+        rows = [(str(p.file_stripe_count), binary(p.stripe_size), *_perf(p.perf)) for p in profile.layouts]
+        print_table("Bandwidth by layout", ("stripes of a file", "stripe size", *_PERF), rows)
+    typer.echo(drift_words(profile.drift))
+    typer.echo(forecast_words(profile))
+
+
+def summary(profile: Profile, asked: int | None) -> list[str]:
+    """Which runs it is about, and their pattern."""
+    lines = [
+        f"{profile.app} with {plural(profile.processes, 'process')}: "
+        f"{plural(profile.runs, 'run')} from {when(profile.first_start_time)} to {when(profile.last_start_time)}"
+    ]
+    if asked is not None and asked != profile.processes:
+        lines.append(f"It never ran with {asked} processes; {profile.processes} is the nearest.")
+    others = [n for n, _ in profile.process_counts if n != profile.processes]
+    if others:
+        lines.append(f"It also ran with {short_ranges(others)} processes (--procs N shows those).")
+    if sum(runs for _, runs in profile.process_counts) >= MOST_RUNS:
+        lines.append(f"Of its runs the newest {MOST_RUNS:,} are looked at.")
+    if profile.only_partial:
+        lines.append("All these runs rest on partial logs: volumes are too low, and there is no curve.")
+    elif profile.partial_runs:
+        lines.append(f"{plural(profile.partial_runs, 'run')} from partial logs left out.")
+    return [*lines, f"Pattern: {pattern_words(profile.pattern)}"]
+
+
+def pattern_words(pattern: Pattern) -> str:
+    """
+    >>> few = dict(shared=0.0, order="random", contiguous=0.1, strided=0.2, with_gaps=0.0, random=0.7)
+    >>> pattern_words(Pattern(sharing="one process", **few))
+    'one process; random (10 % contiguous, 20 % strided, 70 % random)'
+    """
+    shared = pattern.shared is not None and pattern.sharing not in ("one process", "no I/O")
+    sharing = f"{pattern.sharing} ({100 * (pattern.shared or 0):.0f} % of the bytes in shared files)"
+    names = ("contiguous", "strided", "with_gaps", "random")
+    shares = {name.replace("_", " "): getattr(pattern, name) for name in names}
+    told = ", ".join(f"{100 * share:.0f} % {name}" for name, share in shares.items() if share)
+    order = {"unknown": "order of requests unknown"}.get(pattern.order, pattern.order)
+    return f"{sharing if shared else pattern.sharing}; {order}" + (f" ({told})" if told else "")
+
+
+def drift_words(drift: Drift) -> str:
+    """One sentence."""
+    if drift.ratio is None or drift.p_value is None:
+        return f"Drift: too few runs that are alike early and late ({drift.early_runs} and {drift.late_runs})."
+    change = f"late runs reach {drift.ratio:.2f} times the performance of early ones that are alike"
+    test = f"{drift.late_runs} against {drift.early_runs} runs, Mann-Whitney p = {drift.p_value:.2g}"
+    verdict = drift.verdict if drift.verdict == "no drift" else f"became {drift.verdict}"
+    return f"Drift: {verdict}; {change} ({test})."
+
+
+def forecast_words(profile: Profile) -> str:
+    """One sentence."""
+    found = profile.forecast
+    if found is None:
+        return "Forecast: none, no whole run could be timed."
+    where = f"on {plural(found.count, 'OST')}, its best so far" if found.count else "as before (no run tells its OSTs)"
+    return f"Forecast: the next run moves {format_size(found.total_bytes.median)} in {found.seconds:.3g} s {where}."
+
+
+_PERF = ("median", "10 %", "90 %", "runs")
+
+
+def _ends(spread: Spread) -> tuple[float, float]:
+    return spread.p10, spread.p90
+
+
+def _perf(spread: Spread) -> tuple[str, ...]:
+    return (*(format_bandwidth(value) for value in (spread.median, *_ends(spread))), f"{spread.runs:,}")

@@ -1,0 +1,236 @@
+"""What the history says, as tables and sentences for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import typer
+
+from forebay.history.store.sums import AppSums
+from forebay.model.layout import MIB
+from forebay.model.units import format_bandwidth, format_size
+from forebay.profile.health import OstHealth
+from forebay.profile.usage import Bin, Usage
+from forebay.show.history import Document, Top, when
+from forebay.show.output import print_table, ranges
+
+_MOST_OSTS = 40
+
+
+def binary(size: int) -> str:
+    """
+    >>> binary(4 * MIB), binary(65536), binary(1000)
+    ('4 MiB', '64 KiB', '1000 B')
+    """
+    for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def short(text: str) -> str:
+    """
+    >>> short("10.00 GB/s"), short("2.50 TB")
+    ('10 GB/s', '2.5 TB')
+    """
+    number, unit = text.split(" ")
+    return f"{float(number):g} {unit}"
+
+
+def plural(count: int, word: str) -> str:
+    """
+    >>> plural(1, "run"), plural(1200, "run"), plural(2, "process")
+    ('1 run', '1,200 runs', '2 processes')
+    """
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}{'es' if word.endswith('s') else 's'}"
+
+
+def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top) -> None:
+    """`forebay history stats`."""
+    typer.echo(
+        f"{plural(usage.runs, 'run')} of {plural(apps, 'application')}, {format_size(usage.total_bytes)}; "
+        f"{plural(usage.partial_runs, 'run')} from partial logs, {usage.runs_without_lustre:,} without Lustre records"
+    )
+    _print_bins("OSTs that a run used (stripe count)", "OSTs", usage.stripe_counts, lambda b: b.label)
+    _print_bins("Stripe size", "stripe size", usage.stripe_sizes, lambda b: binary(b.low))
+    print_table(
+        "On the default",
+        ("what", "runs"),
+        [
+            ("one OST", _share(usage.default_count, 3)),
+            ("1 MiB stripes", _share(usage.default_size, 3)),
+            ("both", _share(usage.default_both, 3)),
+            ("files of one 1 MiB stripe each, on any number of OSTs", _share(usage.default_layout, 3)),
+        ],
+    )
+    for title, top in (("Most run", most_run), ("Most bytes", most_bytes)):
+        print_table(title, ("application", "runs", "volume"), [(a, f"{n:,}", format_size(b)) for a, n, b in top])
+    typer.echo(
+        f"Requests: {_share(usage.sequential)} sequential, {_share(usage.less_1k)} under 1 KB, "
+        f"{_share(usage.from_1k_to_100k)} from 1 KB to 100 KB"
+    )
+
+
+def _print_bins(title: str, head: str, bins: Sequence[Bin], label: Callable[[Bin], str]) -> None:
+    if not any(b.runs for b in bins):
+        typer.echo(f"{title}: no run tells")
+        return
+    rows = [(label(b), f"{b.runs:,}", _share(b.share, 3)) for b in bins]
+    print_table(title, (head, "runs", "share"), [*rows, ("total", f"{sum(b.runs for b in bins):,}", "100.000%")])
+
+
+def print_apps(apps: Sequence[AppSums]) -> None:
+    """`forebay history apps`."""
+    rows = [
+        (
+            app.app,
+            f"{app.runs:,}",
+            f"{app.partial_runs:,}" if app.partial_runs else "-",
+            format_size(app.total_bytes),
+            _bandwidth(app.mean_perf),
+            _bandwidth(app.best_perf),
+            _layout(app.best_layout),
+            short_ranges(app.nprocs),
+            when(app.last_start_time),
+        )
+        for app in apps
+    ]
+    heads = ("application", "runs", "partial", "volume", "mean", "best", "best with", "processes", "last run")
+    print_table("", heads, rows)
+
+
+def print_runs(runs: Iterable[Document], limited: int | None) -> None:
+    """`forebay history runs`; `limited` is how many were asked for at most."""
+    rows = [
+        (
+            run["run_id"],
+            run["app"],
+            when(run["start_time"]),
+            run["job_name"] or run["job_id"],
+            run["nprocs"],
+            format_size(run["total_bytes"]),
+            _bandwidth(run["perf_by_slowest"] or None),
+            "-" if run["stripe_count"] is None else run["stripe_count"],
+            "-" if run["stripe_size"] is None else binary(run["stripe_size"]),
+            "partial" if run["partial_flag"] else "",
+        )
+        for run in runs
+    ]
+    if not rows:
+        typer.echo("No run started then.")
+        return
+    heads = ("run", "application", "started", "job", "processes", "volume", "performance", "OSTs", "stripe size", "")
+    print_table("", heads, rows)
+    if limited is not None and len(rows) == limited:
+        typer.echo(f"The newest {limited}; --limit N shows more.")
+
+
+def print_run(found: Document) -> None:
+    """`forebay history show`."""
+    run = found["run"]
+    typer.echo(f"Run {run['run_id']}: {run['app']}, {plural(run['nprocs'], 'process')}")
+    if run["partial_flag"]:
+        typer.echo(_partial_words(found["modules"]))
+    print_table("", ("what", "value"), [(name, _value(name, value)) for name, value in run.items()])
+    heads = ("module", "read", "written", "I/O seconds", "performance", "files", "")
+    print_table("Modules", heads, [_module_cells(module) for module in found["modules"]])
+    if found["osts"]:
+        shown = sorted(found["osts"], key=lambda o: (-(o["slowness"] or 0.0), o["ost"]))[:_MOST_OSTS]
+        title = "OSTs" if len(shown) == len(found["osts"]) else f"OSTs, the {_MOST_OSTS} slowest"
+        print_table(title, ("OST", "files", "volume", "seconds", "slowness"), [_ost_cells(ost) for ost in shown])
+    for log in found["logs"]:
+        typer.echo(f"log: {log['path']} ({format_size(log['size'])})")
+
+
+def _partial_words(modules: Sequence[Document]) -> str:
+    parts = [m["module"] for m in modules if m["partial_flag"]]
+    whose = f" of {' and '.join(parts)}" if parts else ""
+    return f"Partial: Darshan ran out of memory for records{whose}; bytes, files and times are too low."
+
+
+def _module_cells(module: Document) -> tuple[object, ...]:
+    return (
+        module["module"],
+        format_size(module["bytes_read"]),
+        format_size(module["bytes_written"]),
+        module["time_by_slowest"],
+        _bandwidth(module["perf_by_slowest"] or None),
+        module["total_files"],
+        "partial" if module["partial_flag"] else "",
+    )
+
+
+def _ost_cells(ost: Document) -> tuple[object, ...]:
+    return ost["ost"], ost["files"], format_size(ost["total_bytes"]), ost["io_time"], _times(ost["slowness"])
+
+
+def print_osts(osts: Sequence[OstHealth]) -> None:
+    """`forebay history osts`."""
+    rows = [
+        (
+            o.ost,
+            o.verdict,
+            _times(o.slowness),
+            _times(o.worst_slowness),
+            f"{o.compared_runs:,} of {o.runs:,}",
+            f"{o.files:,}",
+            format_size(o.total_bytes),
+            f"{o.io_time:,.0f} s",
+            o.because,
+        )
+        for o in osts[:_MOST_OSTS]
+    ]
+    heads = ("OST", "verdict", "slowness", "worst", "runs compared", "files", "volume", "I/O time", "because")
+    print_table("", heads, rows)
+    sick = [o.ost for o in osts if o.verdict == "sick"]
+    few = sum(o.verdict == "too little data" for o in osts)
+    told = f"sick: OST {ranges(sick)}" if sick else "no OST is sick"
+    if len(osts) > _MOST_OSTS:
+        typer.echo(f"The {_MOST_OSTS} worst; --json tells all.")
+    typer.echo(f"{plural(len(osts), 'OST')}; {told}" + (f"; too little data on {few}" if few else ""))
+
+
+def short_ranges(numbers: Sequence[int]) -> str:
+    """
+    >>> short_ranges((1, 2, 8)), short_ranges(range(0, 100, 2))
+    ('1, 2, 8', '0 ... 98')
+    """
+    return ", ".join(map(str, numbers)) if len(numbers) <= 5 else f"{min(numbers)} ... {max(numbers)}"
+
+
+def _value(name: str, value: Any) -> str:
+    if value is None or value == []:
+        return "-"
+    if name.endswith("_time") and name in _MOMENTS:
+        return when(value)
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return _FORMATS[name](value) if name in _FORMATS else f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+_MOMENTS = ("start_time", "end_time", "submit_time", "job_start_time", "job_end_time")
+_SIZES = ("total_bytes", "bytes_read", "bytes_written", "shared_bytes")
+_FORMATS: dict[str, Callable[[Any], str]] = dict.fromkeys(_SIZES, format_size)
+_FORMATS |= {"perf_by_slowest": format_bandwidth, "stripe_size": binary}
+
+
+def _share(share: float | None, digits: int = 1) -> str:
+    return "-" if share is None else f"{100 * share:.{digits}f}%"
+
+
+def _bandwidth(bandwidth: float | None) -> str:
+    return "-" if bandwidth is None else format_bandwidth(bandwidth)
+
+
+def _times(slowness: float | None) -> str:
+    return "-" if slowness is None else f"{slowness:.2f}"
+
+
+def _layout(best: tuple[int, int, int] | None) -> str:
+    if best is None:
+        return "-"
+    nprocs, count, size = best
+    return plural(nprocs, "process") + (f", {count} x {binary(size)}" if count and size else "")

@@ -1,0 +1,178 @@
+"""What the striping study found, and what the paper says it should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+RUN = np.dtype(
+    [
+        ("figure", "i8"),  # of Kim et al. 2022
+        ("machine", "U16"),
+        ("application", "U32"),
+        ("processes", "i8"),
+        ("nodes", "i8"),
+        ("fio", "i8"),  # targets that FIO writes to meanwhile; 0 without it
+        ("policy", "U80"),
+        ("repetition", "i8"),
+        ("run", "i8"),  # from 1 on
+        ("stripe_count", "i8"),
+        ("stripe_size", "i8"),
+        ("first_target", "i8"),
+        ("phase", "U16"),
+        ("expected", "f8"),  # bytes per second without noise
+        ("throughput", "f8"),  # bytes per second as measured
+    ]
+)
+NOISE = np.dtype(
+    [
+        ("machine", "U16"),
+        ("application", "U32"),
+        ("processes", "i8"),
+        ("noise", "f8"),  # coefficient of variation of a run's throughput
+        ("history", "U16"),  # whose runs are known before the first: those of others, or nobody's
+        ("policy", "U80"),
+        ("seed", "i8"),
+        ("reached", "i8"),  # the first run within 5 % of the best layout; 0 if none was
+        ("settled", "f8"),  # share of the second half of the runs that were
+        ("worst", "f8"),  # the worst run as a share of the best layout known before it, or the default
+        ("total", "f8"),  # mean throughput as a share of the best layout's
+    ]
+)
+ASSUMED = np.dtype(
+    [
+        ("number", "U32"),  # of the machine
+        ("factor", "f8"),  # by which it is multiplied
+        ("figure", "i8"),
+        ("application", "U32"),
+        ("against", "U80"),
+        ("percent", "f8"),  # by which the best layout is faster, at most
+    ]
+)
+DEFAULT, TAPP, DCA, FOREBAY = "default", "tapp-io", "dca-io", "forebay"
+OTHERS, NOBODY = "others", "nobody"
+APART = "dca-io:interference=false"
+BESIDE = 4  # processes of each application beside FIO, in the paper
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """By how many percent, at most, `dca-io` is faster than `against` in a figure of the paper."""
+
+    figure: int
+    application: str
+    against: str
+    percent: float
+
+
+CLAIMS = (
+    Claim(figure=7, application="FIO sequential", against=DEFAULT, percent=75),
+    Claim(figure=7, application="FIO sequential", against=TAPP, percent=75),
+    Claim(figure=8, application="FIO random", against=DEFAULT, percent=56),
+    Claim(figure=8, application="FIO random", against=TAPP, percent=56),
+    Claim(figure=9, application="VPIC-IO", against=DEFAULT, percent=70),
+    Claim(figure=9, application="VPIC-IO", against=TAPP, percent=45),
+    Claim(figure=10, application="GCRM-IO", against=DEFAULT, percent=58),
+    Claim(figure=10, application="GCRM-IO", against=TAPP, percent=48),
+    Claim(figure=11, application="VORPAL-IO", against=DEFAULT, percent=52),
+    Claim(figure=11, application="VORPAL-IO", against=TAPP, percent=51),
+    Claim(figure=12, application="VPIC-IO independent", against=TAPP, percent=37),
+    Claim(figure=13, application="VPIC-IO collective", against=TAPP, percent=50),
+    Claim(figure=14, application="VPIC-IO", against=DEFAULT, percent=263),
+    Claim(figure=14, application="GCRM-IO", against=DEFAULT, percent=241),
+    Claim(figure=14, application="GCRM-IO", against=APART, percent=31),
+    Claim(figure=14, application="VORPAL-IO", against=DEFAULT, percent=252),
+    Claim(figure=14, application="VORPAL-IO", against=APART, percent=53),
+)
+
+
+@dataclass(frozen=True)
+class StripingResults:
+    """All runs (RUN), how the policies do under noise (NOISE), and what other numbers would do (ASSUMED)."""
+
+    settings: Mapping[str, object]
+    runs: NDArray[np.void]
+    noise: NDArray[np.void]
+    assumed: NDArray[np.void]
+
+    def figures(self) -> list[int]:
+        return sorted(set(self.runs["figure"].tolist()))
+
+    def of(self, **wanted: object) -> NDArray[np.void]:
+        """The runs whose columns have these values."""
+        return select(self.runs, **wanted)
+
+    def panels(self, figure: int) -> list[tuple[str, int, int]]:
+        """Application, processes and targets of FIO of everything that the figure compares, in order."""
+        own = self.of(figure=figure)
+        columns = (own[name].tolist() for name in ("application", "processes", "fio"))
+        return list(dict.fromkeys(zip(*columns, strict=True)))
+
+
+def select(rows: NDArray[np.void], **wanted: object) -> NDArray[np.void]:
+    """Rows whose columns have these values."""
+    chosen = np.ones(rows.size, dtype=bool)
+    for column, value in wanted.items():
+        chosen &= rows[column] == value
+    kept: NDArray[np.void] = rows[chosen]
+    return kept
+
+
+def policies_of(rows: NDArray[np.void]) -> list[str]:
+    """In the order in which they were asked for."""
+    return list(dict.fromkeys(rows["policy"].tolist()))
+
+
+def settled(runs: NDArray[np.void]) -> NDArray[np.void]:
+    """The second half of the runs, when the policies have learned what they learn."""
+    later: NDArray[np.void] = runs[runs["run"] > runs["run"].max(initial=0) // 2]
+    return later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """By how many percent `policy` is faster than `against` where that is most, and where that is.
+
+    `paper` is nan for a policy that the paper doesn't have.
+    """
+
+    figure: int
+    application: str
+    policy: str
+    against: str
+    paper: float
+    percent: float
+    processes: int
+    fio: int
+
+
+def gains(results: StripingResults) -> Iterator[Gain]:
+    """Every claim of the paper beside what we find, for `dca-io` and for `forebay` in its place."""
+    for claim in CLAIMS:
+        for policy in (DCA, FOREBAY):
+            found = [g for panel in results.panels(claim.figure) if (g := _gain(results, claim, policy, panel))]
+            if found:
+                yield max(found, key=lambda g: g.percent)
+
+
+def _gain(results: StripingResults, claim: Claim, policy: str, panel: tuple[str, int, int]) -> Gain | None:
+    application, processes, fio = panel
+    if application != claim.application or (fio and processes != BESIDE):
+        return None
+    here = settled(results.of(figure=claim.figure, application=application, processes=processes, fio=fio))
+    own, other = select(here, policy=policy), select(here, policy=claim.against)
+    if not own.size or not other.size:
+        return None
+    return Gain(
+        figure=claim.figure,
+        application=application,
+        policy=policy,
+        against=claim.against,
+        paper=float(claim.percent) if policy == DCA else float("nan"),
+        percent=100.0 * (float(own["throughput"].mean()) / float(other["throughput"].mean()) - 1.0),
+        processes=processes,
+        fio=fio,
+    )

@@ -1,0 +1,268 @@
+"""Advice for a job about to start: decided, kept for the job, put on; or refused, and nothing changed."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from forebay.act.advise import Advice, Asked, advise, known_targets
+from forebay.act.command import CommandFailed
+from forebay.act.filesystem import FileSystem, LayoutRefused, numbered
+from forebay.act.live import Load
+from forebay.act.lustre import Lustre
+from forebay.decide.registry import find
+from forebay.history.store import Store, open_store
+from forebay.history.store.leases import held, release
+from forebay.history.store.runs import add_runs
+from forebay.history.store.schema import decisions
+from forebay.model.errors import BadInput
+from forebay.model.layout import Target
+from support.filesystems import KINDS, Pretend
+from support.history_rows import run_row
+
+MIB = 1 << 20
+
+
+def fill(store: Store, *rows: dict[str, Any]) -> None:
+    with store.writing() as connection:
+        add_runs(connection, rows)
+
+
+def run(number: int, app: str = "vpic", *, count: int = 1, perf: float = 1e9, procs: int = 8, **more: Any) -> Any:
+    shared = {"total_bytes": 100, "shared_bytes": 100, "io_procs": procs, "start_time": float(number)}
+    layout = {"stripe_count": count, "file_stripe_count": count, "stripe_size": MIB, "perf_by_slowest": perf}
+    return run_row(f"{app}{number}", app, nprocs=procs, **(shared | layout | more))
+
+
+def ask(
+    store: Store,
+    app: str = "vpic",
+    *,
+    policy: str = "dca-io",
+    procs: int = 8,
+    job: str | None = None,
+    now: float = 1000.0,
+    files: FileSystem | None = None,
+    targets: tuple[Target, ...] | None = None,
+    loads: tuple[Load, ...] = (),
+    **more: Any,
+) -> Advice:
+    asked = Asked(app=app, nprocs=procs, now=now, chance=0.3, job=job, until=now + 100)
+    return advise(
+        store, asked, find("stripe", policy), files or Lustre(known_targets=8), targets or numbered(8), loads, **more
+    )
+
+
+def remembered(store: Store) -> list[dict[str, Any]]:
+    with store.reading() as connection:
+        return [dict(row) for row in connection.execute(sa.select(decisions)).mappings()]
+
+
+def leases(store: Store, now: float = 1000.0) -> dict[int, set[str]]:
+    with store.reading() as connection:
+        return held(connection, "default", now)
+
+
+def test_a_new_application_gets_what_served_others_best(store: Store) -> None:
+    fill(store, run(1, "a", count=1, perf=1e8), run(2, "b", count=4, perf=9e8), run(3, "c", count=2, perf=5e8))
+    advice = ask(store, "new")
+    assert (advice.layout.count, advice.striping.phase) == (4, "initial")
+    assert " ".join(advice.command) == "lfs setstripe -c 4 -S 1M -i 0 DIR"
+
+
+def test_a_new_number_of_processes_takes_the_nearest_and_says_so(store: Store) -> None:
+    fill(store, run(1, "a", count=2, procs=4), run(2, "b", count=8, procs=1024))
+    advice = ask(store, "new", procs=8)
+    assert advice.layout.count == 2
+    assert "as no other ran with 8 processes" in advice.striping.because
+
+
+def test_the_second_run_follows_the_rule_and_later_ones_climb(store: Store) -> None:
+    fill(store, run(1, count=1, perf=1e8))
+    second = ask(store)
+    assert (second.layout.count, second.striping.phase) == (8, "rule")
+    fill(store, run(2, count=2, perf=2e8))
+    third = ask(store)
+    assert (third.layout.count, third.striping.phase) == (4, "heuristic")
+    assert third.striping.runs
+
+
+def test_runs_of_partial_logs_are_told_and_do_not_decide(store: Store) -> None:
+    fill(store, run(1, count=1, perf=1e8), run(2, count=2, perf=2e8), run(3, count=4, perf=9e9, partial_flag=True))
+    advice = ask(store)
+    assert advice.partial_runs == 1
+    assert 3 not in advice.striping.runs
+
+
+def test_a_mere_question_needs_no_right_to_write_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    with open_store(str(path)) as store:
+        fill(store, run(1, "a", count=4))
+    with open_store(str(path)) as one, one.writing(), open_store(str(path)) as store:  # nobody else may write now
+        assert ask(store, "new").layout.count == 4
+        assert remembered(store) == []
+
+
+def test_two_jobs_are_kept_apart_until_one_gives_back(store: Store) -> None:
+    fill(store, run(1, count=1), run(2, count=2, perf=2e9), run(3, count=4, perf=1e8))
+    first, second, third = (ask(store, job=name).striping.targets for name in "abc")
+    assert (first, second, third) == ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 2, 3)) or len({*first} & {*second}) == 0
+    with store.writing() as connection:
+        assert release(connection, "b") == len(second)
+    assert ask(store, job="d").striping.targets == second
+
+
+def test_a_lease_that_ran_out_is_over(store: Store) -> None:
+    fill(store, run(1))
+    kept = ask(store, job="a", now=1000.0).striping.targets
+    assert set(leases(store, 1099.0)) == set(kept)
+    assert leases(store, 1100.0) == {}
+
+
+def test_a_job_that_asks_again_is_not_in_its_own_way(store: Store) -> None:
+    fill(store, run(1))
+    first = ask(store, job="a").striping.targets
+    assert ask(store, job="a").striping.targets == first
+    assert set(leases(store)) == set(first)
+
+
+def test_live_load_counts_like_a_lease_but_not_twice(store: Store) -> None:
+    fill(store, run(1, "a", count=2))
+    busy = tuple(Load(index=i, rate=1e9, jobs=frozenset({"x"})) for i in range(3))
+    assert ask(store, "new", loads=busy).striping.targets == (3, 4)
+    own = tuple(Load(index=i, rate=1e9, jobs=frozenset({"me"})) for i in range(3))
+    assert ask(store, "new", job="me", loads=own).striping.targets == (0, 1)
+
+
+def test_targets_that_are_out_of_order_are_never_chosen(store: Store) -> None:
+    fill(store, run(1, "a", count=3))
+    targets = tuple(Target(index=i, usable=i not in (0, 2)) for i in range(6))
+    assert ask(store, "new", targets=targets).striping.targets == (1, 3, 4)
+
+
+def test_shadow_decides_and_remembers_only(store: Store, pretend: Pretend) -> None:
+    fill(store, run(1))
+    system = pretend("lustre")
+    advice = ask(store, job="a", files=system.system, shadow=True, apply_to=system.folder("out"))
+    assert advice.outcome == "shadow"
+    assert leases(store) == {}
+    assert system.calls("set") == []
+    assert [row["outcome"] for row in remembered(store)] == ["shadow"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_put_on_and_read_back(store: Store, pretend: Pretend, kind: Any) -> None:
+    fill(store, run(1, "a", count=4))
+    system = pretend(kind)
+    folder = system.folder("out")
+    advice = ask(store, "new", job="a", files=system.system, targets=system.system.targets(folder), apply_to=folder)
+    assert advice.outcome == "applied"
+    assert system.system.layout(folder).count == 4
+    [row] = remembered(store)
+    assert (row["outcome"], row["applied_to"], row["stripe_count"]) == ("applied", str(folder), 4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_refusal_leaves_everything_as_it_was(store: Store, pretend: Pretend, kind: Any) -> None:
+    fill(store, run(1, "a", count=4))
+    system = pretend(kind)
+    folder = system.folder("out")
+    before = system.system.layout(folder)
+    targets = system.system.targets(folder)
+    system.refuse("set", "Operation not permitted", 1)
+    with pytest.raises((LayoutRefused, CommandFailed), match="Operation not permitted"):
+        ask(store, "new", job="a", files=system.system, targets=targets, apply_to=folder)
+    system.change(refuse={})
+    assert system.system.layout(folder) == before
+    assert leases(store) == {}
+    assert [row["outcome"] for row in remembered(store)] == ["refused"]
+
+
+def test_two_at_once_never_get_the_same_free_targets(database: str) -> None:
+    with open_store(database) as store:
+        fill(store, run(1, "a", count=2))
+
+    def one(number: int) -> tuple[int, ...]:
+        with open_store(database) as own:
+            return ask(own, "new", job=f"j{number}", targets=numbered(32)).striping.targets
+
+    with ThreadPoolExecutor(8) as pool:
+        given = list(pool.map(one, range(16)))
+    assert sorted(t for targets in given for t in targets) == list(range(32))
+
+
+def test_how_many_targets_there_are_is_taken_from_the_history(store: Store) -> None:
+    with pytest.raises(BadInput, match="no run in the history used an OST"):
+        known_targets(store, None)
+    ost = {"ost": 11, "files": 1, "total_bytes": 1, "io_time": 1.0, "slowness": None}
+    fill(store, run(1, ost_rows=[ost]))
+    assert len(known_targets(store, None)) == 12
+    assert len(known_targets(store, 4)) == 4
+
+
+@pytest.fixture
+def forebay(tmp_path: Path) -> Iterator[Any]:
+    """The command, in a process of its own: exit code, output, and what it says on the screen."""
+    database = tmp_path / "history.db"
+    with open_store(str(database)) as store:
+        fill(store, run(1, "a", count=4, perf=2e9), run(2, count=2))
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = "from forebay.show.cli import main; main()"
+        command = [sys.executable, "-c", code, "advise", *map(str, arguments), "--db", str(database)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout, done.stderr
+
+    return call
+
+
+def test_the_command_decides_applies_and_gives_back(forebay: Any, pretend: Pretend, tmp_path: Path) -> None:
+    system = pretend("lustre")
+    folder = system.folder("out")
+    file = tmp_path / "scratch.toml"
+    file.write_text(f'[filesystem]\nkind = "lustre"\nname = "scratch"\nmount = "{system.mount}"\ntimeout = "60 s"\n')
+    asked = ("--app", "new", "--procs", 8, "--system", file, "--policy", "dca-io", "--job", 7)
+    code, out, err = forebay(*asked, "--apply", folder, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert (told["outcome"], told["stripe_count"], told["phase"]) == ("applied", 4, "initial")
+    assert told["command"] == f"lfs setstripe -c 4 -S 1M -i {told['stripe_offset']} {folder}"
+    assert system.system.layout(folder).count == 4
+    code, out, _ = forebay("--release", 7)
+    assert (code, out) == (0, "job 7: 4 targets given back\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--app", "x", "--procs", 0), "--procs: must be 1 or more, not 0"),
+        (("--app", "x"), "--procs: is missing"),
+        (("--procs", 3), "--app: is missing"),
+        (("--app", "x", "--procs", 3), "no run in the history used an OST"),
+        (("--app", "x", "--procs", 3, "--targets", 4, "--policy", "dca"), "no striping policy 'dca'"),
+        (("--app", "x", "--procs", 3, "--targets", 4, "--apply", "/nowhere/at/all"), "there is no such folder"),
+        (("--app", "x", "--procs", 3, "--targets", 4, "--lease", "soon"), "--lease: 'soon' is not"),
+        (("--app", "x", "--procs", 3, "--system", "/nowhere.toml"), "no such file"),
+        (("--release", "7", "--app", "x"), "--release: is for a job that is over"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_2(forebay: Any, arguments: tuple[object, ...], words: str) -> None:
+    code, out, err = forebay(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert words in err
+
+
+def test_a_file_system_that_hangs_is_given_up(forebay: Any, pretend: Pretend, tmp_path: Path) -> None:
+    system = pretend("lustre")
+    system.change(hang=["lfs df"])
+    file = tmp_path / "scratch.toml"
+    file.write_text(f'[filesystem]\nkind = "lustre"\nmount = "{system.mount}"\ntimeout = "1 s"\n')
+    code, out, err = forebay("--app", "x", "--procs", 3, "--system", file)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "no answer within 1 s" in err

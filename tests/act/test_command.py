@@ -1,0 +1,148 @@
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.act import command
+from forebay.act.command import CommandFailed, Done, ended, run, shown
+from forebay.model.errors import UserError
+
+LONG = 60.0
+
+
+def python(code: str) -> tuple[str, ...]:
+    return sys.executable, "-SEc", code
+
+
+def test_gives_what_the_command_prints() -> None:
+    assert run(python("print('4 OSTs')"), timeout=LONG) == "4 OSTs\n"
+
+
+def test_a_failure_shows_the_commands_first_words() -> None:
+    words = "\nerror: bad stripe_size 1\nusage: lfs ..."
+    code = f"import sys; print('noise'); print({words!r}, file=sys.stderr); sys.exit(22)"
+    with pytest.raises(CommandFailed, match=r": error: bad stripe_size 1 \(exit 22\)$"):
+        run(python(code), timeout=LONG)
+
+
+def test_a_failure_without_words_on_stderr_shows_the_last_of_stdout() -> None:
+    with pytest.raises(CommandFailed, match=r": second \(exit 3\)$"):
+        run(python("print('first'); print('second'); raise SystemExit(3)"), timeout=LONG)
+
+
+def test_a_failure_without_any_words_says_so() -> None:
+    with pytest.raises(CommandFailed, match=r": it gave no reason \(exit 1\)$"):
+        run(("false",), timeout=LONG)
+
+
+def test_an_end_by_a_signal_is_told_from_an_exit_code() -> None:
+    code = f"import os; os.kill(os.getpid(), {int(signal.SIGTERM)})"
+    with pytest.raises(CommandFailed, match=r"\(ended by signal 15\)$"):
+        run(python(code), timeout=LONG)
+
+
+def test_a_failure_can_be_looked_at_instead() -> None:
+    done = ended(python("print('half'); raise SystemExit(7)"), timeout=LONG)
+    assert (done.code, done.out) == (7, "half\n")
+
+
+def test_a_command_that_is_missing_is_the_users_to_mend() -> None:
+    with pytest.raises(UserError, match=r"^no-such-lfs: no such command on this machine"):
+        run(("no-such-lfs", "df"), timeout=LONG)
+
+
+def test_a_file_that_is_no_command_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "lfs").write_text("not a program")
+    with pytest.raises(CommandFailed, match=r"lfs: can't be started: permission denied$"):
+        run((str(tmp_path / "lfs"),), timeout=LONG)
+
+
+def test_a_name_that_no_command_can_be_given_is_one_line() -> None:
+    with pytest.raises(CommandFailed, match=r"can't be started: embedded null byte$"):
+        run(("lfs", "a\0b"), timeout=LONG)
+
+
+def test_no_shell_reads_the_arguments() -> None:
+    assert run((*python("import sys; print(sys.argv[1])"), "$(echo x); *"), timeout=LONG) == "$(echo x); *\n"
+
+
+def test_the_command_speaks_plain_english_whatever_the_users_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    assert run(python("import os; print(os.environ['LC_ALL'])"), timeout=LONG) == "C\n"
+
+
+def test_the_command_can_not_wait_for_the_keyboard() -> None:
+    assert run(python("import sys; print(repr(sys.stdin.read()))"), timeout=LONG) == "''\n"
+
+
+def test_bytes_that_are_no_text_are_no_reason_to_fail() -> None:
+    out = run(python("import sys; sys.stdout.buffer.write(b'ok \\xff')"), timeout=LONG)
+    assert out == "ok \ufffd"
+
+
+def test_much_output_on_both_channels_does_not_block() -> None:
+    code = "import sys; sys.stderr.write('e' * 300000); sys.stdout.write('o' * 300000)"
+    done = ended(python(code), timeout=LONG)
+    assert (len(done.out), len(done.err)) == (300000, 300000)
+
+
+def test_a_command_that_hangs_is_stopped_and_so_is_its_child(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = f"sleep 100000 & echo $! > '{pids}'; wait"
+    with pytest.raises(CommandFailed, match=r"no answer within 1 s; stopped$"):
+        run(("sh", "-c", script), timeout=1.0)
+    assert not pids.exists() or not _runs(pids.read_text().strip())
+
+
+def test_a_child_that_keeps_the_output_open_does_not_outlive_the_command() -> None:
+    with pytest.raises(CommandFailed, match="no answer within 1 s; stopped"):
+        run(("sh", "-c", "sleep 100000 & exit 0"), timeout=1.0)
+
+
+def test_a_command_that_can_not_be_killed_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that hangs inside the kernel, on a server that is away, takes no signals."""
+
+    def not_allowed(_: int, __: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "killpg", not_allowed)
+    monkeypatch.setattr(command, "_GRACE", 0.01)
+    with pytest.raises(CommandFailed, match=r"no answer within 0.01 s; stopped$"):
+        run(("sleep", "3"), timeout=0.01)
+
+
+def test_an_interrupt_stops_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = []
+    real = os.killpg
+    monkeypatch.setattr(os, "killpg", lambda pid, sig: (stopped.append(pid), real(pid, sig)))
+    monkeypatch.setattr("subprocess.Popen.communicate", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(("sleep", "100000"), timeout=LONG)
+    assert len(stopped) == 1
+    assert not _runs(str(stopped[0]))
+
+
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _runs(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+@given(out=st.text(), err=st.text(), code=st.integers(-64, 255))
+def test_whatever_a_command_says_the_error_is_one_short_line(out: str, err: str, code: int) -> None:
+    message = str(Done(argv=("lfs", "df"), code=code, out=out, err=err).failed())
+    assert message.isprintable()
+    assert len(message) < 400
+
+
+def test_commands_are_shown_as_they_are_typed() -> None:
+    assert shown(("lfs", "df", "/a b\n")) == "lfs df '/a b '"

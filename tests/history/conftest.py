@@ -1,0 +1,3 @@
+from support.stores import database, postgresql, store
+
+__all__ = ["database", "postgresql", "store"]

@@ -1,0 +1,220 @@
+"""What a log says, against what `darshan job_stats` says of it."""
+
+import gzip
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from darshan.cli.job_stats import process_logfile
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.history.darshan import log as log_module
+from forebay.history.darshan.header import UnreadableLog
+from forebay.history.darshan.log import Component, Striped
+from forebay.history.darshan.summary import program, read_log
+from forebay.history.darshan.targets import Targets
+from forebay.history.darshan.work import read_one
+from support.darshan_logs import LUSTRE, POSIX, Parts, all_logs, wheel_log
+
+LOGS = all_logs()
+NAMES = ("total_bytes", "time_by_slowest", "perf_by_slowest", "total_files", "partial_flag")
+
+
+def same(a: float, b: float) -> bool:
+    return math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-12)
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda p: p.name[:45])
+@pytest.mark.filterwarnings("ignore")
+def test_each_module_agrees_with_job_stats(path: Path) -> None:
+    row = read_log(path).row
+    ours = {m["module"]: m for m in row["module_rows"]}
+    for module in ("POSIX", "MPI-IO", "STDIO"):
+        theirs = process_logfile(str(path), module, None, None)
+        assert theirs.empty == (module not in ours)
+        if not theirs.empty:
+            told = theirs.iloc[0]
+            assert {n: same(ours[module][n], told[n]) for n in NAMES} == dict.fromkeys(NAMES, True)
+            for name in ("job_id", "uid", "nprocs", "run_time"):
+                assert row[name] == told[name]
+            assert (int(row["start_time"]), int(row["end_time"])) == (told["start_time"], told["end_time"])
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda p: p.name[:45])
+def test_posix_and_stdio_add_up_and_mpiio_is_not_counted_over_posix(path: Path) -> None:
+    row = read_log(path).row
+    modules = {m["module"]: m for m in row["module_rows"]}
+    counted = [m for n, m in modules.items() if n in ("POSIX", "STDIO")]
+    if "POSIX" in row["modules"].split(",") or "MPI-IO" not in modules:
+        assert row["total_bytes"] == sum(m["total_bytes"] for m in counted) == row["bytes_read"] + row["bytes_written"]
+        assert same(row["time_by_slowest"], sum(m["time_by_slowest"] for m in counted))
+    if row["time_by_slowest"] > 0:
+        assert same(row["perf_by_slowest"], row["total_bytes"] / row["time_by_slowest"])
+    assert 0 <= row["io_procs"] <= row["nprocs"]
+    assert row["io_less_1k"] + row["io_1k_to_100k"] <= row["read_requests"] + row["write_requests"]
+    assert sum(o["files"] > 0 for o in row["ost_rows"]) == (row["stripe_count"] or 0)
+
+
+def test_without_posix_mpiio_counts(tmp_path: Path) -> None:
+    log = Parts(wheel_log("ior_hdf5_example.darshan"))
+    row = read_log(log.without_module(POSIX).write(tmp_path / "x.darshan")).row
+    modules = {m["module"]: m for m in row["module_rows"]}
+    assert "POSIX" not in modules
+    assert row["total_bytes"] == modules["MPI-IO"]["total_bytes"] + modules["STDIO"]["total_bytes"] > 0
+    assert row["read_requests"] > 0
+
+
+def test_a_log_without_posix_has_its_stdio() -> None:
+    row = read_log(wheel_log("noposix.darshan")).row
+    assert (row["total_bytes"], row["stripe_count"], row["seq_pct"]) == (1841971138, 222, None)
+
+
+def test_what_table_1_of_the_paper_lists() -> None:
+    row = read_log(wheel_log("sample.darshan")).row
+    assert row["app"] == "vpicio_uni"
+    told = ("nprocs", "run_time", "stripe_count", "stripe_size", "file_stripe_count")
+    assert [row[n] for n in told] == [2048, 117.0, 24, 1 << 20, 24]
+    assert row["total_bytes"] == 2199023263277
+
+
+def test_the_sick_ost_of_the_sample_stands_out() -> None:
+    osts = read_log(wheel_log("sample-badost.darshan")).row["ost_rows"]
+    worst = max(osts, key=lambda o: o["slowness"])
+    assert (worst["ost"], worst["files"]) == (14, 85)
+    assert worst["slowness"] > 40
+    assert max(o["slowness"] for o in osts if o is not worst) < 1.3
+
+
+def test_a_shared_file_is_told_from_a_file_per_process() -> None:
+    shared, apart = (read_log(wheel_log(f"sample{n}.darshan")).row for n in ("", "-goodost"))
+    assert shared["shared_bytes"] > 0.99 * shared["total_bytes"]
+    assert apart["shared_bytes"] == 0
+    assert apart["total_files"] >= apart["nprocs"]
+
+
+def test_the_heat_maps_tell_which_processes_did_io_to_a_file_of_all() -> None:
+    shared = [p for p in LOGS if p.name == "mpi-io-test-x86_64-3.4.7.darshan"]
+    if not shared:
+        pytest.skip("needs the logs of the shared data folder")
+    assert read_log(shared[0]).row["io_procs"] == 4
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda p: p.name[:45])
+def test_chunks_and_accumulators_change_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = read_log(path).row
+    monkeypatch.setattr(log_module, "CHUNK", 16)
+    monkeypatch.setattr(log_module, "AT_ONCE", 64)
+    monkeypatch.setattr(log_module, "SMALL", 0)
+    pieces = read_log(path).row
+    for name in ("total_bytes", "read_requests", "write_sizes", "ost_rows", "io_procs", "stripe_size"):
+        assert pieces[name] == whole[name]
+    assert same(pieces["time_by_slowest"], whole["time_by_slowest"])
+    assert pieces["total_files"] >= whole["total_files"]  # a file counts in each accumulator that it comes to
+
+
+def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
+    log = Parts(wheel_log("sample-badost.darshan"))
+    records = log.module(POSIX)[: 664 * 2048]
+    log.with_module(POSIX, records, times=60).write(tmp_path / "big.darshan")
+    peaks = [_peak(path) for path in (wheel_log("sample-badost.darshan"), tmp_path / "big.darshan")]
+    assert peaks[1] < peaks[0] + 40e6  # 81 MB of records more
+    assert peaks[1] < 500e6
+
+
+def _peak(path: Path) -> float:
+    """Bytes of memory at most, of a process of its own that reads the log."""
+    code = (
+        "import sys; from pathlib import Path; from forebay.history.darshan.summary import read_log\n"
+        "read_log(Path(sys.argv[1]))\n"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    return 1024 * float(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
+
+
+def test_a_progressive_layout_spreads_bytes_by_the_part_of_the_file_they_lie_in() -> None:
+    mib = 1 << 20
+    parts = (Component(mib, 0, 4 * mib, (3,)), Component(mib, 4 * mib, -1, (5, 9)))
+    layout = Striped(7, parts, "fast")
+    targets = Targets([layout])
+    targets.add(np.array([7], dtype=np.uint64), np.array([9 * mib]), np.array([9.0]), np.array([9 * mib]))
+    assert [(o["ost"], o["total_bytes"], o["io_time"]) for o in targets.rows()] == [
+        (3, 4 * mib, 4.0),
+        (5, 3 * mib, 3.0),
+        (9, 2 * mib, 2.0),
+    ]
+    assert targets.main_layout() == (mib, 2, 5, "fast")
+    assert targets.most_components == 2
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(UnreadableLog) as caught:
+        read_log(path)
+    assert "\n" not in str(caught.value)
+    return caught.value.reason
+
+
+def test_what_is_no_log_is_refused_in_one_line(tmp_path: Path) -> None:
+    path, log = tmp_path / "x.darshan", wheel_log("sample.darshan")
+    path.write_bytes(b"")
+    assert refusal(path) == "is empty (0 bytes)"
+    path.write_text("hello, this is not a Darshan log at all")
+    assert refusal(path) == "is not a Darshan log"
+    path.write_bytes(gzip.compress(log.read_bytes()))
+    assert "gzip" in refusal(path)
+    Parts(log).with_version("4.00").write(path)
+    assert refusal(path) == "has log format 4.00, newer than the 3.41 known here"
+    Parts(log).with_version("2.06").write(path)
+    assert "formats from 3.00 on" in refusal(path)
+    assert "no such file" in refusal(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("name", ["sample.darshan", "sample-dxt-simple.darshan", "noposix.darshan"])
+def test_wherever_a_log_is_cut_it_is_said_to_be_truncated(name: str, tmp_path: Path) -> None:
+    whole, path = wheel_log(name).read_bytes(), tmp_path / "cut.darshan"
+    for length in (1, 7, 12, 100, 359, 361, 700, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        assert refusal(path).startswith("is truncated") or length < 2
+
+
+@given(data=st.data())
+def test_a_damaged_log_is_refused_or_read_but_never_worse(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    whole = bytearray(wheel_log("sample-dxt-simple.darshan").read_bytes())
+    for place in data.draw(st.lists(st.integers(0, len(whole) - 1), min_size=1, max_size=8)):
+        whole[place] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("damaged") / "x.darshan"
+    path.write_bytes(whole)
+    found = read_one(str(path))
+    assert (found.row is None) <= bool(found.reason)
+
+
+def test_a_layout_without_targets_is_not_one(tmp_path: Path) -> None:
+    row = read_log(
+        Parts(wheel_log("ior_hdf5_example.darshan")).without_module(LUSTRE).write(tmp_path / "x.darshan")
+    ).row
+    told = ("stripe_count", "stripe_size", "file_stripe_count", "ost_rows")
+    assert [row[n] for n in told] == [None, None, None, []]
+
+
+@pytest.mark.parametrize(
+    ("exe", "name"),
+    [("/opt/bin/vpic.x deck", "vpic.x"), ("./a.out", "a.out"), ("python3 -c 'x'", "python3"), ("", ""), ("  ", "")],
+)
+def test_the_program_is_the_last_part_of_the_first_word(exe: str, name: str) -> None:
+    assert program(exe) == name
+
+
+def test_the_user_is_told_by_the_logs_name_or_by_its_folders(tmp_path: Path) -> None:
+    log = Parts(wheel_log("ior_hdf5_example.darshan"))
+    named = log.write(tmp_path / "jo_e_ior_id32324925_7-7-1-2_3.darshan")
+    assert read_log(named).row["user"] == "jo_e"
+    folder = tmp_path / "ada" / "ior" / "32324925" / "nid001"
+    folder.mkdir(parents=True)
+    assert read_log(log.write(folder / "x.darshan")).row["user"] == "ada"
+    assert read_log(log.write(tmp_path / "y.darshan")).row["user"] is None

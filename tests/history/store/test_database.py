@@ -1,0 +1,199 @@
+"""Opening, and what stands in the way of it."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from forebay.history.store import Store, database, default_path, open_store
+from forebay.history.store import migrations as migrations_module
+from forebay.history.store.schema import VERSION, apps, meta, metadata
+from forebay.model.errors import BadInput
+from support.stores import PostgreSQL
+
+
+def refusal(url: str, *, create: bool = True) -> str:
+    with pytest.raises(BadInput) as caught:
+        open_store(url, create=create).close()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def tables(store: Store) -> set[str]:
+    with store.reading() as connection:
+        return set(sa.inspect(connection).get_table_names())
+
+
+def test_a_new_history_has_all_tables_and_its_version(store: Store) -> None:
+    assert tables(store) == set(metadata.tables)
+    with store.reading() as connection:
+        assert connection.execute(sa.select(meta.c.value)).scalars().all() == [str(VERSION)]
+
+
+def test_it_is_found_again(database: str) -> None:
+    with open_store(database) as store, store.writing() as connection:
+        connection.execute(apps.insert().values(app_id=1, app="x"))
+    with open_store(database, create=False) as store, store.reading() as connection:
+        assert connection.execute(sa.select(apps.c.app)).scalars().all() == ["x"]
+
+
+def test_what_fails_half_way_leaves_nothing(store: Store) -> None:
+    with pytest.raises(ZeroDivisionError), store.writing() as connection:
+        connection.execute(apps.insert().values(app_id=1, app="x"))
+        _ = 1 / 0
+    with store.reading() as connection:
+        assert connection.execute(sa.select(apps.c.app)).all() == []
+
+
+def test_a_reader_sees_one_state_while_somebody_writes(database: str) -> None:
+    with open_store(database) as one, open_store(database) as other, one.reading() as reader:
+        assert reader.execute(sa.select(sa.func.count()).select_from(apps)).scalar() == 0
+        with other.writing() as writer:
+            writer.execute(apps.insert().values(app_id=1, app="x"))
+        assert reader.execute(sa.select(sa.func.count()).select_from(apps)).scalar() == 0
+
+
+def test_a_newer_schema_is_refused(database: str) -> None:
+    with open_store(database) as store, store.writing() as connection:
+        connection.execute(meta.update().values(value="99"))
+    assert f"was made by a newer Forebay (schema 99, this one knows {VERSION})" in refusal(database)
+
+
+def test_somebody_elses_database_is_refused_and_left_alone(database: str) -> None:
+    with open_store(database) as store, store.writing() as connection:
+        metadata.drop_all(connection)
+        connection.exec_driver_sql("CREATE TABLE recipes (name TEXT)")
+    assert refusal(database).endswith("is a database, but not a Forebay history")
+    if database.startswith("sqlite"):
+        with sqlite3.connect(database.removeprefix("sqlite:///")) as found:
+            assert found.execute("SELECT name FROM sqlite_master").fetchall() == [("recipes",)]
+
+
+def test_an_older_schema_is_brought_up_to_date_in_one_go(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(database) as store, store.writing() as connection:
+        connection.execute(apps.insert().values(app_id=1, app="x"))
+
+    def rename(connection: sa.Connection) -> None:
+        connection.execute(apps.update().values(app="y"))
+
+    _pretend_newer(monkeypatch, rename)
+    with open_store(database) as store, store.reading() as connection:
+        assert connection.execute(sa.select(apps.c.app)).scalars().all() == ["y"]
+        assert connection.execute(sa.select(meta.c.value)).scalar() == str(VERSION + 1)
+
+
+def test_a_migration_that_fails_leaves_the_old_schema(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_store(database).close()
+
+    def fail(connection: sa.Connection) -> None:
+        connection.execute(apps.insert().values(app_id=1, app="x"))
+        raise RuntimeError("no")
+
+    with monkeypatch.context() as patch:
+        _pretend_newer(patch, fail)
+        with pytest.raises(RuntimeError):
+            open_store(database)
+    with open_store(database) as store, store.reading() as connection:
+        assert connection.execute(sa.select(apps.c.app)).all() == []
+
+
+def _pretend_newer(patch: pytest.MonkeyPatch, step: object) -> None:
+    module = sys.modules["forebay.history.store.database"]
+    patch.setattr(module, "VERSION", VERSION + 1)
+    patch.setattr(module, "MIGRATIONS", {VERSION: step})
+    assert migrations_module.MIGRATIONS.keys() <= set(range(1, VERSION))
+
+
+def test_a_locked_history_is_said_to_be_locked(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["forebay.history.store.database"], "WAIT", 0.2)
+    with open_store(database) as one, open_store(database) as other, one.writing():
+        with pytest.raises(BadInput, match="is locked: another process has been writing"), other.writing():
+            pass
+        with other.reading() as connection:  # who only reads does not wait
+            assert connection.execute(sa.select(apps)).all() == []
+
+
+def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_text("this is a text, and no database. " * 99)
+    assert refusal(str(path)) == f"{path}: is not a SQLite database"
+    assert refusal(str(tmp_path)) == f"{tmp_path}: is a folder; a history is a file"
+
+
+def test_a_history_that_is_not_there_is_only_made_on_purpose(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b.db"
+    assert "there is no history yet; `forebay ingest PATH...` makes one" in refusal(f"sqlite:///{path}", create=False)
+    assert not path.parent.exists()
+    open_store(f"sqlite:///{path}").close()
+    assert path.exists()
+
+
+READ_THEN_WRITE = """
+import sys, sqlalchemy as sa
+from forebay.history.store import open_store
+from forebay.history.store.schema import apps
+from forebay.model.errors import BadInput
+with open_store(sys.argv[1], create=False) as store:
+    with store.reading() as connection:
+        print(connection.execute(sa.select(apps.c.app)).scalars().all())
+    try:
+        with store.writing() as connection:
+            connection.execute(apps.insert().values(app_id=2, app="y"))
+    except BadInput as error:
+        print(error.reason)
+"""
+
+
+@pytest.mark.parametrize("folder_mode", [0o555, 0o777])
+def test_another_user_can_read_a_history_but_not_write_it(tmp_path: Path, folder_mode: int) -> None:
+    folder = Path(tempfile.mkdtemp())
+    path = folder / "x.db"
+    with open_store(str(path)) as store, store.writing() as connection:
+        connection.execute(apps.insert().values(app_id=1, app="x"))
+    path.chmod(0o444)
+    folder.chmod(folder_mode)
+    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
+    command = [*as_nobody, sys.executable, "-c", READ_THEN_WRITE, str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd="/", env={"HOME": str(tmp_path)})
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+    if "No module named" in done.stderr or "Permission denied" in done.stderr:
+        pytest.skip("another user can't reach this Python")
+    assert done.stdout.splitlines() == ["['x']", "can only be read; writing to it is not allowed"]
+
+
+@pytest.mark.parametrize("url", ["mysql://h/x", "oracle://h/x"])
+def test_other_databases_are_refused(url: str) -> None:
+    assert "write sqlite:///PATH or postgresql://HOST/NAME" in refusal(url)
+
+
+def test_a_postgresql_that_is_away_is_one_line_without_the_password(tmp_path: Path) -> None:
+    said = refusal(f"postgresql://me:secret@/x?host={tmp_path}")
+    assert "PostgreSQL does not answer" in said
+    assert "secret" not in said
+
+
+def test_a_postgresql_database_that_does_not_exist_is_one_line(postgresql: PostgreSQL) -> None:
+    assert 'database "nowhere" does not exist' in refusal(postgresql.address("nowhere"))
+
+
+def test_the_default_place_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_path() == tmp_path / "forebay" / "history.db"
+    open_store().close()
+    assert default_path().exists()
+    monkeypatch.setenv("FOREBAY_DB", f"sqlite:///{tmp_path / 'other.db'}")
+    with open_store() as store:
+        assert store.where == str(tmp_path / "other.db")
+
+
+def test_waiting_is_longer_than_any_batch_takes() -> None:
+    assert database.WAIT >= 10

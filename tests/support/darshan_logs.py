@@ -1,0 +1,100 @@
+"""Darshan logs to test with: real ones, and real ones with other numbers in them.
+
+A log is a header, then parts that are each compressed by themselves: the job, the files' names, and
+one part for each module. `Parts` takes a log apart and puts it together again.
+"""
+
+import struct
+import zlib
+from pathlib import Path
+
+import darshan
+
+WHEEL = Path(darshan.__file__).parent
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "darshan"
+
+POSIX = 1
+LUSTRE = 7  # in format 3.21
+
+
+def wheel_logs() -> list[Path]:
+    """Those that come with PyDarshan, and so are always there."""
+    return sorted(WHEEL.rglob("*.darshan"))
+
+
+def all_logs() -> list[Path]:
+    return wheel_logs() + sorted(SHARED.glob("*.darshan"))
+
+
+def wheel_log(name: str) -> Path:
+    return next(path for path in wheel_logs() if path.name == name)
+
+
+def inflated(part: bytes) -> bytes:
+    """Each process may have compressed its own records."""
+    whole = b""
+    while part:
+        stream = zlib.decompressobj()
+        whole += stream.decompress(part)
+        part = stream.unused_data
+    return whole
+
+
+class Parts:
+    def __init__(self, path: Path) -> None:
+        data = path.read_bytes()
+        self._version = data[:8]
+        self._wide = self._version.split(b"\0")[0] >= b"3.41"
+        self._modules, self._start = (64, 32) if self._wide else (16, 24)
+        self._head = data[: self._start]
+        maps = struct.unpack_from(f"<{2 * (self._modules + 1)}Q", data, self._start)
+        end = self._start + 16 * (self._modules + 1)
+        self._versions = data[end : end + 4 * self._modules]
+        size = end + 4 * self._modules
+        places = list(zip(maps[::2], maps[1::2], strict=True))
+        self._job = data[size : min((offset for offset, length in places if length), default=len(data))]
+        self._parts = [data[offset : offset + length] for offset, length in places]
+
+    def with_job(self, *, job_id: int | None = None, start: int | None = None, uid: int | None = None) -> "Parts":
+        text = bytearray(zlib.decompress(self._job))
+        places = {"uid": 0, "start": 8, "end": 24, "job_id": 48} if self._wide else {
+            "uid": 0, "start": 8, "end": 16, "job_id": 32
+        }  # fmt: skip
+        if job_id is not None:
+            struct.pack_into("<q", text, places["job_id"], job_id)
+        if uid is not None:
+            struct.pack_into("<q", text, places["uid"], uid)
+        if start is not None:
+            began, ended = (struct.unpack_from("<q", text, places[n])[0] for n in ("start", "end"))
+            struct.pack_into("<q", text, places["start"], start)
+            struct.pack_into("<q", text, places["end"], start + ended - began)
+        self._job = zlib.compress(bytes(text), 1)
+        return self
+
+    def module(self, number: int) -> bytes:
+        return inflated(self._parts[1 + number])
+
+    def with_module(self, number: int, records: bytes, times: int = 1) -> "Parts":
+        """These records as the module's, `times` times over."""
+        packed = zlib.compressobj(1)
+        part = b"".join([packed.compress(records) for _ in range(times)])
+        self._parts[1 + number] = part + packed.flush()
+        return self
+
+    def without_module(self, number: int) -> "Parts":
+        self._parts[1 + number] = b""
+        return self
+
+    def with_version(self, text: str) -> "Parts":
+        self._head = text.encode().ljust(8, b"\0") + self._head[8:]
+        return self
+
+    def write(self, path: Path) -> Path:
+        at = self._start + 16 * (self._modules + 1) + 4 * self._modules + len(self._job)
+        maps: list[int] = []
+        for part in self._parts:
+            maps += [at, len(part)] if part else [0, 0]
+            at += len(part)
+        packed = struct.pack(f"<{len(maps)}Q", *maps)
+        path.write_bytes(self._head + packed + self._versions + self._job + b"".join(self._parts))
+        return path

@@ -1,0 +1,23 @@
+"""Rows of the history as a log would give them, with what a test cares about."""
+
+from typing import Any
+
+from forebay.history.store.schema import runs
+
+_TEXTS = {
+    "read_sizes": ",".join("0" * 10),
+    "write_sizes": ",".join("0" * 10),
+    "modules": "POSIX,LUSTRE",
+    "log_ver": "3.41",
+}
+_NULLS = {"user", "pool", "seq_pct", "stripe_count", "stripe_size", "file_stripe_count", "stripe_offset"}
+
+
+def run_row(key: str, app: str = "app", **values: Any) -> dict[str, Any]:
+    """A run; what is not given is 0, or not known."""
+    row: dict[str, Any] = {c.name: 0 for c in runs.columns if c.name not in ("run_id", "app_id")}
+    row |= {"exe": app, "nprocs": 1, "logs": 1, "partial_flag": False} | _TEXTS | dict.fromkeys(_NULLS)
+    row |= {"run_key": key, "app": app, "module_rows": [], "ost_rows": []}
+    unknown = values.keys() - row.keys()
+    assert not unknown, unknown
+    return row | values
