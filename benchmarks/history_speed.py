@@ -126,7 +126,7 @@ def _rows(
             "stripe_offset": ost,
             "pfl_components": 1,
             "module_rows": [],
-            "ost_rows": [{"ost": ost, "files": 1, "total_bytes": moved, "io_time": 1.0, "slowness": None}],
+            "osts": {"ost": [ost], "files": [1], "total_bytes": [moved], "io_time": [1.0], "slowness": [None]},
         }
 
 

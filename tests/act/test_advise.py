@@ -22,9 +22,9 @@ from forebay.history.store.leases import held, release
 from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import decisions
 from forebay.model.errors import BadInput
-from forebay.model.layout import Target
+from forebay.model.layout import ANY, Target
 from support.filesystems import KINDS, Pretend
-from support.history_rows import run_row
+from support.history_rows import ost_columns, run_row
 
 MIB = 1 << 20
 
@@ -140,6 +140,26 @@ def test_live_load_counts_like_a_lease_but_not_twice(store: Store) -> None:
     assert ask(store, "new", job="me", loads=own).striping.targets == (0, 1)
 
 
+def test_files_of_their_own_are_left_to_the_file_system_to_spread(store: Store) -> None:
+    fill(store, run(1, "each", shared_bytes=0), run(2, "one", shared_bytes=0, io_procs=1), run(3, "all"))
+    each, one, every = (ask(store, app, job=app) for app in ("each", "one", "all"))
+    assert (each.layout.start, each.striping.targets) == (ANY, ())
+    assert "the first target is left to the file system: its processes have a file each" in each.notes[0]
+    assert "-i" not in each.command
+    assert one.layout.start >= 0
+    assert every.layout.start >= 0
+    assert {job for jobs in leases(store).values() for job in jobs} == {"one", "all"}
+
+
+def test_a_new_application_is_taken_to_have_files_as_others_do(store: Store) -> None:
+    assert ask(store, "new").layout.start == ANY  # nothing is known of anybody
+    fill(store, run(1, "a"), run(2, "b"), run(3, "c", shared_bytes=0))
+    assert ask(store, "new").layout.start >= 0
+    fill(store, run(4, "d", shared_bytes=0))
+    assert ask(store, "new").layout.start == ANY
+    assert ask(store, "new", procs=1).layout.start >= 0
+
+
 def test_targets_that_are_out_of_order_are_never_chosen(store: Store) -> None:
     fill(store, run(1, "a", count=3))
     targets = tuple(Target(index=i, usable=i not in (0, 2)) for i in range(6))
@@ -200,8 +220,7 @@ def test_two_at_once_never_get_the_same_free_targets(database: str) -> None:
 def test_how_many_targets_there_are_is_taken_from_the_history(store: Store) -> None:
     with pytest.raises(BadInput, match="no run in the history used an OST"):
         known_targets(store, None)
-    ost = {"ost": 11, "files": 1, "total_bytes": 1, "io_time": 1.0, "slowness": None}
-    fill(store, run(1, ost_rows=[ost]))
+    fill(store, run(1, osts=ost_columns({"ost": 11})))
     assert len(known_targets(store, None)) == 12
     assert len(known_targets(store, 4)) == 4
 

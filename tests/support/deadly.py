@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from forebay.history.darshan.work import read_many as read_all
-from forebay.history.store.logs import Found
+from forebay.history.found import Found
 
 NAME = "deadly.darshan"
 

@@ -17,7 +17,14 @@ def run_row(key: str, app: str = "app", **values: Any) -> dict[str, Any]:
     """A run; what is not given is 0, or not known."""
     row: dict[str, Any] = {c.name: 0 for c in runs.columns if c.name not in ("run_id", "app_id")}
     row |= {"exe": app, "nprocs": 1, "logs": 1, "partial_flag": False} | _TEXTS | dict.fromkeys(_NULLS)
-    row |= {"run_key": key, "app": app, "module_rows": [], "ost_rows": []}
+    row |= {"run_key": key, "app": app, "module_rows": [], "osts": {}}
     unknown = values.keys() - row.keys()
     assert not unknown, unknown
     return row | values
+
+
+def ost_columns(*rows: dict[str, Any]) -> dict[str, list[Any]]:
+    """The columns of `run_osts` of rows; what is not given is 0, or not known."""
+    names = ("files", "total_bytes", "io_time", "alone_files", "alone_bytes", "alone_time")
+    whole = [dict.fromkeys(names, 0) | {"slowness": None} | row for row in rows]
+    return {name: [row[name] for row in whole] for name in whole[0]} if whole else {}

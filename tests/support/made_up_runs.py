@@ -6,7 +6,7 @@ from typing import Any
 from forebay.history.store import Store
 from forebay.history.store.behaviour import Behaviour
 from forebay.history.store.runs import add_runs
-from support.history_rows import run_row
+from support.history_rows import ost_columns, run_row
 
 MIB = 1 << 20
 START = 1_600_000_000.0
@@ -46,7 +46,7 @@ def a_run(number: int, app: str = "vpic", **others: Any) -> dict[str, Any]:
         "stripe_offset": count and 0,
         "pfl_components": 1 if count else 0,
         "module_rows": [module],
-        "ost_rows": list(_osts(slowness or [None] * (count or 0), volume)),
+        "osts": ost_columns(*_osts(slowness or [None] * (count or 0), volume)),
     }
     return run_row(f"{app}/{number}", app, **usual | others)
 

@@ -15,7 +15,7 @@ from forebay.history.store import Connection, Store
 from forebay.history.store.leases import change_outcome, held, highest_target, note_decision, release, take
 from forebay.history.store.past import PastRun, PeerRuns, past_runs, peers
 from forebay.model.errors import BadInput, UserError
-from forebay.model.layout import Layout, Target
+from forebay.model.layout import ANY, Layout, Target
 
 Outcome = Literal["advised", "shadow", "applied"]
 SEEN_RUNS = 200
@@ -82,7 +82,8 @@ def advise(
     asks_only = not (asked.job or apply_to or shadow)
     with store.reading() if asks_only else store.writing() as connection:
         past = past_runs(connection, asked.app, SEEN_RUNS)
-        striping: Striping = policy.decide(_view(connection, asked, past, files.max_count, targets, loads))
+        view = _view(connection, asked, past, files.max_count, targets, loads)
+        striping, spread = _spread(view, policy.decide(view))
         fitted = files.fitted(striping.layout)
         if not asks_only:
             outcome: Outcome = "shadow" if shadow else "advised"
@@ -97,7 +98,7 @@ def advise(
         policy=policy.name,
         striping=striping,
         layout=fitted.layout,
-        notes=fitted.notes,
+        notes=(*spread, *fitted.notes),
         command=files.set_command(fitted.layout, apply_to or Path("DIR")),
         outcome="applied" if put_on else "shadow" if shadow else "advised",
         partial_runs=sum(run.partial_flag for run in past),
@@ -129,6 +130,24 @@ def _view(
         request_size=latest.common_size if latest else 0,
         chance=asked.chance,
     )
+
+
+def _spread(view: StripeView, striping: Striping) -> tuple[Striping, tuple[str, ...]]:
+    """The first target of a folder is that of every file in it, so where each process has a file of its own
+    they would all end up on the same targets: then the file system spreads them better."""
+    if striping.layout.start == ANY or not _file_per_process(view):
+        return striping, ()
+    known = "its processes have" if view.shared_file is not None else "as far as one can tell, its processes have"
+    note = f"the first target is left to the file system: {known} a file each, and all would begin on the same one"
+    return replace(striping, layout=replace(striping.layout, start=ANY), targets=()), (note,)
+
+
+def _file_per_process(view: StripeView) -> bool:
+    """As its latest run had it; for a new application as most runs of others with as many processes have it."""
+    if view.shared_file is not None:
+        return not view.shared_file and (view.io_processes or view.processes) > 1
+    shared = sum(alike.runs for alike in view.peers if alike.shared_file)
+    return view.processes > 1 and 2 * shared <= sum(alike.runs for alike in view.peers)
 
 
 def _put_on(store: Store, files: FileSystem, layout: Layout, folder: Path, job: str | None, decision: int) -> None:

@@ -16,9 +16,8 @@ from forebay.history.store.leases import held, release, take
 from forebay.history.store.runs import add_runs, remove_runs
 from forebay.history.store.schema import apps, jobs, modules, osts, runs, totals
 from forebay.model.errors import BadInput
-from support.history_rows import run_row
+from support.history_rows import ost_columns, run_row
 
-OST = {"files": 1, "total_bytes": 1, "io_time": 0.1, "slowness": None}
 ROWS = st.builds(
     lambda key, app, procs, stripes, perf, moved, shared, partial: run_row(
         f"k{key}",
@@ -32,7 +31,7 @@ ROWS = st.builds(
         shared_bytes=moved if shared else 0,
         partial_flag=partial,
         read_requests=moved % 7,
-        ost_rows=[OST | {"ost": o} for o in range(stripes or 0)],
+        osts=ost_columns(*({"ost": o} for o in range(stripes or 0))),
     ),
     st.integers(0, 9),
     st.integers(0, 2),
@@ -84,7 +83,7 @@ def test_sums_are_exact_whatever_is_put_in_replaced_and_taken_out(steps: list[li
                 kept |= {row["run_key"]: row for row in step}
         assert stored_totals(connection) == naive_totals(list(kept.values()))
         assert set(connection.execute(sa.select(runs.c.run_key)).scalars()) == set(kept)
-        expected = Counter(key for key, row in kept.items() for _ in row["ost_rows"])
+        expected = Counter(key for key, row in kept.items() for _ in row["osts"].get("ost", ()))
         found = connection.execute(sa.select(runs.c.run_key).join_from(osts, runs)).scalars()
         assert Counter(found) == expected
 

@@ -17,14 +17,15 @@ from pathlib import Path
 
 from forebay.history.darshan.processes import together
 from forebay.history.darshan.work import PRELOADED, begin, read_many
+from forebay.history.found import Found
 from forebay.history.store import Store
-from forebay.history.store.logs import Found, no_longer_stale, parts, record, stale_keys, unchanged
+from forebay.history.store.logs import no_longer_stale, parts, record, stale_keys, unchanged
 from forebay.history.store.runs import add_runs, remove_runs
 from forebay.model.errors import BadInput, why
 
 CHUNK = 50
 """Logs that a worker reads before it reports."""
-BATCH = 1000
+BATCH = 500
 """Logs in a transaction."""
 SUFFIXES = (".darshan", ".darshan_partial")
 

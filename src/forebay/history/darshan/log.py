@@ -5,6 +5,7 @@ A log is read front to back once; never more than a chunk of records is in memor
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,19 +63,20 @@ class Sums(NamedTuple):
 
 
 class Component(NamedTuple):
-    """A part of a file's layout: stripe size, from which byte on, up to which (-1: no end), and its OSTs."""
+    """A part of a file's layout: stripe size, from which byte on, up to which (-1: no end), and how many stripes."""
 
     size: int
     begin: int
     end: int
-    osts: tuple[int, ...]
+    stripes: int
 
 
 class Striped(NamedTuple):
-    """Layout of one file."""
+    """Layout of one file; `osts` are those of all components, one after the other, -1 where none is chosen yet."""
 
     file: int
     components: tuple[Component, ...]
+    osts: array[int]
     pool: str
 
 
@@ -289,17 +291,13 @@ def _sums(name: str, metrics: Any, total: Any) -> Sums:
 
 
 def _striped(record: Any) -> Striped:
-    targets = _ffi.unpack(record.ost_ids, record.num_stripes) if record.num_stripes else []
-    components, used, pool = [], 0, ""
+    osts = array("q", bytes(_ffi.buffer(record.ost_ids, 8 * record.num_stripes)) if record.num_stripes else b"")
+    components, pool = [], ""
     for i in range(record.num_comps):
         size, count, _, _, begin, end, _ = record.comps[i].counters
-        own = tuple(targets[used : used + max(count, 0)])
-        if own and min(own) < 0:  # a part that no object has been made for yet
-            own = tuple(t for t in own if t >= 0)
-        used += max(count, 0)
-        components.append(Component(size, begin, end, own))
+        components.append(Component(size, begin, end, max(count, 0)))
         pool = pool or _text(record.comps[i].pool_name)
-    return Striped(record.base_rec.id, tuple(components), pool)
+    return Striped(record.base_rec.id, tuple(components), osts, pool)
 
 
 def _text(characters: Any) -> str:

@@ -8,11 +8,9 @@ from itertools import groupby
 from typing import Any
 
 from forebay.history.darshan.slowness import relative_to_median
+from forebay.history.found import Part
 
 Row = Mapping[str, Any]
-Part = tuple[Row, Mapping[int, int]]
-"""What one process did, and how many bytes it moved to and from each file."""
-
 _ADDED = (
     "total_bytes", "bytes_read", "bytes_written", "read_time", "write_time", "meta_time", "read_requests",
     "write_requests", "seq_requests", "consec_requests", "strided_requests", "unaligned_requests",
@@ -60,10 +58,10 @@ def together(parts: Sequence[Part]) -> dict[str, Any]:
         "seq_pct": 100 * run["seq_requests"] / run["pattern_requests"] if run["pattern_requests"] else None,
         "read_sizes": _counts(r["read_sizes"] for r in rows),
         "write_sizes": _counts(r["write_sizes"] for r in rows),
-        "stripe_count": len(osts) or None,
+        "stripe_count": len(osts["ost"]) or None,
         "pfl_components": max(r["pfl_components"] for r in rows),
         "module_rows": _modules(rows),
-        "ost_rows": osts,
+        "osts": osts,
     }
 
 
@@ -91,15 +89,19 @@ def _modules(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return made
 
 
-def _osts(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _osts(rows: Sequence[Row]) -> dict[str, list[Any]]:
     """Slowness is worked out anew: a single process seldom uses enough OSTs to tell."""
-    added = ("files", "total_bytes", "io_time", "alone_files", "alone_bytes", "alone_time")
-    merged = [
-        {"ost": ost} | {name: sum(o[name] for o in same) for name in added}
-        for ost, same in _by("ost", (o for r in rows for o in r["ost_rows"]))
-    ]
-    slow = relative_to_median({o["ost"]: (o["alone_bytes"], o["alone_time"]) for o in merged})
-    return [o | {"slowness": slow.get(o["ost"])} for o in merged]
+    added = [name for row in rows[:1] for name in row["osts"] if name not in ("ost", "slowness")]
+    sums: dict[int, list[Any]] = {}
+    for osts in (row["osts"] for row in rows):
+        for ost, *values in zip(osts["ost"], *(osts[name] for name in added), strict=True):
+            before = sums.get(ost)
+            sums[ost] = values if before is None else [a + b for a, b in zip(before, values, strict=True)]
+    merged: dict[str, list[Any]] = {"ost": sorted(sums)}
+    merged |= {name: [sums[ost][i] for ost in merged["ost"]] for i, name in enumerate(added)}
+    alone = zip(merged["alone_bytes"], merged["alone_time"], strict=True)
+    slow = relative_to_median(dict(zip(merged["ost"], alone, strict=True)))
+    return merged | {"slowness": [slow.get(ost) for ost in merged["ost"]]}
 
 
 def _by(name: str, rows: Iterable[Row]) -> list[tuple[Any, list[Row]]]:

@@ -142,7 +142,7 @@ def _row(
         "pfl_components": seen.targets.most_components,
         "pool": pool or None,
         "module_rows": [_module_row(n, s, found[n]) for n, s in sums.items()],
-        "ost_rows": seen.targets.rows(),
+        "osts": seen.targets.columns(),
     }
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.history.darshan.log import Component, Striped
+from forebay.history.darshan.log import Striped
 from forebay.history.darshan.slowness import TELLING_BYTES, relative_to_median
 
 Ints = NDArray[np.int64]
-_COLUMNS = ("ost", "files", "total_bytes", "io_time", "alone_files", "alone_bytes", "alone_time")
+_FIELDS = 5  # of a component: size, begin, end, where its OSTs begin, and how many
+_COLUMNS = ("ost", "files", "total_bytes", "io_time", "alone_files", "alone_bytes", "alone_time", "slowness")
 
 
 class Layouts:
@@ -24,40 +25,43 @@ class Layouts:
 
     def __init__(self, layouts: Iterable[Striped]) -> None:
         self.pools: list[str] = [""]
+        self.most_components = 0
         files, widest = array("Q"), array("q")
         self._first, self._components, self._osts = array("q", [0]), array("q"), array("q")
-        self.most_components = 0
         for layout in layouts:
             files.append(layout.file)
-            size, own = _widest(layout.components)
-            widest.extend((size, len(own), own[0] if own else -1, self._pool(layout.pool)))
-            for component in layout.components:
-                self._components.extend((component.size, component.begin, component.end, len(self._osts)))
-                self._osts.extend(component.osts)
-            self._first.append(len(self._components) // 4)
+            widest.extend((*_widest(layout), self._pool(layout.pool)))
+            at = len(self._osts)
+            for size, begin, end, stripes in layout.components:
+                self._components.extend((size, begin, end, at, stripes))
+                at += stripes
+            self._osts += layout.osts
+            self._first.append(len(self._components) // _FIELDS)
             self.most_components = max(self.most_components, len(layout.components))
         self.files = np.frombuffer(files, dtype=np.uint64) if files else np.zeros(0, dtype=np.uint64)
         self.widest: Ints = np.array(widest, dtype=np.int64).reshape(-1, 4)
-        self.osts: Ints = np.unique(np.array(self._osts, dtype=np.int64))
+        every = np.frombuffer(self._osts, dtype=np.int64) if self._osts else np.zeros(0, dtype=np.int64)
+        self.osts: Ints = np.unique(every[every >= 0])
+        self._places = np.searchsorted(self.osts, every)
 
     def _pool(self, name: str) -> int:
         if name not in self.pools:
             self.pools.append(name)
         return self.pools.index(name)
 
-    def components(self, file: int) -> list[Component]:
-        """Those of the file of that number."""
+    def components(self, file: int) -> list[tuple[int, int, int, Ints]]:
+        """Stripe size, begin, end, and the places of the OSTs in `osts`, of each component of a file."""
         found = []
         for c in range(self._first[file], self._first[file + 1]):
-            size, begin, end, first = self._components[4 * c : 4 * c + 4]
-            last = self._components[4 * c + 7] if 4 * c + 7 < len(self._components) else len(self._osts)
-            found.append(Component(size, begin, end, tuple(self._osts[first:last])))
+            size, begin, end, first, stripes = self._components[_FIELDS * c : _FIELDS * (c + 1)]
+            places = self._places[first : first + stripes]
+            if stripes and self._osts[first] >= 0:  # else no object has been made for it yet
+                found.append((size, begin, end, places))
         return found
 
     def only(self) -> Ints:
         """The place in `osts` of each file's only OST; -1 for files on several or none."""
-        counts = np.diff(np.array(self._first, dtype=np.int64))
-        one = (counts == 1) & (self.widest[:, 1] == 1)
+        one = (np.diff(np.array(self._first, dtype=np.int64)) == 1) & (self.widest[:, 1] == 1)
         return np.where(one, np.searchsorted(self.osts, self.widest[:, 2]), -1)
 
 
@@ -91,8 +95,8 @@ class Targets:
         np.add.at(self._seconds, at, seconds[ours])
         np.maximum.at(self._extent, at, extent[ours])
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Rows of `run_osts`."""
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns of `run_osts`, but for the run."""
         size = self.osts.size
         files, moved, seconds = np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size)
         only = self._layouts.only()
@@ -101,17 +105,24 @@ class Targets:
         np.add.at(moved, only[one], self._moved[one])
         np.add.at(seconds, only[one], self._seconds[one])
         for i in np.flatnonzero(~one).tolist():
-            share = self._shares(self._layouts.components(i), int(self._extent[i]))
-            files += share >= 0
-            moved += np.maximum(share, 0) * self._moved[i]
-            seconds += np.maximum(share, 0) * self._seconds[i]
-        alone = self._alone(only)
-        slow = relative_to_median({i: (alone[1][i], alone[2][i]) for i in range(size)})
-        columns = (self.osts, files, moved.round().astype(np.int64), seconds, *alone)
-        return [
-            dict(zip(_COLUMNS, values, strict=True)) | {"slowness": slow.get(i)}
-            for i, values in enumerate(zip(*(column.tolist() for column in columns), strict=True))
-        ]
+            self._spread(i, files, moved, seconds)
+        alone = [column.tolist() for column in self._alone(only)]
+        slow = relative_to_median(dict(enumerate(zip(alone[1], alone[2], strict=True))))
+        summed = (self.osts, files, moved.round().astype(np.int64), seconds)
+        columns = [*(column.tolist() for column in summed), *alone, [slow.get(i) for i in range(size)]]
+        return dict(zip(_COLUMNS, columns, strict=True))
+
+    def _spread(self, file: int, files: Ints, moved: NDArray[np.float64], seconds: NDArray[np.float64]) -> None:
+        """Add a file that lies on several OSTs to each, in proportion to what it has there."""
+        components = self._layouts.components(file)
+        if len(components) == 1:
+            files[components[0][3]] += 1
+        elif components:
+            files[np.unique(np.concatenate([places for *_, places in components]))] += 1
+        if self._moved[file] or self._seconds[file]:
+            share = _shares(components, int(self._extent[file]), self.osts.size)
+            moved += share * self._moved[file]
+            seconds += share * self._seconds[file]
 
     def _alone(self, only: Ints) -> tuple[NDArray[Any], ...]:
         """Files that lie on one OST only and are large enough to tell: how many, their bytes and seconds, per OST."""
@@ -122,21 +133,6 @@ class Targets:
         np.add.at(moved, only[telling], self._moved[telling])
         np.add.at(seconds, only[telling], self._seconds[telling])
         return files, moved, seconds
-
-    def _shares(self, components: list[Component], extent: int) -> NDArray[np.float64]:
-        """The part of a file's bytes on each OST, as if all of it up to `extent` had been moved once; -1 if none."""
-        held = np.full(self.osts.size, -1.0)
-        for size, begin, end, own in components:
-            places = np.searchsorted(self.osts, own)
-            held[places] = np.maximum(held[places], 0)
-            length = (extent if end < 0 else min(extent, end)) - begin
-            if length > 0 and own and size > 0:
-                rounds, rest = divmod(length, size * len(own))
-                last = np.clip(rest - size * np.arange(len(own)), 0, size)
-                np.add.at(held, places, rounds * size + last)
-        on = held >= 0
-        total = held[on].sum()
-        return np.where(on, held / total if total else 1 / max(on.sum(), 1), -1.0)
 
     def main_layout(self) -> tuple[int, int, int, str] | None:
         """Stripe size, stripes and pool of the layout that holds most bytes (most files, if no bytes are
@@ -152,10 +148,27 @@ class Targets:
         return size, count, int(widest[np.argmax(moved), 2]), self._layouts.pools[pool]
 
 
-def _widest(components: Iterable[Component]) -> tuple[int, tuple[int, ...]]:
-    """Of a progressive layout the component over most OSTs, the later one of equals."""
-    best: tuple[int, tuple[int, ...]] = (0, ())
-    for component in components:
-        if len(component.osts) >= len(best[1]):
-            best = (component.size, component.osts)
+def _widest(layout: Striped) -> tuple[int, int, int]:
+    """Of a progressive layout the component over most OSTs, the later one of equals: size, count and first OST."""
+    best, at = (0, 0, -1), 0
+    for size, _, _, stripes in layout.components:
+        if stripes >= max(best[1], 1) and layout.osts[at] >= 0:
+            best = (size, stripes, layout.osts[at])
+        at += stripes
     return best
+
+
+def _shares(components: list[tuple[int, int, int, Ints]], extent: int, osts: int) -> NDArray[np.float64]:
+    """The part of a file's bytes on each OST, as if all of it up to `extent` had been moved once."""
+    held = np.zeros(osts)
+    for size, begin, end, places in components:
+        length = (extent if end < 0 else min(extent, end)) - begin
+        if length > 0 and size > 0:
+            rounds, rest = divmod(length, size * len(places))
+            last = np.minimum(np.maximum(rest - size * np.arange(len(places)), 0), size)
+            np.add.at(held, places, rounds * size + last)
+    if not held.any():
+        for *_, places in components:
+            held[places] = 1
+    held /= max(held.sum(), 1)
+    return held

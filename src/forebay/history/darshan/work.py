@@ -11,7 +11,7 @@ from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from forebay.history.store.logs import Found, packed
+from forebay.history.found import Found, packed
 from forebay.model.errors import BadInput, why
 
 PRELOADED = ["forebay.history.darshan.summary"]

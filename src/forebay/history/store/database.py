@@ -160,6 +160,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = NORMAL")  # with WAL a crash loses no committed batch, and corrupts nothing
     connection.execute("PRAGMA cache_size = -65536")
+    connection.execute("PRAGMA wal_autocheckpoint = 8192")  # 32 MB: less often, and in one go
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from forebay.history.found import Found, Part, unpacked
 from forebay.history.store.runs import add_runs, remove_runs, slices
 from forebay.history.store.schema import logs, stale
 
 Status = Literal["read", "copy"]
-
-
-@dataclass(slots=True, kw_only=True)
-class Found:
-    """A log as it was found: what it says (`row`), or why it says nothing (`reason`).
-
-    One of a single process of a job has a `summary`, by which it is put together with those of others.
-    """
-
-    path: str
-    size: int
-    mtime_ns: int
-    digest: str = ""
-    row: Mapping[str, Any] | None = None
-    reason: str = ""
-    summary: str | None = None
-
-    @property
-    def run_key(self) -> str | None:
-        """By what is the same for all processes of a job, or by the log itself."""
-        if self.row is None:
-            return None
-        if self.summary is None:
-            return self.digest
-        same = "{job_id}:{uid}:{app}".format_map(self.row)
-        return "job:" + hashlib.blake2b(same.encode(), digest_size=16).hexdigest()
 
 
 def unchanged(connection: Connection, paths: Mapping[str, tuple[int, int]]) -> set[str]:
@@ -92,9 +64,6 @@ def stale_keys(connection: Connection, most: int) -> list[str]:
     return list(connection.execute(sa.select(stale.c.run_key).order_by(stale.c.run_key).limit(most)).scalars())
 
 
-Part = tuple[dict[str, Any], dict[int, int]]
-
-
 def parts(connection: Connection, keys: Sequence[str]) -> Iterator[tuple[str, list[Part]]]:
     """What each process of these runs did, and the bytes that it moved per file."""
     for some in slices(keys):
@@ -104,17 +73,7 @@ def parts(connection: Connection, keys: Sequence[str]) -> Iterator[tuple[str, li
             .order_by(logs.c.run_key, logs.c.digest)
         )
         for key, rows in groupby(connection.execute(query), key=lambda row: str(row.run_key)):
-            yield key, [_part(row.summary) for row in rows]
-
-
-def packed(row: Mapping[str, Any], files: Mapping[int, int]) -> str:
-    """What one process did, as `parts` gives it back."""
-    return json.dumps({"row": row, "files": files})
-
-
-def _part(text: str) -> Part:
-    summary = json.loads(text)
-    return summary["row"], {int(file): moved for file, moved in summary["files"].items()}
+            yield key, [unpacked(row.summary) for row in rows]
 
 
 def no_longer_stale(connection: Connection, keys: Sequence[str]) -> None:

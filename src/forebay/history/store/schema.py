@@ -118,6 +118,7 @@ osts = Table(
     Column("slowness", Float(53)),  # their seconds per byte over the median of the run's OSTs; null if not known
     PrimaryKeyConstraint("run_id", "ost"),
     Index("run_osts_by_ost", "ost", "files", "total_bytes", "io_time"),
+    sqlite_with_rowid=False,  # one tree instead of two
 )
 
 logs = Table(

@@ -26,7 +26,7 @@ def advise(
     system: Annotated[
         Path | None, typer.Option(help="The file system, a TOML file ([filesystem] kind, mount, ...).")
     ] = None,
-    policy: Annotated[str, typer.Option(help="Striping policy; NAME:option=value sets an option.")] = "dca-io",
+    policy: Annotated[str, typer.Option(help="Striping policy; NAME:option=value sets an option.")] = "forebay",
     targets: Annotated[
         int | None, typer.Option(help="How many targets there are, where nothing tells.", min=1, max=65535)
     ] = None,
