@@ -48,7 +48,7 @@ def main() -> int:
         begin = time.perf_counter()
         fill(store, arguments.runs)
         took = time.perf_counter() - begin
-        print(f"{arguments.runs:,} runs drawn and stored in {took:.0f} s ({store.where.partition(':')[0][:10]})")
+        print(f"{arguments.runs:,} runs drawn and stored in {took:.0f} s ({'SQLite' if store.is_sqlite else 'PostgreSQL'})")
         _stats(store)
         _advise(store)
     return 0

@@ -31,7 +31,7 @@ def noise_figure(rows: Rows, last: int) -> Sketch:
         _lines(total, own, looks, 100 * own["total"])
         total.set_ylabel(f"{_HISTORY[history]}\nthroughput (% of best)")
         _lines(worst, own, looks, 100 * (1 - own["worst"]), tail=True)
-        worst.set_ylabel("worst regression (%)")
+        worst.set_ylabel("worst regression (%)\nmean, and thin: largest")
         _lines(first, own, looks, first_near(own, last))
         first.set_ylabel("first run near best")
         _lines(near, own, looks, 100 * own["settled"])

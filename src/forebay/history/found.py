@@ -1,0 +1,49 @@
+"""A log as a worker process finds it, on its way to the process that writes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+Part = tuple[dict[str, Any], dict[int, int]]
+"""What one process did (a row of `runs`), and the bytes that it moved to and from each file."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """A log as it was found: what it says (`row`), or why it says nothing (`reason`).
+
+    One of a single process of a job has a `summary`, by which it is put together with those of others.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    digest: str = ""
+    row: Mapping[str, Any] | None = None
+    reason: str = ""
+    summary: str | None = None
+
+    @property
+    def run_key(self) -> str | None:
+        """By what is the same for all processes of a job, or by the log itself."""
+        if self.row is None:
+            return None
+        if self.summary is None:
+            return self.digest
+        same = "{job_id}:{uid}:{app}".format_map(self.row)
+        return "job:" + hashlib.blake2b(same.encode(), digest_size=16).hexdigest()
+
+
+def packed(row: Mapping[str, Any], files: Mapping[int, int]) -> str:
+    """A `Part` as text."""
+    return msgspec.json.encode({"row": row, "files": files}).decode()
+
+
+def unpacked(text: str) -> Part:
+    summary = msgspec.json.decode(text)
+    return summary["row"], {int(file): moved for file, moved in summary["files"].items()}
