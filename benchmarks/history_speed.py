@@ -48,7 +48,8 @@ def main() -> int:
         begin = time.perf_counter()
         fill(store, arguments.runs)
         took = time.perf_counter() - begin
-        print(f"{arguments.runs:,} runs drawn and stored in {took:.0f} s ({'SQLite' if store.is_sqlite else 'PostgreSQL'})")
+        kind = "SQLite" if store.is_sqlite else "PostgreSQL"
+        print(f"{kind}: {arguments.runs:,} runs drawn and stored in {took:.0f} s")
         _stats(store)
         _advise(store)
     return 0
@@ -86,7 +87,8 @@ def _rows(
     first: int, whose: Any, stripes: Any, sizes: Any, noise: Any, kinds: list[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     empty: dict[str, Any] = {c.name: 0 for c in runs.columns if c.name not in ("run_id", "app_id")}
-    empty |= {"modules": "POSIX,LUSTRE,STDIO", "log_ver": "3.10", "pool": None, "logs": 1, "partial_flag": False}
+    empty |= {"modules": "POSIX,LUSTRE,STDIO", "log_ver": "3.10", "logs": 1, "partial_flag": False}
+    empty |= {"pool": None, "components": None}
     for i, (app, count, size, factor) in enumerate(
         zip(whose.tolist(), stripes.tolist(), sizes.tolist(), noise.tolist(), strict=True)
     ):

@@ -18,7 +18,7 @@ from forebay.act.live import Load
 from forebay.act.lustre import Lustre
 from forebay.decide.registry import find
 from forebay.history.store import Store, open_store
-from forebay.history.store.leases import held, release
+from forebay.history.store.leases import held, release, take
 from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import decisions
 from forebay.model.errors import BadInput
@@ -195,12 +195,16 @@ def test_a_refusal_leaves_everything_as_it_was(store: Store, pretend: Pretend, k
     folder = system.folder("out")
     before = system.system.layout(folder)
     targets = system.system.targets(folder)
+    with store.writing() as connection:
+        take(connection, "another file system", "a", [1, 2], until=2000.0, now=1000.0)
     system.refuse("set", "Operation not permitted", 1)
     with pytest.raises((LayoutRefused, CommandFailed), match="Operation not permitted"):
         ask(store, "new", job="a", files=system.system, targets=targets, apply_to=folder)
     system.change(refuse={})
     assert system.system.layout(folder) == before
     assert leases(store) == {}
+    with store.reading() as connection:
+        assert held(connection, "another file system", 1000.0) == {1: {"a"}, 2: {"a"}}
     assert [row["outcome"] for row in remembered(store)] == ["refused"]
 
 
@@ -260,7 +264,11 @@ def test_the_command_decides_applies_and_gives_back(forebay: Any, pretend: Prete
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--app", "x", "--procs", 0), "--procs: must be 1 or more, not 0"),
+        (("--app", "x", "--procs", 0), "--procs: must be between 1 and 16777216, not 0"),
+        (("--app", "x", "--procs", 10**30), "--procs: must be between 1 and 16777216"),
+        (("--app", "", "--procs", 3), "--app: must not be empty"),
+        (("--app", "\udcff", "--procs", 3, "--targets", 4), "is not UTF-8"),
+        (("--release", "\udcff"), "is not UTF-8"),
         (("--app", "x"), "--procs: is missing"),
         (("--procs", 3), "--app: is missing"),
         (("--app", "x", "--procs", 3), "no run in the history used an OST"),

@@ -1,10 +1,19 @@
 """`forebay ingest`, as a user types it."""
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from forebay.history.darshan.ingest import Report, ingest
+from forebay.history.store import open_store
+from forebay.history.store.listing import has_runs, list_runs
+from forebay.model.errors import BadInput
 from support.command import Forebay
 from support.darshan_logs import Parts, wheel_log
 
@@ -44,6 +53,58 @@ def test_slurms_accounting_shows_beside_the_runs(forebay: Forebay, tmp_path: Pat
     [run] = forebay("history", "runs", "--json").json["runs"]
     assert (run["job_name"], run["nodes"], run["job_end_time"]) == ("vpic", 64, None)
     assert run["job_start_time"] - run["submit_time"] == 420
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_keeps_what_is_read_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for job in range(3000):
+        Parts(wheel_log("noposixopens.darshan")).with_job(job_id=job).write(logs / f"{job:04}.darshan")
+    db = tmp_path / "history.db"
+    command = [sys.executable, "-m", "forebay", "ingest", str(logs), "--db", str(db), "--workers", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    wait_for_runs(db, process)
+    os.killpg(process.pid, number)  # as a terminal does, all of them at once
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"forebay: interrupted\n")
+    wait_for_the_end_of_all(process.pid)
+    with open_store(str(db)) as store, store.reading() as connection:
+        before = len(list(list_runs(connection)))
+    assert 0 < before < 3000
+    assert ingest_all(db, logs).known == before
+
+
+def wait_for_runs(db: Path, process: "subprocess.Popen[bytes]") -> None:
+    for _ in range(6000):
+        assert process.poll() is None, "it ended too early"
+        if db.exists() and anything_in(db):
+            return
+        time.sleep(0.005)
+    pytest.fail("nothing was read within half a minute")
+
+
+def anything_in(db: Path) -> bool:
+    try:
+        with open_store(str(db), create=False) as store, store.reading() as connection:
+            return has_runs(connection)
+    except BadInput:
+        return False  # it is just being made
+
+
+def wait_for_the_end_of_all(session: int) -> None:
+    """Of the processes of a session; those that have ended and that nobody asked for don't count."""
+    for _ in range(2000):
+        found = subprocess.run(["ps", "-o", "stat=", "-s", str(session)], capture_output=True, text=True).stdout.split()
+        if all(state.startswith("Z") for state in found):
+            return
+        time.sleep(0.005)
+    pytest.fail(f"still there: {found}")
+
+
+def ingest_all(db: Path, logs: Path) -> Report:
+    with open_store(str(db)) as store:
+        return ingest(store, [logs], workers=1)
 
 
 def test_an_empty_folder_says_so(forebay: Forebay, tmp_path: Path) -> None:

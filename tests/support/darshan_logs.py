@@ -14,6 +14,7 @@ WHEEL = Path(darshan.__file__).parent
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "darshan"
 
 POSIX = 1
+MPIIO = 2
 LUSTRE = 7  # in format 3.21
 
 
@@ -55,10 +56,19 @@ class Parts:
         self._job = data[size : min((offset for offset, length in places if length), default=len(data))]
         self._parts = [data[offset : offset + length] for offset, length in places]
 
-    def with_job(self, *, job_id: int | None = None, start: int | None = None, uid: int | None = None) -> "Parts":
+    def with_job(
+        self,
+        *,
+        job_id: int | None = None,
+        start: int | None = None,
+        uid: int | None = None,
+        end: int | None = None,
+        nprocs: int | None = None,
+    ) -> "Parts":
+        """Other numbers in the job's part. A start alone moves the end as well."""
         text = bytearray(zlib.decompress(self._job))
-        places = {"uid": 0, "start": 8, "end": 24, "job_id": 48} if self._wide else {
-            "uid": 0, "start": 8, "end": 16, "job_id": 32
+        places = {"uid": 0, "start": 8, "end": 24, "nprocs": 40, "job_id": 48} if self._wide else {
+            "uid": 0, "start": 8, "end": 16, "nprocs": 24, "job_id": 32
         }  # fmt: skip
         if job_id is not None:
             struct.pack_into("<q", text, places["job_id"], job_id)
@@ -67,7 +77,10 @@ class Parts:
         if start is not None:
             began, ended = (struct.unpack_from("<q", text, places[n])[0] for n in ("start", "end"))
             struct.pack_into("<q", text, places["start"], start)
-            struct.pack_into("<q", text, places["end"], start + ended - began)
+            struct.pack_into("<q", text, places["end"], min(start + ended - began, (1 << 63) - 1))
+        for name, value in (("end", end), ("nprocs", nprocs)):
+            if value is not None:
+                struct.pack_into("<q", text, places[name], value)
         self._job = zlib.compress(bytes(text), 1)
         return self
 

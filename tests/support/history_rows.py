@@ -10,7 +10,7 @@ _TEXTS = {
     "modules": "POSIX,LUSTRE",
     "log_ver": "3.41",
 }
-_NULLS = {"user", "pool", "seq_pct", "stripe_count", "stripe_size", "file_stripe_count", "stripe_offset"}
+_NULLS = {"user", "pool", "components", "seq_pct", "stripe_count", "stripe_size", "file_stripe_count", "stripe_offset"}
 
 
 def run_row(key: str, app: str = "app", **values: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,11 +37,15 @@ class PostgreSQL:
         if os.getuid() == 0:
             shutil.chown(self.folder, NOBODY, NOBODY)
         self.run("initdb", "-D", self.data, "-U", "forebay", "--auth=trust", "--no-sync", "-E", "UTF8")
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Start with the data that are there."""
         options = f"-c listen_addresses='' -c unix_socket_directories='{self.folder}' -c fsync=off"
         self.run("pg_ctl", "-D", self.data, "-w", "-l", str(self.folder / "log"), "-o", options, "start")
 
-    def stop(self) -> None:
-        self.run("pg_ctl", "-D", self.data, "-m", "immediate", "-w", "stop")
+    def stop(self, manner: str = "immediate") -> None:
+        self.run("pg_ctl", "-D", self.data, "-m", manner, "-w", "stop")
 
     @property
     def data(self) -> str:
@@ -69,8 +74,9 @@ class PostgreSQL:
         )
 
 
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgreSQL]:
+@contextmanager
+def own_server() -> Iterator[PostgreSQL]:
+    """A server that a test may do with as it likes."""
     if _programs() is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
     # Not under pytest's own folder, which only its owner may enter; and a socket's path has to be short.
@@ -81,6 +87,12 @@ def postgresql() -> Iterator[PostgreSQL]:
     yield server
     server.stop()
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    with own_server() as server:
+        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

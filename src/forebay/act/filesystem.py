@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from forebay.act.command import Done, run, shown
+from forebay.decide.stripe.words import stripes
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import ANY, Layout, Target
 
@@ -107,10 +108,10 @@ class FileSystem(Protocol):
 def said(layout: Layout) -> str:
     """
     >>> said(Layout(count=8, size=4 << 20, start=12))
-    '8 stripes of 4194304 bytes from target 12'
+    '8 stripes of 4 MiB from target 12'
     """
     start = "" if layout.start == ANY else f" from target {layout.start}"
-    return f"{layout.count} stripe{'s' * (layout.count > 1)} of {layout.size} bytes{start}"
+    return f"{stripes(layout.count, layout.size)}{start}"
 
 
 def as_argument(folder: Path) -> str:

@@ -8,11 +8,10 @@ from pathlib import Path
 from forebay.act.command import ended, run
 from forebay.act.filesystem import Command, FileSystem, Fitted, as_argument, listed, numbered
 from forebay.act.lustre_text import Striped, parse_df, parse_stripe
+from forebay.history.limits import MOST_STRIPES
 from forebay.history.toml import located
 from forebay.model.layout import ANY, DEFAULT_SIZE, Layout, Target
 
-MOST_STRIPES = 2000
-"""As many stripes as a Lustre file can have."""
 # Lustre can't restripe in place, so a file that exists keeps its layout.
 _NEW_FILES_ONLY = "new files only: a file that exists keeps its layout (lfs migrate would copy it)"
 

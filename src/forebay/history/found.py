@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,18 @@ Part = tuple[dict[str, Any], dict[int, int]]
 """What one process did (a row of `runs`), and the bytes that it moved to and from each file."""
 
 
+def as_text(name: str) -> str:
+    """A file's name as it can be stored and printed: Linux allows any bytes in names, a database only UTF-8.
+
+    >>> as_text("caf\\udce9.darshan")
+    'caf\\\\xe9.darshan'
+    """
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """A log as it was found: what it says (`row`), or why it says nothing (`reason`).
+    """A log as it was found: what it says (`row`), or why it says nothing (`reason`). `path` is text (`as_text`).
 
     One of a single process of a job has a `summary`, by which it is put together with those of others.
     """

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from forebay.history.limits import LATEST
 from forebay.model.errors import BadInput, why
 
 _WANTED = {"JobName": "job_name", "User": "user", "State": "state"}
@@ -38,13 +39,13 @@ def _job(where: str, line: Mapping[str, str | None]) -> dict[str, Any] | None:
     name = (line.get("JobIDRaw") or line.get("JobID") or "").strip()
     if "." in name or "+" in name or "_" in name:  # a step, a part of a job, or a task of an array without its number
         return None
-    if not name.isdigit():
+    if not _is_number(name):
         raise BadInput(where, f"{name!r} is no job id")
     job: dict[str, Any] = {"job_id": int(name)}
-    job |= {column: line.get(field) or None for field, column in _WANTED.items()}
+    job |= {column: (line.get(field) or "").replace("\0", "") or None for field, column in _WANTED.items()}
     job |= {column: _time(where, line.get(field)) for field, column in _TIMES.items()}
     nodes = line.get("NNodes") or line.get("AllocNodes")
-    if nodes and not nodes.isdigit():
+    if nodes and not _is_number(nodes):
         raise BadInput(where, f"{nodes!r} is no number of nodes")
     return job | {"nodes": int(nodes) if nodes else None}
 
@@ -53,9 +54,15 @@ def _time(where: str, text: str | None) -> float | None:
     """Seconds since 1970; local time unless it says otherwise, as sacct prints it. None for what has not happened."""
     if not text or text in ("Unknown", "None"):
         return None
-    if text.isdigit():
-        return float(text)
     try:
-        return datetime.fromisoformat(text).timestamp()
+        seconds = float(text) if _is_number(text) else datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
-        raise BadInput(where, f"{text!r} is no time") from None
+        seconds = -1.0
+    if not 0 <= seconds <= LATEST:
+        raise BadInput(where, f"{text!r} is no time")
+    return seconds
+
+
+def _is_number(text: str) -> bool:
+    """A whole number that fits into the database."""
+    return text.isascii() and text.isdigit() and len(text) <= 18

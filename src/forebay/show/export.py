@@ -9,6 +9,8 @@ from pathlib import Path
 
 import duckdb
 
+from forebay.model.errors import BadInput
+
 
 def write_table(rows: Sequence[Mapping[str, object]], base: Path) -> tuple[Path, Path]:
     """`base`.csv and `base`.parquet with the same rows; numbers round trip exactly."""
@@ -31,12 +33,15 @@ def write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Sequen
     """
     scratch, rows = path.with_suffix(".db"), 0
     names = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
-    with duckdb.connect(str(scratch), config={"threads": 1, "memory_limit": "400MB"}) as database:
-        database.execute(f"CREATE TABLE exported ({names})")
-        for part in parts:
-            _append(database, path.with_suffix(".csv"), part)
-            rows += len(part)
-        database.execute(f"COPY exported TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)")
+    try:
+        with duckdb.connect(str(scratch), config={"threads": 1, "memory_limit": "400MB"}) as database:
+            database.execute(f"CREATE TABLE exported ({names})")
+            for part in parts:
+                _append(database, path.with_suffix(".csv"), part)
+                rows += len(part)
+            database.execute(f"COPY exported TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)")
+    except duckdb.IOException as error:
+        raise BadInput(str(path), f"can't be written: {error}") from None
     scratch.unlink()
     return rows
 

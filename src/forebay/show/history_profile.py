@@ -11,7 +11,7 @@ from forebay.profile.drift import Drift
 from forebay.profile.pattern import Pattern
 from forebay.profile.spread import Spread
 from forebay.show.history import when
-from forebay.show.history_tables import binary, plural, short_ranges
+from forebay.show.history_tables import binary, plural, printable, short_ranges
 from forebay.show.output import print_table
 
 _MEASURES = {
@@ -50,7 +50,7 @@ def print_profile(profile: Profile, asked: int | None) -> None:
 def summary(profile: Profile, asked: int | None) -> list[str]:
     """Which runs it is about, and their pattern."""
     lines = [
-        f"{profile.app} with {plural(profile.processes, 'process')}: "
+        f"{printable(profile.app)} with {plural(profile.processes, 'process')}: "
         f"{plural(profile.runs, 'run')} from {when(profile.first_start_time)} to {when(profile.last_start_time)}"
     ]
     if asked is not None and asked != profile.processes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from forebay.history.names import SIZE_BINS
 from forebay.history.store.sums import AppSums
 from forebay.model.layout import MIB
 from forebay.model.units import format_bandwidth, format_size
@@ -36,6 +37,14 @@ def short(text: str) -> str:
     """
     number, unit = text.split(" ")
     return f"{float(number):g} {unit}"
+
+
+def printable(text: str) -> str:
+    """
+    >>> printable("evil\\x1b[2J\\n.x")
+    'evil\ufffd[2J\ufffd.x'
+    """
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def plural(count: int, word: str) -> str:
@@ -129,7 +138,7 @@ def print_runs(runs: Iterable[Document], limited: int | None) -> None:
 def print_run(found: Document) -> None:
     """`forebay history show`."""
     run = found["run"]
-    typer.echo(f"Run {run['run_id']}: {run['app']}, {plural(run['nprocs'], 'process')}")
+    typer.echo(f"Run {run['run_id']}: {printable(run['app'])}, {plural(run['nprocs'], 'process')}")
     if run["partial_flag"]:
         typer.echo(_partial_words(found["modules"]))
     print_table("", ("what", "value"), [(name, _value(name, value)) for name, value in run.items()])
@@ -140,7 +149,7 @@ def print_run(found: Document) -> None:
         title = "OSTs" if len(shown) == len(found["osts"]) else f"OSTs, the {_MOST_OSTS} slowest"
         print_table(title, ("OST", "files", "volume", "seconds", "slowness"), [_ost_cells(ost) for ost in shown])
     for log in found["logs"]:
-        typer.echo(f"log: {log['path']} ({format_size(log['size'])})")
+        typer.echo(f"log: {printable(log['path'])} ({format_size(log['size'])})")
 
 
 def _partial_words(modules: Sequence[Document]) -> str:
@@ -204,6 +213,8 @@ def _value(name: str, value: Any) -> str:
         return "-"
     if name.endswith("_time") and name in _MOMENTS:
         return when(value)
+    if name in ("read_sizes", "write_sizes"):
+        return ", ".join(f"{count:,} of {size}" for size, count in zip(SIZE_BINS, value, strict=True) if count) or "-"
     if isinstance(value, list):
         return " ".join(map(str, value))
     if isinstance(value, bool):

@@ -1,5 +1,6 @@
 """Logs into the history: each once, whatever happens."""
 
+import math
 import os
 import shutil
 import signal
@@ -11,18 +12,21 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
 from forebay.history.darshan import ingest as module
+from forebay.history.darshan import log as log_module
 from forebay.history.darshan.ingest import Report, ingest
+from forebay.history.darshan.log import columns
 from forebay.history.darshan.processes import together
 from forebay.history.darshan.summary import read_log
 from forebay.history.store import Store, open_store
 from forebay.history.store.schema import apps, logs, modules, osts, runs, totals
 from forebay.model.errors import BadInput
 from support import deadly
-from support.darshan_logs import SHARED, Parts, all_logs, wheel_log, wheel_logs
+from support.darshan_logs import MPIIO, POSIX, SHARED, Parts, all_logs, wheel_log, wheel_logs
 
 
 def take_in(store: Store, *paths: Path, workers: int = 1) -> Report:
@@ -73,7 +77,7 @@ def test_a_copy_is_recognised_and_counts_once(store: Store, tmp_path: Path) -> N
     check_sums(store)
 
 
-def test_a_changed_log_is_read_again_under_the_same_number(store: Store, tmp_path: Path) -> None:
+def test_what_a_changed_log_says_takes_the_place_of_what_it_said(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "x.darshan"
     shutil.copy(wheel_log("sample.darshan"), path)
     shutil.copy(wheel_log("noposix.darshan"), tmp_path / "y.darshan")
@@ -97,6 +101,99 @@ def test_a_copy_takes_the_place_of_a_log_that_changed(store: Store, tmp_path: Pa
         first.name: "read",
         second.name: "read",
     }
+    check_sums(store)
+
+
+def test_copies_that_change_together_leave_nothing_of_what_they_said(store: Store, tmp_path: Path) -> None:
+    both = [tmp_path / "a.darshan", tmp_path / "b.darshan"]
+    for name in ("sample.darshan", "noposix.darshan"):
+        for path in both:
+            shutil.copy(wheel_log(name), path)
+        take_in(store, tmp_path)
+    assert [row["job_id"] for row in rows(store)] == [83017637]
+    assert [row["status"] for row in rows(store, logs)] == ["read", "copy"]
+    check_sums(store)
+
+
+def test_processes_that_come_in_several_ingests_are_one_run(store: Store, tmp_path: Path) -> None:
+    for number in range(5):
+        log = Parts(wheel_log("noposixopens.darshan")).with_job(job_id=7, nprocs=1, start=1_600_000_000 + number)
+        log.without_module(MPIIO).write(tmp_path / f"{number}.darshan")
+        take_in(store, tmp_path)
+        assert [(row["logs"], row["nprocs"]) for row in rows(store)] == [(number + 1, number + 1)]
+        check_sums(store)
+    [row] = rows(store)
+    assert row["end_time"] - row["start_time"] == row["run_time"]
+
+
+def test_a_name_of_any_bytes_is_known_again(store: Store, tmp_path: Path) -> None:
+    names = [b"us\xe9r_prog_id5_1-1-1-1.darshan", b"new\nline_id5_1-1-1-1.darshan", "\U0001f680.darshan".encode()]
+    for number, name in enumerate(names):
+        log = Parts(wheel_log("noposixopens.darshan")).with_job(job_id=5, start=1_600_000_000 + number)
+        log.write(tmp_path / os.fsdecode(name))
+    assert take_in(store, tmp_path).read == 3
+    assert take_in(store, tmp_path).known == 3
+    assert sorted(row["user"] or "" for row in rows(store)) == ["", "new\nline", "us\\xe9r"]
+    assert {Path(row["path"]).name for row in rows(store, logs)} == {
+        "us\\xe9r_prog_id5_1-1-1-1.darshan", "new\nline_id5_1-1-1-1.darshan", "\U0001f680.darshan"
+    }  # fmt: skip
+
+
+def test_a_broken_name_of_a_bad_log_is_listed_as_well(store: Store, tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff.darshan")).write_text("no log")
+    (tmp_path / os.fsdecode(b"\xfe.darshan")).symlink_to("nowhere")
+    listed = take_in(store, tmp_path).listed
+    assert [(Path(path).name, reason) for path, _, reason in listed] == [
+        ("\\xfe.darshan", "no such file or directory"),
+        ("\\xff.darshan", "is not a Darshan log"),
+    ]
+
+
+def test_pipes_and_devices_are_not_waited_for(store: Store, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.darshan")
+    (tmp_path / "zero.darshan").symlink_to("/dev/zero")
+    (tmp_path / "loop.darshan").symlink_to("loop.darshan")
+    (tmp_path / "folder.darshan").mkdir()
+    (tmp_path / "folder.darshan" / "around").symlink_to(tmp_path)
+    shutil.copy(wheel_log("sample.darshan"), tmp_path / "folder.darshan" / "z.darshan")
+    report = take_in(store, tmp_path)
+    assert (report.read, report.failed) == (1, 3)
+    assert [(Path(path).name, reason) for path, _, reason in report.listed] == [
+        ("loop.darshan", "too many levels of symbolic links"),
+        ("pipe.darshan", "is not a file"),
+        ("zero.darshan", "is not a file"),
+    ]
+
+
+def test_a_log_that_is_gone_when_its_turn_comes_is_listed(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.darshan", "b.darshan"):
+        Parts(wheel_log("noposixopens.darshan")).with_job(job_id=ord(name[0])).write(tmp_path / name)
+    found = list(module.find_logs([tmp_path], lambda _path, _why: None))
+    known = module.unchanged
+
+    def and_then_gone(*args: Any) -> set[str]:
+        found[0].unlink()
+        return known(*args)
+
+    monkeypatch.setattr(module, "unchanged", and_then_gone)
+    report = take_in(store, tmp_path)
+    assert (report.read, report.listed) == (1, [(str(found[0]), "failed", "no such file or directory")])
+
+
+def test_numbers_that_can_not_be_stop_nothing(store: Store, tmp_path: Path) -> None:
+    log, counters = wheel_log("ior_hdf5_example.darshan"), columns("POSIX")
+    for number, value in enumerate((1 << 62, -(1 << 62), math.nan, math.inf)):
+        records = np.frombuffer(Parts(log).module(POSIX), dtype=log_module._record("POSIX")).copy()
+        field = "counters" if isinstance(value, int) else "fcounters"
+        name = "POSIX_BYTES_READ" if isinstance(value, int) else "POSIX_F_SLOWEST_RANK_TIME"
+        records[field][:, counters[name]] = value
+        Parts(log).with_module(POSIX, records.tobytes()).write(tmp_path / f"{number}.darshan")
+    shutil.copy(wheel_log("noposix.darshan"), tmp_path / "z.darshan")
+    report = take_in(store, tmp_path)
+    assert (report.read, report.failed) == (1, 4)
+    assert all(reason.startswith("is damaged: ") for _, _, reason in report.listed)
     check_sums(store)
 
 
@@ -186,6 +283,36 @@ def test_a_log_on_which_the_reader_dies_is_listed_and_the_rest_is_read(
     report = take_in(store, tmp_path, workers=2)
     assert (report.read, report.failed) == (4, 1)
     assert report.listed == [(str(tmp_path / deadly.NAME), "failed", "is damaged: the process that read it died")]
+
+
+def test_a_reader_that_dies_while_we_write_costs_no_log(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "read_many", deadly.read_many)
+    monkeypatch.setattr(module, "CHUNK", 1)
+    monkeypatch.setattr(module, "BATCH", 1)
+    for number, name in enumerate(("a.darshan", deadly.NAME, "e.darshan", "f.darshan", "g.darshan", "h.darshan")):
+        Parts(wheel_log("noposixopens.darshan")).with_job(job_id=number).write(tmp_path / name)
+    write, pools = module._take_in, []
+
+    def slowly(*args: Any) -> None:
+        write(*args)
+        if pools[0]._broken is False and not pools[1:]:
+            wait_until_broken(pools[0])
+
+    make = module._pool
+    monkeypatch.setattr(module, "_pool", lambda workers: pools.append(make(workers)) or pools[-1])
+    monkeypatch.setattr(module, "_take_in", slowly)
+    report = take_in(store, tmp_path, workers=1)
+    assert (report.read, report.failed) == (5, 1)
+
+
+def wait_until_broken(pool: Any) -> None:
+    for _ in range(6000):
+        if pool._broken:
+            return
+        time.sleep(0.005)
+    pytest.fail("no worker died within half a minute")
 
 
 def _logs(folder: Path, count: int) -> Path:

@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import struct
 import subprocess
 import sys
 from array import array
@@ -150,6 +151,10 @@ def test_a_progressive_layout_spreads_bytes_by_the_part_of_the_file_they_lie_in(
     assert found["alone_files"] == [0, 0, 0]
     assert targets.main_layout() == (mib, 2, 5, "fast")
     assert targets.most_components == 3
+    assert targets.main_components() == [
+        {"stripe_size": mib, "stripe_count": 1, "begin": 0, "end": 4 * mib},
+        {"stripe_size": mib, "stripe_count": 2, "begin": 4 * mib, "end": 20 * mib},
+    ]
 
 
 def refusal(path: Path) -> str:
@@ -193,6 +198,49 @@ def test_a_damaged_log_is_refused_or_read_but_never_worse(
     path.write_bytes(whole)
     found = read_one(str(path))
     assert (found.row is None) <= bool(found.reason)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        *({"nprocs": n} for n in (0, -1, (1 << 24) + 1, 1 << 40, 1 << 62)),
+        *({"start": s} for s in (-5, 1 << 40, 1 << 62)),
+        {"end": 1 << 62},
+    ],
+)
+def test_a_job_that_can_not_have_been_is_damage_and_takes_no_memory(tmp_path: Path, job: dict[str, int]) -> None:
+    path = Parts(wheel_log("sample.darshan")).with_job(**job).write(tmp_path / "x.darshan")
+    assert refusal(path) == "is damaged: the job's part makes no sense"
+
+
+@pytest.mark.parametrize("end", [0, 1_000_000_000])
+def test_a_job_without_an_end_took_no_time(tmp_path: Path, end: int) -> None:
+    log = Parts(wheel_log("sample.darshan")).with_job(start=1_700_000_000, end=end)
+    row = read_log(log.write(tmp_path / "x.darshan")).row
+    assert (row["start_time"], row["end_time"], row["run_time"]) == (1_700_000_000, 1_700_000_000, 0)
+
+
+@pytest.mark.parametrize("rank", [2048, 1 << 40, -2])
+def test_records_of_processes_that_are_not_there_never_reach_the_library(tmp_path: Path, rank: int) -> None:
+    log = Parts(wheel_log("sample.darshan"))
+    records = np.frombuffer(log.module(POSIX), dtype="u1").copy()
+    records[8:16] = np.frombuffer(np.int64(rank).tobytes(), dtype="u1")
+    path = log.with_module(POSIX, records.tobytes()).write(tmp_path / "x.darshan")
+    assert refusal(path) == "is damaged: its POSIX records are of processes that it does not have"
+
+
+def layout_of(path: Path, place: int, value: int, out: Path) -> Path:
+    """The log with another number in the first record of LUSTRE: file, rank, OSTs, MDTs, offset, size, width, OSTs."""
+    log = Parts(path)
+    records = bytearray(log.module(LUSTRE))
+    struct.pack_into("<q", records, 8 * place, value)
+    return log.with_module(LUSTRE, bytes(records)).write(out)
+
+
+@pytest.mark.parametrize(("place", "value"), [(5, -(1 << 62)), (7, 1 << 16), (7, 1 << 62), (7, -2)])
+def test_a_layout_that_can_not_be_is_damage(tmp_path: Path, place: int, value: int) -> None:
+    path = layout_of(wheel_log("ior_hdf5_example.darshan"), place, value, tmp_path / "x.darshan")
+    assert refusal(path) == "is damaged: the layout of a file makes no sense"
 
 
 def test_a_layout_without_targets_is_not_one(tmp_path: Path) -> None:

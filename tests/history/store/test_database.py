@@ -7,15 +7,18 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from forebay.history.store import Store, database, default_path, open_store
 from forebay.history.store import migrations as migrations_module
-from forebay.history.store.schema import VERSION, apps, meta, metadata
+from forebay.history.store.runs import add_runs
+from forebay.history.store.schema import VERSION, apps, meta, metadata, runs
 from forebay.model.errors import BadInput
-from support.stores import PostgreSQL
+from support.history_rows import run_row
+from support.stores import PostgreSQL, own_server
 
 
 def refusal(url: str, *, create: bool = True) -> str:
@@ -170,7 +173,7 @@ def test_another_user_can_read_a_history_but_not_write_it(tmp_path: Path, folder
     assert done.stdout.splitlines() == ["['x']", "can only be read; writing to it is not allowed"]
 
 
-@pytest.mark.parametrize("url", ["mysql://h/x", "oracle://h/x"])
+@pytest.mark.parametrize("url", ["mysql://h/x", "oracle://h/x", "postgresql://h:port/x", "://"])
 def test_other_databases_are_refused(url: str) -> None:
     assert "write sqlite:///PATH or postgresql://HOST/NAME" in refusal(url)
 
@@ -179,6 +182,38 @@ def test_a_postgresql_that_is_away_is_one_line_without_the_password(tmp_path: Pa
     said = refusal(f"postgresql://me:secret@/x?host={tmp_path}")
     assert "PostgreSQL does not answer" in said
     assert "secret" not in said
+
+
+@pytest.mark.parametrize("manner", ["fast", "immediate"])
+def test_a_postgresql_that_ends_in_the_middle_is_one_line_and_what_was_written_holds(manner: str) -> None:
+    with own_server() as server, open_store(server.new_database()) as store:
+        with store.writing() as connection:
+            add_runs(connection, [run_row("before")])
+        with pytest.raises(BadInput, match="PostgreSQL does not answer") as caught, store.writing() as connection:
+            add_runs(connection, [run_row("lost")])
+            server.stop(manner)
+            connection.execute(sa.select(runs))
+        assert "\n" not in str(caught.value)
+        server.go_on()
+        with store.reading() as connection:
+            assert connection.execute(sa.select(runs.c.run_key)).scalars().all() == ["before"]
+
+
+def test_a_postgresql_that_ends_while_rows_are_copied_is_one_line() -> None:
+    with own_server() as server, open_store(server.new_database()) as store:
+        with pytest.raises(BadInput, match="PostgreSQL does not answer"), store.writing() as connection:
+            psycopg: Any = connection.connection.driver_connection
+            with psycopg.cursor() as cursor, cursor.copy("COPY apps (app_id, app) FROM STDIN") as copy:
+                server.stop()
+                for number in range(100_000):
+                    copy.write_row((number, "x" * 100))
+        server.go_on()
+
+
+def test_a_name_that_is_not_utf8_is_one_line(store: Store) -> None:
+    with pytest.raises(BadInput, match="is not UTF-8") as caught, store.reading() as connection:
+        connection.execute(sa.select(apps).where(apps.c.app == "\udcff"))
+    assert str(caught.value).isascii()
 
 
 def test_a_postgresql_database_that_does_not_exist_is_one_line(postgresql: PostgreSQL) -> None:

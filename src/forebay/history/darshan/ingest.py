@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import signal
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 
 from forebay.history.darshan.processes import together
-from forebay.history.darshan.work import PRELOADED, begin, read_many
-from forebay.history.found import Found
+from forebay.history.darshan.work import PRELOADED, begin, read_many, unread
+from forebay.history.found import Found, as_text
 from forebay.history.store import Store
 from forebay.history.store.logs import no_longer_stale, parts, record, stale_keys, unchanged
 from forebay.history.store.runs import add_runs, remove_runs
@@ -61,12 +63,13 @@ def ingest(
     wanted = _new(store, find_logs(paths, report.add_failed), report)
     batch: list[Found] = []
     try:
-        for chunk in _read_all(wanted, workers):
-            batch += chunk
-            if len(batch) >= BATCH:
-                _take_in(store, batch, report)
-                batch = []
-            progress(report.seen + len(batch))
+        with closing(_read_all(wanted, workers)) as chunks:
+            for chunk in chunks:
+                batch += chunk
+                if len(batch) >= BATCH:
+                    full, batch = batch, []
+                    _take_in(store, full, report)
+                progress(report.seen + len(batch))
     finally:
         if batch:
             _take_in(store, batch, report)
@@ -98,7 +101,7 @@ def find_logs(paths: Sequence[Path], refused: Callable[[str, str], None]) -> Ite
 
 def _logs_below(folder: Path, refused: Callable[[str, str], None]) -> Iterator[Path]:
     def on_error(error: OSError) -> None:
-        refused(str(error.filename), why(error))
+        refused(as_text(str(error.filename)), why(error))
 
     for at, folders, files in os.walk(_absolute(folder), onerror=on_error):
         folders.sort(key=lambda name: (len(name), name))  # 2 before 10: days and months as they went by
@@ -113,18 +116,18 @@ def _absolute(path: Path) -> Path:
 def _new(store: Store, found: Iterable[Path], report: Report) -> Iterator[str]:
     """Those that are not known, or have changed."""
     remaining = iter(found)
-    while some := list(islice(remaining, BATCH)):
+    while some := {as_text(str(path)): path for path in islice(remaining, BATCH)}:
         states: dict[str, tuple[int, int]] = {}
-        for path in some:
+        for name, path in some.items():
             try:
                 state = path.stat()
-                states[str(path)] = state.st_size, state.st_mtime_ns
+                states[name] = state.st_size, state.st_mtime_ns
             except OSError as error:
-                report.add_failed(str(path), why(error))
+                report.add_failed(name, why(error))
         with store.reading() as connection:
             same = unchanged(connection, states)
         report.known += len(same)
-        yield from (path for path in states if path not in same)
+        yield from (str(some[name]) for name in states if name not in same)
 
 
 def _take_in(store: Store, batch: Sequence[Found], report: Report) -> None:
@@ -154,7 +157,7 @@ def _combine(store: Store) -> None:
             no_longer_stale(connection, keys)
 
 
-def _read_all(paths: Iterator[str], workers: int) -> Iterator[list[Found]]:
+def _read_all(paths: Iterator[str], workers: int) -> Generator[list[Found], None, None]:
     """All logs, in chunks as they get ready."""
     chunks = iter(lambda: list(islice(paths, CHUNK)), [])
     first = next(chunks, None)
@@ -166,7 +169,7 @@ def _read_all(paths: Iterator[str], workers: int) -> Iterator[list[Found]]:
     try:
         while True:
             for chunk in islice(chunks, 2 * workers - len(waiting)):
-                waiting[pool.submit(read_many, chunk)] = chunk
+                waiting[_submitted(pool, chunk)] = chunk
             if not waiting:
                 return
             done, _ = wait(waiting, return_when=FIRST_COMPLETED)
@@ -177,25 +180,46 @@ def _read_all(paths: Iterator[str], workers: int) -> Iterator[list[Found]]:
                 waiting.clear()
                 pool.shutdown(cancel_futures=True)
                 for chunk in broken:
-                    yield [_read_alone(path) for path in chunk]
+                    yield list(_one_by_one(chunk))
                 pool = _pool(workers)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _read_alone(path: str) -> Found:
-    """A worker died on this log, or on one beside it."""
-    with _pool(1) as pool:
-        try:
-            return pool.submit(read_many, [path]).result()[0]
-        except BrokenProcessPool:
-            state = Path(path).stat()
-            return Found(
-                path=path,
-                size=state.st_size,
-                mtime_ns=state.st_mtime_ns,
-                reason="is damaged: the process that read it died",
-            )
+def _submitted(pool: ProcessPoolExecutor, chunk: list[str]) -> Future[list[Found]]:
+    """To be read; a pool in which a worker died meanwhile takes nothing more, and then that is what comes of it."""
+    try:
+        with _leaving_ctrl_c_to_us():
+            return pool.submit(read_many, chunk)
+    except BrokenProcessPool as error:
+        failed: Future[list[Found]] = Future()
+        failed.set_exception(error)
+        return failed
+
+
+@contextmanager
+def _leaving_ctrl_c_to_us() -> Iterator[None]:
+    """Processes that are started meanwhile never see it; one that did while it starts would fill the screen."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _one_by_one(paths: Sequence[str]) -> Iterator[Found]:
+    """A worker died on one of these logs, or beside them."""
+    pool = _pool(1)
+    try:
+        for path in paths:
+            try:
+                yield _submitted(pool, [path]).result()[0]
+            except BrokenProcessPool:
+                pool.shutdown()
+                pool = _pool(1)
+                yield unread(path, "is damaged: the process that read it died")
+    finally:
+        pool.shutdown()
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:

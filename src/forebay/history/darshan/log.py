@@ -18,6 +18,7 @@ import numpy as np
 from darshan.backend import cffi_backend as backend
 
 from forebay.history.darshan.header import UnreadableLog, check
+from forebay.history.limits import LATEST, MOST_OSTS, MOST_PROCESSES, MOST_STRIPES
 
 CHUNK = 2048
 """Records in memory at a time; 1.4 MB of POSIX records."""
@@ -31,7 +32,7 @@ _ffi, _lib = backend.ffi, backend.libdutil
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the log says of the job; times in seconds since 1970."""
+    """What the log says of the job; times in whole seconds since 1970, as `darshan job_stats` has them."""
 
     job_id: int
     uid: int
@@ -103,15 +104,17 @@ class Log:
         if _lib.darshan_log_get_job(self._handle, found) < 0 or _lib.darshan_log_get_exe(self._handle, exe) < 0:
             raise UnreadableLog(str(self._path), "is damaged: the job's part can't be read")
         _lib.darshan_log_get_job_runtime(self._handle, found[0], seconds)
-        if found.nprocs < 1 or found.end_time_sec < 0 or found.start_time_sec < 0:
+        if not _makes_sense(found):
             raise UnreadableLog(str(self._path), "is damaged: the job's part makes no sense")
+        start = float(found.start_time_sec)
         return Job(
             job_id=found.jobid,
             uid=found.uid,
             nprocs=found.nprocs,
-            start_time=found.start_time_sec + found.start_time_nsec / 1e9,
-            end_time=found.end_time_sec + found.end_time_nsec / 1e9,
-            run_time=seconds[0],
+            start_time=start,
+            # The log of a job that was killed may have no end, and a clock may have been set back.
+            end_time=max(float(found.end_time_sec), start),
+            run_time=max(seconds[0], 0.0),
             exe=_text(exe),
             log_ver=_text(_ffi.cast("char *", self._handle)),
         )
@@ -154,6 +157,7 @@ class Log:
         self._check(name, _lib.darshan_accumulator_create(module.number, nprocs, accumulator))
         try:
             for chunk in chunks:
+                self._check_ranks(name, chunk["rank"], nprocs)
                 self._check(name, _lib.darshan_accumulator_inject(accumulator[0], _ffi.from_buffer(chunk), len(chunk)))
             self._check(name, _lib.darshan_accumulator_emit(accumulator[0], metrics, _ffi.from_buffer(total)))
         finally:
@@ -164,6 +168,13 @@ class Log:
         if result != 0:
             raise UnreadableLog(str(self._path), f"is damaged: the Darshan library can't sum up its {name} records")
 
+    def _check_ranks(self, name: str, ranks: np.ndarray[Any, Any], nprocs: int) -> None:
+        # The library takes a rank for a place in its arrays, without a look at their length.
+        if ranks.max() >= nprocs or ranks.min() < -1:
+            raise UnreadableLog(
+                str(self._path), f"is damaged: its {name} records are of processes that it does not have"
+            )
+
     def layouts(self, module: Module) -> Iterator[Striped]:
         """How each file on Lustre is striped."""
         record = _ffi.new("void **")
@@ -171,9 +182,13 @@ class Log:
             record[0] = _ffi.NULL
             if not self._next(module, record, "LUSTRE"):
                 return
-            found = _ffi.cast("struct darshan_lustre_record *", record[0])
-            yield _striped(found)
-            _lib.darshan_free(record[0])
+            try:
+                striped = _striped(_ffi.cast("struct darshan_lustre_record *", record[0]))
+            finally:
+                _lib.darshan_free(record[0])
+            if striped is None:
+                raise UnreadableLog(str(self._path), "is damaged: the layout of a file makes no sense")
+            yield striped
 
     def active_ranks(self, module: Module) -> set[int]:
         """The processes that moved any byte to or from files, by the heat maps."""
@@ -290,13 +305,27 @@ def _sums(name: str, metrics: Any, total: Any) -> Sums:
     )
 
 
-def _striped(record: Any) -> Striped:
+def _makes_sense(job: Any) -> bool:
+    """The number of processes above all, by which the library takes memory."""
+    seconds, parts = (job.start_time_sec, job.end_time_sec), (job.start_time_nsec, job.end_time_nsec)
+    in_time = all(0 <= s <= LATEST for s in seconds) and all(0 <= ns < 1e9 for ns in parts)
+    return in_time and 1 <= job.nprocs <= MOST_PROCESSES
+
+
+def _striped(record: Any) -> Striped | None:
+    """The layout; None if it can't be one."""
+    if not 0 <= record.num_stripes <= MOST_STRIPES * record.num_comps:
+        return None
     osts = array("q", bytes(_ffi.buffer(record.ost_ids, 8 * record.num_stripes)) if record.num_stripes else b"")
     components, pool = [], ""
     for i in range(record.num_comps):
         size, count, _, _, begin, end, _ = record.comps[i].counters
         components.append(Component(size, begin, end, max(count, 0)))
         pool = pool or _text(record.comps[i].pool_name)
+    if sum(c.stripes for c in components) > len(osts) or any(c.size < 0 or c.begin < 0 for c in components):
+        return None
+    if osts and not -1 <= min(osts) <= max(osts) < MOST_OSTS:
+        return None
     return Striped(record.base_rec.id, tuple(components), osts, pool)
 
 

@@ -17,7 +17,7 @@ _ADDED = (
     "pattern_requests", "io_less_1k", "io_1k_to_100k",
 )  # fmt: skip
 _OF_FIRST = ("app", "exe", "user", "uid", "job_id", "log_ver")
-_OF_LARGEST = ("stripe_size", "file_stripe_count", "stripe_offset", "pool", "common_size")
+_OF_LARGEST = ("stripe_size", "file_stripe_count", "stripe_offset", "components", "pool", "common_size")
 
 
 def together(parts: Sequence[Part]) -> dict[str, Any]:

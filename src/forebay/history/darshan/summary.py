@@ -7,6 +7,7 @@ is that of the slowest process (Luu et al. 2015), as the library's accumulators 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,8 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from forebay.history.darshan.header import UnreadableLog
 from forebay.history.darshan.log import Job, Log, Module, Sums, columns, opened
+from forebay.history.darshan.plausible import impossible
 from forebay.history.darshan.targets import Targets
+from forebay.history.found import as_text
 
 SUMMED = ("POSIX", "MPI-IO", "STDIO", "DFS", "DAOS")
 UNKNOWN = "unknown"
@@ -53,6 +57,9 @@ def read_log(path: Path) -> Summary:
         active = _active(log, found, seen, job)
     row = _row(path, job, found, sums, [n for n in counted if n in sums], seen)
     row["io_procs"] = active
+    wrong = impossible(row)
+    if wrong is not None:
+        raise UnreadableLog(str(path), f"is damaged: {wrong}")
     return Summary(row, of_many, seen.files)
 
 
@@ -108,7 +115,7 @@ def _own_job(path: Path, job: Job) -> bool:
 def _row(
     path: Path, job: Job, found: dict[str, Module], sums: dict[str, Sums], counted: list[str], seen: _Seen
 ) -> dict[str, Any]:
-    app = program(job.exe) or _program_in_name(path.name) or UNKNOWN
+    app = program(job.exe) or _program_in_name(as_text(path.name)) or UNKNOWN
     seconds = sum(sums[n].time_by_slowest for n in counted)
     moved = sum(sums[n].total_bytes for n in counted)
     layout = seen.targets.main_layout()
@@ -140,6 +147,7 @@ def _row(
         "file_stripe_count": count,
         "stripe_offset": first,
         "pfl_components": seen.targets.most_components,
+        "components": json.dumps(parts) if (parts := seen.targets.main_components()) else None,
         "pool": pool or None,
         "module_rows": [_module_row(n, s, found[n]) for n, s in sums.items()],
         "osts": seen.targets.columns(),
@@ -231,12 +239,13 @@ def _program_in_name(name: str) -> str:
 
 def _user(path: Path, app: str, job: Job) -> str | None:
     """By the log's name, or by the folders USER/PROGRAM/JOB/HOST that it lies in."""
-    match = _NAME.search(path.name)
+    name = as_text(path.name)
+    match = _NAME.search(name)
     if match and match["job"] == str(job.job_id):
-        before = path.name[: match.start()]
+        before = name[: match.start()]
         return before.removesuffix(f"_{app}") if before.endswith(f"_{app}") else before.partition("_")[0]
     folders = path.parts[:-1]
     for at in (-1, -2):  # the job's folder holds the log, or a folder for each host
         if len(folders) + at >= 3 and folders[at] == str(job.job_id):
-            return folders[at - 2]
+            return as_text(folders[at - 2])
     return None

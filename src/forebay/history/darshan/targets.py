@@ -134,6 +134,15 @@ class Targets:
         np.add.at(seconds, only[telling], self._seconds[telling])
         return files, moved, seconds
 
+    def main_components(self) -> list[dict[str, int]]:
+        """The layout of the file that holds most bytes, if it is a progressive one."""
+        laid = np.flatnonzero(self._layouts.widest[:, 1] > 0)
+        if not laid.size:
+            return []
+        parts = self._layouts.components(int(laid[np.argmax(self._moved[laid])]))
+        named = ({"stripe_size": s, "stripe_count": len(p), "begin": b, "end": e} for s, b, e, p in parts)
+        return list(named) if len(parts) > 1 else []
+
     def main_layout(self) -> tuple[int, int, int, str] | None:
         """Stripe size, stripes and pool of the layout that holds most bytes (most files, if no bytes are
         known), and the first OST of the file that holds most: (size, count, first, pool)."""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
+import stat
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from forebay.history.found import Found, packed
+from forebay.history.found import Found, as_text, packed
 from forebay.model.errors import BadInput, why
 
 PRELOADED = ["forebay.history.darshan.summary"]
 
 
 def begin() -> None:
-    """Leave Ctrl-C to the parent, end when it ends, and keep the library's own words off the screen."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """End when the parent ends, and keep the library's own words off the screen."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -36,22 +36,31 @@ def read_many(paths: Sequence[str]) -> list[Found]:
     return [read_one(path) for path in paths]
 
 
+def unread(path: str, reason: str) -> Found:
+    """A log of which nothing is known but why."""
+    return Found(path=as_text(path), size=-1, mtime_ns=-1, reason=reason)
+
+
 def read_one(path: str) -> Found:
     from forebay.history.darshan.summary import read_log
 
     try:
         state = Path(path).stat()
-        found = Found(path=path, size=state.st_size, mtime_ns=state.st_mtime_ns)
+        found = Found(path=as_text(path), size=state.st_size, mtime_ns=state.st_mtime_ns)
+        if not stat.S_ISREG(state.st_mode):  # a pipe or a device might never end
+            return replace(found, reason="is not a file")
         with Path(path).open("rb") as file:
             found.digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except OSError as error:
-        return Found(path=path, size=-1, mtime_ns=-1, reason=why(error))
+        return unread(path, why(error))
     try:
         summary = read_log(Path(path))
     except BadInput as error:
         found.reason = error.reason
+    except OSError as error:  # it went away meanwhile
+        found.reason = why(error)
     except (ValueError, ArithmeticError, MemoryError) as error:
-        found.reason = f"is damaged: {error}"
+        found.reason = f"is damaged: {str(error) or type(error).__name__}"
     else:
         found.row = summary.row
         found.summary = packed(summary.row, summary.files) if summary.of_many else None

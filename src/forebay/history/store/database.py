@@ -6,6 +6,7 @@ an advisory lock), so what was read in it still holds when it commits; readers n
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -38,7 +39,7 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection that sees one state of the history."""
-        with _told(self.where), self._engine.connect() as connection, connection.begin():
+        with self._told(), self._engine.connect() as connection, connection.begin():
             if not self.is_sqlite:
                 connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield connection
@@ -47,7 +48,7 @@ class Store:
     def writing(self) -> Iterator[Connection]:
         """A connection that no other writer disturbs; all that is done with it holds at the end, or nothing."""
         with (
-            _told(self.where),
+            self._told(),
             self._engine.connect().execution_options(writing=True) as connection,
             connection.begin(),
         ):
@@ -58,11 +59,24 @@ class Store:
 
     def write_ahead(self) -> None:
         """Let readers read while somebody writes (SQLite only); it holds for good."""
-        with _told(self.where), closing(self._engine.raw_connection()) as connection:
-            try:
-                connection.cursor().execute("PRAGMA journal_mode = WAL")  # not possible inside a transaction
-            except self._engine.dialect.loaded_dbapi.Error as error:
-                raise DBAPIError("PRAGMA journal_mode", None, error) from None
+        with self._told(), closing(self._engine.raw_connection()) as connection:
+            connection.cursor().execute("PRAGMA journal_mode = WAL")  # not possible inside a transaction
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What the database refuses, in one line; errors of the driver come as they are where it is used directly."""
+        driver: Any = self._engine.dialect.loaded_dbapi
+        try:
+            yield
+        except (DBAPIError, driver.Error) as error:
+            original = error.orig if isinstance(error, DBAPIError) else error
+            away = not self.is_sqlite and isinstance(original, driver.OperationalError)
+            reason = _reason(" ".join(str(original).split()), away)
+            if reason is None:
+                raise
+            raise BadInput(self.where, reason) from None
+        except UnicodeEncodeError as error:
+            raise BadInput(ascii(error.object), "is not UTF-8, and so no name in a history") from None
 
     def close(self) -> None:
         self._engine.dispose()
@@ -86,7 +100,7 @@ def open_store(url: str | None = None, *, create: bool = True) -> Store:
     One that is not there yet is made if `create`; one of an older schema is brought up to date.
     """
     address = _address(url or os.environ.get("FOREBAY_DB") or str(default_path()))
-    where = address.database or ":memory:" if _is_sqlite(address) else address.render_as_string(hide_password=True)
+    where = address.database or ":memory:" if _is_sqlite(address) else _shown(address)
     if _is_sqlite(address) and address.database:
         _check_file(Path(address.database), create)
         address = _as_allowed(address, Path(address.database))
@@ -103,15 +117,20 @@ def _is_sqlite(address: URL) -> bool:
     return address.get_backend_name() == "sqlite"
 
 
+def _shown(address: URL) -> str:
+    """Without the password, and without our driver, which is nobody's business."""
+    return address.set(drivername=address.get_backend_name()).render_as_string(hide_password=True)
+
+
 def _address(url: str) -> URL:
     if "://" not in url:
         return URL.create("sqlite", database=url)
     try:
         address = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # no address at all, or no port
         raise BadInput("--db", "is no database address; write sqlite:///PATH or postgresql://HOST/NAME") from None
     kind = address.get_backend_name()
-    if kind == "postgresql":
+    if kind in ("postgresql", "postgres"):  # PostgreSQL's own programs take both
         return address.set(drivername="postgresql+psycopg")
     if kind != "sqlite":
         raise BadInput("--db", f"is of kind {kind!r}; write sqlite:///PATH or postgresql://HOST/NAME")
@@ -152,6 +171,9 @@ def _engine(address: URL) -> Engine:
     if _is_sqlite(address):
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
+    else:
+        # It would put a line of its own on the screen when the server goes away.
+        logging.getLogger("psycopg").addHandler(logging.NullHandler())
     return engine
 
 
@@ -203,18 +225,6 @@ def _version(connection: Connection, where: str) -> int | None:
     return int(text)
 
 
-@contextmanager
-def _told(where: str) -> Iterator[None]:
-    """What the database refuses, in one line."""
-    try:
-        yield
-    except DBAPIError as error:
-        reason = _reason(error)
-        if reason is None:
-            raise
-        raise BadInput(where, reason) from None
-
-
 _REASONS = {
     "database is locked": f"is locked: another process has been writing for {WAIT:.0f} s",
     "lock timeout": f"is locked: another process has been writing for {WAIT:.0f} s",
@@ -224,17 +234,15 @@ _REASONS = {
     "malformed": "is damaged; `sqlite3 FILE .recover` may save what is in it",
     "unable to open database file": "can't be opened",
     "disk is full": "the disk is full",
+    "No space left on device": "the disk is full",
     "disk I/O error": "the disk does not answer (I/O error)",
     "permission denied": "permission denied",
 }
 
 
-def _reason(error: DBAPIError) -> str | None:
-    words = " ".join(str(error.orig).split())
+def _reason(words: str, away: bool) -> str | None:
+    """What the database's own words mean; None if they are of our making. `away`: the server may be gone."""
     for part, reason in _REASONS.items():
         if part in words:
             return reason
-    from_afar = error.connection_invalidated or type(error.orig).__module__.startswith("psycopg")
-    if from_afar and type(error.orig).__name__ == "OperationalError":
-        return f"PostgreSQL does not answer: {words}"
-    return None
+    return f"PostgreSQL does not answer: {words}" if away else None

@@ -29,9 +29,10 @@ def take(connection: Connection, system: str, job: str, targets: Iterable[int], 
         connection.execute(leases.insert(), rows)
 
 
-def release(connection: Connection, job: str) -> int:
-    """Take back all that a job has; how many targets that were."""
-    return connection.execute(leases.delete().where(leases.c.job == job)).rowcount
+def release(connection: Connection, job: str, system: str | None = None) -> int:
+    """Take back all that a job has, of one file system or of all; how many targets that were."""
+    here = sa.true() if system is None else leases.c.system == system
+    return connection.execute(leases.delete().where(leases.c.job == job, here)).rowcount
 
 
 def note_decision(connection: Connection, row: Mapping[str, Any]) -> int:

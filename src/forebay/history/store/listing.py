@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from typing import Any
 
@@ -71,7 +72,8 @@ def list_runs(
 
 def run_in_full(connection: Connection, run_id: int) -> dict[str, Any]:
     """`run`, and its `modules`, `osts` and `logs`."""
-    row = connection.execute(_LISTED.where(runs.c.run_id == run_id)).mappings().one_or_none()
+    fits = run_id.bit_length() < 64  # a number that no database can have is no run's
+    row = connection.execute(_LISTED.where(runs.c.run_id == run_id)).mappings().one_or_none() if fits else None
     if row is None:
         low, high = connection.execute(sa.select(sa.func.min(runs.c.run_id), sa.func.max(runs.c.run_id))).one()
         raise BadInput(f"no run {run_id} in the history", f"the numbers go from {low} to {high}")
@@ -102,4 +104,5 @@ def _run(row: RowMapping) -> Record:
     made["modules"] = [name for name in made["modules"].split(",") if name]
     for sizes in ("read_sizes", "write_sizes"):
         made[sizes] = [int(count) for count in made[sizes].split(",") if count]
+    made["components"] = json.loads(made["components"] or "[]")
     return made

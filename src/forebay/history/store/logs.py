@@ -29,9 +29,9 @@ def record(connection: Connection, batch: Sequence[Found]) -> dict[str, Status]:
     """Take a batch of logs in that could be read; what became of each. Whoever calls combines stale runs at the end."""
     batch = list({found.path: found for found in batch}.values())
     before = _before(connection, [found.path for found in batch])
-    for found in batch:
-        if found.path in before and before[found.path]["digest"] != found.digest:
-            _let_go(connection, before[found.path])
+    changed = {f.path: before[f.path] for f in batch if f.path in before and before[f.path]["digest"] != f.digest}
+    for log in changed.values():
+        _let_go(connection, log, changed)
     held = _holders(connection, [found.digest for found in batch])
     became: dict[str, Status] = {}
     for found in batch:
@@ -98,12 +98,13 @@ def _holders(connection: Connection, digests: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _let_go(connection: Connection, log: Any) -> None:
-    """A log is about to change: a copy of it takes its place, or its run goes."""
+def _let_go(connection: Connection, log: Any, changed: Mapping[str, Any]) -> None:
+    """A log is about to change: a copy of it that does not takes its place, or its run goes."""
     if log["status"] != "read":
         return
-    same = logs.c.digest == log["digest"]
-    copy = connection.execute(sa.select(logs.c.log_id).where(same, logs.c.status == "copy").limit(1)).scalar()
+    same = sa.select(logs.c.log_id, logs.c.path).where(logs.c.digest == log["digest"], logs.c.status == "copy")
+    staying = (row.log_id for row in connection.execute(same.order_by(logs.c.log_id)) if row.path not in changed)
+    copy = next(staying, None)
     connection.execute(logs.update().where(logs.c.log_id == log["log_id"]).values(status="copy", run_key=None))
     if copy is not None:
         taken = {name: log[name] for name in ("run_key", "summary")}

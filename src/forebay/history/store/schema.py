@@ -82,6 +82,7 @@ runs = Table(
     Column("file_stripe_count", BigInteger),  # stripes of one file
     Column("stripe_offset", BigInteger),  # first OST of the file with most bytes
     Column("pfl_components", Integer, nullable=False),  # most components of one file
+    Column("components", Text),  # those of the file with most bytes, if it has several, as JSON
     Column("pool", Text),
     Index("runs_by_app", "app_id", "start_time"),
     Index("runs_by_job", "job_id"),

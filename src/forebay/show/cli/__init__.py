@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import NoReturn
@@ -60,6 +61,8 @@ def main() -> None:
     except Exception as error:
         if isinstance(error, OSError) and error.filename is not None:
             _fail(f"{error.filename}: {why(error)}", 2)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _fail(why(error), 2)
         if os.environ.get("FOREBAY_TRACEBACK"):
             raise
         _fail(f"internal error: {error!r}; FOREBAY_TRACEBACK=1 shows where", 1)

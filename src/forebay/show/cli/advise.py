@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from forebay.history.limits import MOST_PROCESSES
 from forebay.model.errors import BadInput
 from forebay.show.cli.options import Database, Json
 
@@ -53,8 +54,10 @@ def advise(
         return
     if app is None or procs is None:
         raise BadInput("--app" if app is None else "--procs", "is missing")
-    if procs < 1:
-        raise BadInput("--procs", f"must be 1 or more, not {procs}")
+    if not 1 <= procs <= MOST_PROCESSES:
+        raise BadInput("--procs", f"must be between 1 and {MOST_PROCESSES}, not {procs}")
+    if not app:
+        raise BadInput("--app", "must not be empty")
     if job is not None and not 0 < len(job) <= 200:
         raise BadInput("--job", "must have 1 to 200 characters")
     seconds = _lifetime(lifetime)

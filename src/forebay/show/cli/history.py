@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.model.errors import BadInput
+from forebay.model.errors import BadInput, why
 from forebay.show.cli.options import Database, Json
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ Picture = Annotated[Path | None, typer.Option("--plot", help="Also draw it into 
 Since = Annotated[str | None, typer.Option(help="Only runs that started on this date (and time) or later.")]
 Until = Annotated[str | None, typer.Option(help="Only runs that started on this date or earlier (before this time).")]
 _SHOWN = 50
+_MOST = 10**9
 _TOP = 10
 
 
@@ -45,8 +46,13 @@ def check_plot(plot: Path | None) -> None:
         raise BadInput("--plot", f"{plot} is a folder")
 
 
-def drawn(plot: Path) -> None:
-    """Say so, where it disturbs no document."""
+@contextmanager
+def drawing(plot: Path) -> Iterator[None]:
+    """Say when it is done, where that disturbs no document; or why it can't be."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(str(plot), why(error)) from None
     typer.echo(f"drawn: {plot}", err=True)
 
 
@@ -67,8 +73,8 @@ def stats(db: Database = None, plot: Picture = None, json: Json = False) -> None
     if plot is not None:
         from forebay.show.figures import draw_usage
 
-        draw_usage(found, plot)
-        drawn(plot)
+        with drawing(plot):
+            draw_usage(found, plot)
     if json:
         print_json(usage_document(found, apps, most_run, most_bytes))
     else:
@@ -89,8 +95,8 @@ def apps(db: Database = None, plot: Picture = None, json: Json = False) -> None:
     if plot is not None:
         from forebay.show.figures import draw_apps
 
-        draw_apps(found, plot)
-        drawn(plot)
+        with drawing(plot):
+            draw_apps(found, plot)
     if json:
         print_json(apps_document(found))
     else:
@@ -101,7 +107,8 @@ def apps(db: Database = None, plot: Picture = None, json: Json = False) -> None:
 def runs(
     application: Annotated[str | None, typer.Option("--app", help="Only runs of this application.")] = None,
     limit: Annotated[
-        int | None, typer.Option(help=f"The newest so many [default: {_SHOWN}, with --json all].", min=1)
+        int | None,
+        typer.Option(help=f"The newest so many [default: {_SHOWN}, with --json all].", min=1, max=_MOST),
     ] = None,
     since: Since = None,
     until: Until = None,
@@ -124,8 +131,8 @@ def runs(
         if plot is not None and application is not None:
             from forebay.show.figures import draw_runs
 
-            draw_runs(application, list_runs(connection, **which, limit=limit), plot)
-            drawn(plot)
+            with drawing(plot):
+                draw_runs(application, list_runs(connection, **which, limit=limit), plot)
         with closing(list_runs(connection, **which, limit=most)) as found:
             if json:
                 write_runs(found, sys.stdout)
@@ -170,8 +177,8 @@ def osts(
     if plot is not None and found:
         from forebay.show.figures import draw_osts
 
-        draw_osts(found, plot)
-        drawn(plot)
+        with drawing(plot):
+            draw_osts(found, plot)
     if json:
         print_json(osts_document(found))
     elif found:

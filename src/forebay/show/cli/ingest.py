@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,8 +83,38 @@ def _logs(store: Store, paths: list[Path], workers: int | None) -> Report:
     from forebay.show.cli.options import cores
     from forebay.show.output import progress
 
-    with progress("logs", math.inf) as told:
-        return read_in(store, paths, workers=workers or cores(), progress=told)
+    with _ending() as asked_to_end, progress("logs", math.inf) as bar:
+
+        def told(done: int) -> None:
+            bar(done)
+            if asked_to_end():
+                raise KeyboardInterrupt
+
+        try:
+            return read_in(store, paths, workers=workers or cores(), progress=told)
+        except (OSError, EOFError):
+            if asked_to_end():  # so were the processes that read, and they were faster
+                raise KeyboardInterrupt from None
+            raise
+
+
+@contextmanager
+def _ending() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed or SIGTERM came. The logs in hand are read to their end and kept; a second Ctrl-C
+    does not wait for them. (Raised wherever it happens to be, an interrupt may get lost.)"""
+    asked: list[int] = []
+
+    def ask(number: int, _frame: object) -> None:
+        asked.append(number)
+        if len(asked) > 1:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _document(where: str, report: Report, jobs: int) -> dict[str, object]:

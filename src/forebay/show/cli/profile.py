@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from forebay.show.cli.history import Picture, check_plot, drawn, reading
+from forebay.history.limits import MOST_PROCESSES
+from forebay.show.cli.history import Picture, check_plot, drawing, reading
 from forebay.show.cli.options import Database, Json
 
 EXAMPLE = "Example: forebay profile vpic --procs 512 --plot vpic.png"
@@ -15,7 +16,10 @@ EXAMPLE = "Example: forebay profile vpic --procs 512 --plot vpic.png"
 def profile(
     app: Annotated[str, typer.Argument(help="An application, as `forebay history apps` names it.", metavar="APP")],
     procs: Annotated[
-        int | None, typer.Option(help="Number of processes [default: the commonest].", min=1, show_default=False)
+        int | None,
+        typer.Option(
+            help="Number of processes [default: the commonest].", min=1, max=MOST_PROCESSES, show_default=False
+        ),
     ] = None,
     db: Database = None,
     plot: Picture = None,
@@ -34,8 +38,8 @@ def profile(
     if plot is not None:
         from forebay.show.figures import draw_profile
 
-        draw_profile(found, plot)
-        drawn(plot)
+        with drawing(plot):
+            draw_profile(found, plot)
     if json:
         print_json(profile_document(found, procs))
     else:

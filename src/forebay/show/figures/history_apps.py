@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from forebay.history.store.sums import AppSums
-from forebay.model.units import format_bandwidth, format_size
+from forebay.model.units import format_size
+from forebay.show.figures.history_axes import bandwidths
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write
 from forebay.show.figures.words import printable
@@ -76,17 +77,13 @@ def _apart(apps: Sequence[AppSums]) -> list[AppSums]:
 def _draw_performance(axes: Axes, apps: Sequence[AppSums]) -> None:
     axes.set_title("performance of those that ran most", loc="left")
     y = np.arange(len(apps))[::-1]
-    mean = np.array([app.mean_perf or np.nan for app in apps])
-    best = np.array([app.best_perf or np.nan for app in apps])
+    mean = np.array([app.mean_perf for app in apps])
+    best = np.array([app.best_perf for app in apps])
     axes.hlines(y, mean, best, color=FAINT, linewidth=1.6, zorder=2)
     axes.scatter(mean, y, s=16, color="#0072B2", zorder=3, label="mean")
     axes.scatter(best, y, s=16, color="#D55E00", marker="D", zorder=3, label="best layout")
     axes.set_yticks(y, [printable(app.app, 22) for app in apps], fontsize=6.5)
     axes.set_ylim(-0.7, max(len(apps), 3) - 0.3)
-    axes.set_xscale("log")
-    axes.margins(x=0.15)
-    axes.xaxis.set_major_locator(LogLocator(numticks=6))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(format_bandwidth(value))))
-    axes.xaxis.set_minor_formatter(NullFormatter())
     if apps:
+        bandwidths(axes, "x", np.concatenate((mean, best)), most_ticks=6)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=7)

@@ -11,13 +11,12 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from forebay.model.units import format_bandwidth
+from forebay.show.figures.history_axes import bandwidths
 from forebay.show.figures.looks import FAINT
 from forebay.show.figures.sheet import house_style, legend_above, panels, write
 from forebay.show.figures.words import printable
-from forebay.show.history_tables import short
+from forebay.show.history_tables import plural
 
 _DAY = 86_400.0
 _MOST_COUNTS = 8
@@ -39,9 +38,9 @@ def draw_runs(app: str, runs: Iterable[dict[str, Any]], out: Path) -> Path:
         if points["partial"].any():
             entries.append(Line2D([], [], color=FAINT, marker="x", linestyle="none", label="partial log"))
         _axes(axes, points)
-        axes.set_title(f"{printable(app)}: {points.size:,} runs", loc="left")
+        axes.set_title(f"{printable(app)}: {plural(points.size, 'run')}", loc="left")
         if entries:
-            legend_above(figure, entries, columns=6)
+            legend_above(figure, entries, columns=5)
         return write(figure, out)
 
 
@@ -83,9 +82,4 @@ def _axes(axes: Axes, points: Any) -> None:
     locator = AutoDateLocator(minticks=3, maxticks=9)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    axes.set_yscale("log")
-    wide = points["perf"].max() > 20 * points["perf"].min()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5), numticks=12))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(format_bandwidth(value))))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.margins(y=0.1)
+    bandwidths(axes, "y", points["perf"])
