@@ -74,9 +74,7 @@ def test_another_layout_than_asked_for_is_put_back(pretended: Pretended, own: bo
 
 def test_a_command_that_changes_nothing_is_a_refusal(pretended: Pretended) -> None:
     pretended.change(ignore=[VERBS[pretended.kind]["set"]])
-    with pytest.raises(
-        LayoutRefused, match=r"reads back as 1 stripe of 1 MiB, not 4 .*; the layout is as it was$"
-    ):
+    with pytest.raises(LayoutRefused, match=r"reads back as 1 stripe of 1 MiB, not 4 .*; the layout is as it was$"):
         pretended.system.apply(WANTED, pretended.folder("run"))
 
 

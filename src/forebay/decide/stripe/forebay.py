@@ -3,9 +3,13 @@
 Where `dca-io` compares single runs and only grows, this policy takes all runs as noisy
 measurements of one response (see `response`) and asks of every layout what it would bring:
 
-- **safe**: it may be tried only if even a cautious prediction is not worse than the best known
-  layout by more than the `margin`, and only in steps: one doubling or halving from a layout that
-  was run, of the size two, of the count up to four where it is sure to be no worse;
+- **safe**: it may be tried only if it is not predicted to be worse than the best known layout by more
+  than the `margin`, and if the risk that it is so even so is at most one in four. One in two is borne
+  for a first look at more stripes than ever (or at fewer, once more turned out to be worse), as it
+  would otherwise never learn that it is wrong, and for what promises to be three times as fast;
+- **near**: it goes one doubling or halving of the count, or two of the size, from a layout that was
+  run. Where it is sure to be no worse, or promises that much, it goes four, or as far as others did,
+  and both ways at once; but not on the word of physics alone, save once, in the first run;
 - **worth it**: of the safe ones it takes the one with the best prediction plus what a run there
   would teach: how much better the best layout would be expected to be after it, for the runs
   that follow (the knowledge gradient). Noise makes a run teach less, so it settles by itself;
@@ -20,6 +24,7 @@ It needs no chance: the same view gives the same answer.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +33,7 @@ from numpy.typing import NDArray
 from forebay.decide.policy import Input, striping
 from forebay.decide.stripe.choice import Choice
 from forebay.decide.stripe.grid import Grid, grid
-from forebay.decide.stripe.response import Floats, Response, respond, usable_runs
+from forebay.decide.stripe.response import Floats, Response, respond, usable_peers, usable_runs
 from forebay.decide.stripe.start import place
 from forebay.decide.stripe.view import Past, Phase, StripeView, Striping
 from forebay.decide.stripe.words import many, stripes
@@ -36,13 +41,27 @@ from forebay.model.errors import BadInput
 from forebay.model.layout import DEFAULT_SIZE
 from forebay.model.units import format_bandwidth
 
-_CAUTION = 0.3  # standard deviations that a cautious prediction lies below the mean
-_SURE = 1.0  # standard deviations by which it must not be worse for a long step
+_RISK = 0.25  # that is borne of being worse than the margin allows
+_LOOK_RISK = 0.5  # the same for a first look and for a promise: more likely than not it is no worse
+_SURE_RISK = 0.16  # of being worse at all (one standard deviation): no more is called sure
+_TURNED = 0.95  # probability that more stripes are worse, from which on fewer are looked at: chance must not do it
+_PROMISE = 1.0  # log throughput, about a factor of three: so much more is worth a long step, sure or not
 _STEP, _LONG_STEP, _SIZE_STEP = 1.0, 4.0, 2.0  # doublings
+_NEAR = 1.0  # doublings of the processes: others with about as many can be followed
+_ENOUGH = 5  # runs of others with a count, so that it is not a single one that is followed
 _HORIZON = 10.0  # runs that profit from what one run teaches
 _TEACHES = 0.01  # log throughput; what teaches less is not worth a run
 _SETTLED = 0.02  # nor is a change that promises less
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(11)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chances:
+    """Every option against the best known one: the gain to expect (log), and the probabilities of losing."""
+
+    gain: Floats
+    worse: Floats  # of being worse at all
+    risk: Floats  # of being worse by more than the margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +72,8 @@ class _Outlook:
     response: Response
     mean: Floats  # with what others leave
     best: int  # the best that is known
-    cautious: Floats  # against the best known
+    chances: _Chances
+    margin: float
     safe: NDArray[np.bool_]
     last: int | None  # the layout of the last run, if it turned out worse than the margin allows
 
@@ -95,14 +115,14 @@ def look(view: StripeView, runs: tuple[Past, ...], margin: float) -> _Outlook:
     mean = response.mean + np.log(options.share)
     known = options.known if options.known.any() else _default(options)
     best = int(np.flatnonzero(known)[np.argmax(mean[known])])
-    spread, least = response.spread(best), math.log1p(-margin)
-    cautious = mean - mean[best] - _CAUTION * spread
-    sure = mean - mean[best] >= _SURE * spread
-    safe = (cautious >= least) & _within_steps(options, known, sure)
+    least, left = math.log1p(-margin), np.log(options.share / options.share[best])
+    chances = _Chances(mean - mean[best], response.risk(best, -left), response.risk(best, least - left))
+    near = _within_steps(options, known, _reach(view, options, chances))
+    safe = near & (chances.gain >= least) & (chances.risk <= _bearable(options, known, best, chances))
     safe[best] = True
     last = options.find(runs[-1].count, runs[-1].size) if runs else None
     worse = last is not None and response.mean[last] - response.mean[best] < least
-    return _Outlook(options, response, mean, best, cautious, safe, last if worse else None)
+    return _Outlook(options, response, mean, best, chances, margin, safe, last if worse else None)
 
 
 def explore(outlook: _Outlook) -> int:
@@ -124,16 +144,58 @@ def _default(options: Grid) -> NDArray[np.bool_]:
     return np.asarray((np.array(options.counts) == 1) & (np.array(options.sizes) == DEFAULT_SIZE))
 
 
-def _within_steps(options: Grid, known: NDArray[np.bool_], sure: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The options that are one step from a known one; or as many stripes as there are free targets."""
+def _bearable(options: Grid, known: NDArray[np.bool_], best: int, chances: _Chances) -> Floats:
+    """The risk that is borne with each option."""
+    look = _first_look(np.array(options.counts), known, best, chances.worse)
+    return np.where(look | (chances.gain >= _PROMISE), _LOOK_RISK, _RISK)
+
+
+def _first_look(counts: NDArray[np.int_], known: NDArray[np.bool_], best: int, worse: Floats) -> NDArray[np.bool_]:
+    """The options with more stripes than were ever run, if the best known has the most so far.
+
+    If it has the fewest, those with fewer, but only once more are sure to be worse or not possible:
+    throughput can halve with the stripes, while more of them than are of use cost little.
+    """
+    fewest, most = counts[known].min(), counts[known].max()
+    if counts[best] == most < counts.max():
+        return np.asarray(counts > most)
+    turned = (worse[known & (counts > counts[best])] >= _TURNED).all()
+    return np.asarray((counts < fewest) & (counts[best] == fewest) & turned)
+
+
+def _reach(view: StripeView, options: Grid, chances: _Chances) -> Floats:
+    """How many doublings the count of each option may be away from a known one."""
+    counts = np.array(options.counts)
+    followed = counts <= _most_of_others(view)
+    # As long as no two counts can be compared, it is physics alone that speaks: worth one long step at most.
+    first, compared = not options.known.any(), len(np.unique(counts[options.known])) > 1
+    promising = chances.gain >= _PROMISE
+    long = (followed | compared) & (promising | (chances.worse <= _SURE_RISK)) | promising & first
+    return np.where(long, np.where(followed, math.inf, _LONG_STEP), _STEP)
+
+
+def _within_steps(options: Grid, known: NDArray[np.bool_], reach: Floats) -> NDArray[np.bool_]:
+    """The options that are within a step from a known one; or as many stripes as there are free targets.
+
+    Where the count may go further than a step (`reach`, in doublings), the size may change with it.
+    """
     count, size = np.log2(options.counts), np.log2(options.sizes)
     counts_apart = np.abs(np.subtract.outer(count, count[known]))
     sizes_apart = np.abs(np.subtract.outer(size, size[known]))
-    far = np.where(sure, _LONG_STEP, _STEP)[:, None]
+    both = (counts_apart <= reach[:, None]) & (sizes_apart <= np.where(reach > _STEP, _SIZE_STEP, 0.0)[:, None])
     crowded = options.free < max(options.counts)
     free = (crowded & (np.array(options.counts) == options.free))[:, None]
-    steps = (sizes_apart == 0) & ((counts_apart <= far) | free) | (counts_apart == 0) & (sizes_apart <= _SIZE_STEP)
+    steps = both | (sizes_apart == 0) & free | (counts_apart == 0) & (sizes_apart <= _SIZE_STEP)
     return np.asarray(steps.any(axis=1))
+
+
+def _most_of_others(view: StripeView) -> int:
+    """The most stripes that enough runs of others with about as many processes had; 0 if there are none."""
+    runs: Counter[int] = Counter()
+    for peer in usable_peers(view):
+        if abs(math.log2(peer.processes / view.processes)) <= _NEAR:
+            runs[peer.count] += peer.runs
+    return max((count for count, number in runs.items() if number >= _ENOUGH), default=0)
 
 
 def _because(view: StripeView, runs: tuple[Past, ...], outlook: _Outlook, chosen: int) -> str:
@@ -149,8 +211,9 @@ def _prediction(view: StripeView, runs: tuple[Past, ...], outlook: _Outlook, cho
         return f"{start} back to {best}, as the last layout, {_regression(outlook)}"
     if chosen == outlook.best:
         return f"{start} {best}, and no other safe layout promises enough more"
-    gain, cautious = _percent(outlook.mean[chosen] - outlook.mean[outlook.best]), _percent(outlook.cautious[chosen])
-    return f"{start} {gain} than {best}, {_layout(outlook, outlook.best)}; cautiously {cautious}"
+    gain, risk = _percent(outlook.chances.gain[chosen]), 100 * outlook.chances.risk[chosen]
+    said = f"{start} {gain} than {best}, {_layout(outlook, outlook.best)}"
+    return f"{said}; the risk of more than {100 * outlook.margin:.0f} % less is {risk:.0f} %"
 
 
 def _from_runs(outlook: _Outlook, chosen: int, runs: int) -> str:

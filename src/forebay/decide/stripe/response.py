@@ -3,9 +3,10 @@
 The logarithm of the throughput is a smooth function of log2(stripe count), log2(stripe size) and
 log2(processes), measured with multiplicative noise. Three kinds of knowledge meet:
 
-- physics, as the mean before any run (see `expected`);
+- physics, as a dozen hypotheses of what saturates when (see `expected`), equally likely before any run and then
+  as likely as the measurements make them; around each one the response is free to be somewhat different;
 - the runs of other applications, as measurements of a response that is somewhat like this one,
-  at a level of its own;
+  those with and those without shared files at levels of their own;
 - the application's own runs, with any number of processes: those with about as many say most.
 
 Every number below is fixed. They are in units of log throughput (0.1 is about 10 %) and of
@@ -17,6 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,9 +29,9 @@ from forebay.model.layout import MIB
 
 Floats = NDArray[np.float64]
 
-# Spread and reach (in doublings) of what physics leaves open. From one count to its double the
-# throughput can so change by about 20 % (one standard deviation) more or less than expected.
-_COUNT, _COUNT_REACH = 0.9, 6.0
+# Spread and reach (in doublings) of what every hypothesis leaves open. From one count to its double the
+# throughput can so change by about 15 % (one standard deviation) more or less than expected.
+_COUNT, _COUNT_REACH = 0.5, 6.0
 _KNEE, _KNEE_REACH = 0.15, 1.5  # and knees are sharp
 _SIZE, _SIZE_REACH = 0.15, 3.0
 _BOTH = 0.1  # what count and size do only together
@@ -39,17 +42,18 @@ _LEVEL, _LEVEL_STEP = 3.0, 1.0  # of the level itself little is known, nor how i
 _LIKE, _UNLIKE = 0.4, 0.2  # correlation with applications of the same pattern; of another or an unknown one
 _CONFOUNDED = 0.8  # spread of their means: other layouts were run by other applications
 
-_NOISE, _NOISE_WEIGHT = 0.2, 1.0  # the noise to expect before there are repeats, and how many repeats that counts for
+_NOISE, _NOISE_WEIGHT = 0.2, 2.0  # the noise to expect before there are repeats, and how many repeats that counts for
 _LEAST_NOISE = 0.02
 _HALF_LIFE = 30.0  # runs until a run counts half, as applications change
 _OUTLIER = 2.5  # standard deviations from the median of its repeats beyond which a run says no more
 _PARTIAL = 4.0  # how much less an incomplete log says
 _MOST_RUNS, _MOST_PEERS = 200, 40
+_NO_SPREAD = 1e-12
 
-_TRUST = 0.6  # in the rise that physics predicts
-_FEED = (0.125, 0.5, 2.0)  # targets that one process can keep busy: not known, so the mean over these
+_FEED = (0.0, 0.125, 0.5, 2.0)  # targets that one process can keep busy: not known, so a hypothesis each
 _STRIPE_COST = 0.01  # by the square of the doublings of the count
-_LARGE_COST, _SMALL_COST = 0.01, 0.04  # of each doubling of the size above and below 1 MiB, the size of a transfer
+_TRANSFER = 4 * MIB  # the most that a client sends at once: smaller stripes cut it up
+_LARGE_COST, _SMALL_COST = 0.02, 0.04  # of each doubling of the size above and below that
 _MISALIGNED_COST = 0.05
 
 
@@ -61,24 +65,44 @@ class Points:
     size: Floats
     processes: Floats
     misaligned: Floats
+    shared: Floats  # 1 if processes share files, 0 if not, nan if that is not known
     alike: Floats  # correlation with this application's response: 1 for its own
 
+    @property
+    def whose(self) -> Floats:
+        """Of whom the level is: 0 for the application itself, 1 and 2 for others without and with shared files."""
+        return np.where(self.alike == 1.0, 0.0, 1.0 + np.nan_to_num(self.shared))
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Response:
-    """Log throughput of a set of layouts: mean, covariance, and the noise of a single run.
+    """Log throughput of a set of layouts under every hypothesis, how likely those are, and the noise of a single run.
 
     If the application never ran, only differences between means have a meaning.
     """
 
-    mean: Floats
-    covariance: Floats
+    means: Floats  # a row for each hypothesis
+    likely: Floats  # probability of each hypothesis
+    within: Floats  # covariance of the layouts under any one hypothesis
     noise: float
 
-    def spread(self, of: int) -> Floats:
-        """Standard deviation of the difference between every layout and layout `of`."""
-        own = np.diag(self.covariance)
-        return np.asarray(np.sqrt(np.maximum(0.0, own + own[of] - 2.0 * self.covariance[of])))
+    @cached_property
+    def mean(self) -> Floats:
+        return np.asarray(self.likely @ self.means)
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Over all hypotheses."""
+        off = self.means - self.mean
+        return np.asarray(self.within + (off.T * self.likely) @ off)
+
+    def risk(self, of: int, gain: Floats | float) -> Floats:
+        """The probability that each layout brings less than `gain` (log) more than layout `of`."""
+        own = np.diag(self.within)
+        spread = np.sqrt(np.maximum(_NO_SPREAD, own + own[of] - 2.0 * self.within[of]))
+        above = (self.means - self.means[:, [of]] - gain) / spread
+        # The logistic function is within 0.01 of the normal distribution's, and needs no other library.
+        return np.asarray(self.likely @ (0.5 - 0.5 * np.tanh(0.851 * above)))
 
 
 def usable_runs(view: StripeView) -> tuple[Past, ...]:
@@ -91,18 +115,25 @@ def respond(view: StripeView, counts: Sequence[int], sizes: Sequence[int]) -> Re
     """What to expect of each layout (counts[i], sizes[i]) in a run with the view's number of processes."""
     runs = usable_runs(view)
     noise = noise_of(runs)
-    asked = _points(view, counts, sizes, [view.processes] * len(counts), 1.0)
+    asked = _points(view, counts, sizes, [view.processes] * len(counts), 1.0, math.nan)
     prior, open_ = expected(view, asked), _covariance(asked, asked)
     measured, values, variances = _measurements(view, runs, noise)
     if not len(values):
-        return Response(prior, open_, noise)
+        return Response(prior, np.full(len(prior), 1 / len(prior)), open_, noise)
     surprise = values - expected(view, measured)
-    level = _levels(surprise, measured.alike)
-    cross = _covariance(asked, measured)
-    inner = _covariance(measured, measured) + np.diag(variances)
-    solved = np.linalg.solve(inner, np.column_stack([surprise - level, cross.T]))
-    own = float(level[0]) if runs else 0.0
-    return Response(own + prior + cross @ solved[:, 0], open_ - cross @ solved[:, 1:], noise)
+    level = _levels(surprise, measured.whose)
+    root = np.linalg.cholesky(_covariance(measured, measured) + np.diag(variances))
+    cross = np.linalg.solve(root, _covariance(measured, asked))
+    odd = np.linalg.solve(root, (surprise - level).T)
+    own = level[:, :1] if runs else 0.0
+    return Response(own + prior + odd.T @ cross, _likely(odd), open_ - cross.T @ cross, noise)
+
+
+def _likely(odd: Floats) -> Floats:
+    """Probability of each hypothesis, from how far off the measurements are under it (a column, in units of spread)."""
+    log = -0.5 * np.sum(odd**2, axis=0)
+    weight = np.exp(log - log.max())
+    return np.asarray(weight / weight.sum())
 
 
 def noise_of(runs: Sequence[Past]) -> float:
@@ -115,27 +146,46 @@ def noise_of(runs: Sequence[Past]) -> float:
 
 
 def expected(view: StripeView, at: Points) -> Floats:
-    """Log throughput before anything was measured, up to its level.
+    """Log throughput against one stripe before anything was measured: a row for every hypothesis.
 
     c stripes and R targets that the processes can keep busy give c R / (c + R): R is in
     proportion to the processes that write to a shared file; a process with a file of its own
-    keeps about one busy, or its part of all targets. Requests to a shared file may lie side by
-    side: then large stripes leave targets idle. Stripes cost the more the more there are.
+    keeps about one busy, or its part of all targets. By how much is a hypothesis, and so is the
+    pattern if it is not known. Requests to a shared file may lie side by side: then large stripes
+    leave targets idle. Stripes cost the more the more there are.
     """
+    writers = _writers(view, at)
+    beside = np.log2(np.maximum(1.0, writers * max(view.request_size, MIB) / 2.0**at.size))
+    rows = []
+    for feed, (shared, idle) in product(_FEED, _patterns(view)):
+        together = np.where(np.isnan(at.shared), shared, at.shared == 1.0)
+        busy = feed * np.where(together, writers, np.minimum(1.0, view.most / writers))
+        rows.append(_rise(np.where(together & idle, np.minimum(at.count, beside), at.count), busy))
+    return np.array(rows) - _costs(at)
+
+
+def _patterns(view: StripeView) -> list[tuple[bool, bool]]:
+    """Whether processes share files, and whether their requests then lie side by side: all that is possible."""
+    every = [(True, False), (True, True), (False, False)]
+    return [(shared, idle) for shared, idle in every if view.shared_file in (None, shared)]
+
+
+def _writers(view: StripeView, at: Points) -> Floats:
+    """How many processes do I/O."""
     runs = usable_runs(view)
     latest = runs[-1].processes if runs else view.processes
-    writers = np.maximum(1.0, min(1.0, (view.io_processes or latest) / latest) * 2.0**at.processes)
-    beside = np.log2(np.maximum(1.0, writers * max(view.request_size, MIB) / 2.0**at.size))
-    shared = (_rise(at.count, writers) + _rise(np.minimum(at.count, beside), writers)) / 2
-    alone = _rise(at.count, np.minimum(1.0, view.most / writers))
-    rise = (shared + alone) / 2 if view.shared_file is None else shared if view.shared_file else alone
-    larger = at.size - math.log2(MIB)
-    size_cost = _LARGE_COST * np.maximum(larger, 0.0) + _SMALL_COST * np.maximum(-larger, 0.0)
-    return np.asarray(_TRUST * rise - _STRIPE_COST * at.count**2 - size_cost - _MISALIGNED_COST * at.misaligned)
+    return np.maximum(1.0, min(1.0, (view.io_processes or latest) / latest) * 2.0**at.processes)
 
 
 def _rise(count: Floats, busy: Floats) -> Floats:
-    return np.asarray(-np.mean([np.log1p(feed * busy / 2.0**count) for feed in _FEED], axis=0))
+    """Log throughput of 2 ** count stripes against one, with so many targets that can be kept busy."""
+    return np.asarray(np.log1p(busy) - np.log1p(busy / 2.0**count))
+
+
+def _costs(at: Points) -> Floats:
+    larger = at.size - math.log2(_TRANSFER)
+    size = _LARGE_COST * np.maximum(larger, 0.0) + _SMALL_COST * np.maximum(-larger, 0.0)
+    return np.asarray(_STRIPE_COST * at.count**2 + size + _MISALIGNED_COST * at.misaligned)
 
 
 def _repeats(runs: Sequence[Past]) -> dict[tuple[int, int, int], tuple[Floats, Floats]]:
@@ -150,20 +200,21 @@ def _repeats(runs: Sequence[Past]) -> dict[tuple[int, int, int], tuple[Floats, F
 
 def _measurements(view: StripeView, runs: Sequence[Past], noise: float) -> tuple[Points, Floats, Floats]:
     """All that was measured, with its variance: the mean of each layout's repeats, then the other applications."""
-    rows: list[tuple[int, int, int, float, float, float]] = []
+    rows: list[tuple[int, int, int, float, float, float, float]] = []
     for key, (logs, counts) in _repeats(runs).items():
         if len(logs) > 2:  # one of several that is far off says little: something else happened
             logs = np.clip(logs, np.median(logs) - _OUTLIER * noise, np.median(logs) + _OUTLIER * noise)
-        rows.append((*key, 1.0, float(np.average(logs, weights=counts)), noise**2 / float(counts.sum())))
-    for peer in _nearest(view):
+        rows.append((*key, 1.0, math.nan, float(np.average(logs, weights=counts)), noise**2 / float(counts.sum())))
+    for peer in usable_peers(view):
         alike = _LIKE if peer.shared_file == view.shared_file else _UNLIKE
         spread = _CONFOUNDED**2 + noise**2 / peer.runs
-        rows.append((peer.processes, peer.count, peer.size, alike, math.log(peer.throughput), spread))
-    processes, counts_, sizes, alikes, values, variances = zip(*rows, strict=True) if rows else [()] * 6
-    return _points(view, counts_, sizes, processes, alikes), np.array(values), np.array(variances)
+        known = (peer.processes, peer.count, peer.size, alike, float(peer.shared_file))
+        rows.append((*known, math.log(peer.throughput), spread))
+    processes, counts_, sizes, alikes, shared, values, variances = zip(*rows, strict=True) if rows else [()] * 7
+    return _points(view, counts_, sizes, processes, alikes, shared), np.array(values), np.array(variances)
 
 
-def _nearest(view: StripeView) -> list[Peers]:
+def usable_peers(view: StripeView) -> list[Peers]:
     """The other applications' runs that say most: with about as many processes, and many of them."""
 
     def order(p: Peers) -> tuple[float, int, int, int, bool]:
@@ -174,7 +225,9 @@ def _nearest(view: StripeView) -> list[Peers]:
     return sorted(fine, key=order)[:_MOST_PEERS]
 
 
-def _points(view: StripeView, counts: ArrayLike, sizes: ArrayLike, processes: ArrayLike, alike: ArrayLike) -> Points:
+def _points(
+    view: StripeView, counts: ArrayLike, sizes: ArrayLike, processes: ArrayLike, alike: ArrayLike, shared: ArrayLike
+) -> Points:
     count, size = np.asarray(counts, dtype=float), np.asarray(sizes, dtype=np.int64)
     request = view.request_size
     fits = (size % request == 0) | (request % size == 0) if request > 0 else np.ones(len(size), dtype=bool)
@@ -183,17 +236,16 @@ def _points(view: StripeView, counts: ArrayLike, sizes: ArrayLike, processes: Ar
         size=np.log2(size.astype(float)),
         processes=np.log2(np.asarray(processes, dtype=float)),
         misaligned=(~fits).astype(float),
+        shared=np.broadcast_to(np.asarray(shared, dtype=float), count.shape),
         alike=np.broadcast_to(np.asarray(alike, dtype=float), count.shape),
     )
 
 
-def _levels(surprise: Floats, alike: Floats) -> Floats:
-    """The mean level of the own measurements for each of these, and of the others' for each of those."""
-    own = alike == 1.0
-    level = np.zeros(len(surprise))
-    for part in (own, ~own):
-        if part.any():
-            level[part] = surprise[part].mean()
+def _levels(surprise: Floats, whose: Floats) -> Floats:
+    """Under every hypothesis, for each measurement the mean level of all those of the same kind."""
+    level = np.zeros(surprise.shape)
+    for one in np.unique(whose):
+        level[:, whose == one] = surprise[:, whose == one].mean(axis=1, keepdims=True)
     return level
 
 
@@ -203,7 +255,7 @@ def _covariance(a: Points, b: Points) -> Floats:
     shape += _KNEE**2 * _near(a.count, b.count, _KNEE_REACH)
     shape += _MISALIGNED**2 * np.multiply.outer(a.misaligned, b.misaligned)
     near = 0.5 ** (np.abs(np.subtract.outer(a.processes, b.processes)) / _PROCESSES_HALVE)
-    same = np.equal.outer(a.alike == 1.0, b.alike == 1.0)
+    same = np.equal.outer(a.whose, b.whose)
     alike = np.where(same, 1.0, np.multiply.outer(a.alike, b.alike))
     return np.asarray(near * alike * shape + same * (_LEVEL**2 + _LEVEL_STEP**2 * near))
 
