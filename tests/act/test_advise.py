@@ -151,6 +151,13 @@ def test_files_of_their_own_are_left_to_the_file_system_to_spread(store: Store) 
     assert {job for jobs in leases(store).values() for job in jobs} == {"one", "all"}
 
 
+def test_the_latest_run_with_as_many_processes_tells_how_it_uses_files(store: Store) -> None:
+    fill(store, run(1, procs=8, shared_bytes=0), run(2, procs=64))
+    assert ask(store, procs=8).layout.start == ANY
+    assert ask(store, procs=64).layout.start >= 0
+    assert ask(store, procs=16).layout.start >= 0  # as the latest of all had it
+
+
 def test_a_new_application_is_taken_to_have_files_as_others_do(store: Store) -> None:
     assert ask(store, "new").layout.start == ANY  # nothing is known of anybody
     fill(store, run(1, "a"), run(2, "b"), run(3, "c", shared_bytes=0))

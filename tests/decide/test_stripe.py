@@ -76,7 +76,7 @@ def test_dca_io_stays_out_of_the_way_of_others_unless_told_not_to() -> None:
 
 def test_the_reason_says_how_many_and_where() -> None:
     answer = find("stripe", "dca-io").decide(view("1001", runs=(past(1, 1, 5e8), past(2, 2, 4e8)), shared_file=False))
-    assert answer.because == (
+    assert answer.reason == (
         "its run 2 with 2 stripes of 1 MiB reached 400.00 MB/s, no more than the 500.00 MB/s of run 1 with 1, "
         "so it tries 1 stripe of 2 MiB; no running job uses this target"
     )

@@ -117,7 +117,8 @@ def _view(
     on_targets = held(connection, asked.system, asked.now)
     leased = [Load(index=target, jobs=frozenset(jobs)) for target, jobs in on_targets.items()]
     others = [replace(load, jobs=load.jobs - {asked.job}) for load in (*loads, *leased)]
-    latest = past[-1] if past else None
+    # The same program may share a file among many processes, and not among few.
+    latest = next((run for run in reversed(past) if run.nprocs == asked.nprocs), past[-1] if past else None)
     return StripeView(
         application=asked.app,
         processes=asked.nprocs,
@@ -139,7 +140,7 @@ def _spread(view: StripeView, striping: Striping) -> tuple[Striping, tuple[str, 
         return striping, ()
     known = "its processes have" if view.shared_file is not None else "as far as one can tell, its processes have"
     note = f"the first target is left to the file system: {known} a file each, and all would begin on the same one"
-    return replace(striping, layout=replace(striping.layout, start=ANY), targets=()), (note,)
+    return replace(striping, layout=replace(striping.layout, start=ANY), targets=(), where=""), (note,)
 
 
 def _file_per_process(view: StripeView) -> bool:
@@ -200,7 +201,7 @@ def _row(
         "stripe_count": layout.count,
         "stripe_size": layout.size,
         "stripe_offset": layout.start,
-        "because": striping.because,
+        "because": striping.reason,
         "outcome": outcome,
         "applied_to": str(folder) if folder else None,
     }

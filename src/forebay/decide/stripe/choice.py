@@ -24,7 +24,8 @@ class Choice:
         return Striping(
             layout=Layout(count=self.count, size=self.size, start=start.index),
             phase=self.phase,
-            because=f"{self.because}; {start.because}",
+            because=self.because,
+            where=start.because,
             runs=self.runs,
             targets=start.targets,
         )

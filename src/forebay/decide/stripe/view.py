@@ -44,9 +44,9 @@ class StripeView:
     """A job about to start, what its application did before, and the targets there are.
 
     `max_count` is the largest stripe count that the file system or its administrator allows.
-    `runs` are oldest first. `shared_file` and `io_processes` describe its latest run (None if it
-    never ran): whether several processes share a file, and how many processes did I/O.
-    `request_size` is the typical request in bytes (0 if not known). `chance` in [0, 1) is the only
+    `runs` are oldest first. `shared_file` and `io_processes` describe its latest run, with as many
+    processes if it had one (None if it never ran): whether several processes share a file, and
+    how many did I/O. `request_size` is the typical request in bytes (0 if not known). `chance` in [0, 1) is the only
     randomness that a policy may use.
     """
 
@@ -80,11 +80,19 @@ class StripeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Striping:
-    """A layout for the next run, which phase decided it, the runs it rests on, and why in one sentence."""
+    """A layout for the next run, which phase decided it, the runs it rests on, and why in one sentence.
+
+    `targets` are those that the files will lie on, as far as that is known, and `where` says why on these.
+    """
 
     layout: Layout
     phase: Phase
     because: str
     runs: tuple[int, ...] = ()
     targets: tuple[int, ...] = ()
-    """The targets that the files will lie on, as far as that is known."""
+    where: str = ""
+
+    @property
+    def reason(self) -> str:
+        """All of it."""
+        return f"{self.because}; {self.where}" if self.where else self.because

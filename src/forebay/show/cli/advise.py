@@ -157,7 +157,7 @@ def _document(advice: Advice) -> dict[str, Any]:
         "stripe_size": advice.layout.size,
         "stripe_offset": advice.layout.start,
         "targets": advice.striping.targets,
-        "because": advice.striping.because,
+        "because": advice.striping.reason,
         "runs": advice.striping.runs,
         "partial_runs": advice.partial_runs,
         "notes": advice.notes,
@@ -173,7 +173,7 @@ def _print(advice: Advice) -> None:
     from forebay.show.output import ranges
 
     typer.echo(f"{said(advice.layout)} ({advice.policy}, {advice.striping.phase})")
-    typer.echo(f"  because {advice.striping.because}")
+    typer.echo(f"  because {advice.striping.reason}")
     if advice.striping.runs:
         typer.echo(f"  runs it rests on: {ranges(advice.striping.runs)} (forebay history show RUN)")
     if advice.partial_runs:
