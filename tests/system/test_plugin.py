@@ -71,7 +71,7 @@ def test_an_installed_striping_policy_is_listed_and_takes_options(environment: d
         "view = StripeView(application='a', processes=4, targets=targets, runs=(run,))\n"
         "answer = find('stripe', 'by-volume:share=100').decide(view)\n"
         "assert answer.targets == (2, 3, 4, 5), answer\n"
-        "assert answer.because == 'its latest run moved 350 B; no running job uses these 4 targets', answer\n"
+        "assert answer.reason == 'its latest run moved 350 B; no running job uses these 4 targets', answer\n"
     )
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
 
