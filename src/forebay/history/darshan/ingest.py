@@ -27,6 +27,8 @@ from forebay.model.errors import BadInput, why
 
 CHUNK = 50
 """Logs that a worker reads before it reports."""
+AHEAD = 8
+"""Chunks for each worker to go on with while a batch is being written."""
 BATCH = 500
 """Logs in a transaction."""
 SUFFIXES = (".darshan", ".darshan_partial")
@@ -168,7 +170,7 @@ def _read_all(paths: Iterator[str], workers: int) -> Generator[list[Found], None
     pool = _pool(workers)
     try:
         while True:
-            for chunk in islice(chunks, 2 * workers - len(waiting)):
+            for chunk in islice(chunks, AHEAD * workers - len(waiting)):
                 waiting[_submitted(pool, chunk)] = chunk
             if not waiting:
                 return
