@@ -4,12 +4,15 @@
 
 Goals: reading and storing at least 30 times faster than DarshanReport(..., dtype="pandas") only reads, one process
 against one, in the same run; at least 1,000 logs a second into SQLite with 2 workers, and as many with 100,000 logs
-as with 1,000. The many logs are real ones of a few KB, each copied with another job id and start time.
+as with 1,000; a reader under 500 MB, however large a log is. The many logs are real ones of a few KB, each copied with
+another job id and start time; the large one is a real one with its records over and over, each of another file.
 """
 
 from __future__ import annotations
 
 import argparse
+import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,9 +30,11 @@ from forebay.history.store.logs import record
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
-from support.darshan_logs import Parts, wheel_logs  # type: ignore[import-not-found]  # noqa: E402
+from support.darshan_logs import POSIX, Parts, wheel_log, wheel_logs  # type: ignore[import-not-found]  # noqa: E402
 
 REPEATS = 5
+LARGE, POSIX_RECORD = 1_500_000, 664
+"""Files of the large log, and bytes of a POSIX record in the format of the log that it is made of."""
 TYPICAL = (1_000, 8_000)
 """Bytes of a typical log."""
 
@@ -42,6 +47,7 @@ def main() -> int:
     logs = sorted(arguments.logs.rglob("*.darshan")) or wheel_logs()
     with tempfile.TemporaryDirectory() as folder:
         _against_report(logs, Path(folder))
+        _large(Path(folder) / "large.darshan")
         _many(logs, Path(folder), arguments.most)
     return 0
 
@@ -68,6 +74,19 @@ def _reports(logs: Sequence[Path]) -> None:
         warnings.simplefilter("ignore")
         for path in logs:
             darshan.DarshanReport(str(path), read_all=True, dtype="pandas")
+
+
+def _large(log: Path) -> None:
+    parts = Parts(wheel_log("sample-badost.darshan"))
+    record = parts.module(POSIX)[:POSIX_RECORD]
+    parts.with_module(POSIX, (struct.pack("<Qq", n + 1, n % 2048) + record[16:] for n in range(LARGE))).write(log)
+    code = (
+        "import sys; from pathlib import Path; from forebay.history.darshan.summary import read_log\n"
+        "read_log(Path(sys.argv[1]))\n"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+    )
+    peak = 1024 * int(subprocess.run([sys.executable, "-c", code, str(log)], capture_output=True, check=True).stdout)
+    print(f"a log of {LARGE:,} files: {peak / 1e6:.0f} MB of memory at most, goal 500, {verdict(peak < 500e6)}")
 
 
 def _many(logs: Sequence[Path], folder: Path, most: int) -> None:

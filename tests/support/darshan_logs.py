@@ -6,6 +6,7 @@ one part for each module. `Parts` takes a log apart and puts it together again.
 
 import struct
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import darshan
@@ -87,10 +88,10 @@ class Parts:
     def module(self, number: int) -> bytes:
         return inflated(self._parts[1 + number])
 
-    def with_module(self, number: int, records: bytes, times: int = 1) -> "Parts":
-        """These records as the module's, `times` times over."""
+    def with_module(self, number: int, chunks: Iterable[bytes]) -> "Parts":
+        """These records as the module's."""
         packed = zlib.compressobj(1)
-        part = b"".join([packed.compress(records) for _ in range(times)])
+        part = b"".join([packed.compress(chunk) for chunk in chunks])
         self._parts[1 + number] = part + packed.flush()
         return self
 

@@ -11,10 +11,10 @@ from forebay.show.export import write_parquet
 from forebay.show.output import progress
 
 if TYPE_CHECKING:
-    from forebay.history.store.listing import Reading
+    from forebay.history.store import Connection
 
 
-def export_history(connection: Reading, folder: Path) -> list[tuple[Path, int]]:
+def export_history(connection: Connection, folder: Path) -> list[tuple[Path, int]]:
     """Every table into `folder`, all of one state of the history; the files and their rows.
 
     Files appear when all are whole; those of an earlier export are replaced.

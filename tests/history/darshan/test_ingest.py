@@ -189,7 +189,7 @@ def test_numbers_that_can_not_be_stop_nothing(store: Store, tmp_path: Path) -> N
         field = "counters" if isinstance(value, int) else "fcounters"
         name = "POSIX_BYTES_READ" if isinstance(value, int) else "POSIX_F_SLOWEST_RANK_TIME"
         records[field][:, counters[name]] = value
-        Parts(log).with_module(POSIX, records.tobytes()).write(tmp_path / f"{number}.darshan")
+        Parts(log).with_module(POSIX, [records.tobytes()]).write(tmp_path / f"{number}.darshan")
     shutil.copy(wheel_log("noposix.darshan"), tmp_path / "z.darshan")
     report = take_in(store, tmp_path)
     assert (report.read, report.failed) == (1, 4)

@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 from array import array
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,7 @@ def test_chunks_and_accumulators_change_nothing(path: Path, monkeypatch: pytest.
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     log = Parts(wheel_log("sample-badost.darshan"))
     records = log.module(POSIX)[: 664 * 2048]
-    log.with_module(POSIX, records, times=60).write(tmp_path / "big.darshan")
+    log.with_module(POSIX, repeat(records, 60)).write(tmp_path / "big.darshan")
     peaks = [_peak(path) for path in (wheel_log("sample-badost.darshan"), tmp_path / "big.darshan")]
     assert peaks[1] < peaks[0] + 40e6  # 81 MB of records more
     assert peaks[1] < 500e6
@@ -225,7 +226,7 @@ def test_records_of_processes_that_are_not_there_never_reach_the_library(tmp_pat
     log = Parts(wheel_log("sample.darshan"))
     records = np.frombuffer(log.module(POSIX), dtype="u1").copy()
     records[8:16] = np.frombuffer(np.int64(rank).tobytes(), dtype="u1")
-    path = log.with_module(POSIX, records.tobytes()).write(tmp_path / "x.darshan")
+    path = log.with_module(POSIX, [records.tobytes()]).write(tmp_path / "x.darshan")
     assert refusal(path) == "is damaged: its POSIX records are of processes that it does not have"
 
 
@@ -234,7 +235,7 @@ def layout_of(path: Path, place: int, value: int, out: Path) -> Path:
     log = Parts(path)
     records = bytearray(log.module(LUSTRE))
     struct.pack_into("<q", records, 8 * place, value)
-    return log.with_module(LUSTRE, bytes(records)).write(out)
+    return log.with_module(LUSTRE, [bytes(records)]).write(out)
 
 
 @pytest.mark.parametrize(("place", "value"), [(5, -(1 << 62)), (7, 1 << 16), (7, 1 << 62), (7, -2)])

@@ -12,8 +12,6 @@ from sqlalchemy import Connection, RowMapping
 from forebay.history.store.schema import apps, jobs, logs, modules, osts, runs
 from forebay.model.errors import BadInput, UnknownName
 
-Reading = Connection
-"""What `Store.reading()` gives."""
 Record = dict[str, Any]
 AT_ONCE = 2000
 """Rows held in memory at a time."""

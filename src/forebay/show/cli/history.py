@@ -14,7 +14,7 @@ from forebay.model.errors import BadInput, why
 from forebay.show.cli.options import Database, Json
 
 if TYPE_CHECKING:
-    from forebay.history.store.listing import Reading
+    from forebay.history.store import Connection
 
 app = typer.Typer(help="Look at what ran.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -27,7 +27,7 @@ _TOP = 10
 
 
 @contextmanager
-def reading(db: str | None) -> Iterator[Reading]:
+def reading(db: str | None) -> Iterator[Connection]:
     """The history as it is now, if anything is in it."""
     from forebay.history.store import open_store
     from forebay.history.store.listing import has_runs
