@@ -31,3 +31,16 @@ def test_striping_policies_say_what_they_need_and_which_options_they_have(foreba
     assert by_name["default"]["difficulty"] == "nothing"
     assert by_name["tapp-io"]["inputs"] == ["processes", "access pattern"]
     assert by_name["dca-io"]["options"] == {"interference": True}
+
+
+def test_schedulers_and_tuners_have_tables_with_their_options(forebay: Forebay) -> None:
+    schedulers, tuners = forebay("policies").out.split("Which request next")[1].split("Which setting of a scheduler")
+    assert "window=1000000 aggregate=0" in schedulers
+    assert schedulers.index("fifo") < schedulers.index("hbrr") < schedulers.index("twins-work-conserving")
+    assert "epsilon=0.1" in tuners
+
+
+def test_schedulers_say_whether_they_keep_the_order_of_a_files_requests(forebay: Forebay) -> None:
+    found = json.loads(forebay("policies", "--json").out)["policies"]
+    keeps = {p["name"] for p in found if p["kind"] == "order" and p["keeps_file_order"]}
+    assert keeps == {"fifo", "mlf", "twins", "twins-work-conserving"}

@@ -43,7 +43,7 @@ def test_an_installed_policy_is_listed_and_decides(environment: dict[str, str]) 
 
 @pytest.mark.parametrize(
     ("check", "policy"),
-    [("check_allocator", "square_root"), ("check_striping", "by_volume")],
+    [("check_allocator", "square_root"), ("check_striping", "by_volume"), ("check_order", "reads_first")],
 )
 def test_an_installed_policy_conforms(environment: dict[str, str], check: str, policy: str) -> None:
     code = f"from forebay.decide.conformance import {check}\nfrom forebay_{policy} import {policy}\n{check}({policy})\n"
@@ -76,12 +76,39 @@ def test_an_installed_striping_policy_is_listed_and_takes_options(environment: d
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
 
 
+def test_an_installed_scheduler_is_listed_and_orders_requests(environment: dict[str, str]) -> None:
+    listed = {(p["kind"], p["name"]): p for p in forebay(environment, "policies")["policies"]}
+    assert listed["order", "reads-first"]["options"] == {"patience": 64}
+    code = (
+        "from forebay.decide.order.queue import arrive, new_queue, take_of\n"
+        "from forebay.decide.registry import find\n"
+        "policy = find('order', 'reads-first:patience=2')\n"
+        "queue, take = new_queue(policy, servers=1), take_of(policy)\n"
+        "slots = [arrive(queue, 0, 0, 0, 0, 0, 4096, write) for write in (1, 0, 0, 0)]\n"
+        "assert [slots.index(take(queue, 0)) for _ in slots] == [1, 2, 0, 3]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+
+
+def test_an_installed_tuner_is_listed_and_conforms(environment: dict[str, str]) -> None:
+    listed = {(p["kind"], p["name"]): p for p in forebay(environment, "policies")["policies"]}
+    assert listed["tune", "try-twice"]["source"] == "an example"
+    code = (
+        "from forebay.decide.conformance import check_tuner\n"
+        "from forebay.decide.registry import find\n"
+        "check_tuner(find('tune', 'try-twice'))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+
+
 @pytest.mark.parametrize(
     ("file", "first_line"),
     [
         ("forebay_square_root.py", "import math"),
         ("forebay_fast_first.py", "from forebay.decide.policy import Input, storage"),
         ("forebay_by_volume.py", "from forebay.decide.policy import Input, striping"),
+        ("forebay_reads_first.py", "from forebay.decide.order.slots import after, first, is_write"),
+        ("forebay_try_twice.py", "from forebay.decide.policy import tuner"),
     ],
 )
 def test_the_page_shows_the_package_as_it_is(file: str, first_line: str) -> None:

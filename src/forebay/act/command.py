@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from forebay.model.errors import UserError, why
 
@@ -80,6 +82,61 @@ def ended(argv: Sequence[str], *, timeout: float) -> Done:
     return Done(argv=tuple(argv), code=process.returncode, out=_text(out), err=_text(err))
 
 
+class Child:
+    """A process that runs on beside this one, and ends with it: however this one ends, the system ends the other.
+
+    Whoever starts one calls `stop`, or has its end by `code` that is no longer None.
+    """
+
+    def __init__(self, argv: Sequence[str], *, quiet: bool = False) -> None:
+        """Start it. What it prints can be read from `out`; its errors go where ours go, unless it is to be `quiet`."""
+        self.argv = tuple(argv)
+        words = subprocess.DEVNULL if quiet else None
+        self._process = _opened(argv, stderr=words, preexec_fn=_end_with_parent(os.getpid()))
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def out(self) -> int:
+        """The descriptor from which its output can be read."""
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
+    @property
+    def code(self) -> int | None:
+        """What it ended with (a signal is negative); None as long as it runs."""
+        return self._process.poll()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, if it still runs."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    def stop(self, grace: float) -> None:
+        """Ask it to end, and make it after `grace` seconds; with it goes what it started and left behind."""
+        self.signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(grace)
+        _stop(self._process)
+        if self._process.stdout:
+            self._process.stdout.close()
+
+
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+
+def _end_with_parent(parent: int) -> Callable[[], None]:
+    def prepare() -> None:
+        _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before we could ask
+            os._exit(1)
+
+    return prepare
+
+
 class _Process(subprocess.Popen[bytes]):
     """One that can be left behind: the end of the block does not wait for a process that can't be killed."""
 
@@ -90,14 +147,17 @@ class _Process(subprocess.Popen[bytes]):
 
 
 def _started(argv: Sequence[str]) -> _Process:
+    return _opened(argv, stderr=subprocess.PIPE, env=os.environ | {"LC_ALL": "C"})
+
+
+def _opened(argv: Sequence[str], **how: Any) -> _Process:
     try:
         return _Process(
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | {"LC_ALL": "C"},
             start_new_session=True,  # so that what the command starts can be stopped with it
+            **how,
         )
     except FileNotFoundError:
         raise CommandFailed(f"{argv[0]}: no such command on this machine; is it installed, and on PATH?") from None

@@ -6,13 +6,15 @@ from dataclasses import replace
 
 from forebay.act.beegfs import BeeGFS7, BeeGFS8
 from forebay.act.filesystem import FileSystem
+from forebay.act.forward.mounted import Mounted
 from forebay.act.lustre import Lustre
 from forebay.act.settings import Kind, Settings
 
-_KINDS: dict[Kind, type[Lustre] | type[BeeGFS7] | type[BeeGFS8]] = {
+_KINDS: dict[Kind, type[Lustre] | type[BeeGFS7] | type[BeeGFS8] | type[Mounted]] = {
     "lustre": Lustre,
     "beegfs7": BeeGFS7,
     "beegfs8": BeeGFS8,
+    "forebay": Mounted,
 }
 
 

@@ -1,7 +1,7 @@
 """A file system as an administrator describes it, in TOML. For example:
 
 [filesystem]
-kind = "lustre"          # or "beegfs7", "beegfs8"
+kind = "lustre"          # or "beegfs7", "beegfs8"; "forebay" is a mount of the forwarding layer
 name = "scratch"         # as in scratch-OST0000
 mount = "/scratch"
 timeout = "10 s"         # for each command
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from forebay.history.toml import Seconds, Table, checked, load
 from forebay.model.errors import BadInput, UnknownName
 
-Kind = Literal["lustre", "beegfs7", "beegfs8"]
+Kind = Literal["lustre", "beegfs7", "beegfs8", "forebay"]
 MOST_TARGETS = 65535
 LONGEST = 86400.0
 

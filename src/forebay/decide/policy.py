@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Literal
 
 from forebay.decide.stripe.view import Striping
 from forebay.decide.view import View
 from forebay.model.decision import Allocation, Never, Placement
 
-Kind = Literal["allocate", "place", "storage", "stripe"]
+Kind = Literal["allocate", "place", "storage", "stripe", "order", "tune"]
 Allocate = Callable[..., Allocation | Never]
 Place = Callable[..., Placement]
 Stripe = Callable[..., Striping | Never]
@@ -52,7 +53,10 @@ class Policy:
     `(View, counts) -> Placement` for kind "place", `(StripeView) -> Striping` for kind "stripe" and
     `(ledger, size, start, end, duration, turn) -> disk` for kind "storage" (see decide/storage);
     one that `prepares` is `(Platform) -> such a function` instead, and so sees all fields of all disks.
-    Keyword-only parameters of all but storage policies are options that a user can set by `name:option=value`.
+    `(queue, now) -> slot` for kind "order" (see decide/order), and for kind "tune" see decide/tune.
+    Keyword-only parameters of policies of the first, second and fourth kind are options that a user can set by
+    `name:option=value`. Those of the last two kinds are kernels, which have no such parameters: their options are
+    values that whoever uses them reads here.
     """
 
     kind: Kind
@@ -65,6 +69,8 @@ class Policy:
     module: str  # where its code is
     simulates: bool = False
     prepares: bool = False
+    keeps_file_order: bool = False  # requests to one file at one server leave as they came, if none are aggregated
+    patient: bool = False  # the queue lets the oldest request go first when `patience` others have overtaken it
 
     @property
     def difficulty(self) -> tuple[int, int]:
@@ -105,6 +111,33 @@ def storage(
 def striping(name: str, *, inputs: Sequence[Input] = (), source: str = "") -> Callable[[Stripe], Policy]:
     """Make a striping policy of a function `(StripeView) -> Striping`."""
     return lambda function: _policy("stripe", name, function, inputs, source, False)
+
+
+def order(
+    name: str,
+    *,
+    keeps_file_order: bool = False,
+    patient: bool = True,
+    source: str = "",
+    options: Mapping[str, object] = MappingProxyType({}),
+) -> Callable[[Callable[..., Any]], Policy]:
+    """Make a request scheduler of a kernel `(queue, now) -> slot`; `options` are settings of the queue (decide/order).
+
+    Without `patient`, it is the scheduler itself that lets no request wait for ever.
+    """
+    return lambda function: replace(
+        _policy("order", name, function, (), source, False),
+        options=dict(options),
+        keeps_file_order=keeps_file_order,
+        patient=patient,
+    )
+
+
+def tuner(
+    name: str, *, source: str = "", options: Mapping[str, object] = MappingProxyType({})
+) -> Callable[[Callable[..., Any]], Policy]:
+    """Make a tuner of a function that chooses one of several values of a parameter (see decide/tune)."""
+    return lambda function: replace(_policy("tune", name, function, (), source, False), options=dict(options))
 
 
 def _policy(

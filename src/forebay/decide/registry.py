@@ -19,6 +19,7 @@ from forebay.decide.allocate.optimal import optimal
 from forebay.decide.allocate.random import random as random_allocation
 from forebay.decide.allocate.static import static
 from forebay.decide.allocate.tcpu import tcpu
+from forebay.decide.order.choose import ORDERS
 from forebay.decide.place.greedy_clairvoyant import greedy_clairvoyant
 from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant
 from forebay.decide.place.random import random as random_placement
@@ -28,6 +29,7 @@ from forebay.decide.stripe.dca_io import dca_io
 from forebay.decide.stripe.default import default
 from forebay.decide.stripe.forebay import forebay as forebay_striping
 from forebay.decide.stripe.tapp_io import tapp_io
+from forebay.decide.tune.choose import TUNERS
 from forebay.model.errors import BadInput, PolicyError, UnknownName, UserError
 
 BUILT_IN = (
@@ -47,7 +49,8 @@ BUILT_IN = (
     tapp_io,
     dca_io,
     forebay_striping,
-    # Our own striping policy comes here.
+    *ORDERS,
+    *TUNERS,
 )
 
 _LABELS: dict[Kind, str] = {
@@ -55,7 +58,10 @@ _LABELS: dict[Kind, str] = {
     "place": "placement policy",
     "storage": "storage policy",
     "stripe": "striping policy",
+    "order": "request scheduler",
+    "tune": "tuner",
 }
+_READ = ("order", "tune")  # kinds whose options are read by whoever uses the policy, not given to it
 
 
 @cache
@@ -117,4 +123,5 @@ def _with_options(policy: Policy, spec: str, settings: list[str]) -> Policy:
             options[key] = _PARSERS[kind](text)
         except (KeyError, ValueError):
             raise BadInput(f"policy {spec!r}", f"{key} must be of type {kind.__name__}, not {text!r}") from None
-    return replace(policy, name=spec, decide=partial(policy.decide, **options), options={**policy.options, **options})
+    decide = policy.decide if policy.kind in _READ else partial(policy.decide, **options)
+    return replace(policy, name=spec, decide=decide, options={**policy.options, **options})

@@ -26,6 +26,11 @@ def kernel(function: F) -> F:
     return cast(F, numba.njit(cache=True, error_model="numpy")(function))
 
 
+def fresh_kernel(function: F) -> F:
+    """The same without keeping it on disk: for functions made while running, which no other process can find again."""
+    return cast(F, numba.njit(error_model="numpy")(function))
+
+
 def sources_digest() -> str:
     """Tells one state of the sources that compute from another; what only shows or acts is left out."""
     digest = hashlib.sha256()

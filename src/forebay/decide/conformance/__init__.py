@@ -9,8 +9,10 @@ A policy that breaks its contract gets a `PolicyError` that names it, the case a
 """
 
 from forebay.decide.conformance.allocate import check_allocator
+from forebay.decide.conformance.order import check_order
 from forebay.decide.conformance.place import check_placer
 from forebay.decide.conformance.storage import check_storage
 from forebay.decide.conformance.stripe import check_striping
+from forebay.decide.conformance.tune import check_tuner
 
-__all__ = ["check_allocator", "check_placer", "check_storage", "check_striping"]
+__all__ = ["check_allocator", "check_order", "check_placer", "check_storage", "check_striping", "check_tuner"]

@@ -11,7 +11,7 @@ import typer
 
 from forebay import __version__
 from forebay.model.errors import ForebayError, UserError, why
-from forebay.show.cli import advise, allocate, demo, history, ingest, policies, profile, simulate, size, study
+from forebay.show.cli import advise, allocate, demo, forward, history, ingest, policies, profile, simulate, size, study
 
 app = typer.Typer(
     help="Decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first.",
@@ -42,6 +42,7 @@ app.command(epilog=advise.EXAMPLE)(advise.advise)
 app.command(epilog=allocate.EXAMPLE)(allocate.allocate)
 app.command(epilog=simulate.EXAMPLE)(simulate.simulate)
 app.add_typer(study.app, name="study")
+app.add_typer(forward.app, name="forward")
 app.command(epilog=size.EXAMPLE)(size.size)
 app.command(epilog=policies.EXAMPLE)(policies.policies)
 

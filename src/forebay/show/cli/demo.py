@@ -26,7 +26,7 @@ def demo(
 
     out.mkdir(parents=True, exist_ok=True)
     documents = {}
-    steps = [*_targets(out), *_space(out), *_striping(out)]
+    steps = [*_targets(out), *_space(out), *_striping(out), *_requests()]
     for number, (question, command, run, options) in enumerate(steps, start=1):
         if json:
             documents[command] = _as_json(run, options)
@@ -108,6 +108,19 @@ def _striping(out: Path) -> Iterator[Step]:
         f"forebay advise --app ior --procs 48 --targets 24 --db {store}",
         advise,
         {"app": "ior", "procs": 48, "targets": 24, "db": store},
+    )
+
+
+def _requests() -> Iterator[Step]:
+    from forebay.show.cli.forward_bench import bench
+
+    schedulers = "fifo,hbrr,twins-work-conserving"
+    yield (
+        "A forwarding layer for real, on this machine: 4 data servers, an I/O node, 4 programs. In which order are\n"
+        "   their requests served?",
+        f"forebay forward bench --processes 4 --pattern shared-strided --total '32 MiB' --schedulers {schedulers}",
+        bench,
+        {"processes": 4, "pattern": "shared-strided", "total": "32 MiB", "schedulers": schedulers},
     )
 
 

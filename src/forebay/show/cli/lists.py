@@ -11,6 +11,15 @@ from forebay.model.errors import BadInput
 if TYPE_CHECKING:
     from forebay.decide.policy import Kind
 
+_OPTIONS: dict[Kind, str] = {
+    "allocate": "--allocate",
+    "place": "--place",
+    "storage": "--policy",
+    "stripe": "--policy",
+    "order": "--scheduler",
+    "tune": "--tuner",
+}
+
 
 def policy_list(kind: Kind, text: str | None, *, also: Sequence[str] = ()) -> list[str]:
     """The named policies; all of one kind for 'all' or nothing, but `optimal` only when it is named.
@@ -25,7 +34,7 @@ def policy_list(kind: Kind, text: str | None, *, also: Sequence[str] = ()) -> li
     named = (name.strip() for name in text.split(",") if name.strip())
     names = list(dict.fromkeys(n for name in named for n in (every if name == "all" else [name])))
     if not names:
-        raise BadInput("--policy" if kind in ("storage", "stripe") else f"--{kind}", "names no policy")
+        raise BadInput(_OPTIONS[kind], f"names no {'scheduler' if kind == 'order' else 'policy'}")
     for name in names:
         if name not in also:
             find(kind, name)

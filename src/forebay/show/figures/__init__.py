@@ -5,6 +5,7 @@ from forebay.show.figures.history_osts import draw_osts
 from forebay.show.figures.history_profile import draw_profile
 from forebay.show.figures.history_runs import draw_runs
 from forebay.show.figures.history_usage import draw_usage
+from forebay.show.figures.request_windows import draw_request_windows_study
 from forebay.show.figures.sheet import Drawn
 from forebay.show.figures.simulation import draw_simulation
 from forebay.show.figures.storage_run import draw_storage_run
@@ -18,6 +19,7 @@ __all__ = [
     "draw_apps",
     "draw_osts",
     "draw_profile",
+    "draw_request_windows_study",
     "draw_runs",
     "draw_simulation",
     "draw_sizes",

@@ -1,0 +1,86 @@
+"""What a council did while the benchmark ran, and what it costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from forebay.act.forward.bench.drive import Measured, drive
+from forebay.act.forward.bench.layer import Started
+from forebay.act.forward.bench.run import Plan, in_folder, make_folder, prepare, remove_folder, task
+from forebay.act.forward.bench.through import Through
+
+WINDOWS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Milliseconds: the values of the paper."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One decision of a council: `seconds` after its first, the window in seconds, why, and the bandwidth that the
+    I/O nodes had seen in the period before, in bytes per second."""
+
+    seconds: float
+    window: float | None
+    because: str
+    bandwidth: float
+    patterns: tuple[str, ...]
+
+
+def values(dilation: float) -> str:
+    """The windows to choose from, as an option; in dilated time they are as much longer.
+
+    >>> values(10)
+    '1.25ms,2.5ms,5ms,10ms,20ms,40ms,80ms'
+    """
+    return ",".join(f"{window * (dilation or 1):g}ms" for window in WINDOWS)
+
+
+def with_council(layer: Started, name: str, scheduler: str, *options: str) -> Through:
+    """I/O nodes of their own that a council of their own looks after."""
+    council = ("--log", str(log_of(layer, name)), "--values", values(layer.shape.dilation), *options)
+    return Through(layer.nodes(name, "--scheduler", scheduler, council=council), layer.key)
+
+
+def log_of(layer: Started, name: str) -> Path:
+    return layer.folder / f"{name}.log"
+
+
+def learn(plan: Plan, through: Through, runs: int) -> list[list[Measured]]:
+    """The workload over and over, so that the council has something to learn from; what each run reached."""
+    place = in_folder(plan, through)
+    make_folder(place, None)
+    try:
+        prepare(plan, place)
+        return [drive(task(plan, number), place) for number in range(runs)]
+    finally:
+        remove_folder(place)
+
+
+def decisions(log: Path) -> list[Decision]:
+    """What the council wrote down, oldest first; a last line that is not whole is left out."""
+    rows = []
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+    return [_decision(row, rows[0]["time"]) for row in rows]
+
+
+def busy(found: Sequence[Decision]) -> list[Decision]:
+    """Those of periods in which something went through."""
+    return [decision for decision in found if decision.bandwidth > 0]
+
+
+def _decision(row: dict[str, object], begin: float) -> Decision:
+    value, when, bandwidth, patterns = row["value"], row["time"], row["bandwidth"], row["patterns"]
+    assert isinstance(when, int | float) and isinstance(bandwidth, int | float) and isinstance(patterns, list)
+    return Decision(
+        seconds=when - begin,
+        window=value / 1e9 if isinstance(value, int | float) else None,
+        because=str(row["because"]),
+        bandwidth=bandwidth,
+        patterns=tuple(map(str, patterns)),
+    )

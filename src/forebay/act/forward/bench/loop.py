@@ -1,0 +1,132 @@
+"""The loop closed on a real layer: a program runs, the history learns of it, the advisor changes the layout, again."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from forebay.act.advise import Advice, Asked, advise
+from forebay.act.filesystem import Applied, Command, FileSystem, Fitted, numbered
+from forebay.act.forward.bench.drive import Measured, drive
+from forebay.act.forward.bench.run import Plan, make_folder, prepare, remove_folder, task
+from forebay.act.forward.bench.through import Through
+from forebay.act.forward.clients.identity import identity
+from forebay.act.forward.mounted import Mounted
+from forebay.decide.policy import Policy
+from forebay.history.store import Store
+from forebay.history.store.past import PastRun, past_runs
+from forebay.model.errors import ForebayError
+from forebay.model.layout import Layout, Target
+
+_PATIENCE = 30.0
+
+
+class NotInHistory(ForebayError):
+    """A run went through the layer, and the history does not know of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One run of the program; `known` is what the history says of it afterwards."""
+
+    number: int
+    advice: Advice
+    measured: tuple[Measured, ...]
+    known: PastRun
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second over all that it did."""
+        return sum(m.bytes for m in self.measured) / sum(m.seconds for m in self.measured)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmounted(FileSystem):
+    """A layer whose layouts are set through its own client, where nothing is mounted."""
+
+    through: Through
+    servers: int
+    timeout: float = 10.0
+
+    @property
+    def max_count(self) -> int:
+        return self.servers
+
+    def fitted(self, layout: Layout) -> Fitted:
+        return Fitted(layout=replace(layout, count=min(layout.count, self.servers)))
+
+    def set_command(self, layout: Layout, folder: Path) -> Command:
+        return Mounted().set_command(layout, folder)
+
+    def targets(self, folder: Path | None = None) -> tuple[Target, ...]:  # noqa: ARG002
+        return numbered(self.servers)
+
+    def layout(self, folder: Path) -> Layout:
+        with self.through.client() as client:
+            return client.layout(folder)
+
+    def undo(self, folder: Path) -> Command:
+        return self.set_command(self.layout(folder), folder)
+
+    def apply(self, layout: Layout, folder: Path) -> Applied:
+        fitted, before = self.fitted(layout), self.layout(folder)
+        with self.through.client() as client:
+            client.set_layout(folder, fitted.layout)
+        command = self.set_command(fitted.layout, folder)
+        return Applied(layout=self.layout(folder), before=before, command=command, notes=fitted.notes)
+
+
+def loop(
+    plan: Plan, through: Through, store: Store, policy: Policy, *, app: str, servers: int, runs: int
+) -> Iterator[Step]:
+    """Run the plan's workload so many times as the program `app`, each time as the policy advises by then."""
+    chances = random.Random(plan.seed)
+    place = replace(through, folder=f"/{app}")
+    make_folder(place, None)
+    try:
+        prepare(plan, replace(place, who=identity(f"{app} (first use)")))
+        for number in range(1, runs + 1):
+            yield _step(plan, place, store, policy, app, servers, number, chances.random())
+    finally:
+        remove_folder(place)
+
+
+def _step(
+    plan: Plan, through: Through, store: Store, policy: Policy, app: str, servers: int, number: int, chance: float
+) -> Step:
+    files = Unmounted(through=through, servers=servers)
+    processes = plan.workload.processes
+    asked = Asked(app=app, nprocs=processes, now=time.time(), chance=chance)
+    advice = advise(store, asked, policy, files, files.targets(), apply_to=Path(through.folder))
+    running = replace(through, who=identity(app, str(number), processes))
+    measured = tuple(drive(replace(task(plan, number), name=f"run{number}"), running))
+    known = _entered(store, app, number, sum(m.bytes for m in measured))
+    _forget(through)
+    return Step(number=number, advice=advice, measured=measured, known=known)
+
+
+def _entered(store: Store, app: str, number: int, moved: int) -> PastRun:
+    """The run, once the history has all of it: I/O nodes tell of a job when its last process is gone."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        found = _past(store, app)
+        if len(found) >= number and found[-1].total_bytes >= moved:
+            return found[-1]
+        if time.monotonic() > end:
+            raise NotInHistory(f"{app}: its run {number} is not in the history after {_PATIENCE:g} s")
+        time.sleep(0.05)
+
+
+def _past(store: Store, app: str) -> list[PastRun]:
+    with store.reading() as connection:
+        return past_runs(connection, app, 100_000)
+
+
+def _forget(through: Through) -> None:
+    """The next run makes its files anew, in its own layout."""
+    with through.client() as client:
+        for entry in client.readdir(through.folder):
+            client.unlink(f"{through.folder}/{entry.name}")

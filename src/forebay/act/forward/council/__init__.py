@@ -1,0 +1,1 @@
+"""The council: watches all I/O nodes, and tells them what it has learned."""

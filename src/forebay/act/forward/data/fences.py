@@ -1,0 +1,60 @@
+"""The sessions that a data server takes nothing of any more; they outlast the server's process.
+
+An I/O node that is cut off from its client may hold a write back, and send it to a server that was started anew since.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+
+MOST = 1 << 16
+
+
+class Fences:
+    """At most `most` sessions, in a file of 8 bytes each; the oldest are forgotten first."""
+
+    def __init__(self, path: Path, most: int = MOST) -> None:
+        self._path, self._most = path, most
+        known = array("Q")
+        if path.exists():
+            data = path.read_bytes()
+            known.frombytes(data[: len(data) // known.itemsize * known.itemsize])
+        self._sessions: OrderedDict[int, None] = OrderedDict()
+        for session in known:
+            self._remember(session)
+        self._file = self._rewritten()
+        self._written = len(self._sessions)
+
+    def __contains__(self, session: int) -> bool:
+        return session in self._sessions
+
+    def add(self, session: int) -> None:
+        """From now on. On a full disk it holds for as long as this process lives: a client must be able to go on."""
+        self._remember(session)
+        with suppress(OSError):
+            if self._written >= 2 * self._most:
+                new = self._rewritten()
+                os.close(self._file)
+                self._file, self._written = new, len(self._sessions)
+            else:
+                os.write(self._file, array("Q", (session,)).tobytes())
+                self._written += 1
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _remember(self, session: int) -> None:
+        self._sessions[session] = None
+        self._sessions.move_to_end(session)
+        if len(self._sessions) > self._most:
+            self._sessions.popitem(last=False)
+
+    def _rewritten(self) -> int:
+        new = self._path.with_name(f"{self._path.name}.new")
+        new.write_bytes(array("Q", self._sessions).tobytes())
+        new.replace(self._path)
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)

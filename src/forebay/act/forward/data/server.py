@@ -1,0 +1,318 @@
+"""A data server: holds its share of every file's bytes, and the first server of a layer also the files' names.
+
+One process, one loop. Reading and writing is done at once (it goes to the page cache), fsync in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from forebay.act.forward.data.emulate import Disk, Emulation
+from forebay.act.forward.data.fences import Fences
+from forebay.act.forward.data.names import Names
+from forebay.act.forward.data.naming import NameRequests
+from forebay.act.forward.data.objects import MOST_OPEN, Objects, synced
+from forebay.act.forward.data.place import Place
+from forebay.act.forward.net.address import Address
+from forebay.act.forward.net.auth import Peer
+from forebay.act.forward.net.connection import Connection
+from forebay.act.forward.net.door import TIMEOUT, Door
+from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.wire import (
+    AGAIN,
+    LONGEST,
+    BadMessage,
+    Bytes,
+    Flag,
+    Kind,
+    Message,
+    answer_header,
+    checksum,
+    packed,
+)
+from forebay.model.errors import BadInput
+from forebay.model.layout import Layout
+
+_MOST_SYNCING = 128
+_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Server `index` of a layer of `servers`, which keeps its objects under `folder`.
+
+    The first server also keeps the names; `layout` is what files get where nobody says otherwise (by default a
+    stripe of 1 MiB on every server). `timeout` is how many seconds a peer has to prove itself.
+    """
+
+    folder: Path
+    address: Address
+    key: bytes
+    index: int = 0
+    servers: int = 1
+    layout: Layout | None = None
+    emulation: Emulation | None = None
+    most_open: int = MOST_OPEN
+    timeout: float = TIMEOUT
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.servers <= 4096:
+            raise BadInput("servers", f"must be between 1 and 4096, not {self.servers}")
+        if not 0 <= self.index < self.servers:
+            raise BadInput("index", f"must be between 0 and {self.servers - 1}, not {self.index}")
+
+
+class Server:
+    """Listens as soon as it is made, within a running loop; `address` says where, `close` ends it."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._place = Place(settings.folder, settings.index, settings.servers)
+        self.buffers = Buffers()
+        self.counts: Counter[str] = Counter()
+        self._nodes: dict[str, Connection] = {}
+        self._fenced = Fences(settings.folder / "fenced")
+        self._syncing = 0
+        self._closed = False
+        self._waiting: set[Connection] = set()
+        self._threads = ThreadPoolExecutor(_THREADS, "fsync")
+        self._disk = Disk(self._loop, settings.emulation) if settings.emulation else None
+        self._objects = Objects(settings.folder / "objects", settings.most_open)
+        self._names = self._named(settings) if settings.index == 0 else None
+        self._handlers = self._all_handlers()
+        me = Peer(role="server", name=str(settings.index), facts={"index": settings.index, "servers": settings.servers})
+        try:
+            self._door = Door(
+                settings.address, settings.key, me, ("node",), self._entered, buffers=self.buffers,
+                timeout=settings.timeout,
+            )  # fmt: skip
+        except BaseException:
+            self._release()
+            raise
+        self.address = self._door.address
+        self._folder = settings.folder
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Peers that were sent away, by reason."""
+        return self._door.dropped
+
+    @property
+    def nodes(self) -> list[str]:
+        """The I/O nodes that are connected."""
+        return sorted(self._nodes)
+
+    async def close(self) -> None:
+        """End: fsyncs under way come to their end, everything else that was answered is with the kernel."""
+        if self._closed:
+            return
+        self._closed = True
+        self._door.close()
+        for connection in tuple(self._nodes.values()):
+            connection.close()
+        await asyncio.sleep(0)
+        await self._loop.run_in_executor(None, self._threads.shutdown)
+        self._release()
+
+    def _release(self) -> None:
+        self._threads.shutdown(wait=False)
+        if self._disk is not None:
+            self._disk.close()
+        if self._names is not None:
+            self._names.close()
+        self._objects.close()
+        self._fenced.close()
+        self._place.close()
+
+    def _named(self, settings: ServerSettings) -> Names:
+        layout = settings.layout or Layout(count=settings.servers)
+        names = Names(settings.folder, settings.servers, layout)
+        for file, _ in names.pending():
+            self._objects.forget(file)  # the other servers' objects are the next I/O node's to forget
+            if settings.servers == 1:
+                names.forgotten(file)
+        return names
+
+    def _all_handlers(self) -> dict[int, Callable[[Connection, Message], None]]:
+        plain: dict[int, Callable[[Message], Any]] = {
+            Kind.TRUNCATE: self._truncate,
+            Kind.FORGET: self._forget,
+            Kind.SIZE: self._size,
+            Kind.FENCE: self._fence,
+            Kind.STATFS: self._statfs,
+        }
+        if self._names is not None:
+            plain |= NameRequests(self._names).handlers()
+        found: dict[int, Callable[[Connection, Message], None]] = {
+            int(kind): partial(self._answered, handler) for kind, handler in plain.items()
+        }
+        return found | {int(Kind.READ): self._read, int(Kind.WRITE): self._write, int(Kind.FSYNC): self._fsync}
+
+    # Peers
+
+    def _entered(self, connection: Connection) -> None:
+        assert connection.peer is not None
+        name = connection.peer.name
+        old = self._nodes.pop(name, None)
+        if old is not None:
+            # What the node sent there and has no answer to, it has given up: nothing of it may be done from here on.
+            self.counts["replaced"] += 1
+            old.close("the I/O node has connected anew")
+        self._nodes[name] = connection
+        connection.redirect(self._received, self._lost)
+
+    def _lost(self, connection: Connection, _: str) -> None:
+        self._waiting.discard(connection)
+        if connection.peer is not None and self._nodes.get(connection.peer.name) is connection:
+            del self._nodes[connection.peer.name]
+
+    # Requests
+
+    def _received(self, connection: Connection, message: Message) -> None:
+        handler = self._handlers.get(message.kind)
+        if handler is None or message.flags & Flag.REPLY:
+            self.counts["malformed"] += 1
+            connection.close(f"a data server does not understand a message of kind {message.kind}")
+            return
+        if message.session in self._fenced:
+            self._refuse(connection, message, errno.ESTALE)
+            return
+        try:
+            handler(connection, message)
+        except OSError as error:
+            self._refuse(connection, message, error.errno or errno.EIO)
+        except BadMessage as error:
+            self.counts["malformed"] += 1
+            message.release()
+            connection.close(str(error))
+        except Exception as error:  # ours: one request fails, the others go on
+            print(f"forebay: server: {message!r}: {error!r}", file=sys.stderr)
+            self._refuse(connection, message, errno.EIO)
+
+    def _refuse(self, connection: Connection, message: Message, status: int) -> None:
+        self.counts["failed"] += 1
+        message.release()
+        connection.send([answer_header(message, status=status)])
+
+    def _answered(self, handler: Callable[[Message], Any], connection: Connection, message: Message) -> None:
+        words = handler(message)
+        message.release()
+        payload = packed(words) if words is not None else b""
+        if len(payload) > LONGEST:
+            raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
+        crc = checksum((payload,)) if message.flags & Flag.CHECKED else 0
+        file = (words.get("id") or 0) if isinstance(words, dict) else 0
+        connection.send([answer_header(message, file=file, length=len(payload), crc=crc), payload])
+
+    def _read(self, connection: Connection, message: Message) -> None:
+        size = message.size
+        if size > LONGEST:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        buffer = self.buffers.take(size)
+        try:
+            count = self._objects.read(message.file, message.offset, buffer[:size])
+        except BaseException:
+            self.buffers.give(buffer)
+            raise
+        data = buffer[:count]
+        crc = checksum((data,)) if message.flags & Flag.CHECKED else 0
+        self.counts["reads"] += 1
+        self.counts["bytes_read"] += count
+        header = answer_header(message, size=count, length=count, crc=crc)
+        self._give(connection, message, size, [header, data], partial(self.buffers.give, buffer))
+
+    def _write(self, connection: Connection, message: Message) -> None:
+        count = self._objects.write(message.file, message.offset, message.payload)
+        message.release()
+        self.counts["writes"] += 1
+        self.counts["bytes_written"] += count
+        self._give(connection, message, count, [answer_header(message, size=count)], None)
+
+    def _give(
+        self,
+        connection: Connection,
+        message: Message,
+        size: int,
+        pieces: list[Bytes],
+        done: Callable[[], None] | None,
+    ) -> None:
+        """The answer, now or when the disk that is emulated is through with it."""
+        if self._disk is None:
+            connection.send(pieces, done)
+        else:
+            name = connection.peer.name if connection.peer else ""
+            write = message.kind == Kind.WRITE
+            self._disk.serve(name, message.file, message.offset, size, write, partial(connection.send, pieces, done))
+
+    def _fsync(self, connection: Connection, message: Message) -> None:
+        descriptors = self._objects.to_sync(message.file)
+        if self._names is not None:
+            descriptors += self._names.to_sync(message.file)
+        message.release()
+        self._syncing += 1
+        if self._syncing >= _MOST_SYNCING:
+            self._waiting.add(connection)
+            connection.pause()
+        work = self._loop.run_in_executor(self._threads, synced, descriptors)
+        work.add_done_callback(partial(self._synced, connection, message))
+
+    def _synced(self, connection: Connection, message: Message, work: asyncio.Future[None]) -> None:
+        self._syncing -= 1
+        while self._waiting and self._syncing < _MOST_SYNCING:
+            self._waiting.pop().resume()
+        error = work.exception() if not work.cancelled() else None
+        if error is not None:
+            self._objects.sync_failed(message.file)
+        status = 0 if error is None else getattr(error, "errno", None) or errno.EIO
+        self.counts["fsyncs"] += 1
+        connection.send([answer_header(message, status=AGAIN if work.cancelled() else status)])
+
+    def _truncate(self, message: Message) -> None:
+        self._objects.truncate(message.file, message.offset)
+
+    def _forget(self, message: Message) -> None:
+        self._objects.forget(message.file)
+
+    def _size(self, message: Message) -> dict[str, int]:
+        size, mtime = self._objects.size(message.file)
+        return {"size": size, "mtime": mtime}
+
+    def _fence(self, message: Message) -> None:
+        if not message.file:  # the I/O nodes' own requests have no session
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._fenced.add(message.file)
+        self.counts["fences"] += 1
+
+    def _statfs(self, _: Message) -> dict[str, int]:
+        found = os.statvfs(self._folder)
+        unit = found.f_frsize
+        return {
+            "total": found.f_blocks * unit,
+            "free": found.f_bfree * unit,
+            "available": found.f_bavail * unit,
+            "files": found.f_files,
+            "free_files": found.f_ffree,
+        }
+
+
+async def serve(settings: ServerSettings, end: asyncio.Event, ready: Callable[[Server], None] | None = None) -> None:
+    """Run a data server until `end` is set; `ready` is told once it listens."""
+    server = Server(settings)
+    if ready is not None:
+        ready(server)
+    try:
+        await end.wait()
+    finally:
+        with suppress(OSError):
+            await server.close()

@@ -1,0 +1,237 @@
+"""A whole layer as one TOML file describes it, checked: who listens where, and where everything is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from forebay.act.forward.net.address import Address, parse_address
+from forebay.act.forward.node.announce import checked as checked_value
+from forebay.decide.registry import known
+from forebay.decide.tune.choose import DEFAULT
+from forebay.history.toml import Bytes, Field, Seconds, Table, checked, load, located
+from forebay.model.errors import BadInput
+from forebay.model.layout import ANY, Layout
+
+WINDOWS = ("0.125 ms", "0.25 ms", "0.5 ms", "1 ms", "2 ms", "4 ms", "8 ms")
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_ALL = ("0.0.0.0", "::")
+
+
+class _Layer(Table):
+    folder: str = "layer"
+    key: str = "key"
+    servers: int | None = Field(None, ge=1, le=4096)
+    ions: int | None = Field(None, ge=1, le=1024)
+    stripes: int | None = Field(None, ge=1)
+    stripe_size: Bytes = float(1 << 20)
+    scheduler: str = "fifo"
+    window: Seconds | None = None
+    aggregate: Bytes | None = None
+    in_flight: int | None = Field(None, ge=1)
+    patience: Seconds = 30.0
+    timeout: Seconds = 0.0
+    memory: Bytes = float(256 << 20)
+    emulate: float | None = None
+    db: str | None = None
+
+
+class _Server(Table):
+    address: str
+    folder: str
+
+
+class _Ion(Table):
+    address: str | list[str]
+    metrics: str | None = None
+
+
+class _Council(Table):
+    address: str | None = None
+    parameter: str = "window"
+    values: list[str] = Field(default_factory=lambda: list(WINDOWS))
+    tuner: str = DEFAULT
+    reward: str = "demand"
+    every: Seconds = 1.0
+    state: str = "council.json"
+    log: str | None = None
+    ignore: bool = False
+    metrics: str | None = None
+
+
+class _Mount(Table):
+    folder: str
+
+
+class _File(Table):
+    layer: _Layer = _Layer()
+    server: list[_Server] = Field(default_factory=list)
+    ion: list[_Ion] = Field(default_factory=list)
+    council: _Council | None = None
+    mount: _Mount | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One process: what it is called here, the words after `forebay forward`, and where it listens."""
+
+    name: str
+    words: tuple[str, ...]
+    addresses: tuple[Address, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerFile:
+    """The parts in the order in which they are started."""
+
+    folder: Path
+    key: Path
+    servers: tuple[Part, ...]
+    council: Part | None
+    ions: tuple[Part, ...]
+    mount: Part | None
+
+    @property
+    def parts(self) -> Iterator[Part]:
+        yield from self.servers
+        yield from (self.council,) if self.council else ()
+        yield from self.ions
+        yield from (self.mount,) if self.mount else ()
+
+
+def read_layer(path: Path) -> LayerFile:
+    """The layer; an error says what is wrong, and under which key of the file."""
+    file = checked(path, load(path), _File)
+    reader = _Reader(path, file)
+    servers, ions = reader.servers(), reader.ions()
+    council = reader.council()
+    listening = [part for part in (*servers, *ions, *((council,) if council else ())) if part.addresses]
+    _check_addresses(path, listening)
+    return LayerFile(
+        folder=reader.folder,
+        key=reader.key,
+        servers=servers,
+        council=council,
+        ions=ions,
+        mount=reader.mount(ions),
+    )
+
+
+class _Reader:
+    def __init__(self, path: Path, file: _File) -> None:
+        self._path, self._file = path, file
+        self.folder = path.absolute().parent / file.layer.folder
+        self.key = self.folder / file.layer.key
+        self._layout = self._checked_layout()
+        known(f"{path}: layer.scheduler", "order", file.layer.scheduler)
+
+    def _checked_layout(self) -> Layout:
+        layer = self._file.layer
+        count = layer.stripes or len(self._file.server) or layer.servers or 4
+        return located(
+            f"{self._path}: layer.stripe_size", lambda: Layout(count=count, size=int(layer.stripe_size), start=ANY)
+        )
+
+    def servers(self) -> tuple[Part, ...]:
+        given = self._file.server
+        if given and self._file.layer.servers is not None:
+            raise BadInput(f"{self._path}: layer.servers", "is there beside [[server]] tables; one of both is enough")
+        if not given:
+            count = self._file.layer.servers or 4
+            given = [_Server(address=f"unix:{self.folder}/server{i}", folder=f"data{i}") for i in range(count)]
+        folders = [(self.folder / server.folder).resolve() for server in given]
+        self._check_folders(folders)
+        found = []
+        emulate = self._file.layer.emulate
+        for i, (server, folder) in enumerate(zip(given, folders, strict=True)):
+            words = ["server", "--folder", str(folder), "--listen", server.address, "--key", str(self.key)]
+            words += ["--index", str(i), "--of", str(len(given)), "--stripes", str(self._layout.count)]
+            words += ["--stripe-size", str(self._layout.size)]
+            words += [] if emulate is None else ["--emulate", f"{emulate:g}"]
+            address = parse_address(server.address, f"{self._path}: server[{i}].address")
+            found.append(Part(name=f"server[{i}]", words=tuple(words), addresses=(address,)))
+        return tuple(found)
+
+    def _check_folders(self, folders: Sequence[Path]) -> None:
+        for i, one in enumerate(folders):
+            for j, other in enumerate(folders[:i]):
+                if one == other or one.is_relative_to(other) or other.is_relative_to(one):
+                    raise BadInput(str(self._path), f"server[{j}] and server[{i}] both keep their data in {one}")
+
+    def ions(self) -> tuple[Part, ...]:
+        given = self._file.ion
+        if given and self._file.layer.ions is not None:
+            raise BadInput(f"{self._path}: layer.ions", "is there beside [[ion]] tables; one of both is enough")
+        if not given:
+            given = [_Ion(address=f"unix:{self.folder}/ion{i}") for i in range(self._file.layer.ions or 1)]
+        return tuple(self._ion(i, ion) for i, ion in enumerate(given))
+
+    def _ion(self, i: int, ion: _Ion) -> Part:
+        texts = [ion.address] if isinstance(ion.address, str) else ion.address
+        addresses = tuple(parse_address(text, f"{self._path}: ion[{i}].address") for text in texts)
+        words = ["ion", *(word for text in texts for word in ("--listen", text)), "--key", str(self.key)]
+        words += ["--index", str(i), "--name", f"ion{i}@{self.folder}"[-200:], *self._ion_settings()]
+        words += [word for server in self.servers() for a in server.addresses for word in ("--server", str(a))]
+        if self._file.council is not None:
+            words += ["--council", self._council_address()]
+        elif self._file.layer.db is not None:
+            words += ["--db", self._file.layer.db]
+        words += ["--metrics", ion.metrics] if ion.metrics else []
+        return Part(name=f"ion[{i}]", words=tuple(words), addresses=addresses)
+
+    def _ion_settings(self) -> list[str]:
+        layer = self._file.layer
+        words = ["--scheduler", layer.scheduler, "--patience", f"{layer.patience:g}", "--memory", f"{layer.memory:.0f}"]
+        words += ["--timeout", f"{layer.timeout:g}"] if layer.timeout else []
+        words += ["--window", f"{layer.window:.9f}"] if layer.window is not None else []
+        words += ["--aggregate", f"{layer.aggregate:.0f}"] if layer.aggregate is not None else []
+        return words + (["--in-flight", str(layer.in_flight)] if layer.in_flight is not None else [])
+
+    def _council_address(self) -> str:
+        council = self._file.council
+        return (council.address if council else None) or f"unix:{self.folder}/council"
+
+    def council(self) -> Part | None:
+        council = self._file.council
+        if council is None:
+            return None
+        known(f"{self._path}: council.tuner", "tune", council.tuner)
+        if council.parameter not in ("window", "aggregate", "quantum", "scheduler"):
+            checked_value(council.parameter, 0)
+        address = self._council_address()
+        words = ["council", "--listen", address, "--key", str(self.key), "--parameter", council.parameter]
+        words += ["--values", ",".join(council.values), "--tuner", council.tuner, "--reward", council.reward]
+        words += ["--every", f"{council.every:g}", "--state", str(self.folder / council.state)]
+        words += ["--log", str(self.folder / council.log)] if council.log else []
+        words += ["--ignore"] if council.ignore else []
+        words += ["--metrics", council.metrics] if council.metrics else []
+        words += ["--db", self._file.layer.db] if self._file.layer.db is not None else []
+        listens = parse_address(address, f"{self._path}: council.address")
+        return Part(name="council", words=tuple(words), addresses=(listens,))
+
+    def mount(self, ions: Sequence[Part]) -> Part | None:
+        if self._file.mount is None:
+            return None
+        nodes = ",".join(str(address) for ion in ions for address in ion.addresses[:1])
+        folder = self._path.absolute().parent / self._file.mount.folder
+        return Part(name="mount", words=("mount", str(folder), "--nodes", nodes, "--key", str(self.key)))
+
+
+def _check_addresses(path: Path, parts: Sequence[Part]) -> None:
+    seen: list[tuple[str, Address]] = []
+    for part in parts:
+        for address in part.addresses:
+            for name, other in seen:
+                if _same(address, other):
+                    raise BadInput(str(path), f"{name} and {part.name} both listen at {address}")
+            seen.append((part.name, address))
+
+
+def _same(one: Address, other: Address) -> bool:
+    if one.path or other.path:
+        return one.path == other.path
+    if not one.port or one.port != other.port:
+        return False
+    hosts = {one.host, other.host}
+    return len(hosts) == 1 or bool(hosts & set(_ALL)) or hosts <= set(_LOCAL)

@@ -1,0 +1,1 @@
+"""Peers and what goes between them: addresses, keys, connections, messages."""

@@ -1,0 +1,123 @@
+"""Peers prove to each other that they hold the layer's key, without ever sending it: messages in, messages out.
+
+    asker    -> HELLO    who I am, a nonce
+    answerer -> HELLO    who I am, a nonce
+    asker    -> PROOF    HMAC-SHA256 of the key over "asker" and both HELLOs
+    answerer -> WELCOME  HMAC-SHA256 of the key over "answerer" and both HELLOs
+
+Both HELLOs are in both proofs whole: roles, names, nonces and whatever else a peer says of itself can't be changed on
+the way, and a proof is good for no other connection and no other direction.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import hmac
+import secrets
+import struct
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from forebay.act.forward.net.wire import SHORT, BadMessage, Flag, Kind, Message, packed, unpacked
+from forebay.model.errors import ForebayError
+
+NONCE = 32
+ROLES = ("client", "node", "council", "server")
+
+
+class Denied(ForebayError):
+    """The peer could not prove that it has the key, or is not whom we talk to here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """Who is at the other end, as it says under the key: `role` is one of ROLES, `facts` whatever else it told."""
+
+    role: str
+    name: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise ValueError(f"no role {self.role!r}")
+
+
+class _Handshake:
+    """What both sides have in common; `peer` is there once the other side has proved itself."""
+
+    def __init__(self, key: bytes, me: Peer, accepts: Collection[str]) -> None:
+        self._key = key
+        self._accepts = accepts
+        self._mine = packed([me.role, me.name, dict(me.facts), secrets.token_bytes(NONCE)])
+        if len(self._mine) > SHORT:
+            raise ValueError(f"what a peer tells of itself must fit into {SHORT} bytes")
+        self._theirs = b""
+        self._claimed: Peer | None = None
+        self.peer: Peer | None = None
+
+    def _hello(self, message: Message) -> None:
+        _expect(message, Kind.HELLO)
+        if self._theirs:
+            raise BadMessage("a second hello")
+        self._theirs = bytes(message.payload)
+        self._claimed = _peer(unpacked(self._theirs))
+        if self._claimed.role not in self._accepts:
+            raise Denied(f"a {self._claimed.role} has no business here")
+
+    def _proof(self, side: bytes, asker: bytes, answerer: bytes) -> bytes:
+        lengths = struct.pack("<II", len(asker), len(answerer))
+        return hmac.digest(self._key, b"forebay 1 " + side + lengths + asker + answerer, hashlib.sha256)
+
+    def _check(self, message: Message, proof: bytes) -> None:
+        if not hmac.compare_digest(bytes(message.payload), proof):
+            raise Denied("wrong key")
+        self.peer = self._claimed
+
+
+class Asker(_Handshake):
+    """The side that connects: send `first`, then what `received` returns, until there is a `peer`."""
+
+    def first(self) -> Message:
+        return Message(Kind.HELLO, payload=self._mine)
+
+    def received(self, message: Message) -> Message | None:
+        if message.status:
+            raise Denied("the other side refused: is the key the same, and the address the right one?")
+        if not self._theirs:
+            self._hello(message)
+            return Message(Kind.PROOF, payload=self._proof(b"asker", self._mine, self._theirs))
+        _expect(message, Kind.WELCOME)
+        self._check(message, self._proof(b"answerer", self._mine, self._theirs))
+        return None
+
+
+class Answerer(_Handshake):
+    """The side that listens: send what `received` returns; all is well once there is a `peer`."""
+
+    def received(self, message: Message) -> Message:
+        if not self._theirs:
+            self._hello(message)
+            return Message(Kind.HELLO, flags=Flag.REPLY, payload=self._mine)
+        _expect(message, Kind.PROOF)
+        self._check(message, self._proof(b"asker", self._theirs, self._mine))
+        return Message(Kind.WELCOME, flags=Flag.REPLY, payload=self._proof(b"answerer", self._theirs, self._mine))
+
+
+def refusal() -> Message:
+    """What a peer gets that is sent away."""
+    return Message(Kind.WELCOME, flags=Flag.REPLY, status=errno.EACCES)
+
+
+def _expect(message: Message, kind: Kind) -> None:
+    if message.kind != kind:
+        raise BadMessage(f"expected {kind.name}, got a message of kind {message.kind}")
+
+
+def _peer(words: Any) -> Peer:
+    match words:
+        case [str(role), str(name), dict(facts), bytes(nonce)] if len(nonce) == NONCE and role in ROLES:
+            if all(isinstance(key, str) for key in facts):
+                return Peer(role=role, name=name, facts=facts)
+    raise BadMessage("a hello that says nothing")

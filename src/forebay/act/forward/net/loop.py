@@ -1,0 +1,32 @@
+"""The one door to uvloop: one process, one loop, a graceful end at the first signal."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import uvloop
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop to be run by hand, for example in a thread."""
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Run `main` to its end. SIGTERM and SIGINT set the event that it is given, at which it should come to an end."""
+    with suppress(KeyboardInterrupt):
+        uvloop.run(_until_signalled(main))
+
+
+async def _until_signalled(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    end = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end.set)
+    gc.freeze()  # what is there now stays: the collector need not look at it again and again while requests flow
+    await main(end)

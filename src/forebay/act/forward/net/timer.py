@@ -1,0 +1,71 @@
+"""An alarm at a point in time, to some microseconds: a timerfd that the event loop watches.
+
+An event loop's own timers count in milliseconds, and windows can be an eighth of one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from contextlib import suppress
+
+from forebay.model.errors import UserError
+
+NEVER = (1 << 63) - 1
+_REALTIME = 0
+_NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
+_ABSOLUTE = 1
+_SECOND = 1_000_000_000
+
+
+class _Times(ctypes.Structure):
+    _fields_ = (
+        ("every_s", ctypes.c_long),
+        ("every_ns", ctypes.c_long),
+        ("at_s", ctypes.c_long),
+        ("at_ns", ctypes.c_long),
+    )
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Alarm:
+    """Calls `ring` once the clock has reached the time that was last set with `at`.
+
+    Times are nanoseconds since 1970 by the machine's clock, so that machines whose clocks agree wake together.
+    """
+
+    def __init__(self, loop: AbstractEventLoop, ring: Callable[[], None]) -> None:
+        self._loop, self._ring = loop, ring
+        self._fd = _libc.timerfd_create(_REALTIME, _NONBLOCK | _CLOEXEC)
+        if self._fd < 0:
+            raise UserError(f"this machine gives no timer: {os.strerror(ctypes.get_errno())}")
+        self._times = _Times()
+        self._given = ctypes.byref(self._times)
+        self._set = NEVER
+        loop.add_reader(self._fd, self._rang)
+
+    def at(self, when: int) -> None:
+        """Ring then; at once if that is past, and not at all if it is NEVER. What was set before is forgotten."""
+        if when == self._set:
+            return
+        self._set = when
+        # All zeros would switch the timer off, and so would a time before 1970.
+        seconds, rest = divmod(max(when, 1), _SECOND) if when < NEVER else (0, 0)
+        self._times.at_s, self._times.at_ns = seconds, rest
+        _libc.timerfd_settime(self._fd, _ABSOLUTE, self._given, None)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _rang(self) -> None:
+        with suppress(BlockingIOError):  # set anew between the ring and this call
+            os.read(self._fd, 8)
+            self._set = NEVER
+            self._ring()

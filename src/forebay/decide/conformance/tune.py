@@ -1,0 +1,120 @@
+"""What every tuner must do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from forebay.decide.conformance.contract import broke, expect_kind
+from forebay.decide.policy import Policy
+from forebay.decide.tune.bandit import learn
+from forebay.decide.tune.choose import HALF_LIFE, OTHER, bandit_for, choose, number
+from forebay.decide.tune.toss import normal, uniform
+from forebay.model.chance import seeded
+from forebay.model.errors import PolicyError
+
+Reward = Callable[[int, int, Any], float]
+_STEPS, _LAST = 300, 100  # of a lesson, and of what counts in the end
+_BEST, _OTHERS, _NOISE = 2e8, 1e8, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Lesson:
+    """So many steps; `reward` is of (arm, step, chance)."""
+
+    what: str
+    arms: int
+    ordered: bool
+    reward: Reward
+    steps: int = 60
+
+
+def check_tuner(policy: Policy, *, learns: bool = True) -> None:
+    """Raise a `PolicyError` if `policy` is no proper tuner; one that never `learns` need not find the best."""
+    expect_kind(policy, "tune")
+    for lesson in _lessons():
+        if _taken(policy, lesson, seed=1) != _taken(policy, lesson, seed=1):
+            broke(policy, lesson, "does not take the same arms again with the same rewards and the same chance")
+    if not learns:
+        return
+    for lesson in _obvious():
+        _expect(policy, lesson, lesson.arms - 1, "does not learn which arm is best")
+    if HALF_LIFE in policy.options:
+        forgetful = replace(policy, options={**policy.options, HALF_LIFE: 20.0})
+        for lesson in _changing():
+            _expect(forgetful, lesson, lesson.arms - 1, "with half_life=20, does not follow when another arm is best")
+
+
+def _expect(policy: Policy, lesson: _Lesson, best: int, what: str) -> None:
+    """At least half of the last steps, with each of some seeds."""
+    for seed in range(5):
+        share = np.mean(np.array(_taken(policy, lesson, seed=seed)[-_LAST:]) == best)
+        if share < 0.5:
+            broke(policy, lesson, f"{what}: takes it in {share:.0%} of the last {_LAST} steps")
+
+
+def _taken(policy: Policy, lesson: _Lesson, *, seed: int) -> list[int]:
+    """The arms of all steps; chance of the tuner and of the rewards are apart."""
+    bandit, own, others = bandit_for(policy, lesson.arms, ordered=lesson.ordered), seeded(seed), seeded(seed + 1000)
+    taken = []
+    for step in range(lesson.steps):
+        arm = _asked(policy, lesson, bandit, own)
+        learn(bandit, arm, lesson.reward(arm, step, others))
+        taken.append(arm)
+    return taken
+
+
+def _asked(policy: Policy, lesson: _Lesson, bandit: Any, chance: Any) -> int:
+    before, built_in = bandit.copy(), number(policy)
+    try:
+        arm = policy.decide(bandit, chance) if built_in == OTHER else choose(built_in, bandit, chance)
+    except Exception as error:  # whatever it is, the author wants to know in which case
+        raise PolicyError(f"{policy.name}: raises {type(error).__name__} ({lesson.what}): {error}") from error
+    if isinstance(arm, bool) or not isinstance(arm, int | np.integer):
+        broke(policy, lesson, f"answers {arm!r}, which is no int")
+    if not 0 <= arm < lesson.arms:
+        broke(policy, lesson, f"answers arm {arm}; there are 0 to {lesson.arms - 1}")
+    if not np.array_equal(bandit, before):
+        broke(policy, lesson, "changes the bandit that it is only to look at")
+    return int(arm)
+
+
+def _lessons() -> Iterable[_Lesson]:
+    """Ordinary and awkward ones."""
+    for arms, ordered in ((1, True), (2, False), (7, True), (7, False), (20, True)):
+        kind = f"{arms} {'ordered' if ordered else 'unordered'} arms"
+        yield _Lesson(f"{kind}, noisy rewards", arms, ordered, _noisy([1e8 * (1 + arm) for arm in range(arms)]))
+        yield _Lesson(f"{kind}, nothing is ever earned", arms, ordered, lambda *_: 0.0)
+        yield _Lesson(f"{kind}, all earn the same", arms, ordered, lambda *_: 5e8)
+        yield _Lesson(f"{kind}, huge rewards", arms, ordered, _noisy([1e100] * arms))
+        yield _Lesson(f"{kind}, tiny rewards", arms, ordered, _noisy([1e-100] * arms))
+        yield _Lesson(f"{kind}, rewards now and then", arms, ordered, lambda *given: 1e9 * (uniform(given[2]) < 0.1))
+        yield _Lesson(f"{kind}, negative rewards", arms, ordered, _noisy([-1.0 - arm for arm in range(arms)]))
+        yield _Lesson(f"{kind}, of all sizes", arms, ordered, lambda *given: 10.0 ** (20 * normal(given[2])))
+
+
+def _obvious() -> Iterable[_Lesson]:
+    for arms, ordered in ((2, False), (7, True), (7, False)):
+        yield _Lesson(f"the last of {arms} arms earns twice as much", arms, ordered, _last(arms), _STEPS)
+
+
+def _changing() -> Iterable[_Lesson]:
+    for arms, ordered in ((2, False), (7, True)):
+        after = _last(arms)
+        first = _noisy([_BEST] + [_OTHERS] * (arms - 1))
+
+        def reward(arm: int, step: int, chance: Any, first: Reward = first, after: Reward = after) -> float:
+            return (first if step < _STEPS else after)(arm, step, chance)
+
+        yield _Lesson(f"first the first, then the last of {arms} arms is best", arms, ordered, reward, 2 * _STEPS)
+
+
+def _last(arms: int) -> Reward:
+    return _noisy([_OTHERS] * (arms - 1) + [_BEST])
+
+
+def _noisy(levels: Sequence[float]) -> Reward:
+    return lambda arm, _, chance: levels[arm] * (1 + _NOISE * normal(chance))

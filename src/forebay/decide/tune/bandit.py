@@ -1,0 +1,119 @@
+"""What is known of the arms of one bandit, in one flat array of floats, and how a reward changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from forebay.decide.tune.toss import below
+from forebay.model.compiled import kernel
+from forebay.model.errors import BadInput
+
+ARMS = 0  # how many
+ORDERED = 1  # 1 if neighbours are alike, as windows are and names of schedulers are not
+STEPS = 2  # rewards so far
+KEEP = 3  # what part of everything known outlives one more reward; 1 forgets nothing
+CROWD = 4  # the largest load so far (see reward)
+OPTIONS = 5  # the tuner's own
+HEAD = 9
+BLOCKS = 4  # counts, means, squares and expected, one number an arm each
+LEAST = 1e-9  # what counts as nothing: an arm so long forgotten is an untried one
+
+
+def new_bandit(arms: int, *, ordered: bool = False, half_life: float = 0.0, options: Iterable[float] = ()) -> Any:
+    """Of which nothing is known; each reward halves the weight of the one `half_life` rewards earlier, 0 never."""
+    own = [float(option) for option in options]
+    if arms < 1:
+        raise BadInput("tuner", "there must be one value at least to choose from")
+    if len(own) > HEAD - OPTIONS:
+        raise BadInput("tuner", f"{len(own)} options are more than the {HEAD - OPTIONS} there is room for")
+    bandit = np.zeros(HEAD + BLOCKS * arms)
+    bandit[ARMS], bandit[ORDERED], bandit[KEEP] = arms, ordered, keep_of(half_life)
+    bandit[OPTIONS : OPTIONS + len(own)] = own
+    expected(bandit)[:] = 1.0
+    return bandit
+
+
+def keep_of(half_life: float) -> float:
+    """What part is kept at each reward, so that half is after `half_life` of them.
+
+    >>> keep_of(1.0), keep_of(0.0)
+    (0.5, 1.0)
+    """
+    if not 0 <= half_life < np.inf:
+        raise BadInput("tuner", f"half_life must be 0 (nothing is forgotten) or a number of rewards, not {half_life}")
+    return float(0.5 ** (1 / half_life)) if half_life else 1.0
+
+
+@kernel
+def counts(bandit: Any) -> Any:
+    """Rewards of each arm, less what was forgotten."""
+    return bandit[HEAD : HEAD + np.int64(bandit[ARMS])]
+
+
+@kernel
+def means(bandit: Any) -> Any:
+    """The mean reward of each arm; 0 of an untried one."""
+    arms = np.int64(bandit[ARMS])
+    return bandit[HEAD + arms : HEAD + 2 * arms]
+
+
+@kernel
+def squares(bandit: Any) -> Any:
+    """The sum of squared differences from its mean, for each arm."""
+    arms = np.int64(bandit[ARMS])
+    return bandit[HEAD + 2 * arms : HEAD + 3 * arms]
+
+
+@kernel
+def expected(bandit: Any) -> Any:
+    """What to expect of an arm before it is tried, in any unit: only ratios matter."""
+    arms = np.int64(bandit[ARMS])
+    return bandit[HEAD + 3 * arms : HEAD + 4 * arms]
+
+
+# Bez et al. 2019, section 4: Q <- Q + (R - Q) / N, where nothing is forgotten.
+@kernel
+def learn(bandit: Any, arm: int, reward: float) -> None:
+    """`arm` earned `reward`, in any unit."""
+    count, mean, square = counts(bandit), means(bandit), squares(bandit)
+    if bandit[KEEP] < 1:
+        for other in range(count.size):
+            count[other] *= bandit[KEEP]
+            square[other] *= bandit[KEEP]
+    bandit[STEPS] += 1
+    if count[arm] < LEAST:
+        count[arm], mean[arm], square[arm] = 0.0, 0.0, 0.0
+    count[arm] += 1
+    before = reward - mean[arm]
+    mean[arm] += before / count[arm]
+    square[arm] += before * (reward - mean[arm])
+
+
+@kernel
+def spread(bandit: Any, least: float) -> float:
+    """The standard deviation of a reward about its arm's mean, pooled, and no less than `least` of the largest mean."""
+    count, mean, square = counts(bandit), means(bandit), squares(bandit)
+    total, freedom, largest = 0.0, 0.0, 0.0
+    for arm in range(count.size):
+        if count[arm] >= LEAST:
+            total += square[arm]
+            freedom += max(count[arm] - 1, 0.0)
+            largest = max(largest, abs(mean[arm]))
+    noise = np.sqrt(total / freedom) if freedom > 0 else 0.0
+    return float(max(noise, least * largest))
+
+
+@kernel
+def untried(bandit: Any, chance: Any) -> int:
+    """Any arm that was never tried, or was so long ago that nothing is left of it; -1 if there is none."""
+    count = counts(bandit)
+    found, arm = 0, -1
+    for other in range(count.size):
+        if count[other] < LEAST:
+            found += 1
+            if below(chance, found) == 0:
+                arm = other
+    return arm

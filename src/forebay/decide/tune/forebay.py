@@ -1,0 +1,159 @@
+"""`forebay`: what is known of one value says something about its neighbours.
+
+Rewards of all values are one Gaussian process over the values. Two of them, in fact: by one, neighbours are alike, by
+the other no value tells anything of another; each is believed as far as it explains the rewards (and the first not at
+all where values have no order). What is believed at first of differences and noise is in the constants below, as
+shares of the largest mean, so that rewards can have any unit, and gives way to what the rewards show.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from forebay.decide.tune.bandit import LEAST, OPTIONS, ORDERED, counts, expected, means, squares
+from forebay.decide.tune.toss import largest, normal, uniform
+from forebay.model.compiled import kernel
+
+_NOISE, _NOISE_WEIGHT = 0.05, 2.0  # the noise believed in before there are rewards, and worth how many of them
+_SPREAD, _SPREAD_WEIGHT = 0.2, 2.0  # by how much values are believed to differ, and worth how many of them
+_REACH = 0.3  # how far what is learned of one value carries, as a share of all values
+_ALIKE = 0.97  # how much of the differences between values is smooth, where neighbours are alike
+_SHARED = 3.0  # worth how many rewards the noise of all values is for that of one
+_TINY = 1e-9  # below which a deviation is but rounding
+
+
+@kernel
+def forebay(bandit: Any, chance: Any) -> int:
+    """Every value once, then the highest of a draw from all that is known of all; neighbours may be alike."""
+    # Trying all costs little; not to, where one untried stands out from its neighbours, costs for ever.
+    unit, first = _unit(bandit), _untried(bandit)
+    if unit == 0.0 or first.max() > -np.inf:
+        return largest(first, chance)
+    mean, covariance = _known(bandit, unit, chance)
+    return largest(_drawn(mean, covariance, bandit[OPTIONS], chance), chance)
+
+
+@kernel
+def _untried(bandit: Any) -> Any:
+    """What is expected of each arm that is untried, and minus infinity of others."""
+    count, guess = counts(bandit), expected(bandit)
+    found = np.full(count.size, -np.inf)
+    for arm in range(count.size):
+        if count[arm] < LEAST:
+            found[arm] = guess[arm]
+    return found
+
+
+@kernel
+def _known(bandit: Any, unit: float, chance: Any) -> Any:
+    """Mean and covariance of all arms by one of the two beliefs, as likely as it explains the rewards."""
+    rough_mean, rough = _believed(bandit, unit, 0.0)
+    explained = _update(bandit, unit, rough_mean, rough)
+    if bandit[ORDERED]:
+        mean, smooth = _believed(bandit, unit, _ALIKE)
+        better = _update(bandit, unit, mean, smooth) - explained
+        if uniform(chance) * (1 + np.exp(-better)) < 1:
+            return mean, smooth
+    return rough_mean, rough
+
+
+@kernel
+def _drawn(mean: Any, covariance: Any, boldness: float, chance: Any) -> Any:
+    """One draw; a draw from the whole covariance explores too much where hundreds of steps are all there is."""
+    factor, drawn = _factor(covariance), mean.copy()
+    toss = np.empty(mean.size)
+    for arm in range(mean.size):
+        toss[arm] = normal(chance)
+        for other in range(arm + 1):
+            drawn[arm] += boldness * factor[arm, other] * toss[other]
+    return drawn
+
+
+@kernel
+def _factor(covariance: Any) -> Any:
+    """Its triangular factor (Cholesky); what rounding made negative is 0, where numpy's would give up."""
+    factor = np.zeros_like(covariance)
+    for row in range(len(covariance)):
+        for column in range(row + 1):
+            rest = covariance[row, column]
+            for k in range(column):
+                rest -= factor[row, k] * factor[column, k]
+            if row == column:
+                factor[row, row] = np.sqrt(max(rest, 0.0))
+            elif factor[column, column] > _TINY:
+                factor[row, column] = rest / factor[column, column]
+    return factor
+
+
+@kernel
+def _unit(bandit: Any) -> float:
+    """The largest mean of any arm; 0 if none was tried, or all earned nothing."""
+    count, mean = counts(bandit), means(bandit)
+    unit = 0.0
+    for arm in range(count.size):
+        if count[arm] >= LEAST:
+            unit = max(unit, abs(mean[arm]))
+    return unit
+
+
+@kernel
+def _believed(bandit: Any, unit: float, smooth: float) -> Any:
+    """Mean and covariance before what is known of each arm: all at the level of those tried."""
+    count, mean = counts(bandit), means(bandit)
+    tried, level = 0, 0.0
+    for arm in range(count.size):
+        if count[arm] >= LEAST:
+            tried += 1
+            level += mean[arm] / unit
+    level /= tried
+    differs = _SPREAD_WEIGHT * _SPREAD**2
+    for arm in range(count.size):
+        if count[arm] >= LEAST:
+            differs += (mean[arm] / unit - level) ** 2
+    return np.full(count.size, level), _alike(count.size, smooth) * (differs / (tried + _SPREAD_WEIGHT))
+
+
+@kernel
+def _alike(arms: int, smooth: float) -> Any:
+    """The correlation of each arm with each, if so much of their differences is `smooth`."""
+    found = np.eye(arms)
+    if smooth > 0:
+        for arm in range(arms):
+            for other in range(arms):
+                away = (arm - other) / (_REACH * arms)
+                found[arm, other] = smooth * np.exp(-0.5 * away * away) + (1 - smooth) * found[arm, other]
+    return found
+
+
+@kernel
+def _update(bandit: Any, unit: float, mean: Any, covariance: Any) -> float:
+    """Let each arm's rewards, as one with the noise of their mean, change what is believed; how likely they were.
+
+    The last is the logarithm of their density, but for what is the same for all beliefs.
+    """
+    count, own, square, noise, likely = counts(bandit), means(bandit), squares(bandit), _noise(bandit, unit), 0.0
+    for arm in range(count.size):
+        if count[arm] >= LEAST:
+            column = covariance[:, arm].copy()
+            known = _SHARED * noise + square[arm] / unit / unit
+            variance = column[arm] + known / (_SHARED + max(count[arm] - 1, 0.0)) / count[arm]
+            away = own[arm] / unit - mean[arm]
+            likely -= 0.5 * (np.log(variance) + away * away / variance)
+            mean += column * (away / variance)
+            for other in range(count.size):
+                covariance[other] -= column * (column[other] / variance)
+    return likely
+
+
+@kernel
+def _noise(bandit: Any, unit: float) -> float:
+    """The variance of a reward about its arm's mean, the same for all."""
+    count, square = counts(bandit), squares(bandit)
+    total, freedom = _NOISE_WEIGHT * _NOISE**2, _NOISE_WEIGHT
+    for arm in range(count.size):
+        if count[arm] >= LEAST:
+            total += square[arm] / unit / unit
+            freedom += max(count[arm] - 1, 0.0)
+    return total / freedom

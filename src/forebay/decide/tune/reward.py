@@ -1,0 +1,73 @@
+"""What a period was worth to the value that was in force.
+
+By `bandwidth`, as in Bez et al. 2019: a period with little to do looks like a bad value. By `demand`, it is compared
+only with periods in which as much was asked for. That can't be seen from how many requests were there, of which a bad
+value makes more: but of `processes` that have one request each, those whose requests are not here are computing, and
+so by Little's law each computes for (processes - requests here) / (requests a second) seconds between two requests.
+How long programs compute does not depend on how they are served. So a situation has one bandit for each of some
+classes of that time; what is best with little to do and what is best under load are learned apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from forebay.decide.policy import Policy
+from forebay.decide.tune.bandit import CROWD, learn
+from forebay.decide.tune.choose import bandit_for
+from forebay.model.observed import Observed
+
+CLASSES = {"bandwidth": 1, "demand": 6}
+"""By reward, how many bandits a situation has."""
+REWARDS = tuple(CLASSES)
+_SHORTEST = 0.8e-3  # seconds between requests below which the network and the program's own calls are all there is
+_WIDTH = 4.0  # from one class to the next
+
+
+def new_stack(policy: Policy, reward: str, arms: int, *, ordered: bool = False) -> Any:
+    """The bandits of one situation, one in each row, of which nothing is known."""
+    return np.tile(bandit_for(policy, arms, ordered=ordered), (CLASSES[reward], 1))
+
+
+def credit(stack: Any, arm: int, periods: Sequence[Observed]) -> None:
+    """Let the bandit know what a period was worth to `arm`, in force at the I/O nodes that observed `periods`.
+
+    They are one reward, their mean. Nothing is learned where nothing was asked for.
+    """
+    if any(seen.requests for seen in periods):
+        stack[0][CROWD] = max(stack[0][CROWD], *(seen.load for seen in periods))
+        learn(current(stack, periods), arm, float(np.mean([seen.bandwidth for seen in periods])))
+
+
+def current(stack: Any, periods: Sequence[Observed]) -> Any:
+    """The bandit for as much demand as there was."""
+    return stack[demand(pause(periods, stack[0][CROWD]), len(stack))]
+
+
+def pause(periods: Sequence[Observed], crowd: float = 0.0) -> float:
+    """Seconds that a process computes between two requests, on average.
+
+    Where it is not known how many processes there are, or they have several requests each, as many requests as were
+    ever here at once (`crowd`) stand for them.
+
+    >>> pause([Observed(seconds=1.0, reads=1000, load=28.0, processes=128)])
+    0.1
+    """
+    rate = sum(seen.requests / seen.seconds for seen in periods)
+    away = sum(max(seen.processes, crowd, seen.load) - seen.load for seen in periods)
+    return away / rate if rate else math.inf
+
+
+def demand(seconds: float, classes: int) -> int:
+    """The class of such a pause: 0 is the highest demand.
+
+    >>> [demand(seconds, 6) for seconds in (0.0, 0.0007, 0.001, 0.1, 1e9)]
+    [0, 0, 1, 4, 5]
+    """
+    if seconds < _SHORTEST:
+        return 0
+    return min(1 + int(math.log(min(seconds / _SHORTEST, 1e12), _WIDTH)), classes - 1)

@@ -1,0 +1,45 @@
+"""Coins, dice and bell curves from a state of chance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from forebay.model.chance import draw
+from forebay.model.compiled import kernel
+
+_STEPS = 2**32
+
+
+@kernel
+def below(chance: Any, number: int) -> int:
+    """A whole number from 0 up to, but not including, `number`."""
+    return draw(chance, number)  # type: ignore[no-any-return]
+
+
+@kernel
+def uniform(chance: Any) -> float:
+    """A number between 0 and 1, neither of them included."""
+    return float((draw(chance, _STEPS) + 0.5) / _STEPS)
+
+
+@kernel
+def normal(chance: Any) -> float:
+    """From the bell curve of mean 0 and standard deviation 1 (Box and Muller 1958)."""
+    radius = np.sqrt(-2 * np.log(uniform(chance)))
+    return float(radius * np.cos(2 * np.pi * uniform(chance)))
+
+
+@kernel
+def largest(values: Any, chance: Any) -> int:
+    """Where the largest of `values` is; of several equal ones, any."""
+    found, place = 0, -1
+    for index in range(values.size):
+        if place < 0 or values[index] > values[place]:
+            found, place = 1, index
+        elif values[index] == values[place]:
+            found += 1
+            if below(chance, found) == 0:
+                place = index
+    return place

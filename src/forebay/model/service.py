@@ -1,0 +1,86 @@
+"""How long a data server takes for one request, given what it served just before.
+
+The one formula for the simulator and for live servers that emulate it. Its constants are fitted to published figures
+of request schedulers; they are not a validation of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.model.compiled import kernel
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LAST_NODE, LAST_FILE, LAST_END = 0, 1, 2
+"""Where a server's state holds the I/O node and the file of the request before, and the offset at which it ended."""
+_NANO = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceTime:
+    """What a data server charges; times in seconds, bandwidth in bytes per second.
+
+    `start` for every request, `switch` when another I/O node than the last time asks (times `write_switch` for
+    writes), `file` for another file than the last time, else `gap` when the request does not begin where the last one
+    ended. All of that grows by the share `crowd` (`write_crowd` for writes) with each further I/O node that has
+    requests at the server, and varies by a lognormal factor of median 1 and the given `sigma`.
+    """
+
+    start: float = 60e-6
+    bandwidth: float = 600e6
+    switch: float = 40e-6
+    write_switch: float = 0.3
+    gap: float = 30e-6
+    file: float = 500e-6
+    crowd: float = 0.02
+    write_crowd: float = 0.0
+    sigma: float = 0.3
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0) or (name == "bandwidth" and value == 0):
+                raise ValueError(f"{name} must be finite and not negative, not {value:g}")
+
+    def packed(self) -> Floats:
+        """For the kernels, in the order of the fields."""
+        return np.array(astuple(self), np.float64)
+
+
+FITTED = ServiceTime()
+HDD = ServiceTime(bandwidth=160e6, gap=4e-3, file=8e-3)
+SSD = ServiceTime(start=40e-6, bandwidth=1.5e9, switch=2e-6, gap=5e-6, file=10e-6, crowd=0.0, sigma=0.1)
+MODELS = {"fitted": FITTED, "hdd": HDD, "ssd": SSD}
+
+
+def new_state() -> Ints:
+    """Of a server that has served nothing yet: its first request is one of another node and of another file."""
+    return np.full(3, -1, np.int64)
+
+
+@kernel
+def service_time(
+    packed: Floats, state: Ints, node: int, file: int, offset: int, size: int, write: bool, nodes: int
+) -> float:
+    """Nanoseconds (float) that the request takes but for the noise, and `state` moved on to it.
+
+    `nodes` is how many I/O nodes have requests at the server now, this one included. Multiply by
+    exp(sigma * z), z of a standard normal distribution, for the noise; `packed[8]` is sigma.
+    """
+    start, bandwidth, switch, write_switch, gap, other, crowd, write_crowd = packed[:8]
+    seconds = start + size / bandwidth
+    if state[LAST_NODE] != node:
+        seconds += switch * write_switch if write else switch
+    if state[LAST_FILE] != file:
+        seconds += other
+    elif state[LAST_END] != offset:
+        seconds += gap
+    state[LAST_NODE], state[LAST_FILE], state[LAST_END] = node, file, offset + size
+    more = write_crowd if write else crowd
+    return float(seconds * (1.0 + more * max(nodes - 1, 0)) * _NANO)

@@ -1,0 +1,79 @@
+"""What tells one bandit instance of the council from another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from forebay.model.observed import Observed
+
+PATTERNS = ("file-per-process", "shared-contiguous", "shared-strided")
+OPERATIONS = ("read", "write")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Situation:
+    """Bez et al. 2019, section 4.1: what was identified there as having an effect on the best window.
+
+    `pattern` says both how files are approached and in which order. Numbers are powers of two, so that 127 and
+    128 processes are one situation and what was learned with the one holds for the other.
+    """
+
+    operation: str
+    pattern: str
+    servers: int
+    io_nodes: int
+    clients: int
+    processes: int
+
+
+def situation(observed: Observed, pattern: str, *, servers: int, io_nodes: int) -> Situation:
+    """That of a period at an I/O node whose accesses were recognised as `pattern`.
+
+    >>> seen = Observed(seconds=1.0, bytes_read=4096, clients=30, processes=127)
+    >>> situation(seen, "shared-strided", servers=4, io_nodes=2).processes
+    128
+    """
+    return Situation(
+        operation=observed.operation,
+        pattern=pattern,
+        servers=bucket(servers),
+        io_nodes=bucket(io_nodes),
+        clients=bucket(observed.clients),
+        processes=bucket(observed.processes),
+    )
+
+
+def bucket(count: int) -> int:
+    """The nearest power of two, by ratio; 0 stays 0.
+
+    >>> [bucket(n) for n in (0, 1, 3, 90, 91, 127, 128, 181)]
+    [0, 1, 4, 64, 128, 128, 128, 128]
+    """
+    if count <= 0:
+        return 0
+    # Whether count / 2**k exceeds the square root of 2, in whole numbers.
+    low = 1 << (count.bit_length() - 1)
+    return 2 * low if count * count > 2 * low * low else low
+
+
+def majority(accesses: Iterable[tuple[Situation, int]]) -> Situation | None:
+    """Of several situations seen at one node with so many accesses each: the one with most, or None of none.
+
+    Ties go to the one that sorts first, so that the order of arrival makes no difference.
+    """
+    counted = [(-count, situation) for situation, count in accesses if count > 0]
+    return min(counted)[1] if counted else None
+
+
+def apart(a: Situation, b: Situation) -> int:
+    """In how many doublings two situations differ; those of another operation or pattern count eight each.
+
+    >>> x = Situation(operation="read", pattern="shared-strided", servers=4, io_nodes=2, clients=32, processes=128)
+    >>> y = Situation(operation="read", pattern="shared-strided", servers=4, io_nodes=8, clients=32, processes=64)
+    >>> apart(x, y)
+    3
+    """
+    pairs = ((a.servers, b.servers), (a.io_nodes, b.io_nodes), (a.clients, b.clients), (a.processes, b.processes))
+    doublings = sum(abs(m.bit_length() - n.bit_length()) for m, n in pairs)
+    return doublings + 8 * (a.operation != b.operation) + 8 * (a.pattern != b.pattern)

@@ -1,0 +1,68 @@
+"""What the forwarding layer's benchmark measured: bandwidth by scheduler, and windows over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from forebay.act.forward.bench.compare import Way
+from forebay.act.forward.bench.council import WINDOWS, Decision
+from forebay.show.figures.looks import INK, Look, looks_of
+from forebay.show.figures.sheet import WIDTH, house_style, panels, write
+from forebay.show.figures.words import printable
+
+
+def draw_ways(found: Sequence[Way], dilation: float, out: Path) -> Path:
+    """Write to `out`, as PNG or PDF, a panel for each operation: rounds as points, medians as lines."""
+    doings = list(dict.fromkeys(way.doing for way in found))
+    names = list(dict.fromkeys(way.name for way in found))
+    looks = looks_of(names, {})
+    most = max(b for way in found for b in way.bandwidths) * dilation / 1e6
+    with house_style():
+        figure, grid = panels(len(doings), columns=2, height=0.7 + 0.45 * len(names), sharey="row")
+        for axes, doing in zip(grid, doings, strict=True):
+            for place, way in enumerate(way for way in found if way.doing == doing):
+                _draw_way(axes, place, way, dilation, looks[way.name])
+            axes.set_xlim(0, 1.45 * most)
+            axes.set_title(doing)
+            axes.set_xlabel("bandwidth (MB/s)")
+            axes.grid(visible=False, axis="y")
+        grid[0].set_ylim(len(names) - 0.4, -0.6)
+        grid[0].set_yticks(range(len(names)), [printable(name, 40) for name in names])
+        return write(figure, out)
+
+
+def _draw_way(axes: Axes, place: int, way: Way, dilation: float, look: Look) -> None:
+    widths = [b * dilation / 1e6 for b in way.bandwidths]
+    middle = way.bandwidth * dilation / 1e6
+    spread = [place + 0.5 * ((k + 0.5) / len(widths) - 0.5) for k in range(len(widths))]
+    axes.plot(widths, spread, **look.style() | {"linestyle": "none"})
+    axes.vlines(middle, place - 0.35, place + 0.35, color=look.colour, linewidth=1.8)
+    label = f"{middle:.0f}" if place == 0 else f"{middle:.0f} ({way.ratio:.2f})"
+    where: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 7, "color": INK}
+    axes.annotate(label, (max(widths), place), (7, 0), **where)
+
+
+def draw_windows(chosen: Sequence[Decision], dilation: float, out: Path) -> Path:
+    """Write to `out` the window that a council chose over time, and beneath it the bandwidth of each period."""
+    begin = chosen[0].seconds if chosen else 0.0
+    seconds = [d.seconds - begin for d in chosen]
+    with house_style():
+        figure, (above, below) = panels(2, columns=1, width=WIDTH, height=2.0)
+        figure.set_figwidth(WIDTH)
+        windows = [math.nan if d.window is None else 1e3 * d.window / dilation for d in chosen]
+        above.step(seconds, windows, where="post", color="#0072B2", linewidth=1.2, marker="o", markersize=3)
+        above.set_yscale("log", base=2)
+        above.set_yticks(WINDOWS, [f"{w:g}" for w in WINDOWS])
+        above.minorticks_off()
+        above.set_ylim(0.1, 10)
+        above.set_ylabel("window (ms)")
+        below.plot(seconds, [d.bandwidth * dilation / 1e6 for d in chosen], color="#D55E00", linewidth=1.2)
+        below.set_ylim(bottom=0)
+        below.set_ylabel("bandwidth (MB/s)")
+        below.set_xlabel("time (s)")
+        return write(figure, out)

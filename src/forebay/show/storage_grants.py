@@ -1,0 +1,143 @@
+"""Grants on the screen: for people, for programs, and for shells."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import typer
+
+from forebay.model.units import format_size
+from forebay.show.output import print_json, print_table
+
+_THERE = ("ready", "in-use")
+_ON_THE_WAY = ("asked", "queued", "granted", "making")
+Document = dict[str, Any]
+
+
+def moment(seconds: float) -> str:
+    """A time, as this machine's clock shows it; a dash if there is none."""
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S") if seconds else "-"
+
+
+def progress_words(grant: Document) -> str:
+    """What there is to wait for; nothing if there is nothing.
+
+    >>> progress_words({"state": "queued", "position": 3, "because": "no disk has 2 TB free"})
+    'queued, place 3: no disk has 2 TB free'
+    >>> progress_words({"state": "ready"})
+    ''
+    """
+    if grant["state"] not in _ON_THE_WAY:
+        return ""
+    place = f", place {grant['position']}" if grant.get("position") else ""
+    start = f", starts {moment(grant['start'])}" if grant["state"] == "granted" else ""
+    return f"{grant['state']}{place}{start}" + (f": {grant['because']}" if grant.get("because") else "")
+
+
+def say_grant(grant: Document, *, json: bool, env: bool) -> None:
+    """What whoever asked needs: where the space is, or how to get to it."""
+    if json:
+        print_json(grant)
+    elif env:
+        for line in environment(grant):
+            typer.echo(line)
+    else:
+        typer.echo(f"grant {grant['id']}: {_words(grant)}")
+        for line in _places(grant):
+            typer.echo(line)
+
+
+def _words(grant: Document) -> str:
+    waits = progress_words(grant)
+    return waits or f"{grant['state']}, {format_size(grant['size'])} until {moment(grant['until'])}"
+
+
+def environment(grant: Document) -> list[str]:
+    """For `eval` in a shell.
+
+    >>> environment({"id": "3f", "path": "/fast/3f.0", "paths": ["/fast/3f.0", "/more/3f.1"], "volumes": []})
+    ['export FOREBAY_GRANT=3f', 'export FOREBAY_PATH=/fast/3f.0', 'export FOREBAY_PATHS=/fast/3f.0:/more/3f.1']
+    """
+    told = {"FOREBAY_GRANT": grant["id"]}
+    if grant["paths"]:
+        told |= {"FOREBAY_PATH": grant["path"], "FOREBAY_PATHS": ":".join(grant["paths"])}
+    settings = [volume["settings"] for volume in grant["volumes"] if volume["settings"]]
+    if settings:
+        told["FOREBAY_SETTINGS"] = json.dumps(settings)
+    return [f"export {name}={shlex.quote(value)}" for name, value in told.items()]
+
+
+def _places(grant: Document) -> Iterable[str]:
+    for volume in grant["volumes"] if grant["state"] in _THERE else ():
+        if volume["settings"]:
+            told = " ".join(f"{name}={shlex.quote(value)}" for name, value in volume["settings"].items())
+            yield f"connect {volume['node']}: {told}"
+        elif volume["path"]:
+            yield f"path: {volume['path']}"
+
+
+def print_grants(grants: Sequence[Document]) -> None:
+    if not grants:
+        typer.echo("no grants")
+        return
+    columns = ("id", "state", "size", "until", "owner", "job", "on", "why")
+    print_table("", columns, [_row(grant) for grant in grants])
+
+
+def _row(grant: Document) -> tuple[object, ...]:
+    until = moment(grant["until"]) if grant["until"] else "-"
+    where = " ".join(sorted({f"{v['node']}/{v['disk']}" for v in grant["volumes"]})) or "-"
+    state = f"queued ({grant['position']})" if grant["state"] == "queued" else grant["state"]
+    owner = grant["user"] or str(grant["uid"])
+    why = "; ".join([*filter(None, [grant["because"]]), *grant.get("marks", ())])
+    return grant["id"], state, format_size(grant["size"]), until, owner, grant["job"] or "-", where, why
+
+
+def print_grant(grant: Document) -> None:
+    typer.echo(f"grant {grant['id']}: {_words(grant)}")
+    for line in (grant["because"] if not progress_words(grant) else "", *grant.get("marks", ())):
+        if line:
+            typer.echo(f"  {line}")
+    owner = grant["user"] or f"uid {grant['uid']}"
+    typer.echo(f"  of {owner}{', job ' + grant['job'] if grant['job'] else ''}, asked {moment(grant['created'])}")
+    if grant["volumes"]:
+        rows = [(v["node"], v["disk"], format_size(v["size"]), v["state"], v["path"]) for v in grant["volumes"]]
+        print_table("Volumes", ("node", "disk", "size", "state", "path"), rows)
+    for line in _places(grant):
+        typer.echo(line)
+
+
+def print_story(lines: Sequence[Document]) -> None:
+    """One line for each thing that happened, decided by the service or done by an agent."""
+    for line in lines:
+        who = line.get("node") or "service"
+        what = "" if line.get("what", "log") == "log" else f"{line['what']} "
+        typer.echo(f"{moment(line['time'])} {who}: {what}{line['text'] or _more(line)}".rstrip())
+
+
+def _more(line: Document) -> str:
+    return " ".join(f"{name}={value}" for name, value in line.get("more", {}).items() if isinstance(value, str | float))
+
+
+def print_nodes(nodes: Sequence[Document]) -> None:
+    rows = [
+        (
+            node["name"], disk["name"], _condition(node, disk), format_size(disk["capacity"]),
+            f"{100 * disk['used'] / disk['capacity']:.1f}%" if disk["capacity"] else "-",
+            " ".join(f"{name}={value}" for name, value in disk["fields"].items()),
+        )
+        for node in nodes for disk in node["disks"]
+    ]  # fmt: skip
+    print_table("", ("node", "disk", "state", "capacity", "used", "fields"), rows)
+
+
+def _condition(node: Document, disk: Document) -> str:
+    if not disk["there"]:
+        return "gone"
+    if node["silent"]:
+        return "silent"
+    return "drained" if node["drained"] or disk["drained"] else "open"

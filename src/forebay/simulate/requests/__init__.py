@@ -1,0 +1,1 @@
+"""Single requests in virtual time: clients, I/O nodes and data servers."""

@@ -1,0 +1,118 @@
+"""What I/O nodes see under each access pattern, simulated, to train and to test what recognises them.
+
+Half of the numbers of processes, sizes of requests and lengths of files are kept for testing: what is recognised only
+at the sizes it was trained on is of no use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from forebay.model.layout import KIB
+from forebay.model.observed import Observed
+from forebay.model.situation import OPERATIONS, PATTERNS
+from forebay.profile.train import train
+from forebay.simulate.requests.layer import Forwarding
+from forebay.simulate.requests.run import Simulation
+from forebay.simulate.requests.workload import Workload
+
+Example = tuple[Observed, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """From which scenarios are drawn; `rounds` are requests of each process, and so the length of files."""
+
+    processes: tuple[int, ...]
+    requests: tuple[int, ...]
+    rounds: tuple[int, ...]
+
+
+TRAINING = Sizes(
+    processes=(8, 16, 64, 128, 512, 1024),
+    requests=tuple(k * KIB for k in (4, 16, 32, 256, 1024, 4096)),
+    rounds=(8, 32, 128, 512),
+)
+HELD_OUT = Sizes(
+    processes=(12, 24, 48, 96, 200, 384, 768),
+    requests=(8 * KIB, 48 * KIB, 100_000, 512 * KIB, 2048 * KIB),
+    rounds=(12, 50, 200, 350),
+)
+NODES = (1, 2, 4, 8)
+SCHEDULERS = ("fifo", "hbrr", "twins")
+WINDOWS = (125_000, 1_000_000, 8_000_000)
+THINKS = (0.0, 0.0, 0.001, 0.02)
+PERIODS = (0.02, 0.1, 0.5)
+"""Seconds: some of a handful of requests, some of thousands."""
+MIXED = 0.25  # of all scenarios, those in which two programs with the same pattern and different requests run
+MOST_REQUESTS = 40_000  # of a scenario: beyond that, one period is as the other
+FEWEST = 4  # requests of a period that shows any pattern
+EACH = 6  # periods of a scenario
+
+
+def document(scenarios: int = 900, *, seed: int = 0, progress: Callable[[int], None] = lambda _: None) -> Any:
+    """A detector, trained on the given number of scenarios and tested on a third as many others, with its recipe."""
+    data = list(examples(TRAINING, scenarios, seed=seed, progress=progress))
+    others = list(examples(HELD_OUT, scenarios // 3, seed=seed + 1, progress=lambda n: progress(scenarios + n)))
+    recipe = {
+        "data": "simulated by forebay.simulate.requests",
+        "scenarios": scenarios,
+        "training sizes": asdict(TRAINING),
+        "held-out sizes": asdict(HELD_OUT),
+        "I/O nodes": NODES,
+        "schedulers": SCHEDULERS,
+        "windows (ns)": WINDOWS,
+        "think time (s)": THINKS,
+        "periods (s)": PERIODS,
+        "two programs": MIXED,
+        "fewest requests": FEWEST,
+    }
+    return train(data, others, recipe=recipe, seed=seed)
+
+
+def examples(
+    sizes: Sizes, scenarios: int, *, seed: int, progress: Callable[[int], None] = lambda _: None
+) -> Iterator[Example]:
+    """Periods of so many scenarios, each pattern as often, and what they show."""
+    rng = np.random.default_rng(seed)
+    for number in range(scenarios):
+        pattern = PATTERNS[number % len(PATTERNS)]
+        for seen in _periods(sizes, pattern, rng):
+            yield seen, pattern
+        progress(number + 1)
+
+
+def _periods(sizes: Sizes, pattern: str, rng: Any) -> list[Observed]:
+    """Some of those of one scenario, whenever they were and at any I/O node."""
+    nodes = int(rng.choice(NODES))
+    processes = int(rng.choice([count for count in sizes.processes if count >= 2 * nodes]))
+    programs = [_program(sizes, pattern, processes, rng)]
+    if rng.random() < MIXED:
+        programs.append(_program(sizes, pattern, processes, rng))
+    scheduler, window = str(rng.choice(SCHEDULERS)), int(rng.choice(WINDOWS))
+    layer = Forwarding(nodes=nodes, scheduler=scheduler, window=window if scheduler == "twins" else None)
+    simulation = Simulation(layer, programs, seed=int(rng.integers(2**32)), period=float(rng.choice(PERIODS)))
+    simulation.advance()
+    outcome = simulation.outcome()
+    every = [outcome.observed(period, node) for period in range(len(outcome.periods)) for node in range(nodes)]
+    seen = [period for period in every if period.requests >= FEWEST]
+    return [seen[at] for at in rng.permutation(len(seen))[:EACH]]
+
+
+def _program(sizes: Sizes, pattern: str, processes: int, rng: Any) -> Workload:
+    rounds, request = int(rng.choice(sizes.rounds)), int(rng.choice(sizes.requests))
+    # Fewer rounds, not fewer processes, where it would be too much, and whole stripes count.
+    pieces = max(request // (64 * KIB), 1)
+    rounds = max(min(rounds, MOST_REQUESTS // (processes * pieces)), min(sizes.rounds[0], rounds))
+    return Workload(
+        processes=processes,
+        pattern=pattern,
+        operation=OPERATIONS[int(rng.integers(2))],
+        request=request,
+        total=processes * request * rounds,
+        think=float(rng.choice(THINKS)),
+    )

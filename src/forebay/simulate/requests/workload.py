@@ -1,0 +1,113 @@
+"""What processes read and write: the patterns of MPI-IO Test, and the 144 situations of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from forebay.model.errors import BadInput, UnknownName
+from forebay.model.layout import KIB
+from forebay.model.situation import OPERATIONS, PATTERNS
+from forebay.simulate.requests.state import (
+    BASE,
+    FILE,
+    PROCESS,
+    REQUESTS,
+    SIZE,
+    STEP,
+    THINK,
+    WRITE,
+)
+
+PAPER_TOTAL = 4 << 30
+PAPER_NODES, PAPER_PROCESSES, PAPER_REQUESTS = (1, 2, 4, 8), (128, 256, 512), (32 * KIB, 256 * KIB)
+PAPER_WINDOWS = tuple(125_000 << k for k in range(7))
+"""Nanoseconds: 0.125 to 8 ms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Processes that each have one request of `request` bytes outstanding, `total` bytes altogether.
+
+    Each process accesses a file of its own or a share of one file, request by request (contiguous), or in turn
+    with all others (strided). They begin within `spread` seconds of each other. Before each request a process
+    thinks for `think` seconds on average (exponentially distributed).
+    """
+
+    processes: int
+    pattern: str
+    operation: str
+    request: int
+    total: int = PAPER_TOTAL
+    think: float = 0.0
+    spread: float = 2e-3
+
+    def __post_init__(self) -> None:
+        if self.pattern not in PATTERNS:
+            raise UnknownName("pattern", self.pattern, PATTERNS)
+        if self.operation not in OPERATIONS:
+            raise UnknownName("operation", self.operation, OPERATIONS)
+        for name in ("processes", "request"):
+            if getattr(self, name) < 1:
+                raise BadInput(name, f"must be 1 or more, not {getattr(self, name)}")
+        if self.total < self.processes * self.request:
+            raise BadInput("total", "is less than one request for each process")
+        for name in ("think", "spread"):
+            if not 0 <= getattr(self, name) <= 3600:
+                raise BadInput(name, f"must be from 0 to 3600 seconds, not {getattr(self, name):g}")
+
+    @property
+    def requests(self) -> int:
+        """Of each process; a last one that would not be whole is left out."""
+        return self.total // (self.processes * self.request)
+
+    @property
+    def files(self) -> int:
+        return self.processes if self.pattern == "file-per-process" else 1
+
+    def rows(self, first_file: int = 0) -> Any:
+        """The processes as rows of numbers, without I/O nodes and first servers."""
+        rows, rank = np.zeros((self.processes, PROCESS), dtype=np.int64), np.arange(self.processes)
+        rows[:, REQUESTS], rows[:, SIZE], rows[:, STEP] = self.requests, self.request, self.request
+        rows[:, WRITE], rows[:, THINK] = self.operation == "write", round(self.think * 1e9)
+        rows[:, FILE] = first_file
+        if self.pattern == "file-per-process":
+            rows[:, FILE] += rank
+        elif self.pattern == "shared-contiguous":
+            rows[:, BASE] = rank * (self.requests * self.request)
+        else:
+            rows[:, BASE], rows[:, STEP] = rank * self.request, self.processes * self.request
+        return rows
+
+    def starts(self, rng: Generator) -> Any:
+        """When each process begins, in nanoseconds."""
+        return (rng.random(self.processes) * (self.spread * 1e9)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A workload through a number of I/O nodes."""
+
+    nodes: int
+    workload: Workload
+
+    @property
+    def name(self) -> str:
+        w = self.workload
+        return f"{w.pattern}-{w.operation}-{w.request // KIB}-nodes-{self.nodes}-processes-{w.processes}"
+
+
+def paper_experiments(total: int = PAPER_TOTAL) -> tuple[Experiment, ...]:
+    """The 144 of Bez et al. 2019, section 6."""
+    every = product(PATTERNS, OPERATIONS, PAPER_REQUESTS, PAPER_NODES, PAPER_PROCESSES)
+    return tuple(
+        Experiment(
+            nodes=nodes,
+            workload=Workload(processes=p, pattern=pattern, operation=operation, request=request, total=total),
+        )
+        for pattern, operation, request, nodes, p in every
+    )

@@ -1,0 +1,174 @@
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forebay.act.forward.council.numbers import Totals, node_numbers
+from forebay.act.forward.net.auth import Peer
+from forebay.act.forward.net.connection import Connection
+from forebay.act.forward.net.door import Door
+from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, packed, unpacked
+from forebay.act.forward.node.announce import Announcer, checked
+from forebay.act.forward.node.ion import IoNode
+from forebay.decide.order.words import WINDOW
+from forebay.model.errors import UserError
+from support.forward import KEY, unix
+from support.forward_nodes import STRIPE, NodeThread, node_thread
+
+
+class PretendCouncil:
+    """Hears announcements, and says what a test wants."""
+
+    def __init__(self, thread: NodeThread) -> None:
+        self._thread = thread.thread
+        self.heard: list[tuple[int, Any]] = []
+        self.answers = True
+        self.nodes: list[Connection] = []
+        me = Peer(role="council", name="council")
+        self.address = unix(thread.folder, "council")
+
+        def make() -> Door:
+            return Door(self.address, KEY, me, ("node",), self._entered, buffers=Buffers())
+
+        self.door = self._thread.call(make)
+
+    def _entered(self, connection: Connection) -> None:
+        self.nodes.append(connection)
+        connection.redirect(self._received, lambda lost, _: self.nodes.remove(lost))
+
+    def _received(self, connection: Connection, message: Message) -> None:
+        self.heard.append((message.kind, unpacked(message.payload)))
+        message.release()
+        if message.kind == Kind.JOB and self.answers:
+            connection.send([answer_header(message)])
+
+    def say(self, words: Any, kind: Kind = Kind.DECIDE, flags: int = 0) -> None:
+        payload = packed(words) if not isinstance(words, bytes) else words
+        message = Message(kind, flags, payload=payload)
+        self._thread.call(lambda: [c.send([message.header(), payload]) for c in self.nodes])
+
+    def of(self, kind: Kind) -> list[Any]:
+        return [words for heard, words in self.heard if heard == kind]
+
+    def close(self) -> None:
+        def do() -> None:
+            self.door.close()
+            for node in tuple(self.nodes):
+                node.close()
+
+        self._thread.call(do)
+
+
+@contextmanager
+def announcing(thread: NodeThread, node: IoNode, council: PretendCouncil) -> Iterator[Announcer]:
+    async def start() -> tuple[Announcer, asyncio.Task[None]]:
+        made = Announcer(node, council.address, every=0.01)
+        return made, asyncio.get_running_loop().create_task(made.run())
+
+    announcer, task = thread.thread.run(start())
+    node.record = announcer.record
+    try:
+        thread.soon(lambda: announcer.connected)
+        yield announcer
+    finally:
+        thread.thread.call(task.cancel)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("window", 0), ("window", -1), ("window", 2**62), ("window", 1.5), ("window", True), ("window", "1ms"),
+        ("window", None), ("aggregate", -1), ("aggregate", 1 << 40), ("scheduler", "twin"), ("scheduler", 5),
+        ("nothing", 1), (None, None), (["window"], 5),
+    ],
+)  # fmt: skip
+def test_nonsense_is_not_a_decision(parameter: object, value: object) -> None:
+    with pytest.raises(UserError):
+        checked(parameter, value)
+
+
+def test_a_decision_is_followed_and_nonsense_is_counted(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread:
+        node = thread.node(thread.serve(1), scheduler="twins")
+        council = PretendCouncil(thread)
+        with announcing(thread, node, council):
+            council.say({"parameter": "window", "value": 250_000})
+            thread.soon(lambda: int(node.dispatch.q[WINDOW]) == 250_000)
+            for nonsense in ({"parameter": "window", "value": -5}, {"value": 1}, [], 7, None, b"\xc1", {}):
+                council.say(nonsense)
+            council.say({}, Kind.READ)
+            thread.soon(lambda: node.counts["nonsense"] == 8)
+            assert int(node.dispatch.q[WINDOW]) == 250_000
+            council.say({"parameter": "window", "value": 500_000, "ignore": True})
+            thread.soon(lambda: node.counts["decisions"] == 2)
+            assert int(node.dispatch.q[WINDOW]) == 250_000
+            council.say({"parameter": "scheduler", "value": "hbrr"})
+            thread.soon(lambda: node.dispatch.scheduler == "hbrr")
+        council.close()
+
+
+def test_without_a_council_the_last_window_stays(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread:
+        node = thread.node(thread.serve(1), scheduler="twins")
+        council = PretendCouncil(thread)
+        with announcing(thread, node, council) as announcer:
+            council.say({"parameter": "window", "value": 250_000})
+            thread.soon(lambda: int(node.dispatch.q[WINDOW]) == 250_000)
+            council.close()
+            thread.soon(lambda: not announcer.connected)
+            with thread.client(node) as client:
+                client.write(client.open(b"f"), 0, bytes(STRIPE))
+            assert int(node.dispatch.q[WINDOW]) == 250_000
+            again = PretendCouncil(thread)
+            thread.soon(lambda: announcer.connected)
+            thread.soon(lambda: bool(again.of(Kind.ANNOUNCE)))
+            assert again.of(Kind.ANNOUNCE)[-1]["value"] == 250_000
+            again.close()
+
+
+def test_announcements_say_what_passed(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread:
+        node = thread.node(thread.serve(2), scheduler="twins-work-conserving")
+        council = PretendCouncil(thread)
+        with announcing(thread, node, council) as announcer, thread.client(node, processes=8, job="5") as client:
+            totals = Totals()
+            announcer.told = totals.add
+            file = client.open(b"f")
+            for i in range(5):
+                client.write(file, i * 1000, bytes(1000))
+            client.read(file, 0, 3000)
+            thread.soon(lambda: sum(w["observed"]["reads"] for w in council.of(Kind.ANNOUNCE)) == 1)
+            seen = [words["observed"] for words in council.of(Kind.ANNOUNCE)]
+            assert sum(s["writes"] for s in seen) == 5
+            assert sum(s["bytes_written"] for s in seen) == 5000
+            assert max(s["processes"] for s in seen) == 8
+            assert {words["servers"] for words in council.of(Kind.ANNOUNCE)} == {2}
+            found = {n.name: n for n in thread.thread.call(lambda: list(node_numbers(node, announcer, totals)))}
+            assert found["forebay_ion_bytes_written"].value == 5000
+            assert found["forebay_ion_clients"].value in (0, 1)
+        council.close()
+
+
+def test_a_job_is_told_until_the_council_has_it(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread:
+        node = thread.node(thread.serve(1))
+        council = PretendCouncil(thread)
+        council.answers = False
+        with announcing(thread, node, council) as announcer:
+            with thread.client(node, job="11", application="app") as client:
+                client.write(client.open(b"f"), 0, bytes(1000))
+            thread.soon(lambda: len(council.of(Kind.JOB)) == 1)
+            council.close()
+            thread.soon(lambda: not announcer.connected)
+            again = PretendCouncil(thread)
+            thread.soon(lambda: len(again.of(Kind.JOB)) == 1)
+            (part,) = again.of(Kind.JOB)[0]["parts"]
+            assert (part["app"], part["job"], part["bytes_written"]) == ("app", 11, 1000)
+            assert council.of(Kind.JOB) == again.of(Kind.JOB)
+            thread.thread.run(announcer.flush(60.0))
+            again.say({}, Kind.JOB, Flag.REPLY)  # to nothing: harmless
+            again.close()

@@ -1,0 +1,109 @@
+import errno
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from forebay.act.forward.net.wire import Kind, Message
+from forebay.act.forward.node.dispatch import Batch, Dispatch, Request
+from forebay.act.forward.striping import Piece
+from support.forward import LoopThread, loop_thread
+
+LONG_AGO = -1.0
+
+
+class Sent:
+    """Servers that note who is sent something, and answer nothing."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.up = count, [True] * count
+        self.servers: list[int] = []
+
+    def send(self, _slot: int, server: int, _batch: Batch) -> None:
+        self.servers.append(server)
+
+    def flush(self) -> None:
+        pass
+
+
+class File:
+    """Byte n of it is on server n."""
+
+    number = 0
+
+    def pieces(self, offset: int, length: int) -> list[Piece]:
+        return [Piece(server, 0, 1, server - offset) for server in range(offset, offset + length)]
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.finished: list[Request] = []
+
+    def finish(self, request: Request) -> None:
+        self.finished.append(request)
+
+
+class World:
+    """A queue of so many slots before servers that note what they are sent; everything happens on one loop."""
+
+    def __init__(self, thread: LoopThread, servers: int, scheduler: str = "fifo", **sizes: Any) -> None:
+        self.thread, self.sent, self.owner = thread, Sent(servers), Owner()
+        self.dispatch = thread.call(lambda: Dispatch(thread.loop, self.sent, scheduler, **sizes))
+
+    def asks(self, server: int, length: int = 1) -> Request:
+        request = Request(self.owner, Message(Kind.WRITE), File(), length, 1, 0, 0)
+        request.pieces = File().pieces(server, length)
+        request.left = length
+        self.thread.call(self.dispatch.submit, request)
+        return request
+
+    def loses(self, server: int) -> None:
+        self.sent.up[server] = False
+        self.thread.call(self.dispatch.lost, server)
+
+    def finds(self, server: int) -> None:
+        self.sent.up[server] = True
+        self.thread.call(self.dispatch.found, server)
+
+    def gives_up(self) -> None:
+        """Of all that waits for a server that is away, whatever the time is."""
+        self.thread.call(self.dispatch.impatient, LONG_AGO, lambda server: f"server {server} is away")
+
+
+@pytest.fixture
+def thread() -> Iterator[LoopThread]:
+    with loop_thread() as found:
+        yield found
+
+
+def test_what_waited_for_a_server_is_given_up_once(thread: LoopThread) -> None:
+    world = World(thread, 2, slots=1)
+    world.loses(0)
+    first, second = world.asks(0), world.asks(0)
+    world.finds(0)  # the queue has room for one of them
+    for _ in range(2):
+        world.gives_up()
+    assert (first.left, first.status) == (1, 0)  # with its server by now: that one answers
+    assert (second.left, second.status) == (0, errno.EIO)
+    assert world.owner.finished == [second]
+
+
+def test_a_request_that_found_no_place_gets_one_when_a_server_is_lost(thread: LoopThread) -> None:
+    world = World(thread, 2, slots=1)
+    world.asks(0)
+    world.asks(1)
+    assert world.dispatch.full
+    world.loses(0)
+    thread.call(lambda: None)
+    assert world.sent.servers == [1]
+    assert not world.dispatch.full
+
+
+def test_a_request_that_found_no_place_gets_one_when_another_is_withdrawn(thread: LoopThread) -> None:
+    world = World(thread, 2, slots=1)
+    first = world.asks(0)
+    world.asks(1)
+    thread.call(world.dispatch.withdraw, first, errno.EIO, "gone")
+    thread.call(lambda: None)
+    assert world.sent.servers == [1]
+    assert world.owner.finished == [first]

@@ -1,0 +1,101 @@
+"""Every tuner keeps the contract, and one that doesn't is told so by name."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forebay.decide.conformance.tune import check_tuner
+from forebay.decide.policy import tuner
+from forebay.decide.registry import policies
+from forebay.decide.tune.bandit import ARMS, STEPS, counts, means, untried
+from forebay.decide.tune.toss import below, largest
+from forebay.model.compiled import kernel
+from forebay.model.errors import PolicyError
+
+Choose = Callable[..., Any]
+
+
+@pytest.mark.parametrize("name", policies("tune"))
+def test_every_registered_tuner_conforms(name: str) -> None:
+    check_tuner(policies("tune")[name], learns=name != "fixed")
+
+
+def explores_then_commits(bandit: Any, _: Any) -> int:
+    """Ten rounds of everything, then the best."""
+    arms = int(bandit[ARMS])
+    return int(bandit[STEPS]) % arms if bandit[STEPS] < 10 * arms else int(np.argmax(means(bandit)))
+
+
+@kernel
+def any_arm(bandit: Any, chance: Any) -> int:
+    """Any."""
+    return below(chance, np.int64(bandit[ARMS]))
+
+
+def test_functions_kernels_and_numbers_of_numpy_will_do() -> None:
+    check_tuner(tuner("mine")(explores_then_commits))
+    check_tuner(tuner("mine")(any_arm), learns=False)
+    check_tuner(tuner("mine")(lambda bandit, chance: np.int32(largest(means(bandit), chance))), learns=False)
+
+
+def greedy(bandit: Any, chance: Any) -> int:
+    arm = untried(bandit, chance)
+    return arm if arm >= 0 else int(np.argmax(means(bandit)))
+
+
+def remembers() -> Choose:
+    seen: list[int] = []
+
+    def choose(bandit: Any, _: Any) -> int:
+        seen.append(1)
+        return len(seen) // 97 % int(bandit[ARMS])
+
+    return choose
+
+
+def scribbles(bandit: Any, _: Any) -> int:
+    means(bandit)[0] = 1.0
+    return 0
+
+
+def divides_by_what_was_earned(bandit: Any, _: Any) -> int:
+    return int(0 / float(means(bandit).sum() + (bandit[STEPS] == 0)))
+
+
+BROKEN: dict[str, Choose] = {
+    r"answers arm 1; there are 0 to 0 \(1 ordered arms": lambda *_: 1,
+    "answers arm -1; there are 0 to 0": lambda *_: -1,
+    "answers arm 3; there are 0 to 1": lambda bandit, _: 0 if bandit[ARMS] == 1 else 3,
+    "answers 0.0, which is no int": lambda *_: 0.0,
+    "answers True, which is no int": lambda *_: True,
+    "answers None, which is no int": lambda *_: None,
+    "does not take the same arms again": lambda bandit, _: random.randrange(int(bandit[ARMS])),
+    "with the same rewards and the same chance": remembers(),
+    "changes the bandit that it is only to look at": scribbles,
+    r"raises ZeroDivisionError \(1 ordered arms, nothing is ever earned\)": divides_by_what_was_earned,
+    "does not learn which arm is best: takes it in": any_arm,
+    r"takes it in 0% of the last 100 steps \(the last of": lambda *_: 0,
+    "raises ValueError": lambda bandit, _: [].index(bandit),
+    "does not learn": lambda bandit, _: int(np.argmax(counts(bandit))),
+}
+
+
+@pytest.mark.parametrize("complaint", BROKEN)
+def test_a_broken_tuner_is_caught_and_told_what_it_broke(complaint: str) -> None:
+    with pytest.raises(PolicyError, match=complaint) as raised:
+        check_tuner(tuner("mine")(BROKEN[complaint]))
+    assert str(raised.value).startswith("mine: ")
+
+
+def test_one_that_says_it_forgets_must_follow_a_change() -> None:
+    check_tuner(tuner("mine")(greedy))
+    with pytest.raises(PolicyError, match="mine: with half_life=20, does not follow when another arm is best"):
+        check_tuner(tuner("mine", options={"half_life": 0.0})(explores_then_commits))
+
+
+def test_a_placer_is_no_tuner() -> None:
+    with pytest.raises(PolicyError, match="random: is of kind 'place', not 'tune'"):
+        check_tuner(policies("place")["random"])

@@ -1,0 +1,152 @@
+"""A whole forwarding layer of real processes, each of which a test can kill and start again."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from select import select
+from time import monotonic, sleep
+
+from forebay.act.forward.clients.sync import Client
+from forebay.act.forward.net.address import Address, parse_address
+from forebay.act.forward.net.key import read_key, write_key
+
+PATIENCE = 120.0
+"""Seconds after which something will not happen any more; no test waits for them where all is well."""
+
+
+class Part:
+    """One process of the layer: `forebay forward` and these words. It says in one line that it is ready."""
+
+    def __init__(self, *words: str) -> None:
+        self._argv = (sys.executable, "-m", "forebay", "forward", *words)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.mounts = words[0] == "mount"
+
+    def begin(self) -> None:
+        assert self._process is None
+        self._process = subprocess.Popen(self._argv, stdout=subprocess.PIPE)
+
+    def wait(self) -> None:
+        """Until it is ready."""
+        assert self._process is not None and self._process.stdout is not None
+        said = b""
+        while b"ready" not in said:
+            assert select([self._process.stdout], [], [], PATIENCE)[0], f"{self._argv}: not ready"
+            more = os.read(self._process.stdout.fileno(), 4096)
+            assert more, f"{self._argv}: ended with {self._process.wait(PATIENCE)}"
+            said += more
+
+    def start(self) -> None:
+        self.begin()
+        self.wait()
+
+    def end(self, number: int) -> int:
+        """With this signal; what it ended with."""
+        assert self._process is not None and self._process.stdout is not None
+        self._process.send_signal(number)
+        code = self._process.wait(PATIENCE)
+        self._process.stdout.close()
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self.end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self.end(signal.SIGTERM)
+
+
+class Layer:
+    """Data servers, I/O nodes before them, and mounts; sockets and data are under `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.key_file = folder / "key"
+        write_key(self.key_file)
+        self.key = read_key(self.key_file)
+        self.servers: list[Part] = []
+        self.nodes: list[Part] = []
+        self.addresses: list[Address] = []
+        self._parts: list[Part] = []
+
+    def add_servers(self, count: int, places: Sequence[Path] = ()) -> None:
+        """Their data are under `folder`, or in `places`, as far as there are any."""
+        own = [*places, *(self.folder / f"data{index}" for index in range(len(places), count))]
+        self.servers = [
+            self.part(
+                "server", "--folder", str(place), "--listen", self._socket(f"s{index}"), "--index", str(index),
+                "--of", str(count), "--stripe-size", "64 KiB",
+            )
+            for index, place in enumerate(own)
+        ]  # fmt: skip
+
+    def add_nodes(self, count: int, *options: str) -> None:
+        servers = [w for index in range(len(self.servers)) for w in ("--server", self._socket(f"s{index}"))]
+        for index in range(count):
+            where = self._socket(f"ion{index}")
+            words = ("ion", "--listen", where, "--index", str(index), "--name", f"ion{index}", *servers, *options)
+            self.nodes.append(self.part(*words))
+            self.addresses.append(parse_address(where))
+
+    def add_council(self, *options: str) -> tuple[Part, str]:
+        address = self._socket("council")
+        return self.part("council", "--listen", address, *options), address
+
+    def add_mount(self, name: str = "mnt", *options: str) -> tuple[Part, Path]:
+        point = self.folder / name
+        point.mkdir(exist_ok=True)
+        nodes = ",".join(map(str, self.addresses))
+        return self.part("mount", str(point), "--nodes", nodes, *options), point
+
+    def part(self, *words: str) -> Part:
+        made = Part(*words, "--key", str(self.key_file))
+        self._parts.append(made)
+        return made
+
+    def client(self, **options: object) -> Client:
+        return Client(self.addresses, self.key, **options)  # type: ignore[arg-type]
+
+    def stop(self) -> None:
+        """Mounts properly, since the kernel would keep them; of the others nothing is kept."""
+        for part in reversed(self._parts):
+            part.stop() if part.mounts else part.kill()
+
+    def _socket(self, name: str) -> str:
+        return f"unix:{self.folder / name}"
+
+
+def start(*parts: Part) -> None:
+    """All at once, and wait for all."""
+    for part in parts:
+        part.begin()
+    for part in parts:
+        part.wait()
+
+
+@contextmanager
+def layer() -> Iterator[Layer]:
+    """In a folder of its own with a short path, since a socket's has to be short; all of it is gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
+        made = Layer(Path(folder))
+        try:
+            yield made
+        finally:
+            made.stop()
+
+
+def wait_until(ready: Callable[[], bool], otherwise: str) -> None:
+    end = monotonic() + PATIENCE
+    while not ready():
+        assert monotonic() < end, otherwise
+        sleep(0.005)
+
+
+def unmount(point: Path) -> None:
+    subprocess.run(["fusermount3", "-u", "-z", str(point)], check=True, timeout=PATIENCE)
