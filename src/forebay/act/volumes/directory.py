@@ -1,0 +1,106 @@
+"""A folder a volume: no limit is kept, so it suits trusted users, tests and disks with other means."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from forebay.act.volumes.life import Life, vacant
+from forebay.act.volumes.mounts import mounted_below
+from forebay.act.volumes.record import Record, Records, Stage
+from forebay.act.volumes.volume import NotOurs
+
+HOME = ".forebay"
+"""The folder in a disk's root that holds the marks, and what users have no business with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnFiles(Life):
+    """Kinds whose marks are files beside the volumes."""
+
+    @property
+    def records(self) -> Records:
+        return Records(self.root / HOME, self.after)
+
+    def _records(self) -> list[Record]:
+        return self.records.all()
+
+    def _record(self, name: str) -> Record | None:
+        return self.records.read(name)
+
+    def _check_vacant(self, record: Record) -> None:
+        vacant(self.path(record.name))
+
+    def _begin(self, record: Record) -> None:
+        self.records.write(record)
+
+    def _mark(self, record: Record, stage: Stage) -> Record:
+        return self.records.change(record, stage)
+
+    def _forget(self, record: Record) -> None:
+        self.records.drop(record.name)
+
+    def _bytes_free(self) -> int:
+        found = os.statvfs(self.root)
+        return found.f_bavail * found.f_frsize
+
+
+@dataclass(frozen=True, kw_only=True)
+class Directory(OnFiles):
+    """`root/<name>` is the user's. What it holds is counted against nobody."""
+
+    kind: ClassVar[str] = "directory"
+    enforces: ClassVar[bool] = False
+
+    def check(self) -> None:
+        self._check_root()
+
+    def _create(self, record: Record) -> None:
+        path = self.path(record.name)
+        path.mkdir(mode=0)
+        self.after(f"mkdir {path}")
+        self._hand_over(record)
+
+    def _up(self, record: Record) -> None:
+        """There is nothing that a restart takes away."""
+
+    def _down(self, record: Record) -> None:
+        """Nor anything to undo; but what others mounted inside must go first, and not by us."""
+        for mount in (*mounted_below(self.path(record.name)), *mounted_below(self._gone(record))):
+            raise NotOurs(f"{mount.point}: something is mounted there that does not carry Forebay's mark")
+
+    def _clear(self, record: Record) -> None:
+        path, gone = self.path(record.name), self._gone(record)
+        if path.exists() and not gone.exists():
+            path.rename(gone)  # from here on nobody finds it, however long it takes to empty it
+            self.after(f"rename {path}")
+        if gone.exists():
+            shutil.rmtree(gone)
+            self.after(f"remove {gone}")
+
+    def _gone(self, record: Record) -> Path:
+        return self.root / HOME / f"{record.name}.gone"
+
+    def _is_up(self, record: Record) -> bool:
+        return self.path(record.name).is_dir()
+
+    def _gross(self, size: int) -> int:
+        return size
+
+    def _net(self, gross: int) -> int:
+        return max(0, gross)
+
+    def _held(self, record: Record) -> int:
+        """What is written by now: a folder sets nothing aside."""
+        walk = os.walk(self.path(record.name))
+        return sum(_blocks(Path(folder, name)) for folder, _, names in walk for name in names)
+
+
+def _blocks(path: Path) -> int:
+    try:
+        return path.lstat().st_blocks * 512
+    except OSError:  # removed by its owner just now
+        return 0

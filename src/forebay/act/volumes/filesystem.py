@@ -1,0 +1,145 @@
+"""The file system of a volume: how large it must be for the user to get the size asked, and how to make it at once."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from forebay.model.errors import BadInput, UnknownName
+from forebay.model.units import format_size
+
+_BLOCK = 4096
+_MIB = 1 << 20
+_PER_INODE = 16384
+_GROUP = 32768
+"""Blocks in a group of ext4 with blocks of 4096 bytes."""
+
+
+class FileSystemKind(Protocol):
+    """One type of file system. Sizes in bytes."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """For mounting it on fresh, zeroed space."""
+
+    @abstractmethod
+    def gross(self, size: int) -> int:
+        """The smallest device known to have `size` bytes for the user in large files."""
+
+    @abstractmethod
+    def made_by(self, size: int, device: Path) -> tuple[str, ...]:
+        """The command that makes it; in far less than a second, whatever the size.
+
+        Nothing may be discarded: blocks set aside for the volume would be given back to the disk.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Ext4:
+    """No blocks for root; inode tables and journal are written when they are needed."""
+
+    name: ClassVar[str] = "ext4"
+    options: ClassVar[tuple[str, ...]] = ("noinit_itable",)
+
+    def gross(self, size: int) -> int:
+        return _grown(_with_room_for_maps(size), self._overhead) * _BLOCK
+
+    def made_by(self, size: int, device: Path) -> tuple[str, ...]:
+        layout = ("-b", str(_BLOCK), "-I", "256", "-i", str(_PER_INODE), "-m", "0", "-O", "^resize_inode")
+        journal = ("-J", f"size={self._journal(self.gross(size) // _BLOCK) * _BLOCK // _MIB}")
+        return "mkfs.ext4", "-q", "-F", *layout, *journal, "-E", _LAZY, str(device)
+
+    def _journal(self, blocks: int) -> int:
+        """Blocks: a part in 128, from 4 MiB to 256 MiB."""
+        return _whole_mib(min(max(blocks // 128, 1024), 65536))
+
+    def _overhead(self, blocks: int) -> int:
+        """Blocks that the user does not get."""
+        groups = -(-blocks // _GROUP)
+        inodes = -(-blocks * _BLOCK // _PER_INODE) // 16 + 2 * groups  # 16 to a block, rounded up in each group
+        copies = 2 + sum(int(math.log(groups + 1, base)) for base in (3, 5, 7))
+        descriptors = copies * (1 + -(-groups // 64))
+        kept = min(blocks // 50, 4096)  # by the kernel, for writes that were not given their blocks yet
+        return inodes + 2 * groups + descriptors + self._journal(blocks) + kept + 16
+
+
+@dataclass(frozen=True, slots=True)
+class Xfs:
+    """Without reflinks and reverse maps, which set blocks aside that scratch space has no use for."""
+
+    name: ClassVar[str] = "xfs"
+    options: ClassVar[tuple[str, ...]] = ()
+    least: ClassVar[int] = 220 * _MIB
+    """With what goes on top, just over 300 MiB; mkfs.xfs makes nothing smaller."""
+
+    def gross(self, size: int) -> int:
+        if size < self.least:
+            raise BadInput("xfs volume", f"{format_size(size)} is too small; {format_size(self.least)} is the least")
+        return _grown(_with_room_for_maps(size), lambda blocks: self._log(size) + self._overhead(blocks)) * _BLOCK
+
+    def made_by(self, size: int, device: Path) -> tuple[str, ...]:
+        data = ("-b", f"size={_BLOCK}", "-d", f"agcount={self._groups(self.gross(size) // _BLOCK)}")
+        return "mkfs.xfs", "-q", "-f", "-K", *data, "-m", "reflink=0,rmapbt=0", *self._log_option(size), str(device)
+
+    def _log_option(self, size: int) -> tuple[str, str]:
+        return "-l", f"size={self._log(size) * _BLOCK}"
+
+    def _log(self, size: int) -> int:
+        """Blocks: a part in 1024, from 64 MiB to 1 GiB."""
+        return _whole_mib(min(max(size // _BLOCK // 1024, 16384), 262144))
+
+    def _overhead(self, blocks: int) -> int:
+        """Blocks besides the log that the user does not get."""
+        kept = min(blocks // 20, 8192)  # by the kernel, for its own when the volume is full
+        return kept + 1024 + blocks // 800 + 64 * self._groups(blocks)
+
+    def _groups(self, blocks: int) -> int:
+        """Allocation groups, of which none may be larger than 1 TiB."""
+        return max(4, blocks // (200 << 20) + 1)
+
+
+_LAZY = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
+_KINDS: dict[str, FileSystemKind] = {"ext4": Ext4(), "xfs": Xfs()}
+
+
+def filesystem(name: str) -> FileSystemKind:
+    """
+    >>> filesystem("ext4").gross(10**9) / 10**9 < 1.06
+    True
+    """
+    if name not in _KINDS:
+        raise UnknownName("file system", name, _KINDS)
+    return _KINDS[name]
+
+
+def _grown(wanted: int, overhead: Callable[[int], int]) -> int:
+    """The least number of blocks, or nearly, of which `wanted` are left.
+
+    >>> _grown(90, lambda blocks: blocks // 10)
+    99
+    """
+    blocks = wanted
+    while (left := blocks - overhead(blocks)) < wanted:
+        blocks += wanted - left
+    return blocks
+
+
+def _with_room_for_maps(size: int) -> int:
+    """Blocks for so many bytes in large files, and for the maps that say where they are."""
+    blocks = -(-size // _BLOCK)
+    return blocks + blocks // 4096 + 16
+
+
+def _whole_mib(blocks: int) -> int:
+    """
+    >>> _whole_mib(1025)
+    1280
+    """
+    return -(-blocks // 256) * 256

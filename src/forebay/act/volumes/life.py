@@ -1,0 +1,280 @@
+"""The life of a volume, the same for every kind: the mark first, then the things, then `whole`; backwards to the end.
+
+A crash leaves a mark at every point, so whoever comes next knows whose the things beside it are. A volume that never
+became whole holds nothing of value and is begun again; a whole one is never formatted again, only brought up.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from forebay.act.command import run, shown
+from forebay.act.volumes.record import Record, Stage, checked
+from forebay.act.volumes.volume import Made, NoRoom, NotOurs, VolumeFailed, checked_name
+from forebay.model.errors import BadInput, UserError, why
+from forebay.model.units import format_size
+
+
+def nothing(_step: str) -> None:
+    """What is done after each step, outside tests."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Life(ABC):
+    """What all kinds share. `root` is the folder in which users find their volumes, one entry a volume."""
+
+    kind: ClassVar[str]
+    enforces: ClassVar[bool]
+
+    root: Path
+    timeout: float = 60.0
+    """Seconds that each outside command may take."""
+    after: Callable[[str], None] = nothing
+    """Told of each step as soon as it is done; a test that raises here leaves all as a crash would."""
+
+    def make(
+        self, name: str, size: int, *, uid: int, gid: int, mode: int = 0o700, ceiling: float | None = None
+    ) -> Made:
+        wanted = checked(name, size, uid, gid, mode, ceiling)
+        with _told(name):
+            known = self._record(name)
+            if known is not None and known.stage == "releasing":
+                self._remove(known)
+                known = None
+            return self._completed(self._begun(wanted) if known is None else _same(known, wanted))
+
+    def find(self) -> list[Made]:
+        with _told():
+            return [self._made(record) for record in self._records()]
+
+    def release(self, name: str) -> None:
+        with _told(checked_name(name)):
+            for record in self._records():
+                if record.name == name:
+                    self._remove(record)
+
+    def usable(self) -> int:
+        with _told():
+            return self._net(self._bytes_free() + sum(map(self._held, self._records())))
+
+    def free(self) -> int:
+        with _told():
+            return self._net(self._bytes_free())
+
+    def path(self, name: str) -> Path:
+        """Where the user finds the volume."""
+        return self.root / name
+
+    def _begun(self, record: Record) -> Record:
+        self._check_vacant(record)
+        gross, left = self._gross(record.size), self._bytes_free()
+        if gross > left:
+            needs = f"{format_size(record.size)} needs {format_size(gross)} with what the file system takes"
+            raise NoRoom(f"volume {record.name}: {needs}; {self.root} has {format_size(max(left, 0))} left")
+        try:
+            self._begin(record)
+        except (OSError, UserError):
+            self._forget(record)
+            raise
+        return record
+
+    def _completed(self, record: Record) -> Made:
+        fresh = record.stage == "making"
+        used = not fresh and self._is_up(record)
+        try:
+            if fresh:
+                self._down(record)
+                self._clear(record)
+                self._create(record)
+                record = self._mark(record, "whole")
+            self._up(record)
+        except (OSError, UserError) as error:
+            says = error if isinstance(error, UserError) else VolumeFailed(f"volume {record.name}: {_words(error)}")
+            raise says if used else self._undone(record, says, fresh) from None
+        return self._made(record)
+
+    def _undone(self, record: Record, says: UserError, fresh: bool) -> UserError:
+        """The error to raise, once all is as it was before; a whole volume keeps what the user wrote."""
+        try:
+            if fresh:
+                self._remove(self._record(record.name) or record)  # its stage may have changed
+            else:
+                self._down(record)
+        except (OSError, UserError) as second:
+            if _words(second) != str(says):  # else it could not begin, for the same reason
+                return VolumeFailed(f"{says}; what was made is still there: {_words(second)}")
+        return says
+
+    def _remove(self, record: Record) -> None:
+        if record.stage in ("making", "whole"):
+            record = self._mark(record, "releasing")
+        if record.stage != "begun":
+            self._down(record)
+            self._clear(record)
+        self._forget(record)
+
+    def _made(self, record: Record) -> Made:
+        whole = record.stage == "whole" and self._is_up(record)
+        return Made(
+            name=record.name,
+            size=record.size,
+            path=self._place(record),
+            device=self._device(record),
+            enforced=self.enforces and self._enforced(record),
+            state="whole" if whole else "half",
+            ceiling=self._ceiling(record) if whole else None,
+        )
+
+    def _do(self, *argv: str | Path) -> str:
+        """Run a command; what it prints."""
+        out = run([str(word) for word in argv], timeout=self.timeout)
+        self.after(shown([str(word) for word in argv]))
+        return out
+
+    def _hand_over(self, record: Record) -> None:
+        """Owner and mode of the volume's top are the user's, and on the disk."""
+        descriptor = os.open(self.path(record.name), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.fchown(descriptor, record.uid, record.gid)
+            self.after(f"chown {record.name}")
+            os.fchmod(descriptor, record.mode)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self.after(f"chmod {record.name}")
+
+    def _check_root(self, *commands: str) -> None:
+        """The folder is there, only its owner can change it, and the commands are installed."""
+        self._check_commands(*commands)
+        if not self.root.is_dir():
+            raise BadInput(str(self.root), "is no folder; make it, owned by whoever runs the agent")
+        found = self.root.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            raise BadInput(str(self.root), "must belong to whoever runs the agent, and be writable by nobody else")
+
+    def _check_commands(self, *commands: str) -> None:
+        for command in commands:
+            if not any(Path(folder, command).exists() for folder in os.get_exec_path()):
+                raise BadInput(f"{self.kind} volumes", f"need the command {command}, which is not installed")
+
+    def _needs_root(self) -> None:
+        if os.geteuid() != 0:
+            raise BadInput(f"{self.kind} volumes", "need root")
+
+    @abstractmethod
+    def _records(self) -> list[Record]:
+        """Every mark, by name."""
+
+    def _record(self, name: str) -> Record | None:
+        return next((record for record in self._records() if record.name == name), None)
+
+    @abstractmethod
+    def _check_vacant(self, record: Record) -> None:
+        """NotOurs, if anything stands where the new volume would."""
+
+    @abstractmethod
+    def _begin(self, record: Record) -> None:
+        """Put the mark on the disk."""
+
+    @abstractmethod
+    def _mark(self, record: Record, stage: Stage) -> Record:
+        """Change the mark's stage."""
+
+    @abstractmethod
+    def _forget(self, record: Record) -> None:
+        """Take the mark away: the last step."""
+
+    @abstractmethod
+    def _create(self, record: Record) -> None:
+        """Make all that outlives a restart of the node; nothing of it is there yet."""
+
+    @abstractmethod
+    def _up(self, record: Record) -> None:
+        """Make what a restart of the node takes away; some or all of it may be there."""
+
+    @abstractmethod
+    def _down(self, record: Record) -> None:
+        """Undo `_up`, as far as it got."""
+
+    @abstractmethod
+    def _clear(self, record: Record) -> None:
+        """Undo `_create`, as far as it got."""
+
+    @abstractmethod
+    def _is_up(self, record: Record) -> bool: ...
+
+    @abstractmethod
+    def _gross(self, size: int) -> int:
+        """Bytes of the disk that a volume takes in which `size` bytes can be written."""
+
+    def _net(self, gross: int) -> int:
+        """Bytes that can be granted on so many bytes of disk: as one volume, less a part in 50 for more than one."""
+        room, low, high = gross * 49 // 50, 0, max(0, gross)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._takes(middle) <= room else (low, middle - 1)
+        return low if low and self._takes(low) else 0
+
+    def _takes(self, size: int) -> int:
+        """As `_gross`; 0 for what is too small to be made."""
+        try:
+            return self._gross(size)
+        except BadInput:
+            return 0
+
+    @abstractmethod
+    def _bytes_free(self) -> int:
+        """Bytes of the disk that no volume and nobody else has."""
+
+    @abstractmethod
+    def _held(self, record: Record) -> int:
+        """Bytes of the disk that the volume has, written or not."""
+
+    def _place(self, record: Record) -> Path:
+        return self.path(record.name)
+
+    def _device(self, _record: Record) -> str:
+        return ""
+
+    def _enforced(self, _record: Record) -> bool:
+        return self.enforces
+
+    def _ceiling(self, _record: Record) -> float | None:
+        return None
+
+
+def vacant(*places: Path) -> None:
+    """NotOurs, if one of them is there."""
+    for place in places:
+        if os.path.lexists(place):
+            raise NotOurs(f"{place}: is there already and does not carry Forebay's mark; it was not touched")
+
+
+def _same(known: Record, wanted: Record) -> Record:
+    if known.stage == "unreadable":
+        raise BadInput(f"volume {wanted.name}", "is there with a mark that can't be read; release it first")
+    if known.asked() != wanted.asked():
+        has = f"{known.size} bytes for {known.uid}:{known.gid} with mode {known.mode:o}, ceiling {known.ceiling}"
+        raise BadInput(f"volume {wanted.name}", f"is there already and not the one asked: {has}")
+    return replace(wanted, stage=known.stage)
+
+
+@contextmanager
+def _told(name: str = "") -> Iterator[None]:
+    """What the system refuses is told in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise VolumeFailed(f"volume {name}: {_words(error)}" if name else _words(error)) from None
+
+
+def _words(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    return f"{error.filename}: {why(error)}" if error.filename else why(error)
