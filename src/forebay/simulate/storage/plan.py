@@ -6,20 +6,35 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.decide.storage.choose import OTHER, SPREADS, choose
-from forebay.decide.storage.forebay import spread
+from forebay.decide.storage.placing import (
+    ASK_POLICY,
+    PART,
+    PLACING,
+    is_placed,
+    most_parts,
+    piece_of,
+    pieces_of,
+    place,
+    take_back,
+)
 from forebay.model.compiled import kernel
-from forebay.model.ledger import book, has_room, survey, unbook
-from forebay.simulate.storage.rules import GB
+from forebay.model.ledger import has_room, survey
+
+__all__ = [
+    "ANSWER",
+    "CURSOR",
+    "DONE",
+    "GRANTED",
+    "MORE_PARTS",
+    "MORE_ROOM",
+    "PART",
+    "REFUSED",
+    "VERDICT",
+    "Plan",
+    "decide",
+]
 
 GRANTED, REFUSED = 1, 2
-PART = np.dtype(
-    [
-        ("bytes", np.int64),
-        ("disk", np.int32),  # -1 if refused
-        ("booking", np.int64),
-    ]
-)
 VERDICT = np.dtype(
     [
         ("first", np.int64),  # its parts are `parts[first:last]`
@@ -33,15 +48,8 @@ VERDICT = np.dtype(
 CURSOR = np.dtype(
     [
         ("request", np.int64),  # the next to decide
-        ("parts", np.int64),  # parts noted
-        ("part", np.int64),  # of the request, the next to place
         ("tried", np.int64),
-        ("answered", np.bool_),  # for somebody else's policy: `answer` is the disk that it chose
-        ("answer", np.int64),
-        ("size", np.int64),  # and this is what it is asked
-        ("start", np.float64),
-        ("end", np.float64),
-        ("duration", np.float64),
+        *PLACING,
     ]
 )
 DONE, MORE_ROOM, MORE_PARTS, ANSWER = 0, 1, 2, 3
@@ -53,22 +61,6 @@ class Plan(NamedTuple):
     verdicts: Any
     parts: Any
     cursor: Any
-
-
-@kernel
-def _pieces(size: int, split: int) -> int:
-    """Into how many parts a request is split."""
-    if split == 0 or size <= split:
-        return 1
-    return (size + split - 1) // split
-
-
-@kernel
-def _piece(size: int, split: int, part: int, letter: bool) -> int:
-    """How large part number `part` is."""
-    pieces = _pieces(size, split)
-    own = size if pieces == 1 else split if part < pieces - 1 else size - split * (pieces - 1)
-    return (own + GB - 1) // GB * GB if letter else own
 
 
 @kernel
@@ -88,9 +80,8 @@ def decide(
     cursor = plan.cursor[0]
     while cursor.request < until:
         ask = asks[cursor.request]
-        pieces = _pieces(ask.bytes, split)
-        most = max(pieces, turn.share.size) if policy == SPREADS else pieces
         if cursor.part == 0 and not cursor.answered:
+            most = most_parts(ask.bytes, split, policy, turn.share.size)
             if cursor.parts + most > plan.parts.size:
                 return MORE_PARTS
             if not has_room(ledger, most):
@@ -98,32 +89,16 @@ def decide(
             if cursor.tried == 0:
                 ledger.horizon[0] = ask.horizon
         start, end, lasts = _window(ask, cursor.tried * interval, letter)
-        size = _piece(ask.bytes, split, cursor.part, letter)
-        if policy == SPREADS and pieces > 1 and not letter:
-            pieces = spread(ledger, ask.bytes, start, end, turn, pieces)
-            for disk in range(turn.share.size if pieces > 0 else 0):
-                if turn.share[disk] > 0:
-                    _grant(ledger, plan, disk, turn.share[disk], turn.share[disk], start, end)
-        else:
-            if policy != OTHER:
-                disk = choose(policy, ledger, size, start, end, lasts, turn)
-            elif cursor.answered:
-                cursor.answered = False
-                disk = cursor.answer
-            else:
-                cursor.size, cursor.start, cursor.end, cursor.duration = size, start, end, lasts
-                return ANSWER
-            if disk >= 0:
-                held = _piece(ask.bytes, split, pieces - 1, True) if letter else size
-                _grant(ledger, plan, disk, size, held, start, end)
-                if cursor.part < pieces:
-                    continue
-        if cursor.part == 0 or cursor.part < pieces:  # not all of it could be placed
+        pieces = place(ledger, turn, plan.parts, cursor, ask.bytes, start, end, lasts, policy, letter, split)
+        if pieces == ASK_POLICY:
+            return ANSWER
+        if not is_placed(cursor, pieces):
             again = cursor.tried < tries and not (letter and (pieces > 1 or start + interval >= end))
             if not again and pieces > 0:
-                plan.verdicts[cursor.request].roomy = _is_roomy(ledger, size, start, end, turn)
+                refused = piece_of(ask.bytes, split, cursor.part, letter)
+                plan.verdicts[cursor.request].roomy = _is_roomy(ledger, refused, start, end, turn)
             if not letter:
-                _take_back(ledger, plan, start, end)
+                take_back(ledger, plan.parts, cursor, start, end)
             cursor.part = 0
             if again:
                 cursor.tried += 1
@@ -146,10 +121,10 @@ def _window(ask: Any, delay: float, letter: bool) -> tuple[float, float, float]:
 @kernel
 def _note_refused(plan: Any, size: int, split: int, letter: bool) -> int:
     """The parts that the request would have had, on no disk; returns how many."""
-    pieces = _pieces(size, split)
+    pieces = pieces_of(size, split)
     for k in range(pieces):
         part = plan.parts[plan.cursor[0].parts + k]
-        part.bytes, part.disk = _piece(size, split, k, letter), -1
+        part.bytes, part.disk = piece_of(size, split, k, letter), -1
     return pieces
 
 
@@ -161,24 +136,6 @@ def _is_roomy(ledger: Any, size: int, start: float, end: float, turn: Any) -> bo
     for disk in range(ledger.disks.size):
         roomy += ledger.disks[disk].capacity - turn.taken[disk] >= size
     return roomy > 0
-
-
-@kernel
-def _grant(ledger: Any, plan: Any, disk: int, size: int, held: int, start: float, end: float) -> None:
-    """Note the request's next part, and book `held` bytes for it."""
-    cursor = plan.cursor[0]
-    part = plan.parts[cursor.parts + cursor.part]
-    part.bytes, part.disk = size, disk
-    part.booking = book(ledger, disk, start, end, held)
-    cursor.part += 1
-
-
-@kernel
-def _take_back(ledger: Any, plan: Any, start: float, end: float) -> None:
-    cursor = plan.cursor[0]
-    for k in range(cursor.part):
-        part = plan.parts[cursor.parts + k]
-        unbook(ledger, part.disk, start, end, part.booking)
 
 
 @kernel

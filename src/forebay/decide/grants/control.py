@@ -1,0 +1,244 @@
+"""The control service without a clock, a disk or a network: commands in, events and actions out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from forebay.decide.grants import commands as co
+from forebay.decide.grants import events as ev
+from forebay.decide.grants import holding, nodes, reports
+from forebay.decide.grants.applied import apply_event, key_of
+from forebay.decide.grants.asking import request, sweep, try_again
+from forebay.decide.grants.codec import plain, read
+from forebay.decide.grants.desk import Desk
+from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray
+from forebay.decide.grants.rules import GrantRules
+from forebay.decide.grants.state import Tables
+from forebay.decide.registry import find
+from forebay.model.errors import BadInput
+from forebay.model.grant import EXISTING, HELD, Grant, NoSuchGrant, State, Volume, VolumeState, node_of
+
+_TABLES: dict[str, Any] = {
+    "facts": object, "nodes": LiveNode, "disks": LiveDisk, "grants": Grant, "volumes": Volume, "strays": Stray,
+    "keys": str, "probed": int,
+}  # fmt: skip
+_FACTS: dict[str, Any] = {"policy": str, "rules": GrantRules, "turned": ev.Turned, "asked": int, "swept": int}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What an agent is to do for one volume; to do it again is harmless.
+
+    "make" is all of it: made, mounted, the user's, and exposed if that is asked for. `disk` is the disk's own name.
+    """
+
+    kind: Literal["make", "release"]
+    volume: str
+    disk: str
+    size: int
+    uid: int = 0
+    gid: int = 0
+    mode: int = 0o700
+    ceiling: float = 0.0
+    expose: str = ""
+    hosts: tuple[str, ...] = ()
+
+
+class Control:
+    """The state, and who decides about it."""
+
+    def __init__(self) -> None:
+        self._tables = Tables()
+
+    def handle(self, command: co.Command, now: float) -> list[ev.Event]:
+        """What a command leads to at this time (seconds since 1970). It changes nothing: `apply` does.
+
+        A refusal that is worth a line in the journal is an event; a command that makes no sense, or that the
+        caller may not give, is an error.
+        """
+        if not math.isfinite(now):
+            raise BadInput("now", f"must be a time, not {now}")
+        desk = Desk(self._tables, float(now))
+        with self._tables.trial():
+            holding.let_time_pass(desk)
+            _HANDLERS[type(command)](desk, command)
+            if desk.freed:
+                sweep(desk, afresh=True)
+        return desk.events
+
+    def apply(self, event: ev.Event) -> None:
+        """Change the state by one event."""
+        apply_event(self._tables, event)
+
+    def actions(self, node: str) -> list[Action]:
+        """All that the node's agent still has to do; none in shadow."""
+        if self.rules.shadow:
+            return []
+        return [self._action(name) for name in self._tables.to_do(node)]
+
+    def _action(self, name: str) -> Action:
+        tables = self._tables
+        if name in tables.strays:
+            stray = tables.strays[name]
+            return Action(kind="release", volume=stray.name, disk=_own_name(stray.disk), size=stray.size)
+        volume = tables.volumes[name]
+        grant = tables.grants[volume.grant]
+        ask = grant.ask
+        return Action(
+            kind="release" if grant.state is State.RELEASING else "make",
+            volume=name,
+            disk=_own_name(volume.disk),
+            size=volume.size,
+            uid=ask.uid,
+            gid=ask.gid,
+            mode=ask.mode,
+            ceiling=ask.ceiling / grant.volumes,
+            expose=ask.expose,
+            hosts=ask.hosts,
+        )
+
+    @property
+    def rules(self) -> GrantRules:
+        return self._tables.rules
+
+    @property
+    def policy(self) -> str:
+        return str(self._tables.facts["policy"])
+
+    @property
+    def tables(self) -> Tables:
+        """To look at, not to change."""
+        return self._tables
+
+    def grant(self, name: str) -> Grant:
+        if name not in self._tables.grants:
+            raise NoSuchGrant(name)
+        return self._tables.grants[name]
+
+    def by_key(self, uid: int, key: str) -> Grant | None:
+        """The grant that a user asked for with this key."""
+        name = self._tables.keys.get(key_of(uid, key))
+        return None if name is None else self._tables.grants[name]
+
+    def volumes(self, grant: str) -> list[Volume]:
+        return self._tables.volumes_of(self.grant(grant))
+
+    def position(self, grant: str) -> int:
+        """The place of a queued one in the queue, from 1; 0 if it is not in it."""
+        own = self.grant(grant)
+        return self._tables.queue.rank(own.order, own.id) + 1 if own.state is State.QUEUED else 0
+
+    def marks(self, grant: str) -> list[str]:
+        """What its owner should know of the grant now, in words."""
+        own, tables = self.grant(grant), self._tables
+        found = []
+        for volume in tables.volumes_of(own) if own.state in HELD else ():
+            if volume.state is VolumeState.LOST:
+                found.append(f"volume {volume.name} is lost: {volume.because}")
+            elif volume.state is VolumeState.MAKING and volume.because:
+                found.append(f"volume {volume.name} is being mended: {volume.because}")
+            if tables.nodes[volume.node].silent:
+                found.append(f"node {volume.node} does not answer")
+        return list(dict.fromkeys(found))
+
+    def next_due(self, now: float) -> float | None:
+        """When something happens by itself, after what happens at `now`: the time for a `Tick`; `now` if there is more.
+
+        What was due earlier and still waits for something else waits for that, not for a time.
+        """
+        tables = self._tables
+        if tables.facts["swept"] or tables.tries.due(now):
+            return now
+        times = [agenda.next(now) for agenda in (tables.ends, tables.starts, tables.tries)]
+        return min((time for time in times if time is not None), default=None)
+
+    def used(self) -> dict[str, int]:
+        """Bytes that exist on each disk, or are being made or removed there."""
+        totals = dict.fromkeys(self._tables.disks, 0)
+        for name, hold in self._tables.space.holds.items():
+            grant = self._tables.grants.get(name.partition(".")[0])
+            if grant is None or grant.state in EXISTING:
+                totals[hold.disk] += hold.size
+        return totals
+
+    def document(self) -> dict[str, Any]:
+        """The whole state as a document that can be kept."""
+        return {table: plain(dict(getattr(self._tables, table))) for table in _TABLES}
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any], where: str = "state") -> Control:
+        """The state that a document was made of."""
+        control = cls()
+        for table, kind in _TABLES.items():
+            for key, value in document.get(table, {}).items():
+                own = _FACTS[key] if table == "facts" else kind
+                control._tables.put(table, key, read(own, value, f"{where}: {table}.{key}"))
+        return control
+
+    def digest(self) -> str:
+        """Tells one state from another."""
+        text = json.dumps(self.document(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def fold(events: Iterable[ev.Event]) -> Control:
+    """The state after all of these events."""
+    control = Control()
+    for event in events:
+        control.apply(event)
+    return control
+
+
+def _own_name(disk: str) -> str:
+    return disk[len(node_of(disk)) + 1 :]
+
+
+def _tick(desk: Desk, command: co.Tick) -> None:
+    co.only_administrators(command)
+    try_again(desk)
+    if desk.tables.facts["swept"] and not desk.freed:
+        sweep(desk, afresh=False)
+    holding.forget(desk)
+
+
+def _change_policy(desk: Desk, command: co.ChangePolicy) -> None:
+    co.only_administrators(command)
+    policy = find("storage", command.policy).name
+    if policy != desk.tables.facts["policy"]:
+        desk.emit(ev.PolicyChanged(at=desk.now, policy=policy))
+
+
+def _change_rules(desk: Desk, command: co.ChangeRules) -> None:
+    co.only_administrators(command)
+    old = desk.tables.rules
+    if command.rules.shadow != old.shadow and any(g.state in HELD for g in desk.tables.grants.values()):
+        raise BadInput("rules.shadow", "can't be changed while there are grants")
+    if command.rules != old:
+        desk.emit(ev.RulesChanged(at=desk.now, rules=command.rules))
+
+
+_HANDLERS: dict[type[co.Command], Callable[[Desk, Any], None]] = {
+    co.Request: request,
+    co.Release: holding.release,
+    co.Extend: holding.extend,
+    co.Use: holding.use,
+    co.Register: nodes.register,
+    co.Seen: nodes.seen,
+    co.Silent: nodes.silent,
+    co.Drain: nodes.drain,
+    co.Undrain: nodes.drain,
+    co.Remove: nodes.remove,
+    co.Made: reports.made,
+    co.NotMade: reports.not_made,
+    co.Lost: reports.lost,
+    co.Gone: reports.gone,
+    co.Found: reports.found,
+    co.Tick: _tick,
+    co.ChangePolicy: _change_policy,
+    co.ChangeRules: _change_rules,
+}

@@ -1,0 +1,246 @@
+"""What happens: every event changes the state in one way, and says why where that was decided.
+
+Events are plain values that go into a journal and come back from it (see `codec`). `at` is seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from forebay.decide.grants.machine import DiskSaid, Stray
+from forebay.decide.grants.rules import GrantRules
+from forebay.model.grant import Ask, State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turned:
+    """Whose turn it is after a decision: what the storage policy remembers until the next.
+
+    `current` is a disk's key, or empty for the first; `probed` are the nodes whose count of probes has changed.
+    """
+
+    server: int = 0
+    node: int = -1
+    failed: int = 0
+    current: str = ""
+    chance: int = 0
+    probed: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked(Event):
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued(Event):
+    """There is no space now. `until` is when it is tried again; `expected` (0: not known) when space should be free."""
+
+    grant: str
+    because: str
+    until: float
+    tried: int
+    expected: float = 0.0
+    turned: Turned | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted(Event):
+    """`parts` are disks and bytes."""
+
+    grant: str
+    because: str
+    start: float
+    end: float
+    parts: tuple[tuple[str, int], ...]
+    policy: str
+    turned: Turned | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnedDown(Event):
+    grant: str
+    because: str
+    turned: Turned | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making(Event):
+    """The time has come: its volumes are to be made."""
+
+    grant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready(Event):
+    grant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InUse(Event):
+    grant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extended(Event):
+    grant: str
+    end: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declined(Event):
+    """Somebody wanted something of a grant and did not get it; the grant is as before."""
+
+    grant: str
+    what: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Releasing(Event):
+    grant: str
+    outcome: State
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(Event):
+    grant: str
+    state: State
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told(Event):
+    """The owner of a grant is to know this."""
+
+    grant: str
+    uid: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeEvent(Event):
+    """`report` is the number of the report that it comes from; 0 if from none."""
+
+    volume: str
+    report: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeMade(VolumeEvent):
+    path: str = ""
+    device: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeHalf(VolumeEvent):
+    """It was whole and is only half there: to be made again where something is missing."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeGone(VolumeEvent):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeLost(VolumeEvent):
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strayed(Event):
+    stray: Stray
+    report: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrayGone(Event):
+    stray: Stray
+    report: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRegistered(Event):
+    node: str
+    network_bandwidth: float
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskRegistered(Event):
+    node: str
+    disk: DiskSaid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskVanished(Event):
+    disk: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSilent(Event):
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAnswered(Event):
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported(Event):
+    """An agent said what it has; older reports than this one are not heeded any more."""
+
+    node: str
+    report: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained(Event):
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undrained(Event):
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChanged(Event):
+    policy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesChanged(Event):
+    rules: GrantRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept(Event):
+    """Space came free, and the queue was tried up to (not including) this order; 0: all of it."""
+
+    order: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten(Event):
+    grants: tuple[str, ...]
+
+
+EVENTS: tuple[type[Event], ...] = (
+    Asked, Queued, Granted, TurnedDown, Making, Ready, InUse, Extended, Declined, Releasing, Ended, Told,
+    VolumeMade, VolumeHalf, VolumeGone, VolumeLost, Strayed, StrayGone,
+    NodeRegistered, DiskRegistered, DiskVanished, NodeSilent, NodeAnswered, Reported, Drained, Undrained,
+    PolicyChanged, RulesChanged, Swept, Forgotten,
+)  # fmt: skip

@@ -1,0 +1,116 @@
+"""What the live machine consists of: nodes and disks as their agents describe them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from forebay.model.errors import BadInput
+from forebay.model.system import Disk
+
+_MOST_FIELDS = 20_000
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_DISK = re.compile(r"[A-Za-z0-9/._:@+-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSaid:
+    """What an agent says of a disk: bytes that can be granted in all, bytes per second, free-form fields.
+
+    `identity` tells the disk from all others (a serial number), if it is known.
+    """
+
+    name: str
+    capacity: int
+    write_bandwidth: float
+    read_bandwidth: float
+    identity: str = ""
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    def check(self, where: str) -> None:
+        if not _DISK.fullmatch(self.name):
+            raise BadInput(where, f"{self.name[:40]!r} is no name for a disk")
+        check_fields(f"{where} ({self.name})", self.fields)
+        if not math.isfinite(self.write_bandwidth + self.read_bandwidth):
+            raise BadInput(f"{where} ({self.name})", "its bandwidths must be finite")
+        try:  # one that has no space left is none for the model, but may have some again
+            Disk(
+                capacity=self.capacity or 1,
+                write_bandwidth=self.write_bandwidth,
+                read_bandwidth=self.read_bandwidth,
+            )
+        except ValueError as error:
+            raise BadInput(f"{where} ({self.name})", str(error)) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveDisk:
+    """A disk that the service knows. One that is not `there` any more may come back."""
+
+    node: str
+    said: DiskSaid
+    order: int
+    there: bool = True
+    drained: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"{self.node}/{self.said.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveNode:
+    """A storage node. `report` is the number of the last report of its agent that told something new."""
+
+    name: str
+    network_bandwidth: float
+    order: int
+    fields: Mapping[str, object] = field(default_factory=dict)
+    drained: bool = False
+    silent: bool = False
+    report: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stray:
+    """Something with Forebay's mark on a disk that belongs to no grant (any more); it holds space until it is gone."""
+
+    name: str
+    disk: str
+    size: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.disk} {self.name}"
+
+
+def check_node(name: str, network_bandwidth: float) -> None:
+    if not _NODE.fullmatch(name):
+        raise BadInput("node", f"{name[:40]!r} is no name for a node")
+    if not 0 < network_bandwidth < math.inf:
+        raise BadInput(f"node {name}", f"network_bandwidth must be positive and finite, not {network_bandwidth:g}")
+
+
+def check_fields(where: str, fields: Mapping[str, object]) -> None:
+    """Whatever their owner says, if a journal can keep it."""
+    try:
+        length = len(json.dumps(dict(fields), allow_nan=False))
+    except (TypeError, ValueError):
+        raise BadInput(where, "its fields must be words, numbers, lists or tables") from None
+    if length > _MOST_FIELDS or not all(isinstance(name, str) for name in fields):
+        raise BadInput(where, f"its fields must have names, and at most {_MOST_FIELDS:,} characters in all")
+
+
+def has(disk: LiveDisk, node: LiveNode, wants: Mapping[str, str]) -> bool:
+    """Whether the disk, or else its node, has all the fields that somebody wants."""
+    return all(value_of(disk, node, name) == value for name, value in wants.items())
+
+
+def value_of(disk: LiveDisk, node: LiveNode, name: str) -> str | None:
+    """A field in words; None if neither the disk nor its node says anything of it."""
+    if name in disk.said.fields:
+        return str(disk.said.fields[name])
+    return str(node.fields[name]) if name in node.fields else None

@@ -1,0 +1,159 @@
+"""What agents report, in whatever order and however often it arrives."""
+
+from __future__ import annotations
+
+from forebay.decide.grants import events as ev
+from forebay.decide.grants.commands import Found, FoundVolume, Gone, Lost, Made, NotMade, Report, only_agent_of
+from forebay.decide.grants.desk import Desk
+from forebay.decide.grants.losing import lose
+from forebay.decide.grants.machine import Stray
+from forebay.decide.grants.space import ALWAYS, FOREVER
+from forebay.model.errors import BadInput
+from forebay.model.grant import EXISTING, ON_DISK, State, Volume, VolumeState
+
+
+def _of(desk: Desk, command: Report) -> Volume | None:
+    """The volume, if it is one that may be there; only its own node's agent may speak of it."""
+    volume = desk.tables.volumes.get(command.volume)
+    if volume is None:
+        only_agent_of(command, command.caller.node)
+        return None
+    only_agent_of(command, volume.node)
+    known = desk.tables.grants[volume.grant].state in EXISTING and volume.state in ON_DISK
+    return volume if known else None
+
+
+def made(desk: Desk, command: Made) -> None:
+    """One that is to be removed meanwhile, or is gone already, is not made by a late report."""
+    volume = _of(desk, command)
+    if volume is None or desk.tables.grants[volume.grant].state is State.RELEASING:
+        return
+    _note_made(desk, volume, command.path, command.device, dict(command.settings), command.number)
+
+
+def _note_made(desk: Desk, volume: Volume, path: str, device: str, settings: dict[str, str], number: int) -> None:
+    if volume.state is not VolumeState.MAKING:
+        return
+    where = {"path": path, "device": device}
+    desk.emit(ev.VolumeMade(at=desk.now, volume=volume.name, settings=settings, report=number, **where))
+    grant = desk.tables.grants[volume.grant]
+    if grant.state is State.MAKING and all(v.state is VolumeState.MADE for v in desk.tables.volumes_of(grant)):
+        desk.emit(ev.Ready(at=desk.now, grant=grant.id))
+
+
+def not_made(desk: Desk, command: NotMade) -> None:
+    """All or nothing: the grant fails. Where something that was whole can't be mended, that is lost."""
+    volume = _of(desk, command)
+    if volume is None or volume.state is not VolumeState.MAKING:
+        return
+    grant = desk.tables.grants[volume.grant]
+    because = f"volume {volume.name} on {volume.disk} could not be made: {command.because}"
+    if grant.state is State.MAKING:
+        desk.tell(grant, because)
+        desk.release(grant, State.FAILED, because)
+    elif grant.state is not State.RELEASING:
+        lose(desk, volume, command.because, command.number)
+        _note_stray(desk, volume, command.number)  # some of it may be there
+
+
+def _note_stray(desk: Desk, volume: Volume | FoundVolume, number: int, disk: str = "") -> None:
+    stray = Stray(name=volume.name, disk=disk or volume.disk, size=volume.size)
+    if stray.key not in desk.tables.strays:
+        desk.emit(ev.Strayed(at=desk.now, stray=stray, report=number))
+
+
+def lost(desk: Desk, command: Lost) -> None:
+    volume = _of(desk, command)
+    if volume is not None:
+        lose(desk, volume, command.because, command.number)
+
+
+def gone(desk: Desk, command: Gone) -> None:
+    """Its space is free. What nobody had asked to be removed is lost."""
+    stray = desk.tables.strays.get(f"{command.caller.node}/{command.disk} {command.volume}")
+    if stray is not None:
+        only_agent_of(command, command.caller.node)
+        desk.emit(ev.StrayGone(at=desk.now, stray=stray, report=command.number))
+        return
+    volume = _of(desk, command)
+    if volume is None:
+        return
+    if desk.tables.grants[volume.grant].state is State.RELEASING:
+        desk.emit(ev.VolumeGone(at=desk.now, volume=volume.name, report=command.number))
+        desk.finish(volume.grant)
+    else:
+        lose(desk, volume, "it was removed, and not by Forebay", command.number)
+
+
+def found(desk: Desk, command: Found) -> None:
+    """Reconcile what an agent finds on its disks with what should be there, both ways."""
+    only_agent_of(command, command.node)
+    tables = desk.tables
+    if command.node not in tables.nodes:
+        raise BadInput(f"node {command.node}", "must register its disks first")
+    if command.number >= tables.nodes[command.node].report:
+        reconcile(desk, command)
+
+
+def reconcile(desk: Desk, command: Found) -> None:
+    """Do so for a report that is not older than what its agent told already."""
+    tables = desk.tables
+    there = _by_place(desk, command)
+    if command.number > tables.nodes[command.node].report:
+        desk.emit(ev.Reported(at=desk.now, node=command.node, report=command.number))
+    for key, each in there.items():
+        _reconcile_found(desk, key, each, command)
+    for volume in tables.on_node(command.node):
+        if f"{volume.disk} {volume.name}" not in there:
+            _reconcile_missing(desk, volume.name, command.number)
+    for stray in tables.strays_on(command.node):
+        if stray.key not in there:
+            desk.emit(ev.StrayGone(at=desk.now, stray=stray, report=command.number))
+
+
+def _by_place(desk: Desk, command: Found) -> dict[str, FoundVolume]:
+    there: dict[str, FoundVolume] = {}
+    for at, each in enumerate(command.volumes):
+        disk = desk.tables.disks.get(f"{command.node}/{each.disk}")
+        if disk is None or not disk.there:
+            raise BadInput(f"node {command.node}: volume[{at}]", f"disk {each.disk!r} is not registered")
+        if not 0 <= each.size < 2**62:
+            raise BadInput(f"node {command.node}: volume[{at}]", f"size must not be negative, not {each.size}")
+        there[f"{disk.key} {each.name}"] = each
+    return there
+
+
+def _reconcile_found(desk: Desk, key: str, each: FoundVolume, command: Found) -> None:
+    """Whole or half, wanted or not: what is there is finished, mended, or to be removed."""
+    disk = f"{command.node}/{each.disk}"
+    volume = desk.tables.volumes.get(each.name)
+    if volume is None or volume.disk != disk or not _belongs(desk, volume, key):
+        _note_stray(desk, each, command.number, disk)
+    elif desk.tables.grants[volume.grant].state is not State.RELEASING:
+        if volume.state is not VolumeState.MAKING and (volume.state is VolumeState.LOST or not each.whole):
+            because = "its agent found only a part of it" if volume.state is VolumeState.MADE else "it is there again"
+            desk.emit(ev.VolumeHalf(at=desk.now, volume=volume.name, because=because, report=command.number))
+        if each.whole:
+            now = desk.tables.volumes[volume.name]
+            _note_made(desk, now, each.path, each.device, dict(each.settings), command.number)
+
+
+def _belongs(desk: Desk, volume: Volume, key: str) -> bool:
+    """Whether a grant still wants it. What was given up for lost is wanted again while others of its grant live."""
+    grant, tables = desk.tables.grants[volume.grant], desk.tables
+    if volume.state is not VolumeState.LOST:
+        return volume.state in ON_DISK and grant.state in EXISTING
+    alive = grant.state in (State.READY, State.IN_USE) and key not in tables.strays
+    return alive and tables.space.free(volume.disk, ALWAYS, FOREVER) >= volume.size
+
+
+def _reconcile_missing(desk: Desk, name: str, number: int) -> None:
+    """What was whole is lost.
+
+    What is to be made may not be there yet. Nor is it a proof that something is gone for good which is to be
+    removed: its agent may have made it since it looked, and will say so when it has removed it.
+    """
+    volume = desk.tables.volumes[name]
+    in_hand = desk.tables.grants[volume.grant].state in EXISTING - {State.RELEASING}
+    if volume.state is VolumeState.MADE and in_hand:
+        lose(desk, volume, "its agent can't find it", number)

@@ -1,0 +1,125 @@
+"""The disks that a request may go to, as a platform of their own: a policy sees these and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from forebay.decide.grants.events import Turned
+from forebay.decide.grants.machine import LiveDisk, LiveNode
+from forebay.decide.grants.space import Space
+from forebay.decide.storage.turn import TURN, Turn, turn
+from forebay.model.ledger import NODE, SERVER, Ledger
+from forebay.model.system import Disk, Node, Platform, Server
+
+_CHANGING = ["root", "level", "live", "latest", "next", "ahead"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Disks, grouped by their nodes, and the arrays in which a policy finds them."""
+
+    keys: tuple[str, ...]
+    names: tuple[str, ...]  # of their nodes
+    orders: tuple[tuple[int, int], ...]  # of node and disk, ascending
+    numbers: Any
+    is_all: bool  # whether these were all disks, in their order
+    nodes: Any
+    servers: Any
+    of_node: Any
+    platform: Platform
+    scratch: Turn
+
+    def ledger(self, space: Space) -> Ledger:
+        """These disks alone; give them back to the space with `put_back`."""
+        disks = space.ledger.disks
+        # To copy all of them is ten times as fast as to pick them one by one.
+        disks = disks.copy() if self.is_all and disks.size == self.numbers.size else disks[self.numbers]
+        disks["node"] = self.of_node
+        return space.ledger._replace(disks=disks, nodes=self.nodes, servers=self.servers)
+
+    def put_back(self, space: Space, own: Ledger) -> None:
+        """What was folded or booked meanwhile is the space's too."""
+        for column in _CHANGING:
+            space.ledger.disks[column][self.numbers] = own.disks[column]
+
+
+def select(disks: Sequence[LiveDisk], nodes: dict[str, LiveNode], space: Space) -> Selection | None:
+    """A selection of these disks; None if there are none."""
+    if not disks:
+        return None
+    ordered = sorted(disks, key=lambda disk: (nodes[disk.node].order, disk.order))
+    platform = _platform(ordered, nodes)
+    own = np.zeros(len(platform.nodes), dtype=NODE)
+    own["network_bandwidth"] = [node.network_bandwidth for node in platform.nodes]
+    own["capacity"] = [sum(disk.capacity for disk in node.disks) for node in platform.nodes]
+    own["disks"] = [len(node.disks) for node in platform.nodes]
+    own["first"] = np.cumsum(own["disks"]) - own["disks"]
+    server = np.zeros(1, dtype=SERVER)
+    server["nodes"] = own.size
+    numbers = np.array([space.numbers[disk.key] for disk in ordered])
+    return Selection(
+        keys=tuple(disk.key for disk in ordered),
+        names=tuple(node.name for node in platform.nodes),
+        orders=tuple((nodes[disk.node].order, disk.order) for disk in ordered),
+        numbers=numbers,
+        is_all=np.array_equal(numbers, np.arange(space.ledger.disks.size)),
+        nodes=own,
+        servers=server,
+        of_node=np.repeat(np.arange(own.size), own["disks"]),
+        platform=platform,
+        scratch=turn(space.ledger._replace(disks=space.ledger.disks[numbers], nodes=own), seed=0),
+    )
+
+
+def _platform(ordered: Sequence[LiveDisk], nodes: dict[str, LiveNode]) -> Platform:
+    own = tuple(
+        Node(
+            name=name,
+            network_bandwidth=nodes[name].network_bandwidth,
+            disks=tuple(_disk(disk) for disk in disks),
+            fields=nodes[name].fields,
+        )
+        for name, disks in groupby(ordered, key=lambda disk: disk.node)
+    )
+    return Platform(name="live", servers=(Server(name="live", nodes=own),))
+
+
+def _disk(disk: LiveDisk) -> Disk:
+    said = disk.said
+    return Disk(
+        capacity=said.capacity,
+        write_bandwidth=said.write_bandwidth,
+        read_bandwidth=said.read_bandwidth,
+        fields=said.fields,
+    )
+
+
+def load_turn(selection: Selection, turned: Turned, counts: dict[str, int], first: int) -> Turn:
+    """The policy's memory in terms of this selection; `first` is the disk that it begins with."""
+    state = np.zeros(1, dtype=TURN)
+    state["server"], state["node"], state["failed"], state["current"] = (
+        turned.server, turned.node, turned.failed, first,
+    )  # fmt: skip
+    probed = np.zeros(len(selection.names), dtype=np.int64)
+    if counts:  # only some policies probe
+        probed[:] = [counts.get(name, 0) for name in selection.names]
+    return selection.scratch._replace(state=state, disk=probed, chance=np.array([turned.chance], dtype=np.uint64))
+
+
+def save_turn(selection: Selection, memory: Turn, before: Any) -> Turned:
+    """What the policy remembers now; `before` are the counts of probes that it began with."""
+    record = memory.state[0]
+    current = int(record["current"])
+    return Turned(
+        server=int(record["server"]),
+        node=int(record["node"]),
+        failed=int(record["failed"]),
+        current=selection.keys[current] if 0 < current < len(selection.keys) else "",
+        chance=int(memory.chance[0]),
+        probed=tuple((selection.names[at], int(memory.disk[at])) for at in np.flatnonzero(memory.disk != before)),
+    )

@@ -1,0 +1,208 @@
+"""All that the control service knows, as tables of values; and what follows from them, kept up to date.
+
+Tables change only by `put`. Everything else here (the ledger, the agendas, what agents are to do) is computed from
+the tables, so to put an old value back undoes a change altogether: `Trial` uses that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from forebay.decide.grants.agenda import Agenda
+from forebay.decide.grants.events import Turned
+from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, has
+from forebay.decide.grants.rules import GrantRules
+from forebay.decide.grants.selection import Selection, select
+from forebay.decide.grants.space import ALWAYS, FOREVER, Hold, Space
+from forebay.model.grant import ENDED, EXISTING, ON_DISK, Grant, State, Volume, VolumeState, node_of
+
+POLICY = "forebay"
+_MOST_SELECTIONS = 64
+Wants = tuple[tuple[str, str], ...]
+
+
+class Facts(dict[str, Any]):
+    """Single values: `policy`, `rules`, `turned`, how many have `asked`, how far the queue was `swept`."""
+
+
+class Tables:
+    """The state, and what follows from it."""
+
+    def __init__(self) -> None:
+        self.grants: dict[str, Grant] = {}
+        self.volumes: dict[str, Volume] = {}
+        self.nodes: dict[str, LiveNode] = {}
+        self.disks: dict[str, LiveDisk] = {}
+        self.strays: dict[str, Stray] = {}
+        self.keys: dict[str, str] = {}
+        self.probed: dict[str, int] = {}
+        self.facts = Facts(policy=POLICY, rules=GrantRules(), turned=Turned(), asked=0, swept=0)
+        self.space = Space()
+        self.ends, self.starts, self.tries, self.past, self.queue = (Agenda() for _ in range(5))
+        self._todo: dict[str, dict[str, None]] = {}
+        self._on_disk: dict[str, dict[str, None]] = {}
+        self._selections: dict[Wants, Selection | None] = {}
+        self._capacities: dict[Wants, list[int]] = {}
+        self._log: list[tuple[str, str, Any]] | None = None
+
+    @property
+    def rules(self) -> GrantRules:
+        rules: GrantRules = self.facts["rules"]
+        return rules
+
+    def put(self, table: str, key: str, value: Any) -> None:
+        """Set an entry of a table; None removes it."""
+        rows: dict[str, Any] = getattr(self, table)
+        old = rows.get(key)
+        if self._log is not None:
+            self._log.append((table, key, old))
+        if value is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = value
+        follow = getattr(self, f"_{table}_changed", None)
+        if follow is not None:
+            follow(key, old, value)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Whatever is put meanwhile is undone at the end."""
+        log: list[tuple[str, str, Any]] = []
+        self._log = log
+        try:
+            yield
+        finally:
+            self._log = None
+            for table, key, old in reversed(log):
+                self.put(table, key, old)
+
+    def _grants_changed(self, key: str, old: Grant | None, new: Grant | None) -> None:
+        before, after = _entries(old), _entries(new)
+        if before != after:
+            for name, time in before:
+                getattr(self, name).remove(time, key)
+            for name, time in after:
+                getattr(self, name).add(time, key)
+        if old is None or new is None or (old.state, old.end, old.volumes) != (new.state, new.end, new.volumes):
+            for name in (new or old or _nobody()).names:
+                self._follow(name)
+
+    def _volumes_changed(self, key: str, old: Volume | None, new: Volume | None) -> None:
+        for volume in (old, new):
+            if volume is not None:
+                self._on_disk.setdefault(volume.disk, {}).pop(key, None)
+        if new is not None and new.state not in (VolumeState.GONE, VolumeState.LOST):
+            self._on_disk[new.disk][key] = None
+        self._follow(key, old)
+
+    def _follow(self, name: str, old: Volume | None = None) -> None:
+        """What a volume holds, and whether its agent has something to do for it."""
+        volume = self.volumes.get(name)
+        grant = self.grants.get(name.partition(".")[0])
+        for was in (old, volume):
+            if was is not None:
+                self._todo.setdefault(was.node, {}).pop(name, None)
+        self.space.set_hold(name, _hold(grant, volume))
+        if grant is not None and volume is not None and _is_to_do(grant, volume):
+            self._todo[volume.node][name] = None
+
+    def _strays_changed(self, key: str, _: Stray | None, new: Stray | None) -> None:
+        self.space.set_hold(key, None if new is None else Hold(new.disk, ALWAYS, FOREVER, new.size))
+        own = self._todo.setdefault(node_of(key), {})
+        own.pop(key, None)
+        if new is not None:
+            own[key] = None
+
+    def _nodes_changed(self, _: str, old: LiveNode | None, new: LiveNode | None) -> None:
+        if old is None or new is None or replace(old, report=0) != replace(new, report=0):
+            self._forget_selections()
+
+    def _disks_changed(self, key: str, _: LiveDisk | None, new: LiveDisk | None) -> None:
+        self._forget_selections()
+        if new is not None:
+            said = new.said
+            self.space.set_disk(key, said.capacity, said.write_bandwidth, said.read_bandwidth)
+
+    def _forget_selections(self) -> None:
+        self._selections.clear()
+        self._capacities.clear()
+
+    def selection(self, wants: Mapping[str, str]) -> Selection | None:
+        """The disks that may be given to somebody who wants this; None if there are none now."""
+        key = tuple(sorted(wants.items()))
+        if key not in self._selections:
+            if len(self._selections) >= _MOST_SELECTIONS:
+                self._forget_selections()
+            disks = [disk for disk in self.disks.values() if self.is_open(disk) and self.has(disk, wants)]
+            self._selections[key] = select(disks, self.nodes, self.space)
+        return self._selections[key]
+
+    def capacities(self, wants: Wants) -> list[int]:
+        """Of all disks that somebody who wants this could ever be given, also of those that are gone or drained."""
+        if wants not in self._capacities:
+            if len(self._capacities) >= _MOST_SELECTIONS:
+                self._forget_selections()
+            own = dict(wants)
+            self._capacities[wants] = [d.said.capacity for d in self.disks.values() if self.has(d, own)]
+        return self._capacities[wants]
+
+    def has(self, disk: LiveDisk, wants: Mapping[str, str]) -> bool:
+        return has(disk, self.nodes[disk.node], wants)
+
+    def is_open(self, disk: LiveDisk) -> bool:
+        """Whether something new may be put there."""
+        node = self.nodes[disk.node]
+        return disk.there and disk.said.capacity > 0 and not (disk.drained or node.drained or node.silent)
+
+    def to_do(self, node: str) -> list[str]:
+        """Volumes, and keys of strays, that the node's agent has something to do for."""
+        return sorted(self._todo.get(node, ()))
+
+    def on_disk(self, disk: str) -> list[Volume]:
+        """Volumes that are on a disk, or planned to be."""
+        return [self.volumes[name] for name in sorted(self._on_disk.get(disk, ()))]
+
+    def on_node(self, node: str) -> list[Volume]:
+        return [volume for key, disk in self.disks.items() if disk.node == node for volume in self.on_disk(key)]
+
+    def strays_on(self, node: str) -> list[Stray]:
+        return [self.strays[key] for key in self.to_do(node) if key in self.strays]
+
+    def volumes_of(self, grant: Grant) -> list[Volume]:
+        return [self.volumes[name] for name in grant.names]
+
+
+def _nobody() -> Grant:
+    raise AssertionError("neither an old grant nor a new one")
+
+
+def _entries(grant: Grant | None) -> list[tuple[str, float]]:
+    """In which agendas a grant stands, and when."""
+    if grant is None or grant.state is State.ASKED:
+        return []
+    if grant.state is State.QUEUED:
+        return [("tries", grant.until), ("queue", grant.order)]
+    if grant.state is State.GRANTED:
+        return [("starts", grant.start), ("ends", grant.end)]
+    if grant.state is State.RELEASING:
+        return []
+    return [("past", grant.ended)] if grant.state in ENDED else [("ends", grant.end)]
+
+
+def _hold(grant: Grant | None, volume: Volume | None) -> Hold | None:
+    if grant is None or volume is None:
+        return None
+    if grant.state is State.GRANTED:
+        return Hold(volume.disk, grant.start, grant.end, volume.size)
+    if grant.state not in EXISTING or volume.state not in ON_DISK:
+        return None
+    return Hold(volume.disk, ALWAYS, FOREVER if grant.state is State.RELEASING else grant.end, volume.size)
+
+
+def _is_to_do(grant: Grant, volume: Volume) -> bool:
+    if grant.state is State.RELEASING:
+        return volume.state in ON_DISK
+    return grant.state in EXISTING and volume.state is VolumeState.MAKING

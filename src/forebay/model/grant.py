@@ -1,0 +1,203 @@
+"""A grant: space on disks for a time, from the asking to the end; and the volumes that it is made of."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from forebay.model.errors import BadInput, Refused, UserError
+from forebay.model.system import MOST_BYTES
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_MOST_WORDS = 200  # characters of a name that somebody gives
+_MOST_UID = 2**32 - 2
+MOST_SECONDS = 10 * 366 * 86_400.0
+
+
+class NotAllowed(Refused):
+    """Somebody asked for what only others may do."""
+
+
+class NoSuchGrant(UserError):
+    """No grant has this name, or none any more."""
+
+    def __init__(self, grant: str) -> None:
+        super().__init__(f"no grant {grant!r}")
+        self._grant = grant
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._grant,)
+
+
+class State(StrEnum):
+    """Where a grant is in its life."""
+
+    ASKED = "asked"
+    QUEUED = "queued"  # no space now; it will be tried again
+    GRANTED = "granted"  # disks and times are known; before its start nothing is made
+    MAKING = "making"
+    READY = "ready"
+    IN_USE = "in-use"
+    RELEASING = "releasing"  # its volumes are being removed, and hold their space until they are gone
+    RELEASED = "released"
+    REFUSED = "refused"
+    FAILED = "failed"
+    EXPIRED = "expired"
+
+
+ENDED = frozenset({State.RELEASED, State.REFUSED, State.FAILED, State.EXPIRED})
+EXISTING = frozenset({State.MAKING, State.READY, State.IN_USE, State.RELEASING})  # has volumes on disks
+HELD = frozenset({State.GRANTED, *EXISTING})  # has space in the ledger
+LIVE = frozenset({State.ASKED, State.QUEUED, *HELD})
+
+NEXT: Mapping[State, frozenset[State]] = {
+    State.ASKED: frozenset({State.QUEUED, State.GRANTED, State.REFUSED}),
+    State.QUEUED: frozenset({State.QUEUED, State.GRANTED, State.REFUSED, State.RELEASED}),
+    # Back to the queue where a disk goes before anything was made on it.
+    State.GRANTED: frozenset({State.MAKING, State.QUEUED, State.RELEASED, State.EXPIRED}),
+    State.MAKING: frozenset({State.READY, State.RELEASING}),
+    State.READY: frozenset({State.IN_USE, State.RELEASING}),
+    State.IN_USE: frozenset({State.RELEASING}),
+    State.RELEASING: frozenset({State.RELEASED, State.EXPIRED, State.FAILED}),
+    **{state: frozenset() for state in ENDED},
+}
+"""What may follow what."""
+
+
+class VolumeState(StrEnum):
+    """Where a volume is in its life."""
+
+    PLANNED = "planned"
+    MAKING = "making"  # its agent has been asked to make it, or to mend what is only half there
+    MADE = "made"
+    LOST = "lost"
+    GONE = "gone"
+
+
+ON_DISK = frozenset({VolumeState.MAKING, VolumeState.MADE})
+VOLUME_NEXT: Mapping[VolumeState, frozenset[VolumeState]] = {
+    VolumeState.PLANNED: frozenset({VolumeState.MAKING, VolumeState.GONE}),
+    VolumeState.MAKING: frozenset({VolumeState.MADE, VolumeState.LOST, VolumeState.GONE}),
+    VolumeState.MADE: frozenset({VolumeState.MAKING, VolumeState.LOST, VolumeState.GONE}),
+    VolumeState.LOST: frozenset({VolumeState.MAKING}),  # it turned up again
+    VolumeState.GONE: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What somebody asks for: `size` bytes for `seconds`, from `start` (seconds since 1970) or from now on.
+
+    `wants` are fields that its disks (or their nodes) must have, such as {"tier": "nvme"}. Sent again with the same
+    `key` by the same user, it is the same request. `ceiling` is bytes per second, 0 for none.
+    """
+
+    grant: str
+    key: str
+    uid: int
+    gid: int
+    size: int
+    seconds: float
+    user: str = ""
+    job: str = ""
+    start: float | None = None
+    wants: Mapping[str, str] = field(default_factory=dict)
+    expose: str = ""
+    hosts: tuple[str, ...] = ()
+    mode: int = 0o700
+    ceiling: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.grant):
+            raise BadInput("grant", f"must be 32 hexadecimal digits, not {self.grant[:40]!r}")
+        _within("size", self.size, 1, MOST_BYTES, "bytes")
+        _within("uid", self.uid, 0, _MOST_UID)
+        _within("gid", self.gid, 0, _MOST_UID)
+        _within("mode", self.mode, 0, 0o7777)
+        if not (math.isfinite(self.seconds) and 0 < self.seconds <= MOST_SECONDS):
+            raise BadInput("seconds", f"must be above 0 and at most {MOST_SECONDS:,.0f}, not {self.seconds:g}")
+        if self.start is not None and not (math.isfinite(self.start) and abs(self.start) < 1e12):
+            raise BadInput("start", f"must be a time, not {self.start:g}")
+        if not (math.isfinite(self.ceiling) and self.ceiling >= 0):
+            raise BadInput("ceiling", f"must not be negative and must be finite, not {self.ceiling:g}")
+        if not self.key:
+            raise BadInput("key", "must not be empty")
+        for name in ("key", "user", "job", "expose"):
+            _word(name, getattr(self, name))
+        for name, value in self.wants.items():
+            _word("wants", name)
+            _word(f"wants.{name}", value)
+
+    def is_again(self, other: Ask) -> bool:
+        """Whether both ask for the same, whatever number each was given."""
+        return replace(self, grant=other.grant) == other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What became of an Ask. Times are seconds since 1970; those that don't apply yet are 0."""
+
+    ask: Ask
+    order: int  # how many asked before
+    asked: float
+    state: State = State.ASKED
+    because: str = ""  # why it is in this state, in words
+    start: float = 0.0
+    end: float = 0.0
+    volumes: int = 0
+    tried: int = 0  # how often it came again from the queue
+    until: float = 0.0  # when a queued one is tried again
+    expected: float = 0.0  # when there should be space for a queued one, if that is known
+    policy: str = ""
+    outcome: State = State.RELEASED  # what follows `releasing`
+    ended: float = 0.0
+
+    @property
+    def id(self) -> str:
+        return self.ask.grant
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its volumes."""
+        return tuple(f"{self.ask.grant}.{number}" for number in range(self.volumes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A part of a grant on one disk; `disk` is the node's name, a slash, and the disk's own name."""
+
+    name: str
+    grant: str
+    disk: str
+    size: int
+    state: VolumeState = VolumeState.PLANNED
+    path: str = ""
+    device: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)  # for whom it is exposed to
+    because: str = ""
+
+    @property
+    def node(self) -> str:
+        return node_of(self.disk)
+
+
+def node_of(disk: str) -> str:
+    """
+    >>> node_of("n1/dev/sda")
+    'n1'
+    """
+    return disk.partition("/")[0]
+
+
+def _within(where: str, value: int, least: int, most: int, unit: str = "") -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        told = f" {unit}" if unit else ""
+        raise BadInput(where, f"must be whole, at least {least:,} and at most {most:,}{told}, not {value!r:.40}")
+
+
+def _word(where: str, value: str) -> None:
+    if len(value) > _MOST_WORDS or not value.isprintable():
+        raise BadInput(where, f"must be at most {_MOST_WORDS} printable characters, not {value[:40]!r}")

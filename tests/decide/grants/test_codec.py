@@ -1,0 +1,100 @@
+"""Events come back from the journal as they were, and a journal that is damaged says where."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.decide.grants import events as ev
+from forebay.decide.grants.codec import from_line, to_line
+from forebay.decide.grants.events import EVENTS, Event
+from forebay.decide.grants.machine import DiskSaid, Stray
+from forebay.decide.grants.rules import GrantRules
+from forebay.model.errors import BadInput
+from forebay.model.grant import Ask, State
+from support.grants import grant_id, service
+
+WORDS = st.text(st.characters(codec="utf-8"), max_size=10)
+TIMES = st.floats(-1e11, 1e11)
+COUNTS = st.integers(0, 10**18)
+PRINTABLE = st.text(st.characters(codec="ascii", min_codepoint=32, max_codepoint=126), min_size=1, max_size=8)
+FIELDS = st.dictionaries(WORDS, st.one_of(WORDS, st.integers(), st.booleans(), st.lists(st.integers())), max_size=3)
+ASKS = st.builds(
+    Ask,
+    grant=st.integers(0, 2**128 - 1).map(grant_id),
+    key=PRINTABLE,
+    uid=st.integers(0, 1000),
+    gid=st.integers(0, 1000),
+    size=st.integers(1, 10**18),
+    seconds=st.one_of(st.floats(1e-3, 1e8), st.integers(1, 100)),
+    start=st.one_of(st.none(), TIMES),
+    wants=st.dictionaries(PRINTABLE, PRINTABLE, max_size=2),
+    hosts=st.lists(WORDS, max_size=2).map(tuple),
+)
+DISKS = st.builds(
+    DiskSaid, name=WORDS, capacity=COUNTS, write_bandwidth=TIMES, read_bandwidth=TIMES, identity=WORDS, fields=FIELDS
+)
+TURNS = st.builds(ev.Turned, chance=st.integers(0, 2**64 - 1), probed=st.lists(st.tuples(WORDS, COUNTS)).map(tuple))
+KNOWN = {
+    "ask": ASKS, "disk": DISKS, "fields": FIELDS, "settings": st.dictionaries(WORDS, WORDS, max_size=2),
+    "turned": st.one_of(st.none(), TURNS), "parts": st.lists(st.tuples(WORDS, COUNTS), max_size=3).map(tuple),
+    "rules": st.builds(GrantRules, split=COUNTS, interval=st.floats(1, 1e6), shadow=st.booleans()),
+    "stray": st.builds(Stray, name=WORDS, disk=WORDS, size=COUNTS), "grants": st.lists(WORDS).map(tuple),
+    "outcome": st.sampled_from(State), "state": st.sampled_from(State),
+}  # fmt: skip
+TYPES = {"float": TIMES, "int": COUNTS, "str": WORDS}
+
+
+def _any(kind: type[Event]) -> st.SearchStrategy[Event]:
+    fields = {name: f.type for name, f in kind.__dataclass_fields__.items()}
+    return st.builds(
+        kind, **{name: KNOWN[name] if name in KNOWN and hint not in TYPES else TYPES[str(hint)]
+                 for name, hint in fields.items()}
+    )  # fmt: skip
+
+
+@given(st.sampled_from(EVENTS).flatmap(_any))
+def test_what_goes_into_the_journal_comes_back_the_same(event: Event) -> None:
+    line = to_line(event)
+    assert "\n" not in line
+    assert from_line(line) == event
+    assert to_line(from_line(line)) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "row 7: is no JSON: the journal may be cut off here"),
+        ('{"v":1,"kind":"Ready","at":1', "row 7: is no JSON: the journal may be cut off here"),
+        ("[]", "row 7: is no event"),
+        ('{"kind":"Ready","at":1.0,"grant":"x"}', "row 7: has version None; this program reads 1"),
+        ('{"v":2,"kind":"Ready","at":1.0,"grant":"x"}', "row 7: has version 2; this program reads 1"),
+        ('{"v":1,"kind":"Nothing","at":1.0}', "row 7: no kind of event is called 'Nothing'"),
+        ('{"v":1,"kind":"Ready","at":1.0}', "row 7: Ready lacks 'grant'"),
+        ('{"v":1,"kind":"Ready","at":1.0,"grant":"x","more":1}', "row 7: Ready has no field 'more'"),
+        ('{"v":1,"kind":"Ready","at":"x","grant":"x"}', "row 7.at: 'x' is not what belongs here"),
+        ('{"v":1,"kind":"Ready","at":1.0,"grant":3}', "row 7.grant: 3 is not what belongs here"),
+        ('{"v":1,"kind":"Ended","at":1.0,"grant":"x","state":"y","because":""}', "row 7.state: 'y' is not a valid"),
+        ('{"v":1,"kind":"Swept","at":1.0,"order":true}', "row 7.order: True is not what belongs here"),
+    ],
+)
+def test_a_damaged_line_says_where_and_what(line: str, said: str) -> None:
+    with pytest.raises(BadInput) as raised:
+        from_line(line, "row 7")
+    assert str(raised.value).startswith(said)
+
+
+def test_every_cut_through_a_line_is_noticed() -> None:
+    made = service(a=100)
+    made.ask(1, 60)
+    for line in made.journal:
+        for end in range(len(line)):
+            with pytest.raises(BadInput):
+                from_line(line[:end])
+
+
+def test_what_is_as_by_default_is_left_out() -> None:
+    document = json.loads(to_line(ev.PolicyChanged(at=5, policy="forebay")))
+    assert document == {"v": 1, "kind": "PolicyChanged", "at": 5.0, "policy": "forebay"}
+    assert "turned" not in to_line(ev.TurnedDown(at=1.0, grant="x", because="y"))
