@@ -17,7 +17,7 @@ lint: .venv/ready
 	$(BIN)/lint-imports
 
 unit: .venv/ready .venv/debian
-	$(BIN)/pytest -n 2 --cov=forebay --cov-report=term:skip-covered
+	$(BIN)/pytest -n 2 --dist worksteal --cov=forebay --cov-report=term:skip-covered
 
 # Each prints ratios against a peer measured in the same run; none is a test.
 benchmarks: .venv/ready
