@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from forebay.act.forward.net.key import write_key
 from support.forward_processes import layer, start
 
 SMALL = ("--processes", "2", "--request", "100 KiB", "--total", "2 MiB", "--servers", "2")
@@ -98,6 +99,7 @@ def test_a_council_is_watched(tmp_path: Path) -> None:
         (("--stripes", "9"), "--stripes: there are 4 servers, not 9"),
         (("--stripe-size", "1000"), "--stripe-size: a stripe size must be a multiple of 64 KiB"),
         (("--nodes", "unix:/nowhere"), "--key: is needed with --nodes"),
+        (("--council", "--tuner", "best"), "--tuner: no tuner 'best'"),
         (("--loop", "placement"), "no loop 'placement'"),
         (("--loop", "striping", "--council"), "--loop: goes without --council"),
         (("--emulate", "-1"), "--emulate: a time dilation must be between 0 and 1000, not -1"),
@@ -107,4 +109,12 @@ def test_mistakes_are_told_in_one_line(options: tuple[str, ...], words: str) -> 
     done = forebay(*options)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_layer_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    write_key(tmp_path / "key")
+    done = forebay("--nodes", f"unix:{tmp_path}/nobody", "--key", tmp_path / "key")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"forebay: --nodes unix:{tmp_path}/nobody: ")
     assert len(done.stderr.splitlines()) == 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forebay.model.errors import BadInput
-from forebay.show.cli.forward_mount import addresses
+from forebay.show.cli.forward_mount import LOOK, addresses, check_layer
 from forebay.show.cli.options import Json, Seed
 
 if TYPE_CHECKING:
@@ -113,9 +113,11 @@ def _longer(
     plot: Path | None,
     json: bool,
 ) -> None:
+    from forebay.decide.registry import known
     from forebay.show.cli import forward_bench_modes as modes
     from forebay.show.cli.lists import policy_list
 
+    known("--tuner", "tune", tuner)
     if council and loop is not None:
         raise BadInput("--loop", "goes without --council")
     if nodes is not None:
@@ -154,7 +156,9 @@ def _ways(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) ->
     if nodes is not None:
         if key is None:
             raise BadInput("--key", "is needed with --nodes")
-        yield {"given": Through(tuple(addresses(nodes)), read_key(key))}
+        there, secret = tuple(addresses(nodes)), read_key(key)
+        check_layer(nodes, there, secret, LOOK)
+        yield {"given": Through(there, secret)}
         return
     names = policy_list("order", schedulers)
     with started(shape) as layer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,10 +13,9 @@ import typer
 from forebay.model.errors import BadInput
 
 if TYPE_CHECKING:
-    from forebay.act.forward.clients.sync import Client
     from forebay.act.forward.net.address import Address
 
-_LOOK = 3.0
+LOOK = 3.0
 """Seconds within which an I/O node has to be there when the layer is mounted."""
 EXAMPLE = "Example: forebay forward mount /mnt/layer --nodes unix:/run/fb/ion0,unix:/run/fb/ion1 --key layer.key"
 
@@ -51,9 +51,7 @@ def mount(
     who = identity(app, job or "", processes or 0)
     there, secret, wait = addresses(nodes), read_key(key), _seconds("--patience", patience)
     manner = Manner(foreground=not daemon, threads=threads, cache=_seconds("--cache", cache), everybody=everybody)
-    # So that a wrong key or address is told here, and not to the first program that looks.
-    with Client(there, secret, who=who, patience=min(wait, _LOOK), connections=1) as probe:
-        _check_layer(probe, nodes)
+    check_layer(nodes, there, secret, min(wait, LOOK))
     client = Client(there, secret, who=who, patience=wait, connections=threads, checked=checksums)
     mount(Mount(client, lambda: _ready(folder)), folder, manner)
 
@@ -73,9 +71,13 @@ def _whole(address: Address) -> Address:
     return replace(address, path=str(Path(address.path).absolute())) if address.path else address
 
 
-def _check_layer(client: Client, nodes: str) -> None:
+def check_layer(nodes: str, there: Sequence[Address], key: bytes, seconds: float) -> None:
+    """That a wrong key or address is told here, and not to the first program that looks."""
+    from forebay.act.forward.clients.sync import Client
+
     try:
-        client.stat("/")
+        with Client(there, key, patience=seconds, connections=1) as client:
+            client.stat("/")
     except OSError as error:
         raise BadInput(f"--nodes {nodes}", error.strerror or str(error)) from None
 

@@ -176,3 +176,18 @@ def test_what_is_left_of_pieces_is_what_was_not_sent(lengths: list[int], sent: i
     pieces = [bytes([number]) * length for number, length in enumerate(lengths)]
     whole = b"".join(pieces)
     assert b"".join(_after(pieces, min(sent, len(whole)))) == whole[sent:]
+
+
+def test_a_peer_that_goes_before_it_has_read_all_is_gone_and_its_last_words_count(pair: Pair) -> None:
+    """Its socket has an error then, of which uvloop tells only once."""
+    words = Message(Kind.WRITE, payload=b"its last words" * 500)
+
+    def go() -> None:
+        pair.connection.send([b"unread"])
+        for _ in range(5):
+            pair.other.sendall(words.header() + bytes(words.payload))
+        pair.other.close()
+
+    pair.thread.call(go)
+    pair.until(lambda: pair.lost)
+    assert [bytes(message.payload) for message in pair.got] == [words.payload] * 5

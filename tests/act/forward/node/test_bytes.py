@@ -89,10 +89,8 @@ async def compare(nodes: list[IoNode], chance: random.Random, steps: int, mishap
 
 
 async def ends(node: IoNode) -> None:
-    """As if it were killed: in the middle of things, without a word."""
+    """For its clients, as if it were killed: in the middle of things, without a word."""
     await asyncio.sleep(0.002)
-    for door in node._doors:
-        door.close()
     for session in tuple(node.sessions):
         session.close("killed")
 

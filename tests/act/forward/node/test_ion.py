@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forebay.act.forward.net.auth import Denied
-from forebay.act.forward.net.wire import AGAIN, HEADER, LONGEST, MAGIC, VERSION, Flag, Kind
+from forebay.act.forward.net.wire import AGAIN, HEADER, LONGEST, MAGIC, VERSION, Flag, Kind, Message
 from forebay.model.errors import UserError
 from support.forward import Speaker, unix
 from support.forward_nodes import STRIPE, Client, NodeThread, PretendServer, node_thread, raw
@@ -425,3 +425,35 @@ def test_a_read_that_can_not_be_ended_is_no_read_that_never_ends(
                 thread.soon(lambda: node.dropped["internal"] == 1)
             assert other.write(file, 0, b"x" * 10).size == 10
         thread.soon(lambda: node.admitted == 0)
+
+
+def test_a_client_that_stops_within_a_message_does_not_keep_its_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forebay.act.forward.node.ion._STALL", 0.25)
+    with node_thread(tmp_path) as thread:
+        node = thread.node(thread.serve(1))
+        with thread.client(node) as client:
+            file = client.open(b"f")
+            half = Message(Kind.WRITE, tag=9, file=file, payload=bytes(1 << 20))
+            client.socket.sendall(half.header() + bytes(1 << 19))
+            assert client.is_gone()
+        thread.soon(lambda: node.dropped["stalled"] == 1)
+        thread.soon(lambda: not node.buffers.out)
+
+
+def test_neighbours_are_checked_if_one_of_them_is(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread:
+        server = PretendServer(thread.thread, unix(tmp_path, "server0"))
+        node = thread.node([unix(tmp_path, "server0")], queue={"in_flight": 1, "aggregate": 1 << 20})
+        with thread.client(node) as client:
+            file = client.open(b"f")
+            for offset, flags in ((0, 0), (2000, 0), (4000, Flag.CHECKED)):
+                client.tell(Kind.WRITE, file=file, offset=offset, payload=b"b" * 2000, flags=flags)
+            thread.soon(lambda: node.dispatch.open == 3)
+            server.answer()
+            thread.soon(lambda: len(server.waiting) == 1)
+            assert (server.waiting[0][1].flags, len(server.waiting[0][1].payload)) == (Flag.CHECKED, 4000)
+            server.answer()
+            assert [client.receive().status for _ in range(3)] == [0] * 3
+        server.close()

@@ -28,7 +28,7 @@ from forebay.history.store import Store
 from forebay.model.chance import seeded
 from forebay.model.errors import BadInput, ForebayError, why
 from forebay.model.observed import Observed
-from forebay.model.situation import situation
+from forebay.model.situation import PATTERNS, situation
 from forebay.profile.detect import pattern, read_detector, shipped
 
 _MOST_QUEUED = 256 << 10
@@ -251,6 +251,17 @@ def observed(words: Any) -> Observed:
     return Observed(**known, depths=tuple(depths))
 
 
+def _warm(council: Council, recognise: Recognise) -> None:
+    """Have all kernels compiled before the first I/O node waits for an answer."""
+    seen = Observed(
+        seconds=1.0, files=1, writes=1, bytes_written=1, smallest=1, mean=1.0, largest=1, load=1.0, busy=1.0
+    )
+    here = situation(seen, recognise(seen) or PATTERNS[0], servers=1, io_nodes=1)
+    report, chance = Report(node="", observed=seen, value=council.values[0], held=2.0, situation=here), seeded(0)
+    council, _ = decide(council, [report], chance)
+    decide(council, [report], chance)
+
+
 async def run_council(
     settings: CouncilSettings, store: Store | None, end: asyncio.Event, ready: Callable[[CouncilProcess], None]
 ) -> None:
@@ -258,6 +269,7 @@ async def run_council(
     for value in settings.council.values:
         checked(settings.council.parameter, value)  # before any I/O node refuses it
     by = read_detector(settings.weights) if settings.weights else shipped()
+    _warm(settings.council, partial(pattern, detector=by))
     council = CouncilProcess(settings, store, partial(pattern, detector=by))
     task = asyncio.get_running_loop().create_task(council.run())
     try:

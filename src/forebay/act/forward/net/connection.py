@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from forebay.act.forward.net.auth import Peer
+from forebay.act.forward.net.broken import broken
 from forebay.act.forward.net.pool import Buffers
 from forebay.act.forward.net.wire import LONGEST, BadMessage, Bytes, Message, Receiver
 
@@ -62,8 +63,14 @@ class Connection:
         self._paused = self._choked = self._asleep = self._reading = self._writing = self._backlog = False
         self._why = ""
 
+    @property
+    def half(self) -> int:
+        """Bytes that have come of a message whose rest the peer owes us."""
+        return self._receiver.half if self._reading else 0
+
     def start(self) -> None:
         """Begin to read."""
+        broken(self._loop).watch(self._sock.fileno(), self._broke)
         self._watch()
 
     def allow(self, longest: int) -> None:
@@ -110,7 +117,9 @@ class Connection:
         if self.closed:
             return
         self.closed, self._why = True, why
-        self._watch()
+        broken(self._loop).forget(self._sock.fileno())
+        with suppress(RuntimeError):  # uvloop's, of a socket that it has given up
+            self._watch()
         if self._writing:
             self._loop.remove_writer(self._sock)
         with suppress(OSError):
@@ -157,6 +166,14 @@ class Connection:
             return
         self._receiver.received(count)
         self._deliver()
+
+    def _broke(self) -> None:
+        """There is an error: what came before it is still taken, as far as it can be now."""
+        for _ in range(_MOST_PIECES):
+            if self.closed or not self._reading:
+                break
+            self._readable()
+        self.close("the peer is gone")
 
     def _deliver(self) -> None:
         self._backlog = True

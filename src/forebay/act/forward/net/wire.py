@@ -211,6 +211,11 @@ class Receiver:
         self._wanted = HEADER.size  # bytes of this message, as far as is known
         self._guess = SMALL
 
+    @property
+    def half(self) -> int:
+        """Bytes that have come of the message that is on its way."""
+        return self._filled - self._start
+
     def room(self) -> memoryview | None:
         """Where the next bytes go, never empty; None while there is no memory for them."""
         buffer = self._buffer

@@ -29,7 +29,7 @@ from forebay.profile.observe import forget, new_watch, summary
 
 _TICK = 0.25
 _STALL = 30.0
-"""Seconds after which a client is dropped that does not read what it asked for."""
+"""Seconds after which a client is dropped that does not read what it asked for, or stops within a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +219,7 @@ class IoNode:
             for session in tuple(self.sessions):
                 session.watch(_TICK)
                 if session.stalled >= _STALL:
-                    session.close("it does not read what it asked for")
+                    session.close("it stalls")
 
 
 def _nowhere(_: list[dict[str, Any]]) -> None:

@@ -200,7 +200,7 @@ class Link:
         self._flying[tag] = monotonic(), run
         first, place, _ = run[0]
         message, offset = first.message, first.pieces[place][1]
-        flags = message.flags & _CHECKED
+        flags = _CHECKED if any(request.message.flags & _CHECKED for request, _, _ in run) else 0
         asked = Message(kind, flags, tag=tag, file=message.file, offset=offset, session=message.session)
         if kind == _READ:
             asked.size = sum(request.pieces[i][2] for request, i, _ in run)

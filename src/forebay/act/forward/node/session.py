@@ -69,7 +69,7 @@ class Session:
         self._paused = self._ends = False
         self.flow = 0
         self.gone = False
-        self._queued_before = 0
+        self._owed_before = 0, 0
         self.stalled = 0.0
         connection.redirect(self._received, self._lost)
 
@@ -94,10 +94,11 @@ class Session:
         return True
 
     def watch(self, seconds: float) -> None:
-        """Called every so many seconds: notes for how long the client has not read what it asked for."""
-        queued = self._connection.queued
-        self.stalled = self.stalled + seconds if queued and queued == self._queued_before else 0.0
-        self._queued_before = queued
+        """Called every so many seconds: notes for how long the client has not read what it asked for, or has left a
+        message half sent; both hold memory that others need."""
+        owed = self._connection.queued, self._connection.half
+        self.stalled = self.stalled + seconds if any(owed) and owed == self._owed_before else 0.0
+        self._owed_before = owed
 
     # Reads and writes
 
@@ -145,7 +146,19 @@ class Session:
     def finish(self, request: Request) -> None:
         """All pieces of a request were answered: so is the client."""
         try:
-            self._finish(request)
+            if request.status or self.gone:
+                self._failed(request)
+            elif request.write:
+                of = request.message
+                header = _pack(MAGIC, VERSION, _WRITE, 1, 0, 0, request.size, 0, of.tag, of.file, 0, of.session)
+                self._connection.send((header,))
+                self._done(request)
+            elif sum(map(len, request.parts)) == request.size:  # type: ignore[arg-type]
+                self._give(request, whole(request))
+            elif request.known is not None:
+                self._give(request, filled(request, request.known))
+            else:
+                self._begin(self._give_short(request), partial(self._spoilt, request))
         except Exception as error:
             self._spoilt(request, error)
 
@@ -163,26 +176,6 @@ class Session:
         self._node.counts["internal"] += 1
         print(f"forebay: ion: {message!r}: {error!r}", file=sys.stderr)
         self.close("an error of ours")
-
-    def _finish(self, request: Request) -> None:
-        if request.status or self.gone:
-            self._failed(request)
-        elif request.write:
-            message = request.message
-            self._connection.send(
-                (
-                    _pack(
-                        MAGIC, VERSION, _WRITE, 1, 0, 0, request.size, 0, message.tag, message.file, 0, message.session
-                    ),
-                )
-            )
-            self._done(request)
-        elif sum(map(len, request.parts)) == request.size:  # type: ignore[arg-type]
-            self._give(request, whole(request))
-        elif request.known is not None:
-            self._give(request, filled(request, request.known))
-        else:
-            self._begin(self._give_short(request), partial(self._spoilt, request))
 
     def _give(self, request: Request, parts: list[Bytes]) -> None:
         message, length = request.message, sum(map(len, parts))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from forebay.history.store import Store
 
 _LAST_WORDS = 3.0
+_LEAST_MEMORY = 2 * LONGEST
 _IN_FLIGHT, _IN_FLIGHT_OF_WINDOWS = 128, 32
 Ready = Callable[[IoNode, str | None], None]
 """Told once it listens, and where its metrics are."""
@@ -75,6 +76,8 @@ def settings_of(options: NodeOptions) -> NodeSettings:
         if options.aggregate > LONGEST:
             raise BadInput("--aggregate", f"a message may have {LONGEST} bytes, not {options.aggregate:.0f}")
         queue["aggregate"] = round(options.aggregate)
+    if options.memory < _LEAST_MEMORY:  # a message of the longest kind would never be let in
+        raise BadInput("--memory", f"must be at least {_LEAST_MEMORY >> 20} MiB")
     return NodeSettings(
         name=options.name or own_name(options.index),
         address=tuple(parse_address(text, "--listen") for text in options.listen),
