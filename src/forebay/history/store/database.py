@@ -62,6 +62,12 @@ class Store:
         with self._told(), closing(self._engine.raw_connection()) as connection:
             connection.cursor().execute("PRAGMA journal_mode = WAL")  # not possible inside a transaction
 
+    def make_durable(self) -> None:
+        """Let every commit from now on outlast a loss of power too (SQLite; PostgreSQL does so by itself)."""
+        if self.is_sqlite:
+            event.listen(self._engine, "connect", _sync_always)
+            self._engine.dispose()  # connections that are open already
+
     @contextmanager
     def _told(self) -> Iterator[None]:
         """What the database refuses, in one line; errors of the driver come as they are where it is used directly."""
@@ -183,6 +189,10 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")  # with WAL a crash loses no committed batch, and corrupts nothing
     connection.execute("PRAGMA cache_size = -65536")
     connection.execute("PRAGMA wal_autocheckpoint = 8192")  # 32 MB: less often, and in one go
+
+
+def _sync_always(connection: Any, _record: object) -> None:
+    connection.execute("PRAGMA synchronous = FULL")
 
 
 def _begin_sqlite(connection: Connection) -> None:

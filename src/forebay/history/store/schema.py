@@ -14,6 +14,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     String,
@@ -22,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = 1
+VERSION = 2
 """What `meta` says of a database made by this code; see migrations.py."""
 
 metadata = MetaData()
@@ -217,3 +218,56 @@ decisions = Table(
     Column("outcome", String(20), nullable=False),  # advised, shadow, applied or refused
     Column("applied_to", Text),
 )
+
+journal = Table(
+    "journal",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),  # without gaps, from 1
+    Column("at", Float(53), nullable=False),
+    Column("grant_id", String(32)),  # whom it is about, if anybody
+    Column("line", Text, nullable=False),  # the event as JSON
+    Index("journal_by_grant", "grant_id", "number"),
+)
+"""What happened to the control service, in its order: all that it knows follows from this."""
+
+checkpoints = Table(
+    "journal_checkpoints",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("state", LargeBinary, nullable=False),  # JSON, compressed
+)
+"""The state after the event of that number, so that a start need not read the whole journal."""
+
+grant_logs = Table(
+    "grant_logs",
+    metadata,
+    Column("log_id", _Id, primary_key=True),
+    Column("grant_id", String(32), nullable=False),
+    Column("at", Float(53), nullable=False),
+    Column("node", String(100), nullable=False),
+    Column("level", String(10), nullable=False),
+    Column("text", Text, nullable=False),
+    Index("grant_logs_by_grant", "grant_id", "log_id"),
+)
+"""What agents have to say of grants."""
+
+heard = Table(
+    "nodes_heard",
+    metadata,
+    Column("node", String(100), primary_key=True),
+    Column("at", Float(53), nullable=False),
+)
+"""When an agent was last heard of, for instances of the service that it does not talk to."""
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("name", String(100), primary_key=True),
+    Column("digest", String(64), nullable=False, unique=True),  # of the token, which is kept nowhere
+    Column("role", String(20), nullable=False),
+    Column("uid", BigInteger, nullable=False),
+    Column("gid", BigInteger, nullable=False),
+    Column("node", String(100), nullable=False),
+    Column("made", Float(53), nullable=False),
+)
+"""Who may call the control service over a network."""

@@ -11,7 +11,23 @@ import typer
 
 from forebay import __version__
 from forebay.model.errors import ForebayError, UserError, why
-from forebay.show.cli import advise, allocate, demo, forward, history, ingest, policies, profile, simulate, size, study
+from forebay.show.cli import (
+    advise,
+    agent,
+    allocate,
+    demo,
+    forward,
+    history,
+    ingest,
+    policies,
+    profile,
+    replay,
+    serve,
+    simulate,
+    size,
+    storage_space,
+    study,
+)
 
 app = typer.Typer(
     help="Decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first.",
@@ -43,6 +59,11 @@ app.command(epilog=allocate.EXAMPLE)(allocate.allocate)
 app.command(epilog=simulate.EXAMPLE)(simulate.simulate)
 app.add_typer(study.app, name="study")
 app.add_typer(forward.app, name="forward")
+app.command(epilog=serve.EXAMPLE)(serve.serve)
+app.command(epilog=agent.EXAMPLE)(agent.agent)
+app.add_typer(storage_space.app, name="storage")
+app.add_typer(serve.token, name="token")
+app.command(epilog=replay.EXAMPLE)(replay.replay)
 app.command(epilog=size.EXAMPLE)(size.size)
 app.command(epilog=policies.EXAMPLE)(policies.policies)
 

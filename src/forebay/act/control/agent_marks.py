@@ -1,0 +1,63 @@
+"""Whether a disk is the one that it was: a mount point whose disk is not mounted is a folder like any other.
+
+An agent that took such a folder for an empty disk would give up all grants on it. So each disk gets a word of its own
+in a file, and the agent remembers it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from urllib.parse import quote
+
+from forebay.act.control.disks import AgentDisk
+from forebay.act.volumes.directory import HOME
+from forebay.act.volumes.record import synced
+from forebay.model.errors import BadInput, why
+
+
+class Marks:
+    """`folder` keeps the words of all disks that this agent has ever worked with."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def is_known(self, disk: AgentDisk) -> bool:
+        return self._kept(disk).exists()
+
+    def check(self, disk: AgentDisk) -> None:
+        """Whether the disk can work, and is the one that it was; a new one is marked."""
+        disk.volumes.check()
+        if disk.root is None:
+            return
+        try:
+            self._compare(disk, disk.root / HOME / "disk", self._kept(disk))
+        except OSError as error:
+            raise BadInput(f"disk {disk.name}", f"its mark can't be read or written: {why(error)}") from None
+
+    def _compare(self, disk: AgentDisk, mark: Path, kept: Path) -> None:
+        known = kept.read_text() if kept.exists() else ""
+        there = mark.read_text() if mark.exists() else ""
+        if known and known != there:
+            way_out = f"is it mounted? If it was replaced, remove {kept}"
+            raise BadInput(f"disk {disk.name}", f"what is at {disk.root} is not the disk that was there; {way_out}")
+        if not there:
+            there = f"{secrets.token_hex(8)}\n"
+            _write(mark, there)
+        if not known:
+            _write(kept, there)
+
+    def _kept(self, disk: AgentDisk) -> Path:
+        return self._folder / quote(disk.name, safe="")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.new")
+    with new.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)
+    synced(path.parent)

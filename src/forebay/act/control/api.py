@@ -1,0 +1,80 @@
+"""The HTTP API: who calls, what is wrong in one line, and the description of it all."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from forebay import __version__
+from forebay.act.control import api_admin, api_grants, api_nodes
+from forebay.act.control.api_parts import Plain, told
+from forebay.act.control.auth import Unknown
+from forebay.act.control.service import Service
+from forebay.act.control.writer import Unavailable
+from forebay.model.errors import ForebayError, Refused, UnknownName, UserError
+from forebay.model.grant import NoSuchGrant, NotAllowed
+
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (Unknown, 401),
+    (NotAllowed, 403),
+    (NoSuchGrant, 404),
+    (UnknownName, 404),
+    (Refused, 409),
+    (UserError, 400),
+    (Unavailable, 503),
+)
+
+
+def build(service: Service) -> FastAPI:
+    """The application over a service that is started and stopped by others."""
+    app = FastAPI(title="Forebay", version=__version__, openapi_url=None, docs_url=None, redoc_url=None)
+    app.state.service = service
+    for routes in (api_grants.routes, api_nodes.routes, api_admin.routes):
+        app.include_router(routes)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _plain)
+    app.add_exception_handler(ForebayError, _refused)
+    app.add_exception_handler(Exception, _broken)
+    return app
+
+
+def _answer(status: int, words: str) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return Plain({"error": " ".join(words.split())[:500]}, status, headers)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    return _answer(status, str(error))
+
+
+async def _malformed(_: Request, error: Exception) -> Response:
+    """The first thing that is wrong with a request, and where it stands."""
+    assert isinstance(error, RequestValidationError)
+    first: Any = error.errors()[0]
+    where = ".".join(str(step) for step in first["loc"] if step not in ("body", "query", "path"))
+    if first["type"] == "json_invalid":
+        return _answer(400, "the body is no JSON")
+    got = "" if first["type"] == "missing" else f", not {_short(first.get('input'))}"
+    words = {"missing": "is missing", "extra_forbidden": "is no field of this"}.get(first["type"], first["msg"])
+    return _answer(400, f"{where or 'body'}: {words[0].lower()}{words[1:]}{got}")
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+async def _plain(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return Plain({"error": str(error.detail).lower()}, error.status_code, error.headers)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    told(request).log.error("internal error", path=request.url.path, because=repr(error)[:500])
+    return _answer(500, "internal error; the service's log tells")

@@ -1,0 +1,110 @@
+"""The state of the service as its journal tells it, and how it is read from the store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from forebay.decide.grants import events as ev
+from forebay.decide.grants.codec import from_line, plain, to_line
+from forebay.decide.grants.control import Control
+from forebay.history.store import Store
+from forebay.history.store.journal import Entry, checkpoints_before, last_number, read_after
+from forebay.model.errors import UserError
+
+TABLES = ("facts", "nodes", "disks", "grants", "volumes", "strays", "keys", "probed")
+_RECENT = 10_000
+_SLICE = 50  # values of a checkpoint that are put into words at a time: about a millisecond
+_SHARE = 0.2  # of the time for checkpoints while they are made
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """An event with its place in the journal."""
+
+    entry: Entry
+    event: ev.Event
+
+
+def happened(number: int, event: ev.Event) -> Happened:
+    return Happened(Entry(number, event.at, grant_of(event), to_line(event)), event)
+
+
+def grant_of(event: ev.Event) -> str:
+    """The grant that an event is about, if it is about one."""
+    if isinstance(event, ev.Asked):
+        return event.ask.grant
+    if isinstance(event, ev.VolumeEvent):
+        return event.volume.partition(".")[0]
+    return str(getattr(event, "grant", ""))
+
+
+class Live:
+    """The control after event number `last`, when each grant changed last, and the latest events."""
+
+    def __init__(self, control: Control | None = None, last: int = 0, changed: dict[str, float] | None = None) -> None:
+        self.control = control or Control()
+        self.last = last
+        self.changed = changed or {}
+        self.recent: deque[Entry] = deque(maxlen=_RECENT)
+
+    def apply(self, one: Happened) -> None:
+        self.control.apply(one.event)
+        self.last = one.entry.number
+        self.recent.append(one.entry)
+        if one.entry.grant:
+            self.changed[one.entry.grant] = one.entry.at
+        if isinstance(one.event, ev.Forgotten):
+            for name in one.event.grants:
+                self.changed.pop(name, None)
+
+    def follow(self, entries: Iterable[Entry]) -> list[Happened]:
+        """Apply what others wrote; what is known already is passed over."""
+        new = []
+        for entry in entries:
+            if entry.number > self.last:
+                new.append(Happened(entry, from_line(entry.line, f"journal, number {entry.number}")))
+                self.apply(new[-1])
+        return new
+
+
+def load(store: Store) -> Live:
+    """The state by the newest checkpoint that is whole, and all that came after it."""
+    with store.reading() as connection:
+        live = Live()
+        for number, text in checkpoints_before(connection, last_number(connection)):
+            try:
+                live = _restored(number, text)
+                break
+            except (UserError, ValueError, KeyError, TypeError):
+                continue  # it is only a short cut
+        live.follow(read_after(connection, live.last))
+    return live
+
+
+def _restored(number: int, text: str) -> Live:
+    document = json.loads(text)
+    control = Control.from_document(document["control"], f"checkpoint {number}")
+    return Live(control, number, {str(name): float(at) for name, at in document["changed"].items()})
+
+
+async def checkpoint(live: Live) -> tuple[int, str]:
+    """The state as it is now, in words. It is put together in small pieces, so that nobody waits for it meanwhile."""
+    number, changed = live.last, dict(live.changed)
+    tables = {name: dict(getattr(live.control.tables, name)) for name in TABLES}  # its values never change
+    told = [f'"{name}":{{{await _told(rows)}}}' for name, rows in tables.items()]
+    return number, f'{{"control":{{{",".join(told)}}},"changed":{{{await _told(changed)}}}}}'
+
+
+async def _told(rows: Mapping[str, object]) -> str:
+    parts, begin = [], time.perf_counter()
+    for at, (key, value) in enumerate(rows.items()):
+        if at % _SLICE == _SLICE - 1:
+            await asyncio.sleep((time.perf_counter() - begin) * (1 / _SHARE - 1))
+            begin = time.perf_counter()
+        parts.append(f"{json.dumps(key)}:{json.dumps(plain(value))}")
+    return ",".join(parts)

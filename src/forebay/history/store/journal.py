@@ -1,0 +1,133 @@
+"""The control service's journal: lines in their order, the state at some of them, and what agents have to say."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.dialects import postgresql, sqlite
+
+from forebay.history.store.schema import checkpoints, grant_logs, heard, journal
+from forebay.model.errors import BadInput
+
+AT_ONCE = 5000
+"""Rows held in memory at a time."""
+_KEPT = 2  # checkpoints: one more than is needed, should the last be damaged
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One event: its number from 1, seconds since 1970, the grant that it is about ("" for none), and its JSON line."""
+
+    number: int
+    at: float
+    grant: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """What an agent says of a grant, at a time in seconds since 1970."""
+
+    grant: str
+    at: float
+    node: str
+    level: str
+    text: str
+
+
+def append(connection: Connection, entries: Sequence[Entry]) -> None:
+    """Put entries behind those that are there; a number that is taken is an error of the database."""
+    if not entries:
+        return
+    rows = [(e.number, e.at, e.grant or None, e.line) for e in entries]
+    if connection.dialect.name == "sqlite":  # by the driver's own way, which takes a fraction of the time
+        connection.exec_driver_sql("INSERT INTO journal (number, at, grant_id, line) VALUES (?, ?, ?, ?)", rows)
+        return
+    names = ("number", "at", "grant_id", "line")
+    connection.execute(journal.insert(), [dict(zip(names, row, strict=True)) for row in rows])
+
+
+def last_number(connection: Connection) -> int:
+    """0 for an empty journal."""
+    return int(connection.execute(sa.select(sa.func.max(journal.c.number))).scalar() or 0)
+
+
+def read_after(connection: Connection, number: int, limit: int | None = None) -> Iterator[Entry]:
+    """Entries after that number, in their order, streamed. A number that is missing is an error."""
+    query = journal.select().where(journal.c.number > number).order_by(journal.c.number).limit(limit)
+    with connection.execute(query, execution_options={"yield_per": AT_ONCE}) as found:
+        for row in found:
+            number += 1
+            if row.number != number:
+                raise BadInput("journal", f"number {number} is missing: the next is {row.number}")
+            yield Entry(row.number, row.at, row.grant_id or "", row.line)
+
+
+def unseen(connection: Connection, number: int) -> list[Entry]:
+    """All entries after that number, which are few: whoever is about to write asks this each time."""
+    query = f"SELECT number, at, grant_id, line FROM journal WHERE number > {number:d} ORDER BY number"
+    entries = [Entry(n, at, grant or "", line) for n, at, grant, line in connection.exec_driver_sql(query)]
+    if entries and entries[0].number != number + 1:
+        raise BadInput("journal", f"number {number + 1} is missing: the next is {entries[0].number}")
+    return entries
+
+
+def entries_of(connection: Connection, grant: str) -> list[Entry]:
+    """All that happened to a grant."""
+    query = journal.select().where(journal.c.grant_id == grant).order_by(journal.c.number)
+    return [Entry(row.number, row.at, row.grant_id or "", row.line) for row in connection.execute(query)]
+
+
+def keep_checkpoint(connection: Connection, number: int, state: bytes) -> None:
+    """Keep the state after an event; `state` is from `compressed`."""
+    connection.execute(checkpoints.delete().where(checkpoints.c.number == number))
+    connection.execute(checkpoints.insert().values(number=number, state=state))
+    newest = sa.select(checkpoints.c.number).order_by(checkpoints.c.number.desc()).limit(_KEPT)
+    kept = list(connection.execute(newest).scalars())
+    connection.execute(checkpoints.delete().where(checkpoints.c.number < min(kept)))
+
+
+def compressed(text: str) -> bytes:
+    return zlib.compress(text.encode(), 1)
+
+
+def checkpoints_before(connection: Connection, number: int) -> Iterator[tuple[int, str]]:
+    """States that were kept, up to a number, the newest first; those that are damaged are left out."""
+    query = checkpoints.select().where(checkpoints.c.number <= number).order_by(checkpoints.c.number.desc())
+    for row in connection.execute(query).all():
+        try:
+            yield row.number, zlib.decompress(row.state).decode()
+        except (zlib.error, UnicodeDecodeError):
+            continue
+
+
+def add_log(connection: Connection, lines: Iterable[LogLine]) -> None:
+    rows = [
+        {"grant_id": line.grant, "at": line.at, "node": line.node, "level": line.level, "text": line.text}
+        for line in lines
+    ]
+    if rows:
+        connection.execute(grant_logs.insert(), rows)
+
+
+def log_of(connection: Connection, grant: str) -> list[LogLine]:
+    """What agents said of a grant, in the order in which it arrived."""
+    query = grant_logs.select().where(grant_logs.c.grant_id == grant).order_by(grant_logs.c.log_id)
+    return [LogLine(row.grant_id, row.at, row.node, row.level, row.text) for row in connection.execute(query)]
+
+
+def note_heard(connection: Connection, nodes: Mapping[str, float]) -> None:
+    """When agents were last heard of (seconds since 1970)."""
+    insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(heard)
+    rows = [{"node": node, "at": at} for node, at in sorted(nodes.items())]
+    if rows:
+        later = insert.on_conflict_do_update(index_elements=["node"], set_={"at": insert.excluded["at"]})
+        connection.execute(later, rows)
+
+
+def last_heard(connection: Connection) -> dict[str, float]:
+    return {row.node: row.at for row in connection.execute(heard.select())}

@@ -1,0 +1,123 @@
+"""What is wrong is said in one line, and changes nothing."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.control import DISK, GB, Running, running
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("service")) as found:
+        found.hello("n", "a", "b", fields={"tier": "nvme"})
+        yield found
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"size": 0, "seconds": 60}, "size: must be whole, at least 1"),
+    ({"size": -5, "seconds": 60}, "size: must be whole, at least 1"),
+    ({"size": "-5 GB", "seconds": 60}, "size: must be whole, at least 1"),
+    ({"size": "many", "seconds": 60}, "size: 'many' is not a number with a unit"),
+    ({"size": "5 parsec", "seconds": 60}, "size: '5 parsec' has no unit of bytes"),
+    ({"size": 10**30, "seconds": 60}, "size: is more than anybody has"),
+    ({"size": "1e400 GB", "seconds": 60}, "size: must be finite"),
+    ({"size": True, "seconds": 60}, "size"),
+    ({"size": GB}, "seconds: is missing"),
+    ({"size": GB, "seconds": 0}, "seconds: must be above 0"),
+    ({"size": GB, "seconds": "-1h"}, "seconds: must be above 0"),
+    ({"size": GB, "seconds": "soon"}, "seconds: 'soon' is not a number with a unit"),
+    ({"size": GB, "seconds": "1000d"}, "seconds: a grant may last 30 d"),
+    ({"size": GB, "seconds": 60, "start": 4e9}, "start: must be in the next 30 d"),
+    ({"size": GB, "seconds": 60, "start": 1e300}, "start: must be a time"),
+    ({"size": GB, "seconds": 60, "sise": 3}, "sise: is no field of this, not 3"),
+    ({"size": GB, "seconds": 60, "job": "a\nb"}, "job: must be at most 200 printable characters"),
+    ({"size": GB, "seconds": 60, "hosts": [""]}, "hosts: must be of 1 to 200 printable characters"),
+    ({"size": GB, "seconds": 60, "fields": {"tier": "a"}, "tier": "b"}, "tier: is 'b' and 'a' at once"),
+    ({"size": GB, "seconds": 60, "uid": -1}, "uid: must be whole, at least 0"),
+    ({"size": GB, "seconds": 60, "ceiling": "-1 GB/s"}, "ceiling: must not be negative"),
+]
+
+
+@pytest.mark.parametrize(("body", "words"), WRONG)
+def test_a_request_that_makes_no_sense(service: Running, body: dict[str, Any], words: str) -> None:
+    before = service.call("GET", "/v1/health")["journal"]
+    assert service.error("POST", "/v1/grants", body).startswith(words)
+    assert service.call("GET", "/v1/health")["journal"] == before
+
+
+def test_what_is_no_json(service: Running) -> None:
+    with service.client() as client:
+        answer = client.post("/v1/grants", content=b"{", headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()) == (400, {"error": "the body is no JSON"})
+
+
+@pytest.mark.parametrize(
+    ("wants", "words"),
+    [
+        ({"tier": "tape"}, "no disk has tier 'tape'; there are: nvme"),
+        ({"fields": {"colour": "red"}}, "no disk says anything of 'colour'; known are: tier"),
+    ],
+)
+def test_fields_and_tiers_that_nothing_has(service: Running, wants: dict[str, Any], words: str) -> None:
+    found = service.ask(**wants)
+    assert (found["state"], found["because"]) == ("refused", words)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "words"),
+    [
+        ("GET", "/v1/grants/nobody", 404, "no grant 'nobody'"),
+        ("POST", "/v1/grants/nobody/release", 404, "no grant 'nobody'"),
+        ("POST", "/v1/nodes/m/drain", 404, "no node 'm'; there are: n"),
+        ("GET", "/v1/nodes/m/actions?seconds=0", 404, "no node 'm'; there are: n"),
+        ("GET", "/v1/grants?state=lost", 400, "state: "),
+        ("GET", "/v1/grants?limit=0", 400, "limit: "),
+        ("GET", "/v1/nowhere", 404, "not found"),
+        ("DELETE", "/v1/health", 405, "method not allowed"),
+        ("DELETE", "/v1/tokens/nobody", 404, "no token 'nobody'"),
+    ],
+)
+def test_what_is_not_there(service: Running, method: str, path: str, status: int, words: str) -> None:
+    assert service.error(method, path, status=status).startswith(words)
+
+
+def test_a_disk_that_is_registered_twice(service: Running) -> None:
+    before = service.call("GET", "/v1/nodes")
+    twice = [{"name": "a", **DISK}, {"name": "a", **DISK}]
+    words = service.error("POST", "/v1/nodes/n/hello", {"disks": twice, "volumes": [], "number": 9})
+    assert words == "node n: disk[1]: disk 'a' is registered twice"
+    assert service.call("GET", "/v1/nodes") == before
+
+
+def test_rules_that_make_no_sense(service: Running) -> None:
+    before = service.call("GET", "/v1/rules")
+    assert service.error("PUT", "/v1/rules", {"interval": "0 s"}).startswith("rules.interval: must be from 1")
+    assert service.error("PUT", "/v1/rules", {"tries": -1}).startswith("rules.tries: must not be negative")
+    assert service.call("GET", "/v1/rules") == before
+
+
+def test_the_description_names_every_way_in(service: Running) -> None:
+    paths = service.call("GET", "/openapi.json")["paths"]
+    assert {"/v1/grants", "/v1/grants/{grant}", "/v1/nodes/{node}/hello", "/v1/events", "/metrics"} <= set(paths)
+    assert set(paths["/v1/grants"]["post"]["responses"]) >= {"200", "201", "400", "401", "403", "409", "503"}
+
+
+def test_letters_that_are_none_are_told_as_they_came(service: Running) -> None:
+    disks = [{"name": name, **DISK} for name in "ab"]
+    body = rb'{"disks": %s, "volumes": [], "number": 11, "fields": {"tier": "nvme", "odd": "\ud800"}}'
+    with service.client() as client:
+        headers = {"Content-Type": "application/json"}
+        answer = client.post("/v1/nodes/n/hello", content=body % json.dumps(disks).encode(), headers=headers)
+        assert answer.status_code == 200
+        assert rb'"odd":"\ud800"' in client.get("/v1/nodes").content
+
+
+def test_nobody_is_heard_of_who_is_not_there(service: Running) -> None:
+    for path, body in (("reports", []), ("log", [])):
+        service.call("POST", f"/v1/nodes/n/{path}", body)
+    assert service.error("POST", "/v1/nodes/x%00y/log", [], status=404).startswith("no node 'x\\x00y'")
+    service.call("POST", "/v1/nodes/x%00y/reports", [])
+    assert [node["name"] for node in service.call("GET", "/v1/nodes")["nodes"]] == ["n"]

@@ -1,0 +1,167 @@
+"""A client over a real socket, against a service that loses and repeats answers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forebay.act.control.client import Address, Client, ServiceAway, TurnedAway, parse_service, service_of
+from forebay.decide.grants import commands as co
+from forebay.decide.grants.machine import DiskSaid
+from forebay.model.errors import BadInput
+from support.control_fake import Fake, served
+
+MB = 10**6
+# The HTTP library leaves a socket to the collector where nobody listens.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture
+def fake() -> Fake:
+    """One node with one disk of 100 MB."""
+    made = Fake()
+    disk = DiskSaid(name="d0", capacity=100 * MB, write_bandwidth=1e9, read_bandwidth=1e9)
+    made.do(co.Register(caller=co.Caller(role="agent", node="n1"), node="n1", network_bandwidth=1e9, disks=(disk,)))
+    return made
+
+
+@pytest.fixture
+def address(fake: Fake) -> Iterator[Address]:
+    with tempfile.TemporaryDirectory(prefix="fb-") as folder, served(fake, Path(folder) / "s") as found:
+        yield found
+
+
+@pytest.fixture
+def client(address: Address) -> Iterator[Client]:
+    with Client(address) as made:
+        yield made
+
+
+def made(fake: Fake, grant: str) -> None:
+    """As the agent would say."""
+    caller = co.Caller(role="agent", node="n1")
+    fake.do(co.Made(caller=caller, volume=f"{grant}.0", path=f"/fast/{grant}.0"))
+
+
+def test_a_request_whose_answer_is_lost_is_asked_again_with_its_key_and_granted_once(
+    fake: Fake, client: Client
+) -> None:
+    faults = iter(["lose", "503", "drop", ""])
+    fake.fault = lambda *_: next(faults)
+    grant = client.request(MB, 60)
+    keys = {body["key"] for _, _, body in fake.calls}
+    assert len(fake.calls) == 4 and len(keys) == 1
+    assert list(fake.control.tables.grants) == [grant["id"]]
+
+
+def test_two_requests_have_two_keys(client: Client) -> None:
+    assert client.request(MB, 60)["id"] != client.request(MB, 60)["id"]
+
+
+def test_the_same_key_is_the_same_request(client: Client) -> None:
+    assert client.request(MB, 60, key="mine")["id"] == client.request(MB, 60, key="mine")["id"]
+
+
+def test_an_extension_whose_answer_is_lost_is_sent_again_and_extends_once(fake: Fake, client: Client) -> None:
+    grant = client.request(MB, 60)
+    faults = iter(["lose", ""])
+    fake.fault = lambda _, path: next(faults) if path.endswith("/extend") else ""
+    assert client.extend(grant["id"], 60)["until"] == grant["until"] + 60
+
+
+def test_patience_ends(fake: Fake, address: Address) -> None:
+    fake.fault = lambda *_: "503"
+    with Client(address, patience=0.2) as client, pytest.raises(ServiceAway, match="is away: so it is"):
+        client.grant("0" * 32)
+    assert len(fake.calls) >= 2
+
+
+@pytest.mark.parametrize(("name", "says"), [("none", "there is no such socket"), ("file", "nobody listens there")])
+def test_a_service_that_is_away_is_told_in_one_line(tmp_path: Path, name: str, says: str) -> None:
+    (tmp_path / "file").touch()
+    address = Address(socket=str(tmp_path / name))
+    with Client(address, patience=0.0) as client, pytest.raises(ServiceAway, match=says) as caught:
+        client.health()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 500])
+def test_what_the_service_will_not_do_carries_its_words_and_is_not_tried_again(
+    fake: Fake, client: Client, status: int
+) -> None:
+    fake.fault = lambda *_: str(status)
+    with pytest.raises(TurnedAway, match="so it is") as caught:
+        client.grant("0" * 32)
+    assert caught.value.status == status and len(fake.calls) == 1
+
+
+def test_a_grant_is_followed_until_it_is_ready(fake: Fake, client: Client) -> None:
+    asked = client.request(MB, 60)
+    states = []
+    for grant in client.settled(asked):
+        states.append(grant["state"])
+        if len(states) == 1:
+            made(fake, grant["id"])
+    assert states == ["making", "ready"] and grant["path"] == f"/fast/{asked['id']}.0"
+
+
+def test_following_ends_when_the_time_is_over(client: Client) -> None:
+    first, second = client.request(100 * MB, 60), client.request(100 * MB, 60)
+    assert first["state"] == "making"
+    seen = list(client.settled(second, 0.1))
+    assert [grant["state"] for grant in seen] == ["queued", "queued"] and seen[-1]["position"] == 1
+
+
+def test_a_list_of_several_pages_has_all_of_them_once(fake: Fake, client: Client) -> None:
+    asked = sorted(client.request(MB, 60)["id"] for _ in range(5))
+    fake.calls.clear()
+    assert sorted(grant["id"] for grant in client.grants()) == asked and len(fake.calls) == 3
+    assert list(client.grants(state="released")) == []
+
+
+def test_the_token_of_the_file_is_shown_and_never_told(fake: Fake, address: Address, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a-very-secret-word\n")
+    token.chmod(0o600)
+    with Client(address, token=token) as client:
+        list(client.grants())
+        assert "secret" not in repr(client) + repr(vars(client))
+    assert fake.headers[-1]["authorization"] == "Bearer a-very-secret-word"
+
+
+def test_a_token_that_others_may_read_is_not_used(address: Address, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a-very-secret-word\n")
+    token.chmod(0o644)
+    with pytest.raises(BadInput, match="chmod 600") as caught:
+        Client(address, token=token)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_answer_that_is_none_of_ours_is_told(fake: Fake, client: Client) -> None:
+    fake.answer = lambda *_: (200, ["what"])  # type: ignore[method-assign]
+    with pytest.raises(ServiceAway, match="not one of Forebay's service"):
+        client.health()
+
+
+@pytest.mark.parametrize("text", ["http://h:1", "unix:", "h:1", "https://", "https://h:99999", ""])
+def test_an_address_that_is_none_is_told(text: str) -> None:
+    with pytest.raises(BadInput, match="must be like 'unix:/path' or 'https://host:port'"):
+        parse_service(text)
+
+
+def test_the_address_comes_from_the_caller_then_the_environment_then_the_usual_place() -> None:
+    own = {"FOREBAY_SERVICE": "unix:/two"}
+    assert str(service_of("unix:/one", own)) == "unix:/one"
+    assert str(service_of(None, own)) == "unix:/two"
+    assert str(service_of(None, {})) == "unix:/run/forebay/service.sock"
+
+
+def test_an_authority_that_is_none_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="is no certificate authority"):
+        Client(parse_service("https://localhost:1"), authority=tmp_path / "none.pem")

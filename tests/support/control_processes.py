@@ -1,0 +1,170 @@
+"""A control service and its agents as real processes, which a test can kill and start again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from select import select
+from typing import Any
+
+from forebay.act.control.client import Client, parse_service
+from forebay.act.volumes.choose import volumes
+from forebay.act.volumes.volume import Made
+from support.forward_processes import PATIENCE, wait_until
+
+MB = 10**6
+SILENT = 2.0
+"""Seconds after which a node counts as silent."""
+
+
+class Process:
+    """`forebay` and these words. It says in one line that it is ready; what else it says goes to `log`."""
+
+    def __init__(self, log: Path, *words: str) -> None:
+        self._argv, self._log = (sys.executable, "-m", "forebay", *words), log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        assert self._process is None
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._argv, stdout=subprocess.PIPE, stderr=log)
+        assert self._process.stdout is not None
+        said = b""
+        while b"ready" not in said:
+            assert select([self._process.stdout], [], [], PATIENCE)[0], f"{self._argv}: not ready"
+            more = os.read(self._process.stdout.fileno(), 4096)
+            assert more, f"{self._argv}: ended with {self._process.wait(PATIENCE)}: {self.said()}"
+            said += more
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """With this signal; what it ended with. One that does not run is left alone."""
+        if self._process is None:
+            return 0
+        self._process.send_signal(signal.SIGCONT)
+        self._process.send_signal(number)
+        code = self._process.wait(PATIENCE)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        self.end(signal.SIGKILL)
+
+    def signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def said(self) -> str:
+        return self._log.read_text()
+
+
+def forebay(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        (sys.executable, "-m", "forebay", *words), capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+class System:
+    """Everything is under `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.address = f"unix:{folder}/s"
+        self.configure()
+        self.service = Process(folder / "service.log", "serve", "--config", str(folder / "serve.toml"))
+        self.agents: dict[str, Process] = {}
+        self._disks: dict[Path, dict[str, Any]] = {}
+
+    def configure(self, more: str = "") -> None:
+        rules = "rules = { interval = 1, tries = 1000000, split = '150 MB' }"
+        text = f"[service]\nsocket = '{self.folder}/s'\ndb = '{self.folder}/db'\nsilent = {SILENT}\n{rules}\n{more}\n"
+        (self.folder / "serve.toml").write_text(text)
+
+    def add_agent(self, node: str, *disks: str, capacity: str = "100 MB", more: str = "") -> Process:
+        """A node with disks, each `kind` or `kind:means` (`loop:nbd`); not started. `more` lines go to its file."""
+        service = "" if "service =" in more else f'service = "{self.address}"'
+        text = (
+            f'[agent]\nnode = "{node}"\nfolder = "{node}-state"\nheartbeat = "0.5 s"\nlook = "2 s"\n{service}\n{more}\n'
+        )
+        for at, disk in enumerate(disks):
+            kind, _, means = disk.partition(":")
+            root = self.folder / f"{node}-d{at}"
+            root.mkdir(mode=0o711)
+            self._disks[root] = {"kind": kind, "local": not means}
+            expose = f'expose = "{means}"' if means else ""
+            bandwidth = 'read_bandwidth = "1 GB/s"\nwrite_bandwidth = "1 GB/s"'
+            text += f'[[disk]]\nname = "d{at}"\nkind = "{kind}"\nroot = "{root}"\ncapacity = "{capacity}"\n'
+            text += f"{bandwidth}\n{expose}\n"
+        (self.folder / f"{node}.toml").write_text(text)
+        log = self.folder / f"{node}.log"
+        self.agents[node] = Process(log, "agent", str(self.folder / f"{node}.toml"))
+        return self.agents[node]
+
+    def start(self) -> None:
+        self.service.start()
+        for agent in self.agents.values():
+            agent.start()
+        self.registered()
+
+    def registered(self) -> None:
+        """All agents have told what they have."""
+        with self.client() as client:
+            wait_until(lambda: {node["name"] for node in client.nodes()} == set(self.agents), "not all nodes are there")
+
+    def client(self, patience: float = PATIENCE) -> Client:
+        return Client(parse_service(self.address), patience=patience)
+
+    def command(self, *words: str, token: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """`forebay storage` and these words, as whoever the token says."""
+        own = () if token is None else ("--token", str(token))
+        return forebay("storage", *words, "--service", self.address, *own)
+
+    def token(self, name: str, role: str, *words: str) -> Path:
+        """A file with a new token."""
+        path = self.folder / f"{name}.token"
+        done = forebay(
+            "token", "make", name, "--role", role, "--out", str(path), "--db", str(self.folder / "db"), *words
+        )
+        assert done.returncode == 0, done.stderr
+        return path
+
+    def told(self, *words: str) -> Any:
+        """The document that a command prints."""
+        done = self.command(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def on_disks(self) -> list[Made]:
+        """All volumes that there are."""
+        return [
+            made for root, how in self._disks.items() for made in volumes(how["kind"], root, local=how["local"]).find()
+        ]
+
+    def clean(self) -> None:
+        for process in (*self.agents.values(), self.service):
+            process.kill()
+        for root, how in self._disks.items():
+            own = volumes(how["kind"], root, local=how["local"])
+            for made in own.find():
+                own.release(made.name)
+
+
+@contextmanager
+def control_system() -> Iterator[System]:
+    """In a folder with a short path that others may enter; at the end no process and no volume is left."""
+    with tempfile.TemporaryDirectory(prefix="fb-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        system = System(folder)
+        try:
+            yield system
+        finally:
+            system.clean()
