@@ -46,8 +46,11 @@ def test_its_own_end_is_seen() -> None:
 def test_a_signal_to_one_that_has_ended_is_no_mistake() -> None:
     child = Child(python("pass"))
     child.stop(LONG)
+    code = child.code
+    assert code in (0, -signal.SIGTERM)
     child.signal(signal.SIGTERM)
     child.stop(LONG)
+    assert child.code == code
 
 
 def test_it_ends_with_its_parent_however_that_ends() -> None:

@@ -12,7 +12,7 @@ from forebay.decide.grants.control import fold
 from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import open_store
 from forebay.history.store.journal import read_after
-from support.control import GB, Running, running
+from support.control import DISK, GB, Running, running
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,25 @@ def test_the_same_key_is_granted_once(service: Running) -> None:
     assert len(service.call("GET", "/v1/grants")["grants"]) == 1
     words = service.error("POST", "/v1/grants", {"size": 2 * GB, "seconds": 600, "key": "once"}, status=409)
     assert "already used for another request" in words
+
+
+def test_space_is_where_it_can_be_reached_by_the_means_asked_for(service: Running) -> None:
+    early = service.ask(key="early")
+    disks = [{"name": how, **DISK, "fields": {"expose": how}} for how in ("nbd", "none")]
+    service.call("POST", "/v1/nodes/n/hello", {"disks": disks, "volumes": [], "number": 1})
+    for expose, disk in (("", "none"), ("none", "none"), ("nbd", "nbd")):
+        grants = [service.ask(expose=expose) for _ in range(6)]
+        assert {volume["disk"] for grant in grants for volume in grant["volumes"]} == {disk}
+    assert "expose" in service.ask(expose="nvmet")["because"]
+    assert service.ask(key="early", status=200)["id"] == early["id"]
+
+
+def test_what_it_keeps_nobody_else_may_read(service: Running, tmp_path: Path) -> None:
+    service.hello()
+    service.ask()
+    kept = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("journal.db*")}
+    assert "journal.db" in kept
+    assert set(kept.values()) == {0o600}
 
 
 def test_a_start_in_so_long_is_the_same_request_when_it_is_sent_again(service: Running) -> None:

@@ -19,6 +19,7 @@ from forebay.act.control.api_forms import (
     size_of,
 )
 from forebay.act.control.auth import Who, first_group, only_administrators, user_name
+from forebay.act.control.disks import FIELD as EXPOSE
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control
 from forebay.decide.grants.machine import DiskSaid
@@ -36,7 +37,7 @@ def ask_of(form: AskForm, who: Who, control: Control, now: float) -> Ask:
     key = form.key or grant
     if "tier" in form.fields and form.tier not in ("", form.fields["tier"]):
         raise BadInput("tier", f"is {form.tier!r} and {form.fields['tier']!r} at once")
-    wants = {**form.fields, **({"tier": form.tier} if form.tier else {})}
+    wants = {**_means(form, uid, key, control), **form.fields, **({"tier": form.tier} if form.tier else {})}
     _check_words(hosts=form.hosts, fields=list(form.fields))
     return Ask(
         grant=grant,
@@ -54,6 +55,16 @@ def ask_of(form: AskForm, who: Who, control: Control, now: float) -> Ask:
         mode=form.mode,
         ceiling=bandwidth_of("ceiling", form.ceiling),
     )
+
+
+def _means(form: AskForm, uid: int, key: str, control: Control) -> dict[str, str]:
+    """By which means its disks must expose volumes, where disks say so: a volume can be reached in no other way."""
+    known = control.by_key(uid, key)
+    if known is not None:  # sent again, it is the same request, whichever disks have come since
+        told = EXPOSE in known.ask.wants
+    else:
+        told = any(EXPOSE in disk.said.fields for disk in control.tables.disks.values())
+    return {EXPOSE: form.expose or "none"} if told else {}
 
 
 def _check_words(**lists: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from forebay.act.control.api import build
 from forebay.act.control.auth import peer_of
 from forebay.act.control.service import Service
-from forebay.act.control.settings import ServiceSettings
+from forebay.act.control.settings import ServiceSettings, privately
 from forebay.act.forward.net.address import Address, listening, parse_address
 from forebay.act.log import Log
 from forebay.history.store import Store, open_store
@@ -44,7 +44,8 @@ class _Server(uvicorn.Server):
 
 async def serve(settings: ServiceSettings, end: asyncio.Event, ready: Ready, *, log: Log | None = None) -> None:
     """Serve until `end` is set. `ready` is told where it listens, once it can answer."""
-    store = open_store(settings.db)
+    with privately():
+        store = open_store(settings.db)
     try:
         store.make_durable()
         await _serve(store, settings, end, ready, log or Log(settings.log))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -103,6 +105,16 @@ def read_service(path: Path | None, changes: dict[str, Any]) -> ServiceSettings:
     values["db"] = values["db"] or None
     values["administrators"] = tuple(values["administrators"])
     return ServiceSettings(**values)
+
+
+@contextmanager
+def privately() -> Iterator[None]:
+    """Files that are made meanwhile are ours alone: the journal tells keys of exposed volumes."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _check_secret(path: Path, db: str) -> None:

@@ -112,7 +112,9 @@ def decide(council: Council, reports: Iterable[Report], chance: Any) -> tuple[Co
     if not told:
         return council, Decided(value=_sent(council), because="no I/O node has anything to do")
     if council.waited < PATIENCE and council.sent is not None and not _seen(council, told):
-        waiting = f"no I/O node has had {council.parameter} = {_sent(council)} for a whole period yet"
+        waiting = (
+            f"no I/O node has had {council.parameter} {shown(council.parameter, _sent(council))} for a whole period yet"
+        )
         return replace(council, waited=council.waited + 1), Decided(value=_sent(council), because=waiting)
     return _voted(council, told, chance)
 
@@ -165,6 +167,15 @@ def _voted(council: Council, told: Sequence[Report], chance: Any) -> tuple[Counc
     because = f"wished by {nodes[arm]} of {len(told)} I/O nodes ({_words(wishes, arm)})"
     decided = Decided(value=council.values[arm], because=because, wishes=votes)
     return replace(council, sent=arm, waited=0), decided
+
+
+def shown(parameter: str, value: Value | None) -> str:
+    """A value as people say it; windows are nanoseconds.
+
+    >>> shown("window", 500_000), shown("scheduler", "hbrr")
+    ('0.5 ms', 'hbrr')
+    """
+    return f"{value / 1e6:g} ms" if parameter == "window" and isinstance(value, int) else str(value)
 
 
 def _words(wishes: Mapping[Situation, int], arm: int) -> str:

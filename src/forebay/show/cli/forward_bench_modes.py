@@ -115,7 +115,7 @@ def _print_council(
             typer.echo(f"{way.doing}: with a council whose decisions are ignored, {100 * way.ratio:.1f} % of without")
     rows = [
         (
-            f"{d.seconds:.0f}",
+            f"{d.seconds - chosen[0].seconds:.0f}",
             "-" if d.window is None else f"{1e3 * d.window / dilation:g}",
             f"{d.bandwidth * dilation / 1e6:.1f}",
             ", ".join(d.patterns),
@@ -123,6 +123,8 @@ def _print_council(
         )
         for d in chosen
     ]
+    if dilation != 1:
+        typer.echo(f"time is dilated: a window of 8 ms is {8 * dilation:g} ms long, and called so in the reasons")
     print_table("", ("second", "window ms", "MB/s before", "seen", "because"), rows)
     for place, doing in enumerate(plan.doings):
         told = " ".join(f"{one[place] / 1e6:.0f}" for one in widths)

@@ -65,13 +65,14 @@ def make(
     import time
 
     from forebay.act.control.api_forms import TokenForm
+    from forebay.act.control.settings import privately
     from forebay.act.control.tokens import new_token, write_secret
     from forebay.history.store import open_store
     from forebay.history.toml import checked
 
     told = {"name": name, "role": role, "node": node, "uid": uid, "gid": gid}
     secret, _, keep = new_token(checked(Path("token"), told, TokenForm), time.time())
-    with open_store(db) as store, store.writing() as connection:
+    with privately(), open_store(db) as store, store.writing() as connection:
         replaced = keep(connection)
         write_secret(out, secret)
     _say({"name": name, "file": str(out), "replaced": replaced}, f"written: {out}", json)

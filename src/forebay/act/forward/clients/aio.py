@@ -12,7 +12,7 @@ import errno
 from collections.abc import Sequence
 from typing import TypeVar
 
-from forebay.act.forward.clients.asking import Asking, Entry, Handle, Lost, PathLike, Pause, Space, Stat, Talk
+from forebay.act.forward.clients.asking import Asking, Entry, Handle, Lost, OpenFile, PathLike, Pause, Space, Stat, Talk
 from forebay.act.forward.clients.bundle import Bundle
 from forebay.act.forward.clients.identity import Identity, identity
 from forebay.act.forward.clients.sync import Buffer
@@ -122,21 +122,12 @@ class AsyncClient:
             return result
 
 
-class AsyncFile:
+class AsyncFile(OpenFile):
     """As `File`."""
 
     def __init__(self, client: AsyncClient, handle: Handle) -> None:
+        super().__init__(handle)
         self._client = client
-        self._handle = handle
-        self._closed = False
-
-    @property
-    def id(self) -> int:
-        return self._handle.file
-
-    @property
-    def layout(self) -> Layout:
-        return self._handle.layout
 
     async def pread(self, size: int, offset: int) -> bytes:
         if size < 0:

@@ -92,6 +92,22 @@ class Handle:
     layout: Layout
 
 
+class OpenFile:
+    """What an open file tells of itself, whichever client has it."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._closed = False
+
+    @property
+    def id(self) -> int:
+        return self._handle.file
+
+    @property
+    def layout(self) -> Layout:
+        return self._handle.layout
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stat:
     """What is known of a file or folder: `mode` with its type, size in bytes, time of the last change in ns."""

@@ -26,6 +26,7 @@ from forebay.act.forward.clients.asking import (
     Entry,
     Handle,
     Lost,
+    OpenFile,
     PathLike,
     Pause,
     Space,
@@ -230,21 +231,12 @@ class Client:
             return result
 
 
-class File:
+class File(OpenFile):
     """An open file. Offsets and sizes are bytes; there is no position, so that threads can share it."""
 
     def __init__(self, client: Client, handle: Handle) -> None:
+        super().__init__(handle)
         self._client = client
-        self._handle = handle
-        self._closed = False
-
-    @property
-    def id(self) -> int:
-        return self._handle.file
-
-    @property
-    def layout(self) -> Layout:
-        return self._handle.layout
 
     def pread(self, size: int, offset: int) -> bytes:
         """The bytes; fewer only at the end of the file."""
