@@ -174,6 +174,15 @@ class Client:
     def undrain(self, node: str, disk: str = "") -> Document:
         return self._document("POST", f"{_node(node)}/undrain", {"disk": disk} if disk else {})
 
+    def policy(self, name: str = "") -> str:
+        """The policy that decides; from now on this one, if one is named."""
+        found = self._document("PUT" if name else "GET", "/v1/policy", {"policy": name} if name else None)
+        return str(found["policy"])
+
+    def rules(self, change: Mapping[str, Any] | None = None) -> Document:
+        """The rules; from now on with this change."""
+        return self._document("PUT" if change else "GET", "/v1/rules", dict(change) if change else None)
+
     def hello(self, node: str, told: Document) -> list[Document]:
         """An agent says what its node has; what it is to do."""
         return self._list("POST", f"{_node(node)}/hello", "actions", told)

@@ -25,6 +25,7 @@ from forebay.show.cli import (
     serve,
     simulate,
     size,
+    storage_rules,
     storage_space,
     study,
 )
@@ -62,6 +63,8 @@ app.add_typer(forward.app, name="forward")
 app.command(epilog=serve.EXAMPLE)(serve.serve)
 app.command(epilog=agent.EXAMPLE)(agent.agent)
 app.add_typer(storage_space.app, name="storage")
+storage_space.app.command(epilog=storage_rules.POLICY_EXAMPLE)(storage_rules.policy)
+storage_space.app.command(epilog=storage_rules.RULES_EXAMPLE)(storage_rules.rules)
 app.add_typer(serve.token, name="token")
 app.command(epilog=replay.EXAMPLE)(replay.replay)
 app.command(epilog=size.EXAMPLE)(size.size)

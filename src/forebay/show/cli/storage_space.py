@@ -67,7 +67,7 @@ def request(
     wanted = _quantity("--size", size, "size"), _quantity("--time", time, "duration")
     more = {"start": _start(start), "tier": tier, "fields": _fields(field, expose), "job": job}
     patience = None if at_most is None else _quantity("--at-most", at_most, "duration")
-    with _client(service, token, authority) as client:
+    with client_of(service, token, authority) as client:
         grant = _asked(client, key, size=int(wanted[0]), seconds=wanted[1], **more, **_exposed(expose, host))
         if wait or env or at_most is not None:
             grant = _waited(client, grant, patience, release=not keep)
@@ -152,7 +152,7 @@ def wait(
     from forebay.show.storage_grants import say_grant
 
     patience = None if at_most is None else _quantity("--at-most", at_most, "duration")
-    with _client(service, token, authority) as client:
+    with client_of(service, token, authority) as client:
         found = _waited(client, client.grant(grant), patience, release=False)
     _check(found)
     say_grant(found, json=json, env=env)
@@ -201,7 +201,7 @@ def release(
     """Give grants back; what is on them is gone."""
     from forebay.show.output import print_json
 
-    with _client(service, token, authority) as client:
+    with client_of(service, token, authority) as client:
         found = [client.release(grant) for grant in grants]
         while wait and any(grant["state"] == "releasing" for grant in found):
             found = [client.wait(g["id"], known="releasing") if g["state"] == "releasing" else g for g in found]
@@ -226,7 +226,7 @@ def extend(
     from forebay.show.storage_grants import moment
 
     seconds = _quantity("--by", by, "duration")
-    with _client(service, token, authority) as client:
+    with client_of(service, token, authority) as client:
         found = client.extend(grant, seconds)
     if json:
         print_json(found)
@@ -249,7 +249,7 @@ def list_(
     from forebay.show.output import print_json
     from forebay.show.storage_grants import print_grants
 
-    with _client(service, token, authority) as client:
+    with client_of(service, token, authority) as client:
         found = list(client.grants(state=state, owner=owner, node=node))
     if not (everything or state):
         found = [grant for grant in found if grant["state"] not in ("released", "refused", "failed", "expired")]
@@ -269,7 +269,7 @@ def show(
     from forebay.show.output import print_json
     from forebay.show.storage_grants import print_grant, print_story
 
-    with _client(service, token, authority) as client:
+    with client_of(service, token, authority) as client:
         found = client.grant(grant)
         lines = client.story(grant) if story else []
     if json:
@@ -286,7 +286,7 @@ def nodes(json: Json = False, service: Service = None, token: Token = None, auth
     from forebay.show.output import print_json
     from forebay.show.storage_grants import print_nodes
 
-    with _client(service, token, authority) as client:
+    with client_of(service, token, authority) as client:
         found = client.nodes()
     print_json(found) if json else print_nodes(found)
 
@@ -300,7 +300,7 @@ def drain(
     authority: Authority = None,
 ) -> None:
     """No new grants on a node or disk; those that are there stay. For administrators."""
-    with _client(service, token, authority) as client:
+    with client_of(service, token, authority) as client:
         client.drain(node, disk)
     typer.echo(f"{node}{disk and '/' + disk}: drained: no new grants there")
 
@@ -314,12 +314,12 @@ def undrain(
     authority: Authority = None,
 ) -> None:
     """New grants on a node or disk again. For administrators."""
-    with _client(service, token, authority) as client:
+    with client_of(service, token, authority) as client:
         client.undrain(node, disk)
     typer.echo(f"{node}{disk and '/' + disk}: open for new grants")
 
 
-def _client(service: str | None, token: Path | None, authority: Path | None) -> Client:
+def client_of(service: str | None, token: Path | None, authority: Path | None) -> Client:
     from forebay.act.control.client import Client, service_of
 
     return Client(service_of(service), token=token, authority=authority)
