@@ -115,12 +115,7 @@ def print_story(lines: Sequence[Document]) -> None:
     """One line for each thing that happened, decided by the service or done by an agent."""
     for line in lines:
         who = line.get("node") or "service"
-        what = "" if line.get("what", "log") == "log" else f"{line['what']} "
-        typer.echo(f"{moment(line['time'])} {who}: {what}{line['text'] or _more(line)}".rstrip())
-
-
-def _more(line: Document) -> str:
-    return " ".join(f"{name}={value}" for name, value in line.get("more", {}).items() if isinstance(value, str | float))
+        typer.echo(f"{moment(line['time'])} {who}: {line['text']}")
 
 
 def print_nodes(nodes: Sequence[Document]) -> None:

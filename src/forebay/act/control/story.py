@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from forebay.act.control.keys import public
+from forebay.act.control.sentences import sentence
 from forebay.history.store import Connection
 from forebay.history.store.journal import entries_of, log_of
 
@@ -15,15 +17,11 @@ def story_of(connection: Connection, grant: str) -> list[dict[str, Any]]:
     """By time; `what` is the kind of event, or "log" for a line that the agent of `node` wrote."""
     told = []
     for entry in entries_of(connection, grant):
-        event = json.loads(entry.line)
+        event = json.loads(public(entry.line))
         more = {name: value for name, value in event.items() if name not in _LEFT_OUT}
-        about = {"number": entry.number, "node": "", "level": "info", "text": _words(event)}
+        about = {"number": entry.number, "node": "", "level": "info", "text": sentence(event)}
         told.append({"time": entry.at, "what": event["kind"], **about, "more": more})
     for line in log_of(connection, grant):
         about = {"number": 0, "node": line.node, "level": line.level, "text": line.text, "more": {}}
         told.append({"time": line.at, "what": "log", **about})
     return sorted(told, key=lambda one: one["time"])  # what is at the same time stays in its order
-
-
-def _words(event: dict[str, Any]) -> str:
-    return str(event.get("because") or event.get("words") or "")

@@ -21,7 +21,7 @@ def release(desk: Desk, command: Release) -> None:
     """Give it back. To do so again changes nothing."""
     grant = desk.grant(command.grant)
     only_owners(command, grant.ask.uid)
-    who = "its owner" if command.caller.role == "user" else "an administrator"
+    who = "its owner" if command.caller.uid == grant.ask.uid else "an administrator"
     because = command.because or f"released by {who}"
     if grant.state in (State.QUEUED, State.GRANTED):
         desk.end(grant, State.RELEASED, because)

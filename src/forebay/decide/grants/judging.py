@@ -129,8 +129,7 @@ def _closed(tables: Tables, ask: Ask) -> str:
         return "no storage node has registered yet"
     fitting = [disk for disk in tables.disks.values() if tables.has(disk, ask.wants)]
     reasons = {_shut(tables, disk) for disk in fitting}
-    wants = f" with {wanted(tuple(ask.wants.items()))}" if ask.wants else ""
-    return f"every disk{wants} is {' or '.join(sorted(reasons))}"
+    return f"every disk{wanted(ask.wants)} is {' or '.join(sorted(reasons))}"
 
 
 def _shut(tables: Tables, disk: LiveDisk) -> str:
@@ -181,4 +180,4 @@ def _unknown(tables: Tables, ask: Ask) -> str:
             return f"no disk says anything of {name!r}; known are: {some(fields) or 'none'}"
         if value not in known:
             return f"no disk has {name} {value!r}; there are: {some(known)}"
-    return f"no disk has all of {wanted(tuple(ask.wants.items()))}"
+    return f"no disk has all of {', '.join(f'{name} {value}' for name, value in ask.wants.items())}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 _UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"))
 _MOST_NAMED = 8
@@ -31,9 +31,11 @@ def some(names: Iterable[str]) -> str:
     return ", ".join(known[:_MOST_NAMED]) + more
 
 
-def wanted(wants: Sequence[tuple[str, str]]) -> str:
+def wanted(wants: Mapping[str, str]) -> str:
+    """What disks must have, with a word before it; nothing if anything will do.
+
+    >>> wanted({"tier": "nvme", "rack": "2"}), wanted({"expose": "none"})
+    (' with tier nvme, rack 2', '')
     """
-    >>> wanted([("tier", "nvme"), ("rack", "2")])
-    'tier nvme, rack 2'
-    """
-    return ", ".join(f"{name} {value}" for name, value in wants)
+    told = [f"{name} {value}" for name, value in wants.items() if (name, value) != ("expose", "none")]
+    return f" with {', '.join(told)}" if told else ""
