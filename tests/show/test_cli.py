@@ -265,7 +265,7 @@ def test_a_study_in_which_nothing_happens_still_ends_well(forebay: Forebay, tmp_
 def test_the_demo_runs_and_speaks_json(forebay: Forebay, tmp_path: Path) -> None:
     ran = forebay("demo", "--out", tmp_path / "demo", "--json")
     assert ran.code == 0
-    allocated, simulated, studied, stored, sized, read, known, advised, driven = json.loads(ran.out).values()
+    allocated, simulated, studied, stored, sized, read, known, advised, driven, granted = json.loads(ran.out).values()
     assert [a["name"] for a in allocated["applications"]] == ["climate", "fusion", "genomics"]
     assert len(simulated["runs"]) == 7
     assert studied["study"] == "io-nodes"
@@ -276,6 +276,7 @@ def test_the_demo_runs_and_speaks_json(forebay: Forebay, tmp_path: Path) -> None
     assert "ior" in {app["app"] for app in known["apps"]}
     assert advised["command"].startswith("lfs setstripe -c ")
     assert {way["scheduler"] for way in driven["ways"]} == {"fifo", "hbrr", "twins-work-conserving"}
+    assert (granted["state"], granted["size"]) == ("ready", 50_000_000)
     assert (tmp_path / "demo/apps.png").exists()
     assert (tmp_path / "demo/machine.png").exists()
     assert (tmp_path / "demo/size.png").exists()

@@ -192,7 +192,7 @@ def test_one_place_tells_the_story_of_a_grant(plain: System) -> None:
         lambda: "n1: gone: volume" in plain.command("show", grant, "--story").stdout, "the agent's log is missing"
     )
     story = plain.command("show", grant, "--story").stdout
-    for part in ("service: Asked", "service: Granted n1/d0", "n1: made: volume", "service: Ready", "service: Ended"):
+    for part in ("asks for", "service: granted: n1/d0", "n1: made: volume", "service: ready", "service: released"):
         assert part in story
 
 

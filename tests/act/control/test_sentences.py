@@ -30,6 +30,7 @@ HAPPENED: list[tuple[ev.Event, str]] = [
     (ev.Declined(at=1.0, grant=ID, what="extend", because="others come"), "not done: extend: others come"),
     (ev.Releasing(at=1.0, grant=ID, outcome=State.RELEASED, because="of age"), "being released: of age"),
     (ev.Ended(at=1.0, grant=ID, state=State.EXPIRED, because="its time is over"), "expired: its time is over"),
+    (ev.Ended(at=1.0, grant=ID, state=State.RELEASED, because="released by its owner"), "released by its owner"),
     (ev.Told(at=1.0, grant=ID, uid=1, words="n is silent"), "its owner is to know: n is silent"),
     (ev.VolumeMade(at=1.0, volume=f"{ID}.0", path="/fast/x"), f"volume {ID}.0 is made: /fast/x"),
     (ev.VolumeMade(at=1.0, volume=f"{ID}.0"), f"volume {ID}.0 is made"),

@@ -38,6 +38,11 @@ def _extended(event: Told) -> str:
     return f"extended until {datetime.fromtimestamp(event['end']).strftime('%Y-%m-%d %H:%M:%S')}"
 
 
+def _ended(event: Told) -> str:
+    state, because = event["state"], event["because"]
+    return str(because) if because.startswith(state) else f"{state}: {because}"
+
+
 def _made(event: Told) -> str:
     path = event.get("path")
     return f"volume {event['volume']} is made" + (f": {path}" if path else "")
@@ -60,6 +65,7 @@ _MADE: dict[str, Callable[[Told], str]] = {
     "Asked": _asked,
     "Queued": _queued,
     "Extended": _extended,
+    "Ended": _ended,
     "VolumeMade": _made,
     "DiskRegistered": _disk,
     "RulesChanged": _rules,
@@ -73,7 +79,6 @@ _SENTENCES = {
     "InUse": "in use",
     "Declined": "not done: {what}: {because}",
     "Releasing": "being released: {because}",
-    "Ended": "{state}: {because}",
     "Told": "its owner is to know: {words}",
     "VolumeHalf": "volume {volume} is only half there: {because}",
     "VolumeGone": "volume {volume} is gone",

@@ -26,7 +26,7 @@ def demo(
 
     out.mkdir(parents=True, exist_ok=True)
     documents = {}
-    steps = [*_targets(out), *_space(out), *_striping(out), *_requests()]
+    steps = [*_targets(out), *_space(out), *_striping(out), *_requests(), *_live()]
     for number, (question, command, run, options) in enumerate(steps, start=1):
         if json:
             documents[command] = _as_json(run, options)
@@ -121,6 +121,18 @@ def _requests() -> Iterator[Step]:
         f"forebay forward bench --processes 4 --pattern shared-strided --total '32 MiB' --schedulers {schedulers}",
         bench,
         {"processes": 4, "pattern": "shared-strided", "total": "32 MiB", "schedulers": schedulers},
+    )
+
+
+def _live() -> Iterator[Step]:
+    from forebay.show.cli.demo_live import live
+
+    yield (
+        "The live system: a control service and a storage node, on this machine. A user asks for space, has it, and\n"
+        "   gives it back.",
+        "forebay storage request --size 50MB --time 1h --tier ssd --wait",
+        live,
+        {},
     )
 
 
