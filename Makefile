@@ -31,7 +31,8 @@ benchmarks: .venv/ready
 
 # What some tests start, where it can be installed; where it can't, they are skipped and say so.
 DEBIAN := postgresql fio fuse3 ceph-mon ceph-osd ceph-mds ceph-fuse ceph-common attr \
-	btrfs-progs xfsprogs e2fsprogs lvm2 nvme-cli nbdkit libnbd-bin qemu-system-x86
+	btrfs-progs xfsprogs e2fsprogs lvm2 nvme-cli nbdkit libnbd-bin qemu-system-x86 \
+	slurm-wlm munge lua5.1 lua-socket lua-cjson chromium openssl
 .venv/debian: .venv/ready
 	@if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
 		echo "not root on Debian: tests that need one of $(DEBIAN) are skipped where it is not installed"; \

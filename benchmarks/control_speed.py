@@ -40,9 +40,7 @@ class Service:
     asked: int = 0
 
     def do(self, command: co.Command, now: float) -> None:
-        for event in self.control.handle(command, now):
-            self.control.apply(event)
-            self.journal.append(event)
+        self.journal += self.control.do(command, now)
 
     def ask(self, rng: np.random.Generator, now: float, *, most: int = 150) -> str:
         self.asked += 1

@@ -1,6 +1,9 @@
+import fcntl
 import os
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -95,7 +98,7 @@ def test_a_command_that_hangs_is_stopped_and_so_is_its_child(tmp_path: Path) -> 
     script = f"sleep 100000 & echo $! > '{pids}'; wait"
     with pytest.raises(CommandFailed, match=r"no answer within 1 s; stopped$"):
         run(("sh", "-c", script), timeout=1.0)
-    assert not pids.exists() or not _runs(pids.read_text().strip())
+    assert not pids.exists() or gone(pids.read_text().strip())
 
 
 def test_a_child_that_keeps_the_output_open_does_not_outlive_the_command() -> None:
@@ -146,3 +149,55 @@ def test_whatever_a_command_says_the_error_is_one_short_line(out: str, err: str,
 
 def test_commands_are_shown_as_they_are_typed() -> None:
     assert shown(("lfs", "df", "/a b\n")) == "lfs df '/a b '"
+
+
+def gone(pid: str) -> bool:
+    """Whether it ends: a process that is killed is not gone at once."""
+    end = time.monotonic() + LONG
+    while _runs(pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not _runs(pid)
+
+
+KILLED = """
+import os, sys, threading
+from forebay.act import command
+argv = {argv!r}
+{before}
+threading.Thread(target=lambda: command.run(argv, timeout=1000)).start()
+while not os.path.exists({begun!r}): pass
+os.kill(os.getpid(), 9)
+"""
+
+
+def killed(tmp_path: Path, code: str, before: str = "") -> str:
+    """The number of a command that was running when the process that had started it was killed."""
+    begun = tmp_path / "begun"
+    words = f"import os\nopen({str(begun)!r} + 'x', 'w').write(str(os.getpid()))\n{code}"
+    script = KILLED.format(argv=python(words), begun=str(begun), before=before)
+    done = subprocess.run([sys.executable, "-c", script], timeout=LONG, check=False)
+    assert done.returncode == -signal.SIGKILL
+    return (tmp_path / "begunx").read_text()
+
+
+def test_a_command_ends_with_its_parent_however_that_ends(tmp_path: Path) -> None:
+    begun = str(tmp_path / "begun")
+    number = killed(tmp_path, f"import time\nopen({begun!r}, 'w')\ntime.sleep(1000)")
+    assert gone(number)
+
+
+def test_a_lock_that_is_held_lasts_until_the_last_of_the_commands_has_ended(tmp_path: Path) -> None:
+    """One that can't be killed at once must not be met by another that works on the same."""
+    lock, begun, end = tmp_path / "lock", tmp_path / "begun", tmp_path / "end"
+    os.mkfifo(end)
+    before = (
+        f"import fcntl\nlock = os.open({str(lock)!r}, os.O_RDWR | os.O_CREAT)\n"
+        "fcntl.flock(lock, fcntl.LOCK_EX)\ncommand.hold(lock)"
+    )
+    outlives = f"os.setsid() if os.fork() else (open({str(begun)!r}, 'w'), open({str(end)!r}).read(), os._exit(0))"
+    killed(tmp_path, f"{outlives}\nimport time\ntime.sleep(1000)", before)
+    with lock.open("w") as file:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        end.write_text("now")
+        fcntl.flock(file, fcntl.LOCK_EX)

@@ -524,7 +524,7 @@ def test_options_of_size_that_are_wrong(forebay: Forebay, options: list[str], sa
         (["--grid", "nowhere.toml"], "nowhere.toml: no such file or directory"),
         (["--requests", "theta-2020:x"], "--requests: 'theta-2020:x': the number must be whole"),
         (["--requests", "nowhere.yml"], "nowhere.yml: no such file or directory"),
-        (["--workers", "-1"], "Invalid value for '--workers'"),
+        (["--workers", "-1"], "--workers: must be a number of processes, dask://HOST:PORT or slurm:N, not '-1'"),
     ],
 )
 def test_options_of_the_study_that_are_wrong(forebay: Forebay, options: list[str], said: str) -> None:

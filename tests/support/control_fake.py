@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from forebay.act.control.api_forms import HelloForm, ReportForm
 from forebay.act.control.client import Address
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control
@@ -105,6 +106,7 @@ class Fake:
 
 
 def _hello(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any]:
+    HelloForm.model_validate(body)
     disks = tuple(DiskSaid(**{k: v for k, v in disk.items() if k != "kind"}) for disk in body["disks"])
     volumes = tuple(
         co.FoundVolume(**{k: v for k, v in each.items() if k != "state"}, whole=each["state"] == "whole")
@@ -129,6 +131,7 @@ def _actions(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any
 
 def _reports(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any]:
     for each in body:
+        ReportForm.model_validate(each)  # what the real service would not take
         caller, kind = co.Caller(role="agent", node=node), each["kind"]
         about = {"caller": caller, "volume": each["volume"], "number": each["number"]}
         if kind == "made":
@@ -137,7 +140,7 @@ def _reports(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any
         elif kind == "gone":
             fake.do(co.Gone(**about, disk=each["disk"]))
         else:
-            fake.do({"not-made": co.NotMade, "lost": co.Lost}[kind](**about, because=each["because"]))
+            fake.do({"failed": co.NotMade, "lost": co.Lost}[kind](**about, because=each["because"]))
     return 200, {}
 
 

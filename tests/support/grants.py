@@ -48,23 +48,36 @@ class Service:
     def do(self, command: co.Command, now: float | None = None) -> list[Event]:
         self.now = self.now if now is None else now
         before = self.control.digest()
-        events = self.control.handle(command, self.now)
+        try:
+            events = self.control.handle(command, self.now)
+        except Exception as error:
+            self._fails_alike(command, error)
+            assert self.control.digest() == before, "what could not be done changed the state"
+            raise
         assert self.control.digest() == before, "to decide changed the state"
-        assert self.control.handle(command, self.now) == events, "decided otherwise at the second time"
+        assert self.control.do(command, self.now) == events, "decided otherwise at the second time"
         for event in events:
             self.apply(event)
         assert self.mirror.digest() == self.control.digest(), "the journal does not lead to the same state"
         return events
 
+    def _fails_alike(self, command: co.Command, error: Exception) -> None:
+        try:
+            self.control.do(command, self.now)
+        except Exception as again:
+            assert (type(again), str(again)) == (type(error), str(error))
+        else:
+            raise AssertionError("done, though it can't be decided")
+
     def apply(self, event: Event) -> None:
-        states = {name: grant.state for name, grant in self.control.tables.grants.items()}
-        self.control.apply(event)
-        for name, grant in self.control.tables.grants.items():
+        """To the mirror, by way of the journal."""
+        states = {name: grant.state for name, grant in self.mirror.tables.grants.items()}
+        self.journal.append(to_line(event))
+        self.mirror.apply(from_line(self.journal[-1]))
+        for name, grant in self.mirror.tables.grants.items():
             was = states.get(name)
             if was is not grant.state:
                 assert grant.state is State.ASKED if was is None else grant.state in NEXT[was]
-        self.journal.append(to_line(event))
-        self.mirror.apply(from_line(self.journal[-1]))
 
     def kinds(self, command: co.Command, now: float | None = None) -> list[str]:
         return [type(event).__name__ for event in self.do(command, now)]

@@ -83,10 +83,12 @@ def own_server() -> Iterator[PostgreSQL]:
     folder = Path(tempfile.mkdtemp(prefix="forebay-pg-"))
     folder.chmod(0o755)
     server = PostgreSQL(folder / "s")
-    server.start()
-    yield server
-    server.stop()
-    shutil.rmtree(folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

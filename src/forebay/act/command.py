@@ -69,7 +69,10 @@ def run(argv: Sequence[str], *, timeout: float) -> str:
 
 
 def ended(argv: Sequence[str], *, timeout: float) -> Done:
-    """The command, once it has ended: well or not. One that takes longer than `timeout` seconds is stopped."""
+    """The command, once it has ended: well or not. One that takes longer than `timeout` seconds is stopped.
+
+    If this process is killed meanwhile, the system ends the command too.
+    """
     with _started(argv) as process:
         try:
             out, err = process.communicate(timeout=timeout)
@@ -82,6 +85,21 @@ def ended(argv: Sequence[str], *, timeout: float) -> Done:
     return Done(argv=tuple(argv), code=process.returncode, out=_text(out), err=_text(err))
 
 
+_held: set[int] = set()
+
+
+def hold(descriptor: int) -> None:
+    """All that is started from now on keeps this descriptor open, so that a lock on it lasts until the last one ends.
+
+    A process that is killed is not gone at once: it may still be in the middle of a write to a disk.
+    """
+    _held.add(descriptor)
+
+
+def let_go(descriptor: int) -> None:
+    _held.discard(descriptor)
+
+
 class Child:
     """A process that runs on beside this one, and ends with it: however this one ends, the system ends the other.
 
@@ -92,7 +110,7 @@ class Child:
         """Start it. What it prints can be read from `out`; its errors go where ours go, unless it is to be `quiet`."""
         self.argv = tuple(argv)
         words = subprocess.DEVNULL if quiet else None
-        self._process = _opened(argv, stderr=words, preexec_fn=_end_with_parent(os.getpid()))
+        self._process = _opened(argv, stderr=words)
 
     @property
     def pid(self) -> int:
@@ -157,6 +175,8 @@ def _opened(argv: Sequence[str], **how: Any) -> _Process:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             start_new_session=True,  # so that what the command starts can be stopped with it
+            preexec_fn=_end_with_parent(os.getpid()),
+            pass_fds=tuple(_held),
             **how,
         )
     except FileNotFoundError:

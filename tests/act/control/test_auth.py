@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from forebay.act.control.tokens import write_secret
@@ -157,38 +156,6 @@ def test_the_kernel_tells_who_is_at_the_other_end_of_the_socket() -> None:
             asked, journal, hello = json.loads(done.stdout)
             assert (asked[0], asked[1]["uid"], asked[1]["gid"]) == (201, OTHER, OTHER)
             assert (journal[0], hello[0]) == (403, 403)
-
-
-MUNGE = """#!{python}
-import sys
-text = open(sys.argv[sys.argv.index("--input") + 1]).read()
-if "Z29vZA" in text:
-    print("STATUS:           Success (0)\\nUID:              alice (1000)\\nGID:              users (100)")
-else:
-    print("STATUS:           Replayed credential (17)"); sys.exit(17)
-"""
-
-
-def test_munge_tells_who_is_calling_where_it_is_installed(
-    service: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def call(credential: str) -> httpx.Response:
-        with service.client() as client:
-            return client.post(
-                "/v1/grants", json={"size": 10, "seconds": 60}, headers={"Authorization": f"MUNGE {credential}"}
-            )
-
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert "MUNGE is not installed" in call("MUNGE:Z29vZA==:").json()["error"]
-    (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin" / "unmunge"
-    program.write_text(MUNGE.format(python=sys.executable))
-    program.chmod(0o755)
-    good = call("MUNGE:Z29vZA==:")
-    assert (good.status_code, good.json()["uid"], good.json()["gid"]) == (201, 1000, 100)
-    again = call("MUNGE:YmFk:")
-    assert (again.status_code, "Replayed credential" in again.json()["error"]) == (401, True)
-    assert call('MUNGE:bad"$(id):').status_code == 401
 
 
 def test_only_health_is_for_anybody(service: Running) -> None:

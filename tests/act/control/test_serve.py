@@ -20,6 +20,7 @@ from forebay.decide.grants.control import fold
 from forebay.history.store import open_store
 from forebay.history.store.journal import read_after
 from forebay.model.errors import BadInput
+from support.certificates import certificate
 from support.control import GB, Running, running
 from support.stores import PostgreSQL
 
@@ -77,19 +78,6 @@ def test_the_place_of_a_service_that_runs_is_not_taken(tmp_path: Path) -> None:
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (2, f"forebay: unix:{service.socket}: the address is in use\n")
         assert service.call("GET", "/v1/health")["status"] == "ready"
-
-
-def certificate(folder: Path) -> tuple[Path, Path]:
-    own, key = folder / "service.pem", folder / "service.key"
-    subprocess.run(
-        [
-            "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-            "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(own),
-        ],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    key.chmod(0o600)
-    return own, key
 
 
 def test_over_tcp_there_is_tls_and_nobody_without_a_token(tmp_path: Path) -> None:
@@ -177,6 +165,9 @@ def test_a_password_is_only_in_a_file_that_nobody_else_may_read(tmp_path: Path) 
     with pytest.raises(BadInput, match="has a password, and others may read the file") as error:
         read_service(file, {})
     assert "secret" not in str(error.value)
+    with pytest.raises(BadInput, match="--db: all users can see the password in the list of processes") as error:
+        read_service(None, {"db": "postgresql://forebay:secret@host/grants"})
+    assert "secret" not in str(error.value)
     file.chmod(0o600)
     assert read_service(file, {}).db == "postgresql://forebay:secret@host/grants"
     file.write_text('[service]\ndb = "postgresql://forebay@host:5432/grants"\n')
@@ -222,3 +213,19 @@ def test_another_policy_is_tried_on_the_journal(tmp_path: Path) -> None:
     cut = command("replay", str(lines), "--policy", "worst-fit")
     assert (cut.returncode, "is no JSON: the journal may be cut off here" in cut.stderr) == (2, True)
     assert command("replay", db, "--policy", "best-guess").returncode == 2
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_a_journal_cut_in_half_is_told_and_left_as_it_is(tmp_path: Path, share: float) -> None:
+    with running(tmp_path) as service:
+        service.hello()
+        for number in range(60):
+            service.ask(GB, key=str(number))
+    db = tmp_path / "journal.db"
+    db.write_bytes(db.read_bytes()[: int(db.stat().st_size * share)])
+    before = db.read_bytes()
+    done = command("serve", "--socket", str(tmp_path / "socket"), "--db", str(db))
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("forebay: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert db.read_bytes() == before

@@ -9,17 +9,16 @@ from pathlib import Path
 import pytest
 
 from forebay.act.control.disks import AgentDisk, found
-from forebay.act.control.work import Node, action_of
+from forebay.act.control.work import Node, Order, action_of
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.expose import Exposures, Plan
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.volume import Made, VolumeFailed
-from forebay.decide.grants.control import Action
 from forebay.model.errors import UserError
 
 NAME = "0123456789abcdef" * 2 + ".0"
 UID = os.geteuid()
-MAKE = Action(kind="make", volume=NAME, disk="d0", size=1000, uid=UID, gid=UID)
+MAKE = Order(kind="make", volume=NAME, disk="d0", size=1000, uid=UID, gid=UID)
 RELEASE = replace(MAKE, kind="release")
 EXPOSE = replace(MAKE, expose="wire", hosts=("h1",))
 
@@ -113,7 +112,7 @@ def test_an_exposure_that_fails_leaves_no_new_volume_behind(tmp_path: Path, wire
     wire.broken = True
     node = node_of(tmp_path, wire, expose="wire")
     told = node.do(EXPOSE)
-    assert (told["kind"], told["because"]) == ("not-made", "the wire is cut")
+    assert (told["kind"], told["because"]) == ("failed", "the wire is cut")
     assert there(node) == []
 
 
@@ -155,10 +154,10 @@ def test_one_that_was_made_but_not_exposed_when_the_agent_died_is_half(tmp_path:
         (EXPOSE, "its volumes are mounted on the node; wire can't be had there"),
     ],
 )
-def test_what_can_not_be_made_is_told_in_words(tmp_path: Path, wire: Wire, action: Action, says: str) -> None:
+def test_what_can_not_be_made_is_told_in_words(tmp_path: Path, wire: Wire, action: Order, says: str) -> None:
     node = node_of(tmp_path, wire)
     told = node.do(action)
-    assert told["kind"] == "not-made" and says in told["because"]
+    assert told["kind"] == "failed" and says in told["because"]
     assert there(node) == []
 
 
@@ -185,7 +184,7 @@ def test_an_action_with_words_of_a_later_version_is_understood() -> None:
         "colour": "red",
         "mode": None,
     }
-    assert action_of(document) == Action(kind="make", volume=NAME, disk="d0", size=1000, hosts=("h",))
+    assert action_of(document) == Order(kind="make", volume=NAME, disk="d0", size=1000, hosts=("h",))
 
 
 def test_a_capacity_above_what_is_usable_is_not_told(tmp_path: Path) -> None:

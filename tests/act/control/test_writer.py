@@ -15,7 +15,7 @@ from forebay.act.control.live import TABLES, Happened, Live, checkpoint, load
 from forebay.act.control.writer import Unavailable, Writer
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.codec import from_line
-from forebay.decide.grants.control import fold
+from forebay.decide.grants.control import Control, fold
 from forebay.history.store import Store, open_store
 from forebay.history.store.journal import Entry, append, read_after
 from forebay.model.errors import BadInput, UserError
@@ -169,6 +169,45 @@ def test_a_checkpoint_is_the_state_and_is_made_while_others_work(store: Store) -
     restored = load(store)
     assert restored.control.digest() == folded(store)
     assert len(restored.recent) < restored.last
+
+
+def test_a_second_checkpoint_has_what_is_new_and_not_what_is_gone() -> None:
+    live = Live()
+    steps: list[tuple[co.Command, float]] = [(NODE, 0.0), (request(1), 1.0), (request(2), 1.0)]
+    gone = co.Gone(caller=agent("n"), volume=f"{grant_id(1)}.0", disk="d", number=1)
+    forget = [(co.Release(caller=USER, grant=grant_id(1)), 2.0), (gone, 3.0), (co.Tick(caller=co.SERVICE), 1e8)]
+    for command, at in steps:
+        live.note_done(live.control.do(command, at))
+    asyncio.run(checkpoint(live))
+    for command, at in [*forget, (request(3), 1e8)]:
+        live.note_done(live.control.do(command, at))
+    number, text = asyncio.run(checkpoint(live))
+    document = json.loads(text)
+    assert number == live.last
+    assert grant_id(1) not in document["control"]["grants"]
+    assert grant_id(3) in document["control"]["grants"]
+    assert Control.from_document(document["control"]).digest() == live.control.digest()
+
+
+def test_who_asks_alone_is_not_made_to_wait(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0)
+
+    async def work(writer: Writer) -> None:
+        await writer.do(NODE)
+        for number in range(5):
+            await writer.do(request(number))
+        assert slept == []
+        await asyncio.gather(*(writer.do(request(number)) for number in range(5, 8)))
+        await writer.do(request(8))
+        assert slept != []
+
+    monkeypatch.setattr(module.asyncio, "sleep", noted)
+    run(store, work)
 
 
 def test_a_checkpoint_has_all_tables() -> None:

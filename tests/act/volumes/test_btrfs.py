@@ -1,5 +1,6 @@
 """What is particular to btrfs: quotas, and subvolumes inside subvolumes."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,24 @@ def test_subvolumes_that_the_user_made_inside_are_told_and_go_with_the_volume(di
     (made.path / "folder").mkdir()
     for inner in ("folder/a", "folder/a/b", "c"):
         sh("btrfs", "-q", "subvolume", "create", made.path / inner)
+    assert [found.enforced for found in disk.volumes().find()] == [False]
+    disk.volumes().release(NAME)
+    assert disk.left() == []
+
+
+DEEP = """
+import os, subprocess, sys
+os.chdir(sys.argv[1])
+for _ in range(3000):
+    os.mkdir("d")
+    os.chdir("d")
+subprocess.run(["btrfs", "-q", "subvolume", "create", "hidden"], check=True)
+"""
+
+
+def test_a_subvolume_hidden_deeper_than_a_path_can_follow_goes_too(disk: Disk) -> None:
+    made = disk.volumes().make(NAME, disk.size, uid=USER, gid=GROUP)
+    sh(sys.executable, "-SEc", DEEP, made.path)
     assert [found.enforced for found in disk.volumes().find()] == [False]
     disk.volumes().release(NAME)
     assert disk.left() == []

@@ -1,6 +1,7 @@
 """Folders as volumes, and by them the life of any volume: any order of makes, releases and crashes."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from forebay.act.volumes import directory
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.volume import NotOurs
 from support.volumes import GROUP, NAME, USER, Killed, dying, sh
@@ -112,6 +114,36 @@ def test_links_out_of_the_volume_are_not_followed(tmp_path: Path) -> None:
     (made.path / "link").symlink_to(outside)
     Directory(root=root).release(NAME)
     assert (outside / "thesis").read_text() == "three years"
+
+
+DEEP = """
+import os, sys
+os.chdir(sys.argv[1])
+for _ in range(6000):
+    os.mkdir("d")
+    os.chdir("d")
+open("file", "w").write("x" * 10000)
+"""
+
+
+def test_folders_deeper_than_python_or_a_path_can_follow_keep_nobody_from_working(tmp_path: Path) -> None:
+    made = Directory(root=tmp_path).make(NAME, 4096, uid=USER, gid=GROUP)
+    sh(sys.executable, "-SEc", DEEP, made.path)
+    assert Directory(root=tmp_path).usable() > 0
+    Directory(root=tmp_path).release(NAME)
+    assert os.listdir(tmp_path / ".forebay") == []  # noqa: PTH208
+
+
+def test_of_more_files_than_are_counted_the_size_asked_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "_MOST_FILES", 10)
+    volumes = Directory(root=tmp_path)
+    made = volumes.make(NAME, 10**9, uid=USER, gid=GROUP)
+    [record] = volumes.records.all()
+    for count in range(10):
+        (made.path / str(count)).write_text("x")
+    assert volumes._held(record) < 10**6
+    (made.path / "more").write_text("x")
+    assert volumes._held(record) == 10**9
 
 
 def test_it_says_that_no_limit_is_kept(tmp_path: Path) -> None:

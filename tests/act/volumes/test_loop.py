@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,28 @@ def test_a_full_disk_does_not_take_from_what_was_granted(small: LoopDisk) -> Non
         file.flush()
         os.fsync(file.fileno())
     assert (made.path / "result").stat().st_size == SIZE
+
+
+def test_a_disk_that_fills_up_while_a_volume_is_made_is_as_before(small: LoopDisk) -> None:
+    def fill(_step: str) -> None:
+        sh("sh", "-c", f"cat /dev/zero >> {small.root}/greedy || true")
+
+    with pytest.raises(CommandFailed, match=r"fallocate.*No space left on device"):
+        small.volumes(fill).make(NAME, SIZE, uid=USER, gid=GROUP)
+    assert small.left() == [str(small.root / "greedy")]
+    (small.root / "greedy").unlink()
+    assert small.volumes().make(NAME, SIZE, uid=USER, gid=GROUP).state == "whole"
+
+
+def test_blocks_of_a_file_that_was_removed_are_not_in_a_new_image(small: LoopDisk) -> None:
+    """Who reaches the image itself finds nothing of the one before."""
+    secret = b"what the job before computed"
+    with (small.root / "before").open("wb") as file, suppress(OSError):
+        while True:
+            file.write(secret * 40_000)
+    (small.root / "before").unlink()
+    Loop(root=small.root, local=False).make(NAME, SIZE, uid=USER, gid=GROUP)
+    assert secret not in (small.root / ".forebay" / f"{NAME}.image").read_bytes()
 
 
 def test_a_trim_gives_nothing_back_to_the_disk(disk: LoopDisk) -> None:

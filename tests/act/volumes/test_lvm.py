@@ -1,6 +1,7 @@
 """What is particular to logical volumes. It runs in a virtual machine (tests/system)."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from forebay.act.command import CommandFailed
 from forebay.act.volumes.lvm import Lvm
 from forebay.model.errors import BadInput
-from support.volumes import GROUP, NAME, UNMARKED, USER, Disk, disk_of, sh
+from support.volumes import GROUP, NAME, OTHER, UNMARKED, USER, Disk, disk_of, sh
 
 
 @pytest.fixture
@@ -38,3 +39,17 @@ def test_a_volume_group_that_is_not_there_is_told(disk: Disk) -> None:
         Lvm(root=disk.root, group="nobodys").check()
     with pytest.raises(BadInput, match="is no name of one"):
         Lvm(root=disk.root, group="--all").check()
+
+
+def test_who_reaches_the_device_finds_nothing_of_the_one_before(tmp_path: Path) -> None:
+    """On the same blocks: the volume group has no others that are free for it."""
+    secret = b"what the job before computed"
+    with disk_of("nvmet", tmp_path) as disk:
+        device = disk.volumes().make(NAME, disk.size, uid=USER, gid=GROUP).path
+        with device.open("r+b", buffering=0) as file, suppress(OSError):  # until it is full
+            while file.write((secret * 40_000)[: 1 << 20]):
+                pass
+        disk.volumes().release(NAME)
+        device = disk.volumes().make(OTHER, disk.size, uid=USER + 1, gid=GROUP).path
+        assert secret not in device.read_bytes()
+        disk.volumes().release(OTHER)

@@ -27,6 +27,8 @@ from forebay.history.store.schema import apps, logs, modules, osts, runs, totals
 from forebay.model.errors import BadInput
 from support import deadly
 from support.darshan_logs import MPIIO, POSIX, SHARED, Parts, all_logs, wheel_log, wheel_logs
+from support.forward_processes import wait_until
+from support.work import alive
 
 
 def take_in(store: Store, *paths: Path, workers: int = 1) -> Report:
@@ -48,6 +50,18 @@ def check_sums(store: Store) -> None:
         numbers = set(connection.execute(sa.select(runs.c.run_id)).scalars())
         for child in (modules, osts):
             assert set(connection.execute(sa.select(child.c.run_id)).scalars()) <= numbers
+
+
+def test_the_history_is_the_same_whatever_the_number_of_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK", 2)
+    found = []
+    for workers in (1, 3):
+        with open_store(str(tmp_path / f"{workers}.db")) as store:
+            take_in(store, *(path.parent for path in wheel_logs()), workers=workers)
+            found.append([rows(store, table) for table in (runs, logs, modules, osts, totals)])
+    assert found[0] == found[1] and len(found[0][0]) > 3
 
 
 def test_every_log_there_is_comes_in_and_known_ones_are_skipped(store: Store) -> None:
@@ -293,26 +307,15 @@ def test_a_reader_that_dies_while_we_write_costs_no_log(
     monkeypatch.setattr(module, "BATCH", 1)
     for number, name in enumerate(("a.darshan", deadly.NAME, "e.darshan", "f.darshan", "g.darshan", "h.darshan")):
         Parts(wheel_log("noposixopens.darshan")).with_job(job_id=number).write(tmp_path / name)
-    write, pools = module._take_in, []
+    write, mark = module._take_in, tmp_path / deadly.MARK
 
     def slowly(*args: Any) -> None:
         write(*args)
-        if pools[0]._broken is False and not pools[1:]:
-            wait_until_broken(pools[0])
+        wait_until(lambda: mark.exists() and not alive(int(mark.read_text() or os.getpid())), "no reader died")
 
-    make = module._pool
-    monkeypatch.setattr(module, "_pool", lambda workers: pools.append(make(workers)) or pools[-1])
     monkeypatch.setattr(module, "_take_in", slowly)
     report = take_in(store, tmp_path, workers=1)
     assert (report.read, report.failed) == (5, 1)
-
-
-def wait_until_broken(pool: Any) -> None:
-    for _ in range(6000):
-        if pool._broken:
-            return
-        time.sleep(0.005)
-    pytest.fail("no worker died within half a minute")
 
 
 def _logs(folder: Path, count: int) -> Path:

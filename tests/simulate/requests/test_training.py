@@ -21,6 +21,12 @@ def test_the_same_seed_gives_the_same_examples() -> None:
     assert list(examples(TRAINING, 3, seed=1)) == list(examples(TRAINING, 3, seed=1))
 
 
+def test_examples_are_the_same_whoever_simulates_them_and_however_many_come_after() -> None:
+    alone = list(examples(TRAINING, 7, seed=1))
+    assert list(examples(TRAINING, 7, seed=1, workers=2)) == alone
+    assert list(examples(TRAINING, 9, seed=1))[: len(alone)] == alone
+
+
 def test_no_size_is_both_trained_on_and_held_out() -> None:
     assert not set(TRAINING.processes) & set(HELD_OUT.processes)
     assert not set(TRAINING.requests) & set(HELD_OUT.requests)

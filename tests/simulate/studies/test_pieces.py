@@ -1,12 +1,16 @@
 """Pieces of work: each done once, kept at once, whoever does it and whenever."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from forebay.model.errors import BadInput
 from forebay.simulate.studies.pieces import Interrupted, Store, do_all
+from forebay.work import Gone
 from support.work import die, square
 
 KEYS = [f"a/{i}" for i in range(6)]
@@ -43,11 +47,44 @@ def test_after_an_interrupt_what_is_done_stays_and_is_not_done_again(store: Stor
     assert done == KEYS[4:]
 
 
-def test_a_dead_worker_is_told_and_loses_no_finished_piece(store: Store) -> None:
-    with pytest.raises(Interrupted, match="worker process died"):
+def test_a_piece_that_nobody_survives_is_told_and_all_others_are_done(store: Store) -> None:
+    with pytest.raises(Interrupted, match=r"piece a/3: the process that did it died .* 5 of 6 pieces are done") as told:
         do_all(KEYS, die, store, workers=2, progress=lambda _: None)
+    assert not told.value.by_user
+    assert [key for key in KEYS if key not in store] == ["a/3"]
     do_all(KEYS, square, store, workers=2, progress=lambda _: None)
     assert all(key in store for key in KEYS)
+
+
+class Leaving:
+    """Workers who go away after so many pieces."""
+
+    def __init__(self, pieces: int) -> None:
+        self._left = pieces
+        self._given: list[tuple[int, str]] = []
+
+    @contextmanager
+    def crew(self, _work: Any) -> Iterator["Leaving"]:
+        yield self
+
+    def size(self) -> int:
+        return 1
+
+    def give(self, number: int, piece: str) -> None:
+        self._given.append((number, piece))
+
+    def ready(self) -> list[tuple[int, Any]]:
+        if not self._left:
+            raise Gone("dask://h:1: has no workers, after 60 s")
+        self._left -= 1
+        number, piece = self._given.pop(0)
+        return [(number, square(piece))]
+
+
+def test_when_all_workers_go_away_what_is_done_stays_and_that_is_told(store: Store) -> None:
+    with pytest.raises(Interrupted, match=r"^dask://h:1: has no workers, after 60 s; 2 of 6 pieces are done and kept$"):
+        do_all(KEYS, square, store, workers=Leaving(2), progress=lambda _: None)
+    assert [key in store for key in KEYS] == [True, True, False, False, False, False]
 
 
 def test_a_piece_half_written_counts_as_not_done(store: Store, tmp_path: Path) -> None:

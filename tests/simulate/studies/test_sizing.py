@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.decide.policy import Policy, storage
+from forebay.decide.registry import find
 from forebay.decide.storage import choose
 from forebay.model.platforms import named
 from forebay.model.request import Requests
@@ -14,7 +15,7 @@ from forebay.model.system import MOST_BYTES, Platform
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import Rules
 from forebay.simulate.storage.run import run_storage
-from forebay.simulate.studies.sizing import Point, scaled, smallest
+from forebay.simulate.studies.sizing import Point, scaled, smallest, smallest_of_each
 from support.storage import GB, platform_of, platforms, request_lists, requests_of
 
 STORAGE = {policy.name: policy for policy in choose.STORAGE}
@@ -147,3 +148,13 @@ def test_who_counts_all_that_overlap_needs_more_than_is_ever_held_at_once() -> N
     }
     assert found["first-fit"] == Point(capacity=2 * GB, share=1.0)
     assert found["round-robin"] == Point(capacity=52 * GB, share=1.0)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_several_policies_are_sized_as_each_alone_whoever_does_it(workers: int) -> None:
+    names, told = ["first-fit", "worst-fit", "forebay"], list[int]()
+    asked = requests_of([(0, 10, 30 * GB), (5, 20, 20 * GB), (6, 9, 45 * GB)])
+    family, how = platform_of([(40 * GB, 1e9), (40 * GB, 1e9)]), {"target": 1.0, "step": 10 * GB}
+    found = smallest_of_each(asked, family, names, Rules(), workers=workers, progress=told.append, **how)  # type: ignore[arg-type]
+    assert found == [smallest(asked, family, find("storage", name), Rules(), **how) for name in names]  # type: ignore[arg-type]
+    assert told == [1, 2, 3]

@@ -15,13 +15,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+from forebay.act.command import hold, let_go
 from forebay.act.control.agent_file import AgentFile
 from forebay.act.control.agent_marks import Marks
 from forebay.act.control.agent_numbers import Numbers
 from forebay.act.control.agent_outbox import Outbox
+from forebay.act.control.agent_rates import RateTeller
 from forebay.act.control.client import Client, TurnedAway
 from forebay.act.control.disks import AgentDisk, found
-from forebay.act.control.work import action_of, failed
+from forebay.act.control.work import Order, action_of, failed
 from forebay.decide.grants.control import Action
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_size
@@ -34,6 +36,8 @@ _TRIES = 5
 """How often something that is there, and can't be brought up, is tried before it is given up."""
 _LONGEST_PAUSE = 60.0
 """Seconds between tries to release what resists."""
+_PATIENCE = 20
+"""Tenths of a second that an agent waits for the last commands of one that was killed."""
 _UNKNOWN = 404
 
 
@@ -62,22 +66,26 @@ class Agent:
         self._looked: float | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="poll", daemon=True)
+        self._rates = RateTeller(self._node.disks, lambda rates: self._client.rates(file.name, rates))
 
     def start(self) -> None:
         """Check that the disks can be worked with, then go on in the background."""
         self._check()
         self.outbox.start()
         self._thread.start()
+        self._rates.start()
 
     def stop(self, seconds: float = 5.0) -> None:
         """Begin nothing new, finish what is in hand, and tell the service what came of it, if it hears."""
         with self._changed:
             self._ended.set()
             self._changed.notify_all()
+        self._rates.stop()
         self._pool.shutdown(wait=True)
         self.outbox.end(seconds)
         self._thread.join(min(seconds, self._file.heartbeat + 1.0))
         self._client.close()
+        let_go(self._lock_file)
         os.close(self._lock_file)
 
     def _check(self) -> None:
@@ -194,7 +202,7 @@ class Agent:
         _, until = self._tries.get(f"{action.kind} {action.volume}", (0, 0.0))
         return action.volume in self._in_hand | self._fresh or time.monotonic() < until
 
-    def _work(self, action: Action) -> None:
+    def _work(self, action: Order) -> None:
         begun = time.monotonic()
         try:
             report = self._node.do(action)
@@ -210,7 +218,7 @@ class Agent:
                 self._changed.notify_all()
 
     def _tell(self, action: Action, report: dict[str, Any], seconds: float) -> None:
-        if report["kind"] == "not-made":
+        if report["kind"] == "failed":
             text, level = f"could not make volume {action.volume} on {action.disk}: {report['because']}", "error"
         else:
             what = f"{report['kind']}: volume {action.volume} of {format_size(action.size)} on {action.disk}"
@@ -238,15 +246,20 @@ def _check(volumes: Any) -> UserError | None:
 
 
 def _locked(file: AgentFile) -> int:
-    """Two agents would work on one volume at the same time."""
+    """Two agents would work on one volume at the same time; so would one with what a killed one has left running."""
     path = file.folder / "lock"
     try:
         file.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise BadInput(str(path), f"can't be written: {why(error)}") from None
-    with suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return descriptor
+    for _ in range(_PATIENCE):
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold(descriptor)
+            return descriptor
+        time.sleep(0.1)
     os.close(descriptor)
-    raise BadInput(str(path), f"another agent of node {file.name!r} works with this folder")
+    raise BadInput(
+        str(path), f"another agent of node {file.name!r} works with this folder, or a command of it still does"
+    )

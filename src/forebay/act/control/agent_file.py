@@ -108,6 +108,10 @@ def read_agent(path: Path) -> AgentFile:
 def _check_agent(path: Path, agent: _Agent) -> None:
     check_node(agent.node, agent.network_bandwidth)
     check_fields(f"{path}: agent.fields", agent.fields)
+    if not agent.service.startswith("unix:") and agent.token is None:
+        raise BadInput(
+            f"{path}: agent.token", "is missing: over a network only a token tells for which node an agent speaks"
+        )
     if not 1 <= agent.look <= 86_400:
         raise BadInput(f"{path}: agent.look", f"must be from a second to a day, not {agent.look:g} s")
     if not 0 <= agent.give_up <= 86_400:

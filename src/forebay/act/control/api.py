@@ -11,8 +11,10 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from forebay import __version__
-from forebay.act.control import api_admin, api_grants, api_nodes
-from forebay.act.control.api_parts import Plain, told
+from forebay.act.control import api_admin, api_grants, api_login, api_nodes, api_page, api_rates, api_tiers
+from forebay.act.control.api_forms import AskForm
+from forebay.act.control.api_limits import App, Message, Receive, Send, TooMany, whole
+from forebay.act.control.api_parts import Plain, told, who_calls
 from forebay.act.control.auth import Unknown
 from forebay.act.control.service import Service
 from forebay.act.control.writer import Unavailable
@@ -25,6 +27,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (NoSuchGrant, 404),
     (UnknownName, 404),
     (Refused, 409),
+    (TooMany, 429),
     (UserError, 400),
     (Unavailable, 503),
 )
@@ -34,8 +37,17 @@ def build(service: Service) -> FastAPI:
     """The application over a service that is started and stopped by others."""
     app = FastAPI(title="Forebay", version=__version__, openapi_url=None, docs_url=None, redoc_url=None)
     app.state.service = service
-    for routes in (api_grants.routes, api_nodes.routes, api_admin.routes):
+    for routes in (
+        api_grants.routes,
+        api_nodes.routes,
+        api_tiers.routes,
+        api_admin.routes,
+        api_login.routes,
+        api_page.routes,
+        api_rates.routes,
+    ):
         app.include_router(routes)
+    app.add_middleware(_Lane)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _plain)
     app.add_exception_handler(ForebayError, _refused)
@@ -78,3 +90,52 @@ async def _plain(_: Request, error: Exception) -> Response:
 async def _broken(request: Request, error: Exception) -> Response:
     told(request).log.error("internal error", path=request.url.path, because=repr(error)[:500])
     return _answer(500, "internal error; the service's log tells")
+
+
+class _Lane:
+    """A way of its own for what is asked most, a request for space: the general one takes longer than to decide it.
+
+    Whatever is not as it should be goes the general way, which knows how to say so.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != "/v1/grants" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        body = await _body(receive)
+        again = whole(body or b"", receive)
+        form = None if body is None else _form(scope, body)
+        if form is None:
+            await self._app(scope, again, send)
+            return
+        request = Request(scope, again)
+        try:
+            response: Response = await api_grants.ask(told(request), await who_calls(request), form)
+        except ForebayError as error:
+            response = await _refused(request, error)
+        await response(scope, again, send)
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """All of it; None if the caller hung up."""
+    parts, more = [], True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _form(scope: Message, body: bytes) -> AskForm | None:
+    """What is asked for; None if it is not clear."""
+    if (b"content-type", b"application/json") not in scope["headers"]:
+        return None
+    try:
+        return AskForm.model_validate(json.loads(body))
+    except (ValueError, RecursionError):
+        return None

@@ -23,6 +23,7 @@ from forebay.act.control.api_answers import (
 from forebay.act.control.api_forms import PolicyForm, RulesForm, TokenForm
 from forebay.act.control.api_parts import ERRORS, Administrator, Caller, OfService, answer
 from forebay.act.control.events import stream
+from forebay.act.control.keys import public
 from forebay.act.control.numbers import numbers
 from forebay.act.control.orders import rules_of
 from forebay.act.control.tokens import new_token
@@ -95,7 +96,7 @@ async def journal(
 ) -> JSONResponse:
     """Events after a number, as they are in the journal."""
     found = await service.writer.read(lambda connection: list(read_after(connection, after, limit)))
-    events = [{"number": entry.number, "event": json.loads(entry.line)} for entry in found]
+    events = [{"number": entry.number, "event": json.loads(public(entry.line))} for entry in found]
     return answer({"events": events, "last": events[-1]["number"] if events else after})
 
 
@@ -108,6 +109,7 @@ async def events(
     last_event_id: Annotated[str, Header(max_length=30)] = "",
 ) -> StreamingResponse:
     """Server-sent events: all that is written to the journal (users: of their grants); Last-Event-ID goes on there."""
+    service.waits.check(who)
     seen = last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 19
     live = await service.writer.now()
     start = int(last_event_id) if seen else live.last if after is None else after

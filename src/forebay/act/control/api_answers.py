@@ -104,6 +104,7 @@ class ActionAnswer(Table):
     ceiling: float
     expose: str
     hosts: list[str]
+    key: str
 
 
 class ActionsAnswer(Table):

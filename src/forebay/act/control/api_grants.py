@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from forebay.act.control.api_answers import GrantAnswer, GrantsAnswer, StoryAnswer
 from forebay.act.control.api_forms import AskForm, ExtendForm, ReleaseForm, seconds_of
-from forebay.act.control.api_parts import ERRORS, Caller, GrantName, Maybe, OfService, Wait, answer
+from forebay.act.control.api_parts import ERRORS, Caller, GrantName, Maybe, OfService, Wait, answer, in_words, written
 from forebay.act.control.auth import Who
 from forebay.act.control.live import Happened, Live
 from forebay.act.control.orders import ask_of
+from forebay.act.control.service import Service
 from forebay.act.control.story import story_of
 from forebay.act.control.views import grant_view
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
 from forebay.model.errors import BadInput, Refused
-from forebay.model.grant import ENDED, Grant, NotAllowed, State
+from forebay.model.grant import ENDED, Ask, Grant, NotAllowed, State
+
+_AT_ONCE = 50  # grants that are put into words: about two milliseconds
 
 routes = APIRouter(prefix="/v1/grants", tags=["grants"], responses=ERRORS)
 
@@ -28,14 +33,29 @@ routes = APIRouter(prefix="/v1/grants", tags=["grants"], responses=ERRORS)
 )
 async def ask(service: OfService, who: Caller, form: AskForm) -> JSONResponse:
     """Ask for space. With a key that is known it is the same request. A refusal is a grant in state `refused`."""
-    live = service.writer.latest or await service.writer.now()
-    wish = ask_of(form, who, live.control, service.clock())
-    happened = await service.do(co.Request(caller=who.caller, ask=wish))
+    wish, happened = await _asked(service, who, form)
     live = service.state()
     grant = live.control.by_key(wish.uid, wish.key)
     assert grant is not None
     mine = any(isinstance(one.event, ev.Asked) and one.event.ask.grant == grant.id for one in happened)
-    return answer(grant_view(live, grant), 201 if mine else 200)
+    return answer(service.keys.told(grant_view(live, grant)), 201 if mine else 200)
+
+
+async def _asked(service: Service, who: Who, form: AskForm) -> tuple[Ask, list[Happened]]:
+    """What is asked for, and what came of it.
+
+    Where it arrives twice at the same time, neither knows of the other when it is read: the second is read again, as
+    so long from now is then what it was for the first.
+    """
+    live = service.writer.latest or await service.writer.now()
+    wish = ask_of(form, who, live.control, service.clock())
+    try:
+        return wish, await service.do(co.Request(caller=who.caller, ask=wish))
+    except Refused:
+        again = ask_of(form, who, (await service.writer.now()).control, service.clock())
+        if again.is_again(wish):
+            raise
+    return again, await service.do(co.Request(caller=who.caller, ask=again))
 
 
 @routes.get("", response_model=None, responses={200: {"model": GrantsAnswer}})
@@ -47,7 +67,7 @@ async def listed(
     node: Annotated[str, Query(max_length=100)] = "",
     after: Annotated[str, Query(max_length=64, description="The last grant of the page before.")] = "",
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-) -> JSONResponse:
+) -> Response:
     """Grants in the order in which they were asked for; users see their own."""
     live = await service.writer.now()
     grants = live.control.tables.grants
@@ -62,13 +82,25 @@ async def listed(
         and (not node or any(volume.node == node for volume in live.control.tables.volumes_of(grant)))
     ]
     found.sort(key=lambda grant: grant.order)
-    return answer({"grants": [grant_view(live, grant) for grant in found[:limit]], "more": len(found) > limit})
+    told = [text async for text in _viewed(service, [grant.id for grant in found[:limit]])]
+    return written(f'{{"grants":[{",".join(told)}],"more":{"true" if len(found) > limit else "false"}}}')
+
+
+async def _viewed(service: Service, names: Sequence[str]) -> AsyncIterator[str]:
+    """Grants as they are written, a few at a time, so that nobody else waits for a long list."""
+    for first in range(0, len(names), _AT_ONCE):
+        live = await service.writer.now()
+        grants = live.control.tables.grants
+        for name in names[first : first + _AT_ONCE]:
+            if name in grants:  # else it was forgotten meanwhile
+                yield in_words(grant_view(live, grants[name]))
+        await asyncio.sleep(0)
 
 
 @routes.get("/{grant}", response_model=None, responses={200: {"model": GrantAnswer}})
 async def show(service: OfService, who: Caller, grant: GrantName) -> JSONResponse:
     live = await service.writer.now()
-    return answer(grant_view(live, _own(live, grant, who)))
+    return answer(_seen(service, live, _own(live, grant, who), who))
 
 
 @routes.get("/{grant}/story", response_model=None, responses={200: {"model": StoryAnswer}})
@@ -93,12 +125,14 @@ async def wait(
     was = (before.state.value, live.control.position(grant))
     clock = service.ticking()
     end = clock() + seconds
-    while was[0] == (known or was[0]) and before.state not in ENDED:
-        heard = await service.bells.heard(f"grant {grant}", end - clock())
-        live = await service.writer.now()
-        if not heard or (_own(live, grant, who).state.value, live.control.position(grant)) != was:
-            break
-    return answer(grant_view(live, _own(live, grant, who)))
+    service.waits.check(who)
+    with service.waits.one_more(who):
+        while was[0] == (known or was[0]) and before.state not in ENDED:
+            heard = await service.bells.heard(f"grant {grant}", end - clock())
+            live = await service.writer.now()
+            if not heard or (_own(live, grant, who).state.value, live.control.position(grant)) != was:
+                break
+    return answer(_seen(service, live, _own(live, grant, who), who))
 
 
 @routes.post("/{grant}/release", response_model=None, responses={200: {"model": GrantAnswer}})
@@ -106,7 +140,7 @@ async def release(service: OfService, who: Caller, grant: GrantName, form: Relea
     """Give it back. To do so again changes nothing."""
     because = " ".join((form or ReleaseForm()).because.split())
     await service.do(co.Release(caller=who.caller, grant=grant, because=because))
-    return _told(service.state(), grant)
+    return _told(service, grant)
 
 
 @routes.post("/{grant}/extend", response_model=None, responses={200: {"model": GrantAnswer}})
@@ -115,7 +149,7 @@ async def extend(service: OfService, who: Caller, grant: GrantName, form: Extend
     live = await service.writer.now()
     end = _own(live, grant, who).end + _longer(form) if form.until is None else form.until
     _check(await service.do(co.Extend(caller=who.caller, grant=grant, end=end)), grant)
-    return _told(service.state(), grant)
+    return _told(service, grant)
 
 
 def _longer(form: ExtendForm) -> float:
@@ -131,7 +165,7 @@ def _longer(form: ExtendForm) -> float:
 async def used(service: OfService, who: Caller, grant: GrantName) -> JSONResponse:
     """Somebody works with it."""
     _check(await service.do(co.Use(caller=who.caller, grant=grant)), grant)
-    return _told(service.state(), grant)
+    return _told(service, grant)
 
 
 def _check(happened: list[Happened], grant: str) -> None:
@@ -140,9 +174,16 @@ def _check(happened: list[Happened], grant: str) -> None:
             raise Refused(f"can't {one.event.what}: {one.event.because}")
 
 
-def _told(live: Live, grant: str) -> JSONResponse:
-    view: dict[str, Any] = grant_view(live, live.control.grant(grant))
-    return answer(view)
+def _told(service: Service, grant: str) -> JSONResponse:
+    """To somebody who may change it."""
+    live = service.state()
+    return answer(service.keys.told(grant_view(live, live.control.grant(grant))))
+
+
+def _seen(service: Service, live: Live, grant: Grant, who: Who) -> dict[str, Any]:
+    """By somebody who may see it; agents have the keys of their own volumes with what they are to do."""
+    view = grant_view(live, grant)
+    return view if who.role == "agent" else service.keys.told(view)
 
 
 def _own(live: Live, name: str, who: Who) -> Grant:

@@ -61,7 +61,7 @@ async def hello(service: OfService, who: Caller, node: NodeName, form: HelloForm
     """An agent says which disks its node has and what is on them; it is told what to do."""
     await service.do(register_of(node, form, who))
     service.heard(node)
-    return answer(actions_view(service.state(), node))
+    return answer(actions_view(service.state(), node, service.keys))
 
 
 @routes.get("/{node}/actions", response_model=None, responses={200: {"model": ActionsAnswer}})
@@ -71,13 +71,15 @@ async def actions(service: OfService, who: Caller, node: NodeName, seconds: Wait
     live = await service.heartbeat(node, caller)
     clock = service.ticking()
     end = clock() + seconds
-    while not live.control.actions(node):
-        heard = await service.bells.heard(f"node {node}", end - clock())
-        live = await service.writer.now()
-        if not heard:
-            break
+    service.waits.check(who)
+    with service.waits.one_more(who):
+        while not live.control.actions(node):
+            heard = await service.bells.heard(f"node {node}", end - clock())
+            live = await service.writer.now()
+            if not heard:
+                break
     service.heard(node)
-    return answer(actions_view(live, node))
+    return answer(actions_view(live, node, service.keys))
 
 
 def _agent(who: Who, node: str) -> co.Caller:
@@ -106,13 +108,14 @@ async def log(
 ) -> JSONResponse:
     """Lines of an agent's log; those of a grant are kept with it."""
     live = await service.heartbeat(node, _agent(who, node))
-    own = live.control.tables.grants
+    tables = live.control.tables
     for form in forms:
         service.log.info("agent", node=node, said=form.level, grant=form.grant[:64], text=form.text[:_MOST_TEXT])
     lines = [
         LogLine(form.grant, form.time, node, form.level, form.text[:_MOST_TEXT].replace("\0", ""))
         for form in forms
-        if form.grant in own
+        if form.grant in tables.grants
+        and any(volume.node == node for volume in tables.volumes_of(tables.grants[form.grant]))
     ]
     if lines:
         await service.writer.write(lambda connection: add_log(connection, lines))

@@ -6,10 +6,12 @@ import json
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Query, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from forebay.act.control.auth import Who, only_administrators
+from forebay.act.control.munge import call_of
 from forebay.act.control.service import Service
+from forebay.act.control.visitors import from_browser, visitor
 from forebay.history.toml import Table
 
 LONGEST_WAIT = 60.0
@@ -25,6 +27,8 @@ _WORDS = {400: "makes no sense", 401: "nobody known", 403: "not allowed", 404: "
 ERRORS: dict[int | str, dict[str, Any]] = {
     **{status: {"model": Trouble, "description": words} for status, words in _WORDS.items()},
     405: {"model": Trouble, "description": "no such method"},
+    413: {"model": Trouble, "description": "more than may be sent at once"},
+    429: {"model": Trouble, "description": "as many calls of one caller as may wait do so already"},
     503: {"model": Trouble, "description": "the store does not answer; ask again"},
 }
 
@@ -39,9 +43,18 @@ async def _service(request: Request) -> Service:
     return told(request)
 
 
-async def _who(request: Request) -> Who:
-    peer = getattr(request.state, "peer", None)
-    return await told(request).doorman.who(peer, request.headers.get("authorization", ""))
+async def who_calls(request: Request) -> Who:
+    service, peer, shown = told(request), getattr(request.state, "peer", None), request.headers
+    if "authorization" not in shown and from_browser(shown):
+        return (await visitor(service.logins, peer, request.method, shown)).who
+    return await service.doorman.who(peer, shown.get("authorization", ""), lambda: _called(request))
+
+
+async def _called(request: Request) -> str:
+    """What is called, as a MUNGE credential has it."""
+    query = request.scope["query_string"]
+    target = request.scope["raw_path"] + (b"?" + query if query else b"")
+    return call_of(request.method, target.decode("latin-1"), await request.body())
 
 
 async def _administrator(who: Caller) -> Who:
@@ -50,7 +63,7 @@ async def _administrator(who: Caller) -> Who:
 
 
 OfService = Annotated[Service, Depends(_service)]
-Caller = Annotated[Who, Depends(_who)]
+Caller = Annotated[Who, Depends(who_calls)]
 Administrator = Annotated[Who, Depends(_administrator)]
 NodeName = Annotated[str, Path(max_length=100)]
 GrantName = Annotated[str, Path(max_length=64)]
@@ -58,13 +71,25 @@ Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wai
 Maybe = Body(default=None)
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
+
+def in_words(document: Any) -> str:
+    return _ENCODER.encode(document)
+
+
 class Plain(JSONResponse):
     """In ASCII, as free-form fields may have letters that there is no UTF-8 for."""
 
     def render(self, content: Any) -> bytes:
-        return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+        return in_words(content).encode()
 
 
 def answer(document: Any, status: int = 200) -> JSONResponse:
     """As it is: what it looks like is declared, not checked again for every answer."""
     return Plain(document, status)
+
+
+def written(text: str) -> Response:
+    """What is JSON already."""
+    return Response(text.encode(), media_type="application/json")

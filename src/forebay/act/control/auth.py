@@ -6,23 +6,23 @@ import asyncio
 import os
 import pwd
 import re
-import shutil
 import socket
 import struct
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from functools import lru_cache
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, cast
 
-from forebay.act.command import CommandFailed, ended
+from forebay.act.control.munge import NoMunge, who_calls
 from forebay.decide.grants.commands import Caller, Role
 from forebay.history.store.tokens import Token, digest_of
 from forebay.model.errors import UserError
 from forebay.model.grant import NotAllowed
 
-_TIMEOUT = 5.0
+Call = Callable[[], Awaitable[str]]
 _FRESH = 2.0  # seconds until the tokens are looked up again; so long lives one that another instance removed
 _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]+:")
 
@@ -97,21 +97,31 @@ def first_group(uid: int) -> int | None:
 
 
 class Doorman:
-    """Tells who is calling. `tokens` looks up those that there are now."""
+    """Tells who is calling. `tokens` looks up those that there are now; `munge` is the socket of its daemon.
 
-    def __init__(self, administrators: Iterable[int], tokens: Callable[[], Awaitable[list[Token]]]) -> None:
+    Administrators are known by their uid by MUNGE too, root among them if it is one: root on any node with the key
+    could make itself a credential of anybody.
+    """
+
+    def __init__(
+        self, administrators: Iterable[int], tokens: Callable[[], Awaitable[list[Token]]], munge: Path | None = None
+    ) -> None:
         self._administrators = frozenset(administrators)
+        self._munge = munge
         self._tokens = tokens
         self._known: dict[str, Token] = {}
         self._looked = -1e9
 
-    async def who(self, peer: Peer | None, authorization: str) -> Who:
-        """A caller that shows a token or a MUNGE credential is who that says, also on a UNIX socket."""
+    async def who(self, peer: Peer | None, authorization: str, call: Call | None = None) -> Who:
+        """A caller that shows a token or a MUNGE credential is who that says, also on a UNIX socket.
+
+        `call` tells what is called, for which a credential must have been made.
+        """
         kind, _, secret = authorization.strip().partition(" ")
         if kind.lower() == "bearer":
             return await self._by_token(secret.strip())
         if kind.lower() == "munge":
-            return await asyncio.to_thread(self._by_munge, secret.strip())
+            return await self._by_munge(secret.strip(), call)
         if peer is None or kind:
             raise Unknown("say who you are: Authorization: Bearer TOKEN, or MUNGE CREDENTIAL")
         return self._user(peer.uid, peer.gid, local=True)
@@ -121,10 +131,19 @@ class Doorman:
         role: Role = "administrator" if own else "user"
         return Who(role=role, uid=uid, gid=gid, name=user_name(uid), local=local)
 
+    def user(self, uid: int, gid: int) -> Who:
+        """Somebody whom the kernel or MUNGE vouched for earlier."""
+        own = uid == os.getuid()
+        return replace(self._user(uid, gid, local=own), local=False)
+
     async def _by_token(self, secret: str) -> Who:
+        return await self.by_digest(digest_of(secret))
+
+    async def by_digest(self, digest: str) -> Who:
+        """Whom the token with this digest stands for, if there still is one."""
         if time.monotonic() - self._looked > _FRESH:
             await self.look_again()
-        token = self._known.get(digest_of(secret))
+        token = self._known.get(digest)
         if token is None:
             raise Unknown("no such token")
         role = cast(Role, token.role)
@@ -135,36 +154,18 @@ class Doorman:
         self._known = {token.digest: token for token in await self._tokens()}
         self._looked = time.monotonic()
 
-    def _by_munge(self, credential: str) -> Who:
-        if shutil.which("unmunge") is None:
-            raise Unknown("MUNGE is not installed where the service runs; use a token")
-        if not _CREDENTIAL.fullmatch(credential):
+    async def _by_munge(self, shown: str, call: Call | None) -> Who:
+        if call is None or not _CREDENTIAL.fullmatch(shown):
             raise Unknown("this is no MUNGE credential")
-        said = _unmunged(credential)
-        return self._user(_number(said, "UID"), _number(said, "GID"), local=False)
-
-
-def _unmunged(credential: str) -> dict[str, str]:
-    """What unmunge says; the credential goes by a file, so that no list of processes shows it."""
-    with tempfile.NamedTemporaryFile("w", prefix="forebay-", suffix=".munge") as file:  # only we may read it
-        file.write(credential)
-        file.flush()
+        said, loop = await call(), asyncio.get_running_loop()
         try:
-            done = ended(("unmunge", "--input", file.name, "--keys", "STATUS,UID,GID"), timeout=_TIMEOUT)
-        except CommandFailed:
-            raise Unknown("unmunge does not answer") from None
-    said = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in done.out.splitlines())}
-    if done.code or not said.get("STATUS", "").endswith("(0)"):
-        raise Unknown(f"MUNGE does not accept the credential: {said.get('STATUS') or 'it gave no reason'}")
-    return said
+            uid, gid = await loop.run_in_executor(_munge_threads(), who_calls, said, shown, self._munge)
+        except NoMunge as error:
+            raise Unknown(str(error)) from None
+        return self._user(uid, gid, local=False)
 
 
-def _number(said: dict[str, str], key: str) -> int:
-    """
-    >>> _number({"UID": "alice (1000)"}, "UID")
-    1000
-    """
-    found = re.search(r"\((\d+)\)$", said.get(key, ""))
-    if found is None:
-        raise Unknown(f"unmunge does not tell the {key}")
-    return int(found[1])
+@cache
+def _munge_threads() -> ThreadPoolExecutor:
+    """Few: whoever shows nonsense all the time must not keep the service from its work."""
+    return ThreadPoolExecutor(2, thread_name_prefix="munge")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from forebay.act.command import run
+from forebay.act.control.munge import NoMunge, call_of, credential, is_installed
 from forebay.act.forward.net.key import read_key
 from forebay.model.errors import BadInput, UserError
 from forebay.model.grant import ENDED, State
@@ -28,6 +27,7 @@ _LONGEST = 25.0
 """Seconds of one long call."""
 _PAUSES = (0.05, 0.1, 0.2, 0.5)
 """Seconds between tries to reach a service that is away; the last is kept."""
+_WHO = 401
 _SETTLED = frozenset({State.READY, State.IN_USE, State.RELEASING, *ENDED})
 
 Document = dict[str, Any]
@@ -87,16 +87,18 @@ class Client:
     """One caller. Calls may come from any thread.
 
     `token` is a file with the caller's token, for callers that the socket does not tell; without one, a call by https
-    carries a MUNGE credential where MUNGE is installed. A service that can't be reached is tried again for
-    `patience` seconds; every call is such that it can be sent twice.
+    carries a MUNGE credential where MUNGE is installed (`munge` is its socket, if not the usual one). A service that
+    can't be reached is tried again for `patience` seconds; every call is such that it can be sent twice.
     """
 
     def __init__(
-        self, service: Address, *, token: Path | None = None, authority: Path | None = None, patience: float = 5.0
-    ) -> None:
+        self, service: Address, *, token: Path | None = None, authority: Path | None = None, patience: float = 5.0,
+        munge: Path | None = None,
+    ) -> None:  # fmt: skip
         self.service, self.patience = service, patience
         headers = {} if token is None else {"Authorization": f"Bearer {read_key(token).decode('ascii', 'replace')}"}
-        self._munge = service.url != "" and token is None and shutil.which("munge") is not None
+        self._munge = service.url != "" and token is None and is_installed()
+        self._munge_socket = munge
         way = httpx.HTTPTransport(uds=service.socket) if service.socket else httpx.HTTPTransport(verify=_tls(authority))
         self._http = httpx.Client(transport=way, base_url=service.url or "http://forebay", headers=headers)
 
@@ -174,6 +176,10 @@ class Client:
     def undrain(self, node: str, disk: str = "") -> Document:
         return self._document("POST", f"{_node(node)}/undrain", {"disk": disk} if disk else {})
 
+    def login_link(self) -> Document:
+        """A link that logs us in at the page, once."""
+        return self._document("POST", "/v1/login/link")
+
     def policy(self, name: str = "") -> str:
         """The policy that decides; from now on this one, if one is named."""
         found = self._document("PUT" if name else "GET", "/v1/policy", {"policy": name} if name else None)
@@ -194,6 +200,11 @@ class Client:
 
     def report(self, node: str, reports: Sequence[Document]) -> None:
         self._call("POST", f"{_node(node)}/reports", list(reports))
+
+    def rates(self, node: str, rates: Mapping[str, tuple[float, float]]) -> None:
+        """Bytes per second written and read, by disk."""
+        body = [{"disk": disk, "write": write, "read": read} for disk, (write, read) in rates.items()]
+        self._call("POST", f"{_node(node)}/rates", body)
 
     def log(self, node: str, lines: Sequence[Document]) -> None:
         self._call("POST", f"{_node(node)}/log", list(lines))
@@ -221,8 +232,11 @@ class Client:
         timeout = httpx.Timeout(_ANSWER + wait, connect=5.0)
         while True:
             try:
-                headers = {"Authorization": f"MUNGE {_credential()}"} if self._munge else None
-                answer = self._http.request(method, path, json=body, params=params, timeout=timeout, headers=headers)
+                request = self._http.build_request(method, path, json=body, params=params, timeout=timeout)
+                trouble = self._sign(request) if self._munge else ""
+                answer = self._http.send(request)
+                if answer.status_code == _WHO and trouble:
+                    raise TurnedAway(_WHO, f"{_trouble(answer)} ({trouble})")
                 if answer.status_code not in (502, 503, 504):
                     return _read(self.service, answer)
                 because = _trouble(answer)
@@ -234,17 +248,21 @@ class Client:
             time.sleep(pause)
             tried += 1
 
+    def _sign(self, request: httpx.Request) -> str:
+        """Say who we are by MUNGE, good for this call, once; why that can't be, if its daemon does not answer."""
+        call = call_of(request.method, request.url.raw_path.decode("ascii"), request.read())
+        try:
+            request.headers["Authorization"] = f"MUNGE {credential(call, self._munge_socket)}"
+        except NoMunge as error:
+            return str(error)
+        return ""
+
 
 def _tls(authority: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=None if authority is None else str(authority))
     except (OSError, ssl.SSLError) as error:
         raise BadInput(str(authority), f"is no certificate authority: {error}") from None
-
-
-def _credential() -> str:
-    """Who we are, as MUNGE says it; good for one call."""
-    return run(("munge", "--no-input"), timeout=5.0).strip()
 
 
 def _words(error: httpx.HTTPError) -> str:

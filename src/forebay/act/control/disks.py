@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from forebay.act.control.keys import without_key
 from forebay.act.volumes.expose import Exposed, Exposures
 from forebay.act.volumes.volume import Made, Volumes
 from forebay.model.errors import BadInput
@@ -79,5 +80,5 @@ def _told(disk: AgentDisk, made: Made, exposed: Exposed | None) -> dict[str, Any
         "size": made.size,
         "state": "whole" if made.state == "whole" and served else "half",
         **disk.reached(made),
-        "settings": {} if exposed is None else exposed.settings,
+        "settings": {} if exposed is None else without_key(exposed.settings),
     }

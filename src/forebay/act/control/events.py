@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 
 from forebay.act.control.auth import Who
+from forebay.act.control.keys import public
 from forebay.act.control.live import Live
 from forebay.act.control.service import Service
 from forebay.history.store.journal import Entry, read_after
@@ -16,16 +17,23 @@ _QUIET = 15.0  # seconds after which a comment shows that somebody is there
 
 async def stream(service: Service, who: Who, after: int, seconds: float) -> AsyncIterator[str]:
     """Events after that number, as they come, for so many seconds."""
+    with service.waits.one_more(who):
+        yield ": forebay\n\n"
+        async for words in _followed(service, who, after, seconds):
+            yield words
+
+
+async def _followed(service: Service, who: Who, after: int, seconds: float) -> AsyncIterator[str]:
     clock = service.ticking()
     end = clock() + seconds
-    yield ": forebay\n\n"
     while not service.bells.is_closed:
         live = await service.writer.now()
         entries = await _entries(service, live, after)
         for entry in entries:
             after = entry.number
             if _may_see(live, entry, who):
-                yield f"id: {entry.number}\nevent: {json.loads(entry.line)['kind']}\ndata: {entry.line}\n\n"
+                kind = json.loads(entry.line)["kind"]
+                yield f"id: {entry.number}\nevent: {kind}\ndata: {public(entry.line)}\n\n"
         if entries:
             continue
         if clock() >= end:

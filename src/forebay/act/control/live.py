@@ -18,8 +18,12 @@ from forebay.model.errors import UserError
 
 TABLES = ("facts", "nodes", "disks", "grants", "volumes", "strays", "keys", "probed")
 _RECENT = 10_000
-_SLICE = 50  # values of a checkpoint that are put into words at a time: about a millisecond
+_SLICE = 0.001  # seconds for which values of a checkpoint are put into words at a time
 _SHARE = 0.2  # of the time for checkpoints while they are made
+
+
+Words = dict[str, tuple[object, str]]
+"""Values by their keys, and each as it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,20 @@ class Live:
         self.last = last
         self.changed = changed or {}
         self.recent: deque[Entry] = deque(maxlen=_RECENT)
+        self.words: dict[str, Words] = {}  # of the last checkpoint
 
     def apply(self, one: Happened) -> None:
         self.control.apply(one.event)
+        self._note(one)
+
+    def note_done(self, events: Iterable[ev.Event]) -> list[Happened]:
+        """What the control has just done, with its place in the journal."""
+        found = [happened(number, event) for number, event in enumerate(events, self.last + 1)]
+        for one in found:
+            self._note(one)
+        return found
+
+    def _note(self, one: Happened) -> None:
         self.last = one.entry.number
         self.recent.append(one.entry)
         if one.entry.grant:
@@ -96,15 +111,21 @@ async def checkpoint(live: Live) -> tuple[int, str]:
     """The state as it is now, in words. It is put together in small pieces, so that nobody waits for it meanwhile."""
     number, changed = live.last, dict(live.changed)
     tables = {name: dict(getattr(live.control.tables, name)) for name in TABLES}  # its values never change
-    told = [f'"{name}":{{{await _told(rows)}}}' for name, rows in tables.items()]
-    return number, f'{{"control":{{{",".join(told)}}},"changed":{{{await _told(changed)}}}}}'
+    told = [f'"{name}":{{{await _told(rows, live.words.setdefault(name, {}))}}}' for name, rows in tables.items()]
+    return number, f'{{"control":{{{",".join(told)}}},"changed":{{{await _told(changed, {})}}}}}'
 
 
-async def _told(rows: Mapping[str, object]) -> str:
-    parts, begin = [], time.perf_counter()
-    for at, (key, value) in enumerate(rows.items()):
-        if at % _SLICE == _SLICE - 1:
-            await asyncio.sleep((time.perf_counter() - begin) * (1 / _SHARE - 1))
+async def _told(rows: Mapping[str, object], words: Words) -> str:
+    """The rows; what is still as it was at the last checkpoint is in `words`, which those of this one replace."""
+    known, begin = dict(words), time.perf_counter()
+    words.clear()
+    for key, value in rows.items():
+        was = known.get(key)
+        if was is None or was[0] is not value:
+            was = (value, f"{json.dumps(key)}:{json.dumps(plain(value))}")
+        words[key] = was
+        taken = time.perf_counter() - begin
+        if taken > _SLICE:
+            await asyncio.sleep(taken * (1 / _SHARE - 1))
             begin = time.perf_counter()
-        parts.append(f"{json.dumps(key)}:{json.dumps(plain(value))}")
-    return ",".join(parts)
+    return ",".join(text for _, text in words.values())

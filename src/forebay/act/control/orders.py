@@ -20,6 +20,7 @@ from forebay.act.control.api_forms import (
 )
 from forebay.act.control.auth import Who, first_group, only_administrators, user_name
 from forebay.act.control.disks import FIELD as EXPOSE
+from forebay.act.control.keys import without_key
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control
 from forebay.decide.grants.machine import DiskSaid
@@ -60,10 +61,8 @@ def ask_of(form: AskForm, who: Who, control: Control, now: float) -> Ask:
 def _means(form: AskForm, uid: int, key: str, control: Control) -> dict[str, str]:
     """By which means its disks must expose volumes, where disks say so: a volume can be reached in no other way."""
     known = control.by_key(uid, key)
-    if known is not None:  # sent again, it is the same request, whichever disks have come since
-        told = EXPOSE in known.ask.wants
-    else:
-        told = any(EXPOSE in disk.said.fields for disk in control.tables.disks.values())
+    # Sent again, it is the same request, whichever disks have come since.
+    told = control.tables.is_told(EXPOSE) if known is None else EXPOSE in known.ask.wants
     return {EXPOSE: form.expose or "none"} if told else {}
 
 
@@ -131,7 +130,7 @@ def _volume_of(form: VolumeForm) -> co.FoundVolume:
         whole=form.state == "whole",
         path=form.path,
         device=form.device,
-        settings=form.settings,
+        settings=without_key(form.settings),
     )
 
 
@@ -145,7 +144,7 @@ def report_of(node: str, form: ReportForm, who: Who) -> co.Command:
         )
     about: dict[str, Any] = {"caller": caller, "volume": form.volume, "number": form.number}
     if form.kind == "made":
-        return co.Made(**about, path=form.path, device=form.device, settings=form.settings)
+        return co.Made(**about, path=form.path, device=form.device, settings=without_key(form.settings))
     if form.kind == "gone":
         return co.Gone(**about, disk=form.disk)
     because = " ".join(form.because.split())[:_LONGEST] or "its agent gave no reason"

@@ -4,65 +4,156 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import ssl
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from forebay.act.control.api import build
+from forebay.act.control.api_limits import Bounded, Crowd, Limits, error_body, room_for
 from forebay.act.control.auth import peer_of
+from forebay.act.control.door import Door
+from forebay.act.control.page_files import NO_PAGES, Pages
 from forebay.act.control.service import Service
-from forebay.act.control.settings import ServiceSettings, privately
+from forebay.act.control.settings import ServiceSettings, keep_private, privately
 from forebay.act.forward.net.address import Address, listening, parse_address
 from forebay.act.log import Log
 from forebay.history.store import Store, open_store
 from forebay.model.errors import BadInput, why
 
+_HEAD = 16_384  # bytes of a request's head
 _GRACE = 5  # seconds for answers that are under way at the end
 Ready = Callable[[list[str]], None]
 
 
+class _Patience:
+    """Ends after so many seconds, unless what it waits for comes first. To begin again does not lengthen it."""
+
+    def __init__(self, seconds: float, then: Callable[[], None]) -> None:
+        self._seconds, self._then = seconds, then
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._then)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
 class _Protocol(H11Protocol):
-    """Knows who is at the other end of a UNIX socket; requests find it in their state."""
+    """One connection. It knows who is at the other end of a UNIX socket; requests find it in their state.
+
+    A caller that does not send what it began, or does not take what it asked for, is cut off.
+    """
+
+    limits: Limits
+    left: Callable[[], None]
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.app_state = {**self.app_state, "peer": peer_of(transport.get_extra_info("socket"))}
+        self._sends = _Patience(self.limits.send, transport.abort)
+        self._takes = _Patience(self.limits.take, transport.abort)
+        self._sends.begin()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.left()
+        self._sends.end()
+        self._takes.end()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._sends.end()
+        else:
+            self._sends.begin()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._takes.begin()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._takes.end()
+
+    def send_400_response(self, msg: str) -> None:
+        """In our own words, and as all errors."""
+        del msg
+        body = error_body(f"this is no HTTP request, or its head has more than {_HEAD} bytes")
+        headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
+        for event in (h11.Response(status_code=400, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
+            with suppress(h11.LocalProtocolError):  # an answer was on its way already
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
 
 class _Server(uvicorn.Server):
+    """Lets callers in by doors of our own."""
+
+    crowd: Crowd
+    service: Service
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Signals are the business of whoever runs us."""
         yield
 
+    async def startup(self, sockets: Sequence[Any] | None = None) -> None:
+        await self.lifespan.startup()
+        settings, tls = self.service.settings, self._tls()
+        always = frozenset({os.getuid(), *settings.administrators})
+        doors = [Door(one, self._guest, self.crowd, settings.limits, tls=tls, always=always) for one in sockets or ()]
+        self.servers = doors  # type: ignore[assignment]
+        self.started = True
 
-async def serve(settings: ServiceSettings, end: asyncio.Event, ready: Ready, *, log: Log | None = None) -> None:
-    """Serve until `end` is set. `ready` is told where it listens, once it can answer."""
+    def _tls(self) -> ssl.SSLContext | None:
+        found = self.config.ssl
+        return found if isinstance(found, ssl.SSLContext) else None
+
+    def _guest(self, left: Callable[[], None]) -> _Protocol:
+        guest = _Protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        guest.limits, guest.left = self.service.settings.limits, left
+        return guest
+
+
+async def serve(
+    settings: ServiceSettings, end: asyncio.Event, ready: Ready, *, log: Log | None = None, pages: Pages = NO_PAGES
+) -> None:
+    """Serve until `end` is set. `ready` is told where it listens, once it can answer. `pages` is the page at `/`."""
     with privately():
         store = open_store(settings.db)
     try:
+        keep_private(store)
         store.make_durable()
-        await _serve(store, settings, end, ready, log or Log(settings.log))
+        await _serve(store, settings, end, ready, log or Log(settings.log), pages)
     finally:
         store.close()
 
 
-async def _serve(store: Store, settings: ServiceSettings, end: asyncio.Event, ready: Ready, log: Log) -> None:
-    service = Service(store, settings, log=log)
+async def _serve(
+    store: Store, settings: ServiceSettings, end: asyncio.Event, ready: Ready, log: Log, pages: Pages
+) -> None:
+    service = Service(store, settings, log=log, pages=pages)
     listeners = _listeners(settings)  # before all the work, as somebody else may have the address
     try:
         await service.start()
         sys.setswitchinterval(0.0003)  # who writes must not wait 5 ms for its turn whenever there is much to decide
         gc.collect()
         gc.freeze()  # what is there now stays: the collector need not look at it again and again
-        gc.set_threshold(20_000, 20, 50)  # grants come by the thousand and have no cycles
-        servers = [_server(service, tls) for _, tls in listeners]
+        gc.set_threshold(2_000, 5, 1_000)  # often, so never for long; grants have no cycles, so hardly ever all of them
+        crowd = Crowd(room_for(settings.limits.connections))
+        servers = [_server(service, tls, crowd) for _, tls in listeners]
         running = [
             asyncio.create_task(server.serve(sockets=[listener]))
             for server, (listener, _) in zip(servers, listeners, strict=True)
@@ -89,9 +180,9 @@ async def _serve(store: Store, settings: ServiceSettings, end: asyncio.Event, re
     log.info("ended")
 
 
-def _server(service: Service, tls: ssl.SSLContext | None) -> _Server:
+def _server(service: Service, tls: ssl.SSLContext | None, crowd: Crowd) -> _Server:
     config = uvicorn.Config(
-        build(service),
+        Bounded(build(service), service.settings.limits),
         http=_Protocol,
         ws="none",
         lifespan="off",
@@ -100,11 +191,14 @@ def _server(service: Service, tls: ssl.SSLContext | None) -> _Server:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=75,
+        h11_max_incomplete_event_size=_HEAD,
         timeout_graceful_shutdown=_GRACE,
     )
     config.load()
     config.ssl = tls
-    return _Server(config)
+    server = _Server(config)
+    server.service, server.crowd = service, crowd
+    return server
 
 
 def _listeners(settings: ServiceSettings) -> list[tuple[Any, ssl.SSLContext | None]]:

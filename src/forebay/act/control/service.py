@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
+from forebay.act.control.api_limits import Waits
 from forebay.act.control.auth import Doorman
 from forebay.act.control.bells import ANY, Bells
+from forebay.act.control.keys import Keys
 from forebay.act.control.live import Happened, Live
+from forebay.act.control.logins import Logins, signing_key
+from forebay.act.control.page_files import NO_PAGES, Pages
+from forebay.act.control.page_frames import Frames
+from forebay.act.control.page_rates import Rates
 from forebay.act.control.settings import ServiceSettings
 from forebay.act.control.silence import Silence
 from forebay.act.control.telling import bells_of, tell
@@ -20,7 +27,7 @@ from forebay.act.log import Log
 from forebay.decide.grants import commands as co
 from forebay.history.store import Store
 from forebay.history.store.journal import last_heard, note_heard
-from forebay.history.store.tokens import all_tokens
+from forebay.history.store.tokens import all_tokens, shared_secret
 from forebay.model.errors import ForebayError
 
 _LONGEST_SLEEP = 60.0
@@ -33,19 +40,33 @@ class Service:
     """One instance. `clock` gives seconds since 1970."""
 
     def __init__(
-        self, store: Store, settings: ServiceSettings, *, log: Log, clock: Callable[[], float] = time.time
+        self,
+        store: Store,
+        settings: ServiceSettings,
+        *,
+        log: Log,
+        clock: Callable[[], float] = time.time,
+        pages: Pages = NO_PAGES,
     ) -> None:
         self.settings, self.log, self.clock, self.store = settings, log, clock, store
         self.bells = Bells()
         self.writer = Writer(store, self._heard, clock=clock, every=settings.checkpoint)
-        self.doorman = Doorman(settings.administrators, lambda: self.writer.read(all_tokens))
+        self.doorman = Doorman(settings.administrators, lambda: self.writer.read(all_tokens), settings.munge)
         self.silence = Silence(settings.silent)
+        self.keys = Keys("")
+        self.waits = Waits(settings.limits.waiting)
+        self.logins = Logins(self.doorman, signing_key(settings.key), clock=clock)
+        self.frames = Frames(self)
+        self.rates = Rates()
+        self.pages = pages
         self._tasks: list[asyncio.Task[None]] = []
         self._due_changed = asyncio.Event()
+        self._awaited = math.inf  # the time until which the one who ticks sleeps
 
     async def start(self) -> None:
         """Ready to answer at the end: the journal is read, and all that decides is compiled."""
         await self.writer.start()
+        self.keys = Keys(await self.writer.write(shared_secret))
         await self._first_settings()
         live = await self.writer.now()
         await asyncio.to_thread(warm_up, live.control.policy)
@@ -83,7 +104,9 @@ class Service:
             for one in happened:
                 tell(self.log, one, live)
         self.bells.ring(bells_of(happened, live))
-        self._due_changed.set()
+        due = live.control.next_due(self.clock())
+        if due is not None and due < self._awaited:  # else nobody need be woken
+            self._due_changed.set()
 
     async def _for_ever(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """What fails (the store is away) is tried again."""
@@ -108,10 +131,15 @@ class Service:
             await self.do(co.Tick(caller=co.SERVICE))
             await asyncio.sleep(_SHORTEST_SLEEP)
             return
-        with suppress(TimeoutError):
+        self._awaited = math.inf if due is None else due
+        try:
             async with asyncio.timeout(_until(due, now)):
                 await self._due_changed.wait()
                 return
+        except TimeoutError:
+            pass
+        finally:
+            self._awaited = math.inf
         await self.do(co.Tick(caller=co.SERVICE))
 
     async def _watch(self) -> None:

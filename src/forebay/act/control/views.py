@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from forebay.act.control.keys import MEANS, Keys, without_key
 from forebay.act.control.live import Live
 from forebay.decide.grants.control import Action
 from forebay.decide.grants.machine import LiveDisk
@@ -56,7 +57,7 @@ def _volume_view(volume: Volume) -> Document:
         "state": volume.state.value,
         "path": volume.path,
         "device": volume.device,
-        "settings": dict(volume.settings),
+        "settings": without_key(volume.settings),
         "because": volume.because,
     }
 
@@ -95,17 +96,17 @@ def _disk_view(disk: LiveDisk, used: int) -> Document:
     }
 
 
-def actions_view(live: Live, node: str) -> Document:
+def actions_view(live: Live, node: str, keys: Keys) -> Document:
     """What a node's agent is to do, and the number of its last report that was heeded (0: of none)."""
     known = live.control.tables.nodes.get(node)
     return {
-        "actions": [_action_view(action) for action in live.control.actions(node)],
+        "actions": [_action_view(action, keys) for action in live.control.actions(node)],
         "report": known.report if known is not None else 0,
         "mode": mode(live),
     }
 
 
-def _action_view(action: Action) -> Document:
+def _action_view(action: Action, keys: Keys) -> Document:
     return {
         "kind": action.kind,
         "volume": action.volume,
@@ -117,6 +118,7 @@ def _action_view(action: Action) -> Document:
         "ceiling": action.ceiling,
         "expose": action.expose,
         "hosts": list(action.hosts),
+        "key": keys.of(action.volume) if action.expose in MEANS else "",
     }
 
 

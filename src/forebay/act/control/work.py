@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from forebay.act.control.disks import AgentDisk
+from forebay.act.control.keys import without_key
 from forebay.act.volumes.expose import Exposures
 from forebay.act.volumes.volume import Made, checked_name
 from forebay.decide.grants.control import Action
 from forebay.model.errors import UnknownName, UserError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order(Action):
+    """An action with the key of the volume, for means of exposure that need one."""
+
+    key: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +33,7 @@ class Node:
             raise UnknownName("disk", name, self.disks)
         return self.disks[name]
 
-    def make(self, action: Action) -> dict[str, Any]:
+    def make(self, action: Order) -> dict[str, Any]:
         """Make, mount and expose it; the report. If that fails, nothing new is left behind.
 
         An error if it can't be brought up, but is there: what its user wrote is not given up at the first try.
@@ -44,7 +52,7 @@ class Node:
         disk = self.disks.get(action.disk)
         return disk is not None and any(made.name == action.volume for made in disk.volumes.find())
 
-    def _made(self, disk: AgentDisk, action: Action) -> dict[str, Any]:
+    def _made(self, disk: AgentDisk, action: Order) -> dict[str, Any]:
         fresh = not self.is_there(action)
         made = disk.volumes.make(
             action.volume, action.size, uid=action.uid, gid=action.gid, mode=action.mode,
@@ -64,10 +72,11 @@ class Node:
             "settings": settings,
         }
 
-    def _settings(self, made: Made, action: Action) -> dict[str, str]:
+    def _settings(self, made: Made, action: Order) -> dict[str, str]:
         if action.expose in ("", "none"):
             return {}
-        return dict(self.exposures.expose(made, action.expose, action.hosts).settings)
+        exposed = self.exposures.expose(made, action.expose, action.hosts, key=action.key)
+        return without_key(exposed.settings)  # the service knows the key
 
     def release(self, action: Action) -> dict[str, Any]:
         """Withdraw it from all hosts and take it away; the report. An error if it is still there."""
@@ -76,21 +85,21 @@ class Node:
         disk.volumes.release(action.volume)
         return {"kind": "gone", "volume": action.volume, "disk": action.disk}
 
-    def do(self, action: Action) -> dict[str, Any]:
+    def do(self, action: Order) -> dict[str, Any]:
         return self.make(action) if action.kind == "make" else self.release(action)
 
 
 def failed(action: Action, because: str) -> dict[str, Any]:
     """The report of a volume that can't be made."""
-    return {"kind": "not-made", "volume": action.volume, "disk": action.disk, "because": because[:_LONGEST]}
+    return {"kind": "failed", "volume": action.volume, "disk": action.disk, "because": because[:_LONGEST]}
 
 
 _LONGEST = 1000
 """Characters of a reason that are told."""
-_NAMES = {each.name for each in fields(Action)}
+_NAMES = {each.name for each in fields(Order)}
 
 
-def action_of(document: Mapping[str, Any]) -> Action:
+def action_of(document: Mapping[str, Any]) -> Order:
     """An action as the service sends it; what later versions add is not heeded."""
     told = {name: value for name, value in document.items() if name in _NAMES and value is not None}
-    return Action(**told | {"hosts": tuple(told.get("hosts", ()))})
+    return Order(**told | {"hosts": tuple(told.get("hosts", ()))})

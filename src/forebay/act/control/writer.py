@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from forebay.act.control.live import Happened, Live, checkpoint, happened, load
+from forebay.act.control.live import Happened, Live, checkpoint, load
 from forebay.decide.grants.commands import Command
 from forebay.history.store import Connection, Store
 from forebay.history.store.journal import Entry, append, compressed, keep_checkpoint, unseen
@@ -26,6 +26,8 @@ T = TypeVar("T")
 Heard = Callable[[Sequence[Happened]], None]
 _MOST = 64  # commands written together
 _LONGEST = 0.02  # seconds to decide before what is decided is written
+_GAP = 0.004  # seconds from one commit to the next while many ask at once: each takes as much work as a decision
+_MEMORY = 8  # batches that tell whether they do
 EVENTS_PER_CHECKPOINT = 20_000
 
 
@@ -70,6 +72,7 @@ class Writer:
         self._turn = asyncio.Lock()  # held from the first decision until what follows from it is written
         self._thread = ThreadPoolExecutor(1, "forebay-writer")
         self._task: asyncio.Task[None] | None = None
+        self._sizes: deque[int] = deque([0], maxlen=_MEMORY)  # of the last batches
         self._kept = 0
         self._keeping: asyncio.Task[None] | None = None
         self.timings = Timings()
@@ -156,7 +159,10 @@ class Writer:
             await self._come.wait()
             self._come.clear()
             while self._wishes:
+                begin = time.perf_counter()
                 await self._batch()
+                if max(self._sizes) > 1:  # who asks one thing after the other need not wait
+                    await asyncio.sleep(max(0.0, begin + _GAP - time.perf_counter()))
 
     async def _batch(self) -> None:
         taken: list[_Wish] = []
@@ -194,6 +200,7 @@ class Writer:
             raise
         await self._in_thread(lambda: transaction.finish([one.entry for one in new]))
         self.timings.batches += 1
+        self._sizes.append(len(taken))
         self._heard([*others, *new])
         for wish, found in decided:
             self.timings.note(time.perf_counter() - wish.since)
@@ -209,15 +216,11 @@ class Writer:
             wish = self._wishes.popleft()
             taken.append(wish)
             try:
-                events = live.control.handle(wish.command, self._clock())
-            except Exception as error:  # to decide changes nothing, so the others need not know
+                events = live.control.do(wish.command, self._clock())
+            except Exception as error:  # the state is as before, so the others need not know
                 _fail(wish, error)
                 continue
-            found = []
-            for event in events:
-                found.append(happened(live.last + 1, event))
-                live.apply(found[-1])
-            decided.append((wish, found))
+            decided.append((wish, live.note_done(events)))
         return decided
 
     def _begin(self, last: int) -> tuple[_Transaction, list[Entry]]:

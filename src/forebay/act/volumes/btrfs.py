@@ -6,6 +6,7 @@ The quota counts what is in the subvolume itself. A user who makes subvolumes in
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import struct
@@ -15,16 +16,19 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import UUID
 
-from forebay.act.command import CommandFailed, run
-from forebay.act.volumes.directory import OnFiles
+from forebay.act.command import CommandFailed
+from forebay.act.volumes.directory import OnFiles, entries
 from forebay.act.volumes.mounts import filesystem_of, mounted_below
 from forebay.act.volumes.record import Record
 from forebay.act.volumes.volume import NotOurs
 from forebay.model.errors import BadInput
 
+_LONGEST = 3600.0
+"""Seconds that it may take to remove all that somebody hid deep inside."""
 _TOP = 256
 """The inode number of every subvolume's top folder."""
-_FS_INFO, _INO_LOOKUP = 0x8400941F, 0xD0009412  # ioctls: which file system; which subvolume
+_FS_INFO, _INO_LOOKUP, _CHILDREN = 0x8400941F, 0xD0009412, 0xD000943D
+"""Questions to the kernel: which file system, which subvolume, and how many (at the end of the answer) right below."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +66,11 @@ class Btrfs(OnFiles):
         if not _is_subvolume(path):
             raise NotOurs(f"{path}: is no subvolume, so it is not Forebay's; it was not touched")
         group = f"0/{_subvolume_id(path)}"
-        for inner in (*self._inside(path), path):
+        for inner in self._inside(path):
             self._do("btrfs", "--quiet", "subvolume", "delete", "--commit-after", inner)
+        if self._has_inside(path):  # some lie deeper than a path can follow
+            self._do("find", path, "-mindepth", "1", "-delete", seconds=_LONGEST)
+        self._do("btrfs", "--quiet", "subvolume", "delete", "--commit-after", path)
         with suppress(CommandFailed):  # newer kernels take it away by themselves
             self._do("btrfs", "qgroup", "destroy", group, self.root)
 
@@ -72,7 +79,7 @@ class Btrfs(OnFiles):
 
     def _enforced(self, record: Record) -> bool:
         path = self.path(record.name)
-        return _is_subvolume(path) and bool(self._count(path, "max_referenced")) and not self._inside(path)
+        return _is_subvolume(path) and bool(self._count(path, "max_referenced")) and not self._has_inside(path)
 
     def _gross(self, size: int) -> int:
         """The user's bytes, and the tree that says where they are, which the quota counts too."""
@@ -96,10 +103,18 @@ class Btrfs(OnFiles):
 
     def _inside(self, path: Path) -> list[Path]:
         """Subvolumes that the user made inside, the innermost first."""
-        if not run(("btrfs", "subvolume", "list", "-o", str(path)), timeout=self.timeout).strip():
+        if not self._has_inside(path):
             return []
-        walk = os.walk(path, topdown=False)  # the list has no paths that hold for every way to mount the disk
-        return [Path(top, name) for top, names, _ in walk for name in names if _is_subvolume(Path(top, name))]
+        folders = (entry for entry in entries(path) if entry.is_dir(follow_symlinks=False))
+        # The kernel's list has no paths that hold for every way to mount the disk, and names can look like its lines.
+        return [Path(entry.path) for entry in folders if _is_subvolume(Path(entry.path))][::-1]
+
+    def _has_inside(self, path: Path) -> bool:
+        """Asked of the kernel: the command fails for those whose path is too long."""
+        try:
+            return bool(_asked(path, _CHILDREN, bytes(4096))[4088])
+        except OverflowError:  # more than are told at once
+            return True
 
     def _quotas(self) -> Path:
         identity = UUID(bytes=_asked(self.root, _FS_INFO, bytes(1024))[16:32])
@@ -109,8 +124,10 @@ class Btrfs(OnFiles):
 def _is_subvolume(path: Path) -> bool:
     try:
         found = path.lstat()
-    except FileNotFoundError:
-        return False
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
+            return False
+        raise
     return found.st_ino == _TOP and path.is_dir()
 
 
@@ -124,6 +141,8 @@ def _asked(path: Path, question: int, argument: bytes) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.ioctl(descriptor, question, answer)
+    except OSError as error:
+        raise OverflowError if error.errno == errno.EOVERFLOW else error from None
     finally:
         os.close(descriptor)
     return bytes(answer)

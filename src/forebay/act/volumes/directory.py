@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,6 +15,10 @@ from forebay.act.volumes.mounts import mounted_below
 from forebay.act.volumes.record import Record, Records, Stage
 from forebay.act.volumes.volume import NotOurs
 
+_LONGEST = 3600.0
+"""Seconds that it may take to remove all files of a volume; what is left then is removed at the next try."""
+_MOST_FILES = 100_000
+"""That are counted each time: agents must go on, however many files somebody makes."""
 HOME = ".forebay"
 """The folder in a disk's root that holds the marks, and what users have no business with."""
 
@@ -78,8 +84,8 @@ class Directory(OnFiles):
             path.rename(gone)  # from here on nobody finds it, however long it takes to empty it
             self.after(f"rename {path}")
         if gone.exists():
-            shutil.rmtree(gone)
-            self.after(f"remove {gone}")
+            # Not in Python: folders can lie in one another deeper than it, or a path, can follow.
+            self._do("rm", "-rf", "--", gone, seconds=_LONGEST)
 
     def _gone(self, record: Record) -> Path:
         return self.root / HOME / f"{record.name}.gone"
@@ -94,13 +100,25 @@ class Directory(OnFiles):
         return max(0, gross)
 
     def _held(self, record: Record) -> int:
-        """What is written by now: a folder sets nothing aside."""
-        walk = os.walk(self.path(record.name))
-        return sum(_blocks(Path(folder, name)) for folder, _, names in walk for name in names)
+        """What is written by now: a folder sets nothing aside. Of too many files to count: at least what was asked."""
+        found = sizes(self.path(record.name))
+        total = sum(islice(found, _MOST_FILES))
+        return total if next(found, None) is None else max(total, record.size)
 
 
-def _blocks(path: Path) -> int:
-    try:
-        return path.lstat().st_blocks * 512
-    except OSError:  # removed by its owner just now
-        return 0
+def sizes(top: Path) -> Iterator[int]:
+    """Bytes of disk that each file and folder below has, as far as they can be reached by a path."""
+    for entry in entries(top):
+        with suppress(OSError):  # removed by its owner just now
+            yield entry.stat(follow_symlinks=False).st_blocks * 512
+
+
+def entries(top: Path) -> Iterator[os.DirEntry[str]]:
+    """All that is below, however deep; a folder before what is in it."""
+    folders = [str(top)]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as found:  # removed just now, or its path is too long
+            for entry in found:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                yield entry

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -67,8 +67,11 @@ class Exposures:
     means: dict[str, Means]
     after: Callable[[str], None] = nothing
 
-    def expose(self, made: Made, how: str, hosts: Sequence[str]) -> Exposed:
-        """Let those hosts reach the volume, and nobody else; the same again if it is exposed that way already."""
+    def expose(self, made: Made, how: str, hosts: Sequence[str], *, key: str = "") -> Exposed:
+        """Let those hosts reach the volume, and nobody else; the same again if it is exposed that way already.
+
+        `key` is for means that need one, which make one up if there is none.
+        """
         if how == "none":
             return Exposed(name=made.name, kind="none", settings={"path": str(made.path)})
         means = self._means(how)
@@ -78,7 +81,10 @@ class Exposures:
         plan = known or means.plan(made, tuple(hosts))
         if (plan.kind, plan.source, plan.hosts) != (how, str(made.path), tuple(hosts)):
             raise BadInput(f"volume {name}", f"{_standing(plan)}; withdraw it first")
+        plan = _with_key(plan, key)
         try:
+            if known is not None and known != plan:
+                means.stop(name)  # it knows another key
             self._write(plan)
             means.start(plan)
         except (OSError, UserError) as error:
@@ -138,6 +144,10 @@ class Exposures:
         self._new(plan.name).rename(self._path(plan.name))
         synced(self.folder)
         self.after(f"plan the exposure of {plan.name}")
+
+
+def _with_key(plan: Plan, key: str) -> Plan:
+    return replace(plan, settings={**plan.settings, "key": key}) if key and "key" in plan.settings else plan
 
 
 def _check(made: Made, hosts: Sequence[str]) -> None:

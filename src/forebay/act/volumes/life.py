@@ -20,6 +20,9 @@ from forebay.act.volumes.volume import Made, NoRoom, NotOurs, VolumeFailed, chec
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_size
 
+_LONGEST = 200
+"""Characters of a path that an error repeats: users can make longer ones."""
+
 
 def nothing(_step: str) -> None:
     """What is done after each step, outside tests."""
@@ -131,9 +134,9 @@ class Life(ABC):
             ceiling=self._ceiling(record) if whole else None,
         )
 
-    def _do(self, *argv: str | Path) -> str:
-        """Run a command; what it prints."""
-        out = run([str(word) for word in argv], timeout=self.timeout)
+    def _do(self, *argv: str | Path, seconds: float = 0.0) -> str:
+        """Run a command, which may take so many seconds more than others; what it prints."""
+        out = run([str(word) for word in argv], timeout=self.timeout + seconds)
         self.after(shown([str(word) for word in argv]))
         return out
 
@@ -277,4 +280,4 @@ def _told(name: str = "") -> Iterator[None]:
 def _words(error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
-    return f"{error.filename}: {why(error)}" if error.filename else why(error)
+    return f"{str(error.filename)[:_LONGEST]}: {why(error)}" if error.filename else why(error)

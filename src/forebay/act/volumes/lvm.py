@@ -1,8 +1,8 @@
 """A logical volume a volume, in a volume group given to Forebay or shared with others; the mark is a tag.
 
 The tag is made in one step with the logical volume, so there is no moment in which one is without the other. The
-blocks are as the one before left them: no user sees them through the file system, but a node to which the device is
-exposed could.
+blocks are as the one before left them. Through a file system nobody sees that; but who reaches the device itself could,
+so one that is to be exposed is filled with zeros first, by the disk itself where it can.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from forebay.model.errors import BadInput
 
 _MARK = "forebay"
 _DETAILS = re.compile(r"forebay=(making|whole|releasing):(\d+):(\d+):(\d+):(\d+):(\d*)")
+_SLOWEST = 50e6
+"""Bytes per second that every disk can write."""
 _GROUP = re.compile(r"[A-Za-z0-9_+.][A-Za-z0-9_+.-]*")
 
 
@@ -37,7 +39,7 @@ class Lvm(Block):
 
     def check(self) -> None:
         self._needs_root()
-        self._check_root("lvcreate", "lvs", "vgs", f"mkfs.{self.filesystem.name}")
+        self._check_root("lvcreate", "lvs", "vgs", "blkdiscard", f"mkfs.{self.filesystem.name}")
         if not _GROUP.fullmatch(self.group):
             raise BadInput("volume group", f"{self.group!r} is no name of one")
         if "device-mapper" not in Path("/proc/devices").read_text():
@@ -75,6 +77,13 @@ class Lvm(Block):
         """It was, with the mark; but it may not be active since the node started."""
         if not self._source(record).exists():
             self._do("lvchange", "--quiet", "--activate", "y", self._full(record))
+
+    def _create(self, record: Record) -> None:
+        self._allocate(record)
+        if not self.local:
+            size = self._gross(record.size)
+            self._do("blkdiscard", "--zeroout", self._source(record), seconds=size / _SLOWEST)
+        super()._create(record)
 
     def _clear(self, record: Record) -> None:
         """It goes with the mark."""

@@ -19,10 +19,13 @@ Reader = Callable[[str, Any], Any]
 _KINDS = {kind.__name__: kind for kind in EVENTS}
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+_AS_IT_IS = frozenset((str, int, float, bool, NoneType))
+
+
 def to_line(event: Event) -> str:
     """One line of a journal."""
-    document = {"v": VERSION, "kind": type(event).__name__, **plain(event)}
-    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode({"v": VERSION, "kind": type(event).__name__, **plain(event)})
 
 
 def from_line(line: str | bytes, where: str = "journal") -> Event:
@@ -43,6 +46,8 @@ def from_line(line: str | bytes, where: str = "journal") -> Event:
 
 def plain(value: Any) -> Any:
     """A value of ours in words, numbers, lists and dictionaries; what is as by default is left out."""
+    if type(value) in _AS_IT_IS:  # almost all are
+        return value
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value):
@@ -58,7 +63,7 @@ def _record_of(value: Any) -> dict[str, Any]:
     told, kind = {}, cast(Hashable, type(value))
     for name, default, is_real in _fields(kind):
         own = getattr(value, name)
-        if own != default:
+        if own is not default and own != default:
             told[name] = float(own) if is_real and own is not None else plain(own)
     return told
 

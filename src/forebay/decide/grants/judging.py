@@ -16,7 +16,7 @@ from forebay.decide.grants.state import Tables
 from forebay.decide.grants.words import lasting, some, wanted
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
-from forebay.decide.storage.choose import SPREADS, number
+from forebay.decide.storage.choose import OTHER, SPREADS, STORAGE
 from forebay.decide.storage.placing import ASK_POLICY, PART, PLACING, most_parts, pieces_of, soonest, try_place
 from forebay.decide.storage.turn import REFUSED, Turn
 from forebay.model.decision import Later, Never
@@ -58,16 +58,23 @@ def judge(tables: Tables, ask: Ask, now: float) -> Judgement:
         return Judgement(answer=Later(until=until, because=_closed(tables, ask)))
     start = now if ask.start is None else max(now, ask.start)
     end = max(start + ask.seconds, math.nextafter(start, math.inf))
-    policy = find("storage", tables.facts["policy"])
+    policy, which = _policy(tables.facts["policy"])
     memory = load_turn(selection, tables.facts["turned"], tables.probed, _first(tables, selection))
     before = memory.disk.copy()
-    parts, own = _placed(tables, selection, policy, ask.size, start, end, memory)
+    parts, own = _placed(tables, selection, policy, which, ask.size, start, end, memory)
     now_turned = save_turn(selection, memory, before)
     turned = None if now_turned == tables.facts["turned"] else now_turned
     if parts:
         return Judgement(answer=Found(parts=parts, start=start, end=end), turned=turned)
     expected, because = _why(tables, own, memory, ask, start, end)
     return Judgement(answer=Later(until=until, because=because), turned=turned, expected=expected)
+
+
+def _policy(name: str) -> tuple[Policy, int]:
+    """The policy, and what the kernels know it by."""
+    policy = find("storage", name)
+    own = (at for at, known in enumerate(STORAGE) if known is policy)  # to compare them takes longer
+    return policy, next(own, OTHER)
 
 
 def _first(tables: Tables, selection: Selection) -> int:
@@ -79,13 +86,20 @@ def _first(tables: Tables, selection: Selection) -> int:
 
 
 def _placed(
-    tables: Tables, selection: Selection, policy: Policy, size: int, start: float, end: float, memory: Turn
+    tables: Tables,
+    selection: Selection,
+    policy: Policy,
+    which: int,
+    size: int,
+    start: float,
+    end: float,
+    memory: Turn,
 ) -> tuple[tuple[tuple[str, int], ...], Ledger]:
     """Its parts, none if there is no room; and the ledger of the selection."""
-    split, which = tables.rules.split, number(policy)
+    split = tables.rules.split
     most = most_parts(size, split, which, len(selection.keys))
     tables.space.make_room(most)
-    own = selection.ledger(tables.space)
+    own = selection.ledger(tables.space, ours=which != OTHER)
     parts, cursor = np.zeros(most, dtype=PART), np.zeros(1, dtype=_CURSOR)
     decide = policy.decide(selection.platform) if policy.prepares else policy.decide
     while True:
@@ -147,27 +161,24 @@ def _never(tables: Tables, ask: Ask) -> str | None:
         return None
     fitting = tuple(sorted(ask.wants.items()))
     capacities = tables.capacities(fitting)
-    if not capacities:
+    if not capacities.disks:
         return _unknown(tables, ask)
     split = tables.rules.split
     pieces = pieces_of(ask.size, split)
     if pieces > _MOST_PARTS:
         return f"{format_size(ask.size)} would be {pieces:,} parts; at most {_MOST_PARTS:,} can be"
-    if number(find("storage", tables.facts["policy"])) == SPREADS and pieces > 1:
-        if sum(capacities) < ask.size:
-            return f"all disks together have {format_size(sum(capacities))}, less than {format_size(ask.size)}"
+    if pieces > 1 and _policy(tables.facts["policy"])[1] == SPREADS:
+        if capacities.total < ask.size:
+            return f"all disks together have {format_size(capacities.total)}, less than {format_size(ask.size)}"
         return None
     if pieces == 1:
-        largest = max(capacities)
-        if largest < ask.size:
-            return f"the largest disk has {format_size(largest)}, less than {format_size(ask.size)}"
+        if capacities.largest < ask.size:
+            return f"the largest disk has {format_size(capacities.largest)}, less than {format_size(ask.size)}"
         return None
-    slots = sum(capacity // split for capacity in capacities)
-    rest = ask.size - split * (pieces - 1)
-    left = max((capacity % split for capacity in capacities), default=0)
-    if slots >= pieces or (slots == pieces - 1 and left >= rest):
+    last = ask.size - split * (pieces - 1)
+    if capacities.slots >= pieces or (capacities.slots == pieces - 1 and capacities.rest >= last):
         return None
-    return f"{pieces} parts of up to {format_size(split)} don't fit on {len(capacities)} disks, even if all were free"
+    return f"{pieces} parts of up to {format_size(split)} don't fit on {capacities.disks} disks, even if all were free"
 
 
 def _unknown(tables: Tables, ask: Ask) -> str:

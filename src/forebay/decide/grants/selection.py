@@ -34,18 +34,22 @@ class Selection:
     platform: Platform
     scratch: Turn
 
-    def ledger(self, space: Space) -> Ledger:
-        """These disks alone; give them back to the space with `put_back`."""
+    def ledger(self, space: Space, *, ours: bool) -> Ledger:
+        """These disks alone; give them back to the space with `put_back`.
+
+        Where all disks are meant, `ours` (a policy of this project) may have the space's own.
+        """
         disks = space.ledger.disks
-        # To copy all of them is ten times as fast as to pick them one by one.
-        disks = disks.copy() if self.is_all and disks.size == self.numbers.size else disks[self.numbers]
+        if not (ours and self.is_all and disks.size == self.numbers.size):
+            disks = disks.take(self.numbers)  # a tenth of the time that `copy` or an index takes
         disks["node"] = self.of_node
         return space.ledger._replace(disks=disks, nodes=self.nodes, servers=self.servers)
 
     def put_back(self, space: Space, own: Ledger) -> None:
         """What was folded or booked meanwhile is the space's too."""
-        for column in _CHANGING:
-            space.ledger.disks[column][self.numbers] = own.disks[column]
+        if own.disks is not space.ledger.disks:
+            for column in _CHANGING:
+                space.ledger.disks[column][self.numbers] = own.disks[column]
 
 
 def select(disks: Sequence[LiveDisk], nodes: dict[str, LiveNode], space: Space) -> Selection | None:
@@ -101,10 +105,7 @@ def _disk(disk: LiveDisk) -> Disk:
 
 def load_turn(selection: Selection, turned: Turned, counts: dict[str, int], first: int) -> Turn:
     """The policy's memory in terms of this selection; `first` is the disk that it begins with."""
-    state = np.zeros(1, dtype=TURN)
-    state["server"], state["node"], state["failed"], state["current"] = (
-        turned.server, turned.node, turned.failed, first,
-    )  # fmt: skip
+    state = np.array([(turned.server, turned.node, turned.failed, first, False)], dtype=TURN)
     probed = np.zeros(len(selection.names), dtype=np.int64)
     if counts:  # only some policies probe
         probed[:] = [counts.get(name, 0) for name in selection.names]
@@ -113,13 +114,13 @@ def load_turn(selection: Selection, turned: Turned, counts: dict[str, int], firs
 
 def save_turn(selection: Selection, memory: Turn, before: Any) -> Turned:
     """What the policy remembers now; `before` are the counts of probes that it began with."""
-    record = memory.state[0]
-    current = int(record["current"])
+    server, node, failed, current, _ = memory.state.item()
+    probed = () if (memory.disk == before).all() else np.flatnonzero(memory.disk != before)
     return Turned(
-        server=int(record["server"]),
-        node=int(record["node"]),
-        failed=int(record["failed"]),
+        server=server,
+        node=node,
+        failed=failed,
         current=selection.keys[current] if 0 < current < len(selection.keys) else "",
-        chance=int(memory.chance[0]),
-        probed=tuple((selection.names[at], int(memory.disk[at])) for at in np.flatnonzero(memory.disk != before)),
+        chance=memory.chance.item(),
+        probed=tuple((selection.names[at], int(memory.disk[at])) for at in probed),
     )

@@ -12,6 +12,7 @@ from forebay.model.timeline import events, paths
 
 ALWAYS, FOREVER = -math.inf, math.inf
 _ROOM = 1024
+_has_room = getattr(has_room, "py_func", has_room)  # to hand over its arguments takes longer than to compute it
 
 
 class Hold(NamedTuple):
@@ -65,7 +66,7 @@ class Space:
 
     def make_room(self, bookings: int) -> None:
         """Be ready for that many more bookings."""
-        while not has_room(self.ledger, bookings):
+        while not _has_room(self.ledger, bookings):
             self.ledger = widened(self.ledger)
 
     def free(self, disk: str, start: float, end: float) -> int:

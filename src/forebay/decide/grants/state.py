@@ -6,10 +6,10 @@ the tables, so to put an old value back undoes a change altogether: `Trial` uses
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from forebay.decide.grants.agenda import Agenda
 from forebay.decide.grants.events import Turned
@@ -22,6 +22,24 @@ from forebay.model.grant import ENDED, EXISTING, ON_DISK, Grant, State, Volume, 
 POLICY = "forebay"
 _MOST_SELECTIONS = 64
 Wants = tuple[tuple[str, str], ...]
+
+
+class Capacities(NamedTuple):
+    """Of some disks: how many, the bytes of the largest and of all, how many parts they have room for, and the largest
+    rest beside these."""
+
+    disks: int
+    largest: int
+    total: int
+    slots: int
+    rest: int
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], part: int) -> Capacities:
+        """`part` is bytes, 0 if there are no parts."""
+        slots = sum(size // part for size in sizes) if part else 0
+        rest = max((size % part for size in sizes), default=0) if part else 0
+        return cls(len(sizes), max(sizes, default=0), sum(sizes), slots, rest)
 
 
 class Facts(dict[str, Any]):
@@ -45,8 +63,16 @@ class Tables:
         self._todo: dict[str, dict[str, None]] = {}
         self._on_disk: dict[str, dict[str, None]] = {}
         self._selections: dict[Wants, Selection | None] = {}
-        self._capacities: dict[Wants, list[int]] = {}
+        self._capacities: dict[tuple[Wants, int], Capacities] = {}
+        self._told: dict[str, bool] = {}
         self._log: list[tuple[str, str, Any]] | None = None
+        self._followers: dict[str, Callable[[str, Any, Any], None]] = {
+            "grants": self._grants_changed,
+            "volumes": self._volumes_changed,
+            "nodes": self._nodes_changed,
+            "disks": self._disks_changed,
+            "strays": self._strays_changed,
+        }
 
     @property
     def rules(self) -> GrantRules:
@@ -63,21 +89,28 @@ class Tables:
             rows.pop(key, None)
         else:
             rows[key] = value
-        follow = getattr(self, f"_{table}_changed", None)
+        follow = self._followers.get(table)
         if follow is not None:
             follow(key, old, value)
 
     @contextmanager
-    def trial(self) -> Iterator[None]:
-        """Whatever is put meanwhile is undone at the end."""
+    def trial(self, *, keep: bool = False) -> Iterator[None]:
+        """Whatever is put meanwhile is undone at the end; or only after an error, if it is to `keep`."""
         log: list[tuple[str, str, Any]] = []
         self._log = log
         try:
             yield
-        finally:
-            self._log = None
-            for table, key, old in reversed(log):
-                self.put(table, key, old)
+        except BaseException:
+            self._undo(log)
+            raise
+        self._log = None
+        if not keep:
+            self._undo(log)
+
+    def _undo(self, log: list[tuple[str, str, Any]]) -> None:
+        self._log = None
+        for table, key, old in reversed(log):
+            self.put(table, key, old)
 
     def _grants_changed(self, key: str, old: Grant | None, new: Grant | None) -> None:
         before, after = _entries(old), _entries(new)
@@ -129,6 +162,7 @@ class Tables:
     def _forget_selections(self) -> None:
         self._selections.clear()
         self._capacities.clear()
+        self._told.clear()
 
     def selection(self, wants: Mapping[str, str]) -> Selection | None:
         """The disks that may be given to somebody who wants this; None if there are none now."""
@@ -140,14 +174,24 @@ class Tables:
             self._selections[key] = select(disks, self.nodes, self.space)
         return self._selections[key]
 
-    def capacities(self, wants: Wants) -> list[int]:
+    def capacities(self, wants: Wants) -> Capacities:
         """Of all disks that somebody who wants this could ever be given, also of those that are gone or drained."""
-        if wants not in self._capacities:
+        key = wants, self.rules.split
+        if key not in self._capacities:
             if len(self._capacities) >= _MOST_SELECTIONS:
                 self._forget_selections()
             own = dict(wants)
-            self._capacities[wants] = [d.said.capacity for d in self.disks.values() if self.has(d, own)]
-        return self._capacities[wants]
+            found = [disk.said.capacity for disk in self.disks.values() if self.has(disk, own)]
+            self._capacities[key] = Capacities.of(found, self.rules.split)
+        return self._capacities[key]
+
+    def is_told(self, field: str) -> bool:
+        """Whether any disk says something of this."""
+        if field not in self._told:
+            if len(self._told) >= _MOST_SELECTIONS:
+                self._told.clear()
+            self._told[field] = any(field in disk.said.fields for disk in self.disks.values())
+        return self._told[field]
 
     def has(self, disk: LiveDisk, wants: Mapping[str, str]) -> bool:
         return has(disk, self.nodes[disk.node], wants)

@@ -1,29 +1,27 @@
 """Darshan logs into the history: many at a time, each once.
 
-Worker processes read, one process writes, a batch in a transaction; whatever ends it, the batches
-before are kept and the next ingest goes on from there.
+Workers read, one process writes, a batch in a transaction; whatever ends it, the batches before are
+kept and the next ingest goes on from there. Logs are taken in in the order that they were found in, whoever read them
+and how fast, so that the history is the same whatever the number of workers.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from forebay.history.darshan.processes import together
-from forebay.history.darshan.work import PRELOADED, begin, read_many, unread
+from forebay.history.darshan.work import PRELOADED, read_many, unread
 from forebay.history.found import Found, as_text
 from forebay.history.store import Store
 from forebay.history.store.logs import no_longer_stale, parts, record, stale_keys, unchanged
 from forebay.history.store.runs import add_runs, remove_runs
 from forebay.model.errors import BadInput, why
+from forebay.work import Died, Workers, each, is_local
 
 CHUNK = 50
 """Logs that a worker reads before it reports."""
@@ -57,7 +55,7 @@ class Report:
 
 
 def ingest(
-    store: Store, paths: Sequence[Path], *, workers: int, progress: Callable[[int], None] = lambda _done: None
+    store: Store, paths: Sequence[Path], *, workers: Workers, progress: Callable[[int], None] = lambda _done: None
 ) -> Report:
     """Read all logs under `paths` that are not known yet."""
     report = Report()
@@ -159,72 +157,29 @@ def _combine(store: Store) -> None:
             no_longer_stale(connection, keys)
 
 
-def _read_all(paths: Iterator[str], workers: int) -> Generator[list[Found], None, None]:
-    """All logs, in chunks as they get ready."""
-    chunks = iter(lambda: list(islice(paths, CHUNK)), [])
-    first = next(chunks, None)
-    if first is None:
-        return  # no process has to be started
-    chunks = chain([first], chunks)
-    waiting: dict[Future[list[Found]], list[str]] = {}
-    pool = _pool(workers)
-    try:
-        while True:
-            for chunk in islice(chunks, AHEAD * workers - len(waiting)):
-                waiting[_submitted(pool, chunk)] = chunk
-            if not waiting:
-                return
-            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-            broken = [waiting.pop(future) for future in done if isinstance(future.exception(), BrokenProcessPool)]
-            yield from (future.result() for future in done if waiting.pop(future, None) is not None)
-            if broken:
-                broken += waiting.values()
-                waiting.clear()
-                pool.shutdown(cancel_futures=True)
-                for chunk in broken:
-                    yield list(_one_by_one(chunk))
-                pool = _pool(workers)
-    finally:
-        pool.shutdown(cancel_futures=True)
+def _read_all(paths: Iterator[str], workers: Workers) -> Generator[list[Found], None, None]:
+    """All logs, in chunks. One that a reader died on is read log by log, to know which it was."""
+    with closing(_read(iter(lambda: list(islice(paths, CHUNK)), []), workers)) as chunks:
+        for chunk, found in chunks:
+            if isinstance(found, Died):
+                yield from _one_by_one(chunk, workers)
+            else:
+                yield found if is_local(workers) else list(map(_seen_from_here, chunk, found))
 
 
-def _submitted(pool: ProcessPoolExecutor, chunk: list[str]) -> Future[list[Found]]:
-    """To be read; a pool in which a worker died meanwhile takes nothing more, and then that is what comes of it."""
-    try:
-        with _leaving_ctrl_c_to_us():
-            return pool.submit(read_many, chunk)
-    except BrokenProcessPool as error:
-        failed: Future[list[Found]] = Future()
-        failed.set_exception(error)
-        return failed
+def _one_by_one(chunk: list[str], workers: Workers) -> Iterator[list[Found]]:
+    with closing(_read(([path] for path in chunk), workers)) as logs:
+        for [path], found in logs:
+            yield [unread(path, "is damaged: the process that read it died")] if isinstance(found, Died) else found
 
 
-@contextmanager
-def _leaving_ctrl_c_to_us() -> Iterator[None]:
-    """Processes that are started meanwhile never see it; one that did while it starts would fill the screen."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def _read(chunks: Iterable[list[str]], workers: Workers) -> Generator[tuple[list[str], list[Found] | Died], None, None]:
+    # Apart, for Darshan's library may die, and prints.
+    return each(workers, read_many, chunks, ahead=AHEAD, in_order=True, apart=True, preload=PRELOADED)
 
 
-def _one_by_one(paths: Sequence[str]) -> Iterator[Found]:
-    """A worker died on one of these logs, or beside them."""
-    pool = _pool(1)
-    try:
-        for path in paths:
-            try:
-                yield _submitted(pool, [path]).result()[0]
-            except BrokenProcessPool:
-                pool.shutdown()
-                pool = _pool(1)
-                yield unread(path, "is damaged: the process that read it died")
-    finally:
-        pool.shutdown()
-
-
-def _pool(workers: int) -> ProcessPoolExecutor:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=begin)
+def _seen_from_here(path: str, found: Found) -> Found:
+    """A log that is there, but not where the worker is."""
+    if found.size < 0 and Path(path).exists():
+        found.reason += " where the worker is; it must see the same files as this machine"
+    return found

@@ -1,34 +1,17 @@
-"""What a worker process of an ingest does. Darshan's library is loaded there, not in the process that writes."""
+"""What a worker of an ingest does. Darshan's library is loaded there, not in the process that writes."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import stat
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from multiprocessing import parent_process
-from multiprocessing.connection import wait
 from pathlib import Path
 
 from forebay.history.found import Found, as_text, packed
 from forebay.model.errors import BadInput, why
 
 PRELOADED = ["forebay.history.darshan.summary"]
-
-
-def begin() -> None:
-    """End when the parent ends, and keep the library's own words off the screen."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
 
 
 def read_many(paths: Sequence[str]) -> list[Found]:

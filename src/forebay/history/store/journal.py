@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -70,7 +71,10 @@ def read_after(connection: Connection, number: int, limit: int | None = None) ->
 def unseen(connection: Connection, number: int) -> list[Entry]:
     """All entries after that number, which are few: whoever is about to write asks this each time."""
     query = f"SELECT number, at, grant_id, line FROM journal WHERE number > {number:d} ORDER BY number"
-    entries = [Entry(n, at, grant or "", line) for n, at, grant, line in connection.exec_driver_sql(query)]
+    is_sqlite = connection.dialect.name == "sqlite"  # whose own connection takes a fraction of the time
+    driver: Any = connection.connection.driver_connection
+    rows = driver.execute(query) if is_sqlite else connection.exec_driver_sql(query)
+    entries = [Entry(n, at, grant or "", line) for n, at, grant, line in rows]
     if entries and entries[0].number != number + 1:
         raise BadInput("journal", f"number {number + 1} is missing: the next is {entries[0].number}")
     return entries

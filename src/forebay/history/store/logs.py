@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from forebay.history.found import Found, Part, unpacked
-from forebay.history.store.runs import add_runs, remove_runs, slices
+from forebay.history.store.runs import add_runs, insert_rows, remove_runs, slices
 from forebay.history.store.schema import logs, stale
 
 Status = Literal["read", "copy"]
@@ -125,7 +125,7 @@ def _write(
     new = [row for row in rows if row["path"] not in before]
     if new:
         first = (connection.execute(sa.select(sa.func.max(logs.c.log_id))).scalar() or 0) + 1
-        connection.execute(logs.insert(), [row | {"log_id": first + i} for i, row in enumerate(new)])
+        insert_rows(connection, logs, [row | {"log_id": first + i} for i, row in enumerate(new)])
 
 
 def _row(found: Found, status: Status) -> dict[str, Any]:

@@ -40,12 +40,12 @@ def add_runs(connection: Connection, rows: Sequence[Row]) -> None:
             changed.append((values | {"run_id": old[row["run_key"]]}, row))
         else:
             added.append((values | {"run_id": new_id + len(added)}, row))
-    _insert(connection, runs, [values for values, _ in added])
+    insert_rows(connection, runs, [values for values, _ in added])
     for values, _ in changed:
         connection.execute(runs.update().where(runs.c.run_id == values["run_id"]).values(values))
     stored = changed + added
     parts = [{"run_id": values["run_id"], **part} for values, row in stored for part in row["module_rows"]]
-    _insert(connection, modules, parts)
+    insert_rows(connection, modules, parts)
     _insert_osts(connection, [(values["run_id"], row["osts"]) for values, row in stored])
     _count(connection, (values for values, _ in stored), +1)
 
@@ -82,7 +82,7 @@ def _app_ids(connection: Connection, names: Sequence[str]) -> dict[str, int]:
     missing = [name for name in names if name not in found]
     next_id = (connection.execute(sa.select(sa.func.max(apps.c.app_id))).scalar() or 0) + 1
     new = {name: next_id + i for i, name in enumerate(missing)}
-    _insert(connection, apps, [{"app_id": i, "app": name} for name, i in new.items()])
+    insert_rows(connection, apps, [{"app_id": i, "app": name} for name, i in new.items()])
     return found | new
 
 
@@ -122,7 +122,8 @@ def _measures(row: Row) -> list[int]:
     ]
 
 
-def _insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Rows with the same columns each, all new."""
     names = list(rows[0]) if rows else []
     _put(connection, table, names, [tuple(row[name] for name in names) for row in rows])
 

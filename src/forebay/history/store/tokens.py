@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from dataclasses import dataclass
 
+import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from forebay.history.store.schema import tokens
+from forebay.history.store.schema import meta, tokens
+
+_SECRET = "volume-keys"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +48,11 @@ def remove_token(connection: Connection, name: str) -> bool:
 def all_tokens(connection: Connection) -> list[Token]:
     """By name."""
     return [Token(**row) for row in connection.execute(tokens.select().order_by(tokens.c.name)).mappings()]
+
+
+def shared_secret(connection: Connection) -> str:
+    """The one secret of all instances over this store, in hexadecimal digits; made when it is first asked for."""
+    new = {"key": _SECRET, "value": secrets.token_hex(32)}
+    once = sa.text(f"INSERT INTO {meta.name} (key, value) VALUES (:key, :value) ON CONFLICT DO NOTHING")
+    connection.execute(once, new)
+    return str(connection.execute(sa.select(meta.c.value).where(meta.c.key == _SECRET)).scalar_one())

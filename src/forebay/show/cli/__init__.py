@@ -23,8 +23,11 @@ from forebay.show.cli import (
     profile,
     replay,
     serve,
+    show,
     simulate,
     size,
+    slurm,
+    storage_attach,
     storage_rules,
     storage_space,
     study,
@@ -63,10 +66,13 @@ app.add_typer(forward.app, name="forward")
 app.command(epilog=serve.EXAMPLE)(serve.serve)
 app.command(epilog=agent.EXAMPLE)(agent.agent)
 app.add_typer(storage_space.app, name="storage")
+storage_attach.add_to(storage_space.app)
 storage_space.app.command(epilog=storage_rules.POLICY_EXAMPLE)(storage_rules.policy)
 storage_space.app.command(epilog=storage_rules.RULES_EXAMPLE)(storage_rules.rules)
 app.add_typer(serve.token, name="token")
+app.add_typer(slurm.app, name="slurm")
 app.command(epilog=replay.EXAMPLE)(replay.replay)
+app.command(epilog=show.EXAMPLE)(show.show)
 app.command(epilog=size.EXAMPLE)(size.size)
 app.command(epilog=policies.EXAMPLE)(policies.policies)
 

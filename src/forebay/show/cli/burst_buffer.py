@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forebay.model.errors import BadInput
-from forebay.show.cli.options import Json, Seed
+from forebay.show.cli.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
     from forebay.simulate.studies.burst_buffer import StorageStudy
@@ -36,7 +35,7 @@ def burst_buffer(
     ] = False,
     swf_volume: Annotated[str | None, typer.Option(help="For .swf: 'memory', or a size per processor.")] = None,
     seed: Seed = 0,
-    workers: Annotated[int, typer.Option(help="Processes [default: one per core].", min=0, show_default=False)] = 0,
+    workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="Folder for what comes out. [study-burst-buffer]")] = None,
     json: Json = False,
 ) -> None:
@@ -72,20 +71,21 @@ def burst_buffer(
     words = [part for name in asked for part in ("--requests", Path(name).name)]
     words += [part for key, value in options.items() if value is not None for part in (f"--{key}", str(value))]
     again = shlex.join(["forebay", "study", "burst-buffer", *words, *["--feedback"] * feedback])
-    perform(study, again, out or Path("study-burst-buffer"), workers=workers or os.cpu_count() or 1, json=json)
+    perform(study, again, out or Path("study-burst-buffer"), workers=workers, json=json)
 
 
-def perform(study: StorageStudy, again: str, out: Path, *, workers: int, json: bool) -> None:
+def perform(study: StorageStudy, again: str, out: Path, *, workers: str | None, json: bool) -> None:
     """Run the study, write what came out, and say it; Ctrl-C keeps what is finished."""
     from forebay.show.cli.study import to_be_continued
     from forebay.show.output import print_json, print_table, progress
     from forebay.show.storage_study import publish_storage
+    from forebay.show.workers import hired
     from forebay.simulate.studies.burst_buffer import run
 
     pieces = len(study.pieces())
     with to_be_continued():
-        with progress(f"burst-buffer: {pieces} platforms and rules", pieces) as told:
-            results = run(study, out / ".pieces", workers=workers, progress=told)
+        with hired(workers) as crew, progress(f"burst-buffer: {pieces} platforms and rules", pieces) as told:
+            results = run(study, out / ".pieces", workers=crew, progress=told)
         with progress("burst-buffer: figures and report", math.inf):
             document: dict[str, Any] = publish_storage(results, again, out)
     if json:

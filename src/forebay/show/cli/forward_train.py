@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from forebay.model.errors import BadInput
-from forebay.show.cli.options import Json, Seed
+from forebay.show.cli.options import Json, Seed, Workers
 
 EXAMPLE = "Example: forebay forward train --scenarios 300 --out pattern.json"
 _FEWEST = 30  # scenarios, a third of which are tested on: each pattern must be there some times
@@ -21,6 +21,7 @@ def train(
         int, typer.Option(help="Simulated runs to learn from; a third as many of other sizes to test on.", min=_FEWEST)
     ] = 900,
     seed: Seed = 0,
+    workers: Workers = None,
     json: Json = False,
 ) -> None:
     """Train what recognises access patterns on simulated runs: a 5-5-3 network and a tree of depth 5.
@@ -32,13 +33,15 @@ def train(
 
     from forebay.profile.train import fit_tree
     from forebay.show.output import print_json, print_table, progress
+    from forebay.show.workers import hired
     from forebay.simulate.requests.training import document
 
     if out.is_dir() or not out.absolute().parent.is_dir():
         raise BadInput("--out", f"{out} is a folder" if out.is_dir() else f"there is no folder {out.parent}")
     fit_tree(np.zeros((2, 1)), np.arange(2), 0)  # says now, not after all runs, if scikit-learn is missing
-    with progress(f"{scenarios + scenarios // 3} runs", scenarios + scenarios // 3) as told:
-        trained = document(scenarios, seed=seed, progress=told)
+    total = scenarios + scenarios // 3
+    with hired(workers) as crew, progress(f"{total} runs", total) as told:
+        trained = document(scenarios, seed=seed, workers=crew, progress=told)
     _write(trained, out)
     if json:
         print_json({"file": str(out), **{key: trained[key] for key in ("default", "recipe", "results")}})

@@ -17,6 +17,7 @@ from forebay.show.cli.options import Database, Json, Workers
 if TYPE_CHECKING:
     from forebay.history.darshan.ingest import Report
     from forebay.history.store import Store
+    from forebay.work import Workers as Crew
 
 EXAMPLE = "Example: forebay ingest /var/log/darshan/2026"
 MOST_LISTED = 20
@@ -38,16 +39,17 @@ def ingest(
     from forebay.history.darshan.ingest import Report
     from forebay.history.store import open_store
     from forebay.show.output import print_json
+    from forebay.show.workers import hired
 
     if not paths and not sacct:
         raise BadInput("PATH", "name logs or folders to read, or --sacct FILE")
     report, jobs = Report(), 0
     _check(paths or [])
-    with open_store(db) as store:
+    with hired(workers if paths else None) as crew, open_store(db) as store:
         for file in sacct or []:
             jobs += _accounting(store, file)
         if paths:
-            report = _logs(store, paths, workers)
+            report = _logs(store, paths, crew)
         where = store.where
     nothing = bool(report.failed) and report.failed == report.seen and not jobs
     if not nothing or report.failed > 1:
@@ -78,9 +80,8 @@ def _accounting(store: Store, file: Path) -> int:
         return add_jobs(connection, read_sacct(file))
 
 
-def _logs(store: Store, paths: list[Path], workers: int | None) -> Report:
+def _logs(store: Store, paths: list[Path], workers: Crew) -> Report:
     from forebay.history.darshan.ingest import ingest as read_in
-    from forebay.show.cli.options import cores
     from forebay.show.output import progress
 
     with _ending() as asked_to_end, progress("logs", math.inf) as bar:
@@ -91,7 +92,7 @@ def _logs(store: Store, paths: list[Path], workers: int | None) -> Report:
                 raise KeyboardInterrupt
 
         try:
-            return read_in(store, paths, workers=workers or cores(), progress=told)
+            return read_in(store, paths, workers=workers, progress=told)
         except (OSError, EOFError):
             if asked_to_end():  # so were the processes that read, and they were faster
                 raise KeyboardInterrupt from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -27,9 +26,10 @@ Database = Annotated[
     ),
 ]
 Workers = Annotated[
-    int | None, typer.Option(help="Processes that read [default: one per core].", min=1, max=256, show_default=False)
+    str | None,
+    typer.Option(
+        metavar="N|dask://HOST:PORT|slurm:N",
+        help="Who does it: N processes, a Dask cluster, or N jobs of Slurm [default: a process per core].",
+        show_default=False,
+    ),
 ]
-
-
-def cores() -> int:
-    return os.cpu_count() or 1

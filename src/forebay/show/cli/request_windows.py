@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.model.errors import BadInput
-from forebay.show.cli.options import Json, Seed
+from forebay.show.cli.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
     from forebay.simulate.studies.request_windows import RequestWindowsStudy
@@ -34,7 +33,7 @@ def request_windows(
     ] = None,
     total: Annotated[str, typer.Option(help="How much each experiment reads or writes.")] = "4 GiB",
     seed: Seed = 0,
-    workers: Annotated[int, typer.Option(help="Processes [default: one per core].", min=0, show_default=False)] = 0,
+    workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="Folder for what comes out. [study-request-windows]")] = None,
     json: Json = False,
 ) -> None:
@@ -51,20 +50,21 @@ def request_windows(
     )
     check(study)
     again = _again(study, tuner, scheduler, total)
-    perform(study, again, out or Path("study-request-windows"), workers=workers or os.cpu_count() or 1, json=json)
+    perform(study, again, out or Path("study-request-windows"), workers=workers, json=json)
 
 
-def perform(study: RequestWindowsStudy, again: str, out: Path, *, workers: int, json: bool) -> None:
+def perform(study: RequestWindowsStudy, again: str, out: Path, *, workers: str | None, json: bool) -> None:
     """Run the study, write what came out, and say it; Ctrl-C keeps what is finished."""
     from forebay.show.cli.study import to_be_continued
     from forebay.show.output import print_json, print_table, progress
     from forebay.show.request_windows_study import publish_request_windows
     from forebay.show.request_windows_tables import gains_table, scheduler_table, tuner_table
+    from forebay.show.workers import hired
     from forebay.simulate.studies.request_windows import run
 
     with to_be_continued():
-        with progress(f"request-windows: {study.count()} pieces", study.count()) as told:
-            results = run(study, out / ".pieces", workers=workers, progress=told)
+        with hired(workers) as crew, progress(f"request-windows: {study.count()} pieces", study.count()) as told:
+            results = run(study, out / ".pieces", workers=crew, progress=told)
         with progress("request-windows: figures and report", math.inf):
             document = publish_request_windows(results, again, out)
     if json:

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from forebay.show.cli import token_login
 from forebay.show.cli.options import Database, Json
 
 EXAMPLE = "Example: forebay serve --config examples/serve.toml"
 token = typer.Typer(help="Tokens for callers of the service.", no_args_is_help=True, rich_markup_mode=None)
+token.command(epilog=token_login.EXAMPLE)(token_login.login)
 
 
 def serve(
@@ -43,11 +45,12 @@ def serve(
         return
     from forebay.act.control.serve import serve as run_service
     from forebay.act.forward.net.loop import run
+    from forebay.show.web import pages
 
     def ready(addresses: list[str]) -> None:
         _say({"ready": "service", "addresses": addresses}, f"service ready: {' '.join(addresses)}", json)
 
-    run(lambda end: run_service(settings, end, ready))
+    run(lambda end: run_service(settings, end, ready, pages=pages(settings)))
 
 
 @token.command(epilog="Example: forebay token make n1-agent --role agent --node n1 --out /etc/forebay/agent.token")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forebay.model.errors import BadInput
-from forebay.show.cli.options import Json, Plot, Seed
+from forebay.show.cli.options import Json, Plot, Seed, Workers
 
 if TYPE_CHECKING:
     from forebay.simulate.storage.rules import Rules
@@ -35,17 +35,18 @@ def size(
     step: Annotated[str, typer.Option(help="How exactly to know the capacity.")] = "1 TB",
     swf_volume: Annotated[str | None, typer.Option(help="For .swf: 'memory', or a size per processor.")] = None,
     seed: Seed = 0,
+    workers: Workers = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
     """How large must the burst buffer be? The smallest platform of a family that serves the target."""
-    from forebay.decide.registry import find
     from forebay.show.cli.lists import policy_list
     from forebay.show.cli.storage import from_here
     from forebay.show.output import print_json, progress
+    from forebay.show.workers import hired
     from forebay.simulate.storage.rules import MODES, TRIES, Rules
     from forebay.simulate.storage.scenario import find_platform, find_requests
-    from forebay.simulate.studies.sizing import smallest
+    from forebay.simulate.studies.sizing import smallest_of_each
 
     share, steps = _share(target), _bytes("--step", step)
     if rules not in MODES:
@@ -62,13 +63,11 @@ def size(
         swf_volume=swf_volume,
     )
     by = Rules(mode=rules, split=0 if split == "no" else _bytes("--split", split), tries=TRIES if requeue else 0)
-    found = []
-    for name in names:
-        with progress(f"{name}: sizes tried", math.inf) as told:
-            sizing = smallest(
-                asked, family, find("storage", name), by, target=share, step=steps, seed=seed, progress=told
-            )
-        found.append(sizing)
+    label, total = ("policies", len(names)) if len(names) > 1 else (f"{names[0]}: sizes tried", math.inf)
+    with hired(workers) as crew, progress(label, total) as told:
+        found = smallest_of_each(
+            asked, family, names, by, target=share, step=steps, seed=seed, workers=crew, progress=told
+        )
     if plot is not None:
         _plot(found, plot)
     if json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.model.errors import BadInput
-from forebay.show.cli.options import Json, Seed
+from forebay.show.cli.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
     from forebay.simulate.studies.striping import StripingStudy
@@ -28,7 +27,7 @@ def striping(
     noise: Annotated[bool, typer.Option(help="Also under 5, 20 and 40 % noise.")] = True,
     noise_seeds: Annotated[int, typer.Option(help="Of each case under each level of noise.", min=1)] = 20,
     seed: Seed = 0,
-    workers: Annotated[int, typer.Option(help="Processes [default: one per core].", min=0, show_default=False)] = 0,
+    workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="Folder for what comes out. [study-striping]")] = None,
     json: Json = False,
 ) -> None:
@@ -54,21 +53,22 @@ def striping(
     words = [part for key, value in options.items() for part in (f"--{key}", str(value))]
     words += ["--noise-seeds", str(noise_seeds)] if noise else ["--no-noise"]
     again = shlex.join(["forebay", "study", "striping", *words])
-    perform(study, again, out or Path("study-striping"), workers=workers or os.cpu_count() or 1, json=json)
+    perform(study, again, out or Path("study-striping"), workers=workers, json=json)
 
 
-def perform(study: StripingStudy, again: str, out: Path, *, workers: int, json: bool) -> None:
+def perform(study: StripingStudy, again: str, out: Path, *, workers: str | None, json: bool) -> None:
     """Run the study, write what came out, and say it; Ctrl-C keeps what is finished."""
     from forebay.show.cli.study import to_be_continued
     from forebay.show.output import print_json, print_table, progress
     from forebay.show.striping_study import publish_striping
     from forebay.show.striping_tables import gains_table, noise_table
+    from forebay.show.workers import hired
     from forebay.simulate.studies.striping import run
 
     pieces = len(study.keys())
     with to_be_continued():
-        with progress(f"striping: {pieces} cases", pieces) as told:
-            results = run(study, out / ".pieces", workers=workers, progress=told)
+        with hired(workers) as crew, progress(f"striping: {pieces} cases", pieces) as told:
+            results = run(study, out / ".pieces", workers=crew, progress=told)
         with progress("striping: figures and report", math.inf):
             document = publish_striping(results, again, out)
     if json:

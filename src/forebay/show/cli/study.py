@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import signal
 import sys
@@ -17,7 +16,7 @@ import typer
 
 from forebay.model.errors import BadInput
 from forebay.show.cli import burst_buffer, request_windows, striping
-from forebay.show.cli.options import Json, Seed
+from forebay.show.cli.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
     from forebay.history.curves import Curves
@@ -36,7 +35,6 @@ Sets = Annotated[int, typer.Option(help="Sets of applications for each load.", m
 Loads = Annotated[str, typer.Option(help="LOW:HIGH:STEP of I/O-load(pi_sys); STEP is the width of a bin.")]
 Allocate = Annotated[str | None, typer.Option(help="Allocation policies by commas [default: all but optimal].")]
 Place = Annotated[str | None, typer.Option(help="Placement policies by commas [default: all].")]
-Workers = Annotated[int, typer.Option(help="Processes [default: one per core].", min=0, show_default=False)]
 Out = Annotated[Path | None, typer.Option(help="Folder for what comes out [default: study-NAME].")]
 Applications = Annotated[int, typer.Option(help="Applications in each set.", min=1)]
 Targets = Annotated[int, typer.Option(help="I/O nodes or OSTs.", min=1)]
@@ -84,7 +82,7 @@ def _command(kind: _Kind) -> Callable[..., None]:
         allocate: Allocate = kind.allocate,
         place: Place = kind.place,
         seed: Seed = 0,
-        workers: Workers = 0,
+        workers: Workers = None,
         out: Out = None,
         applications: Applications = 60,
         targets: Targets = 20,
@@ -118,7 +116,7 @@ def _command(kind: _Kind) -> Callable[..., None]:
             sets=sets,
         )
         again = _again(study, curves, loads)
-        perform(study, again, out or Path(f"study-{kind.name}"), workers=workers or os.cpu_count() or 1, json=json)
+        perform(study, again, out or Path(f"study-{kind.name}"), workers=workers, json=json)
 
     return command
 
@@ -142,18 +140,19 @@ def to_be_continued() -> Iterator[None]:
         sys.exit(130 if error.by_user else 1)
 
 
-def perform(study: Study, again: str, out: Path, *, workers: int, json: bool) -> None:
+def perform(study: Study, again: str, out: Path, *, workers: str | None, json: bool) -> None:
     """Run the study, write what came out, and say it; Ctrl-C keeps what is finished.
 
     `again` is the command that makes the same study.
     """
     from forebay.show.output import print_json, print_table, progress
     from forebay.show.study import publish
+    from forebay.show.workers import hired
     from forebay.simulate.studies.io_resources import run
 
     with to_be_continued():
-        with progress(f"{study.name}: {len(study.keys())} sets", len(study.keys())) as told:
-            results = run(study, out / ".pieces", workers=workers, progress=told)
+        with hired(workers) as crew, progress(f"{study.name}: {len(study.keys())} sets", len(study.keys())) as told:
+            results = run(study, out / ".pieces", workers=crew, progress=told)
         with progress(f"{study.name}: figures and report", math.inf):
             document = publish(results, study.curves, again, out)
     if json:

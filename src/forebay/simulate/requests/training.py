@@ -7,7 +7,9 @@ at the sizes it was trained on is of no use.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from forebay.profile.train import train
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.run import Simulation
 from forebay.simulate.requests.workload import Workload
+from forebay.work import Died, Gone, Workers, each
 
 Example = tuple[Observed, str]
 
@@ -54,13 +57,22 @@ FEWEST = 4  # requests of a period that shows any pattern
 EACH = 6  # periods of a scenario
 
 
-def document(scenarios: int = 900, *, seed: int = 0, progress: Callable[[int], None] = lambda _: None) -> Any:
+def document(
+    scenarios: int = 900,
+    *,
+    seed: int = 0,
+    workers: Workers = 1,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Any:
     """A detector, trained on the given number of scenarios and tested on a third as many others, with its recipe."""
-    data = list(examples(TRAINING, scenarios, seed=seed, progress=progress))
-    others = list(examples(HELD_OUT, scenarios // 3, seed=seed + 1, progress=lambda n: progress(scenarios + n)))
+    data = list(examples(TRAINING, scenarios, seed=seed, workers=workers, progress=progress))
+    others = list(
+        examples(HELD_OUT, scenarios // 3, seed=seed + 1, workers=workers, progress=lambda n: progress(scenarios + n))
+    )
     recipe = {
         "data": "simulated by forebay.simulate.requests",
         "scenarios": scenarios,
+        "drawn": "each scenario by the seed and its own number",
         "training sizes": asdict(TRAINING),
         "held-out sizes": asdict(HELD_OUT),
         "I/O nodes": NODES,
@@ -75,15 +87,26 @@ def document(scenarios: int = 900, *, seed: int = 0, progress: Callable[[int], N
 
 
 def examples(
-    sizes: Sizes, scenarios: int, *, seed: int, progress: Callable[[int], None] = lambda _: None
+    sizes: Sizes,
+    scenarios: int,
+    *,
+    seed: int,
+    workers: Workers = 1,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Example]:
-    """Periods of so many scenarios, each pattern as often, and what they show."""
-    rng = np.random.default_rng(seed)
-    for number in range(scenarios):
-        pattern = PATTERNS[number % len(PATTERNS)]
-        for seen in _periods(sizes, pattern, rng):
-            yield seen, pattern
-        progress(number + 1)
+    """Periods of so many scenarios, each pattern as often, and what they show; the same whoever simulates them."""
+    with closing(each(workers, partial(_scenario, sizes, seed), range(scenarios), ahead=4, in_order=True)) as found:
+        for number, seen in found:
+            if isinstance(seen, Died):
+                raise Gone(f"scenario {number}: {seen.because}")
+            yield from seen
+            progress(number + 1)
+
+
+def _scenario(sizes: Sizes, seed: int, number: int) -> list[Example]:
+    """One, drawn by its number alone."""
+    pattern = PATTERNS[number % len(PATTERNS)]
+    return [(seen, pattern) for seen in _periods(sizes, pattern, np.random.default_rng([seed, number]))]
 
 
 def _periods(sizes: Sizes, pattern: str, rng: Any) -> list[Observed]:

@@ -28,6 +28,7 @@ from forebay.simulate.storage.scenario import find_platform
 from forebay.simulate.studies.io_resources import digests_of
 from forebay.simulate.studies.pieces import Store, do_all
 from forebay.simulate.studies.storage_results import ROW, StorageResults, layout_of
+from forebay.work import Workers
 
 PAPER_POLICIES = ("random", "round-robin", "worst-fit", "best-bandwidth")
 HETEROGENEOUS = "32TB/heterogeneous"
@@ -90,7 +91,7 @@ class StorageStudy:
         }
 
 
-def run(study: StorageStudy, folder: Path, *, workers: int, progress: Callable[[int], None]) -> StorageResults:
+def run(study: StorageStudy, folder: Path, *, workers: Workers, progress: Callable[[int], None]) -> StorageResults:
     """Every piece, from `folder` what is there already, and all of them as one table."""
     for block in study.blocks:
         for spec in block.policies:

@@ -34,6 +34,7 @@ from forebay.simulate.run import Measures, simulate
 from forebay.simulate.studies.pieces import Store, do_all
 from forebay.simulate.studies.results import RUN, TRUE, Results, load_bins
 from forebay.simulate.workload import draw
+from forebay.work import Workers
 
 _MOST_DRAWS = 2000
 
@@ -103,7 +104,7 @@ def check(study: Study) -> None:
         _decide(study, drawn[0], allocate, study.placers[0], study.loads[0], 0)
 
 
-def run(study: Study, folder: Path, *, workers: int, progress: Callable[[int], None]) -> Results:
+def run(study: Study, folder: Path, *, workers: Workers, progress: Callable[[int], None]) -> Results:
     """Every set of every load, from `folder` what is there already, and all of them as one table."""
     check(study)
     store = Store(folder, study.settings())

@@ -1,4 +1,4 @@
-"""Many independent pieces of work: done by any number of processes, each kept as soon as it is done.
+"""Many independent pieces of work: done by any number of workers, each kept as soon as it is done.
 
 A piece is known by its key and done by a pure function of it, so it does not matter who does
 it, in which order, or in which attempt. Finished pieces are files in a folder; a piece whose
@@ -8,29 +8,21 @@ file is there is not done again.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from forebay.model.errors import BadInput, ForebayError, why
-
-Work = Callable[[str], Any]
-"""From a key to an array; a module's function or a partial of one, so that it can be sent to a process."""
+from forebay.work import Died, Gone, Work, Workers, each
 
 
 class Interrupted(ForebayError):
     """Stopped before all pieces were done; those that are stay."""
 
-    def __init__(self, done: int, total: int, *, by_user: bool) -> None:
-        because = "interrupted" if by_user else "a worker process died (out of memory?)"
+    def __init__(self, done: int, total: int, because: str = "interrupted", *, by_user: bool = False) -> None:
         super().__init__(f"{because}; {done} of {total} pieces are done and kept")
         self.by_user = by_user
 
@@ -88,50 +80,27 @@ class Store:
         return self._folder / f"{key}.npy"
 
 
-def do_all(keys: Sequence[str], work: Work, store: Store, *, workers: int, progress: Callable[[int], None]) -> None:
-    """Do every piece that is not in the store; `progress` is told how many are done.
+def do_all(keys: Sequence[str], work: Work, store: Store, *, workers: Workers, progress: Callable[[int], None]) -> None:
+    """Do every piece that is not in the store; `work` makes an array of a key, `progress` is told how many are done.
 
-    Ctrl-C ends it with `Interrupted`; so does the death of a process.
+    Ctrl-C ends it with `Interrupted`; so does, once all others are done, a piece that nobody survives.
     """
     missing = [key for key in keys if key not in store]
     done = len(keys) - len(missing)
     progress(done)
+    fatal = ""
     try:
-        for key, piece in _results(missing, work, workers):
-            store.put(key, piece)
-            done += 1
-            progress(done)
+        with closing(each(workers, work, missing)) as found:
+            for key, piece in found:
+                if isinstance(piece, Died):
+                    fatal = fatal or f"piece {key}: {piece.because}"
+                    continue
+                store.put(key, piece)
+                done += 1
+                progress(done)
     except KeyboardInterrupt:
         raise Interrupted(done, len(keys), by_user=True) from None
-    except BrokenProcessPool:
-        raise Interrupted(done, len(keys), by_user=False) from None
-
-
-def _results(keys: Sequence[str], work: Work, workers: int) -> Iterator[tuple[str, Any]]:
-    if workers == 1 or len(keys) < 2:
-        for key in keys:
-            yield key, work(key)
-        return
-    # Not forked: the progress bar's thread must not be copied half way through something.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(keys)), context, initializer=_worker) as pool:
-        waiting: dict[Future[Any], str] = {}
-        rest: Iterator[str] = iter(keys)
-        try:
-            while True:
-                for key in islice(rest, 2 * workers - len(waiting)):
-                    waiting[pool.submit(work, key)] = key
-                if not waiting:
-                    return
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    yield waiting.pop(future), future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in multiprocessing.active_children():
-                child.terminate()
-            raise
-
-
-def _worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+    except Gone as error:
+        raise Interrupted(done, len(keys), str(error)) from None
+    if fatal:
+        raise Interrupted(done, len(keys), fatal)

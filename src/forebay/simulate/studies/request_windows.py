@@ -40,6 +40,7 @@ from forebay.simulate.studies.request_windows_results import (
     RequestWindowsResults,
     samples_of,
 )
+from forebay.work import Workers
 
 EPSILONS = (0.05, 0.1, 0.15, 0.2, 0.3)
 _UNSEEN_EACH = 12  # experiments in one piece
@@ -130,7 +131,7 @@ def run(
     study: RequestWindowsStudy,
     folder: Path,
     *,
-    workers: int,
+    workers: Workers,
     progress: Callable[[int], None],
     detector: Detector | None = None,
 ) -> RequestWindowsResults:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
 
 from forebay.decide.policy import Policy
+from forebay.decide.registry import find
 from forebay.model.request import Requests
 from forebay.model.system import MOST_BYTES, Platform
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import GB, Rules
 from forebay.simulate.storage.run import run_storage
+from forebay.work import Died, Gone, Workers, each, is_local
 
 _BELOW = 3  # steps below the answer that are looked at: the share hardly ever falls as capacity grows
 
@@ -102,6 +106,50 @@ def smallest(
         target=target,
         points=tuple(tried[steps] for steps in sorted(tried)),
         answer=None if answer is None else tried[answer],
+    )
+
+
+def smallest_of_each(
+    requests: Requests,
+    family: Platform,
+    policies: Sequence[str],
+    rules: Rules,
+    *,
+    target: float,
+    step: int,
+    seed: int = 0,
+    workers: Workers = 1,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[Sizing]:
+    """The same for several storage policies by name, each of which is a piece of work; `progress`: how many are done.
+
+    Where there is only one, it is told how many sizes have been tried.
+    """
+    work = partial(_sized, requests, family, rules, target, step, seed)
+    if len(policies) == 1 and is_local(workers):
+        return [work(policies[0], progress=progress)]
+    found = []
+    with closing(each(workers, work, policies, in_order=True)) as sizes:
+        for name, sizing in sizes:
+            if isinstance(sizing, Died):
+                raise Gone(f"{name}: {sizing.because}")
+            found.append(sizing)
+            progress(len(found))
+    return found
+
+
+def _sized(
+    requests: Requests,
+    family: Platform,
+    rules: Rules,
+    target: float,
+    step: int,
+    seed: int,
+    policy: str,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Sizing:
+    return smallest(
+        requests, family, find("storage", policy), rules, target=target, step=step, seed=seed, progress=progress
     )
 
 

@@ -36,6 +36,7 @@ from forebay.simulate.studies.pieces import Store, do_all
 from forebay.simulate.studies.striping_assumed import FACTORS, assumed_piece
 from forebay.simulate.studies.striping_noise import noise_piece
 from forebay.simulate.studies.striping_results import APART, ASSUMED, BESIDE, DCA, NOISE, RUN, TAPP, StripingResults
+from forebay.work import Workers
 
 PROCESSES = (1, 2, 4, 8)
 NODES = (1, 4, 16, 64)
@@ -120,7 +121,7 @@ def slug(name: str) -> str:
     return name.lower().replace(" ", "-")
 
 
-def run(study: StripingStudy, folder: Path, *, workers: int, progress: Callable[[int], None]) -> StripingResults:
+def run(study: StripingStudy, folder: Path, *, workers: Workers, progress: Callable[[int], None]) -> StripingResults:
     """Every piece, from `folder` what is there already, and all of them as three tables."""
     for spec in study.policies:
         find("stripe", spec)

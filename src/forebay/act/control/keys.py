@@ -1,0 +1,51 @@
+"""Keys of volumes that are exposed: told to who may have them, and kept nowhere.
+
+Each follows from the volume's name and one secret in the store, so there is no key in the journal, in a log, or in an
+answer to anybody but the grant's owner, the node's agent, and administrators.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any
+
+KEY = "key"
+"""The setting that is a secret."""
+MEANS = ("nbd",)
+"""Those that need a key."""
+
+
+class Keys:
+    """All keys, by the secret that they are made from."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = bytes.fromhex(secret)
+
+    def of(self, volume: str) -> str:
+        return hmac.new(self._secret, volume.encode(), "sha256").hexdigest()
+
+    def told(self, grant: dict[str, Any]) -> dict[str, Any]:
+        """A grant as its owner may see it."""
+        if grant["expose"] not in MEANS:
+            return grant
+        volumes = [_with_key(volume, self.of(volume["name"])) for volume in grant["volumes"]]
+        return {**grant, "volumes": volumes}
+
+
+def _with_key(volume: dict[str, Any], key: str) -> dict[str, Any]:
+    """Only a volume that is there has settings."""
+    return {**volume, "settings": {**volume["settings"], KEY: key}} if volume["settings"] else volume
+
+
+def without_key(settings: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if name != KEY}
+
+
+def public(line: str) -> str:
+    """An event as the journal has it, without the key that journals of early versions have."""
+    if f'"{KEY}"' not in line or '"settings"' not in line:
+        return line
+    event = json.loads(line)
+    return json.dumps({**event, "settings": without_key(event["settings"])}) if "settings" in event else line

@@ -1,0 +1,117 @@
+"""MUNGE: who somebody is on any node that shares its key. The one door to its library.
+
+A credential is good for one call: what is called is written into it, so that nobody who is shown a credential, be it by
+this service or by any other that takes them, can do anything else with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from forebay.model.errors import UserError
+
+_LIBRARY = "libmunge.so.2"
+_SOCKET = 8  # MUNGE_OPT_SOCKET of munge(3)
+_LONGEST = 16_384
+
+
+class NoMunge(UserError):
+    """MUNGE is not installed, does not answer, or does not accept a credential."""
+
+
+def is_installed() -> bool:
+    return _library() is not None
+
+
+def call_of(method: str, target: str, body: bytes) -> str:
+    """What is called, in one line: the method, the path with its query, and what is sent.
+
+    >>> call_of("GET", "/v1/grants?limit=3", b"")
+    'forebay GET /v1/grants?limit=3 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+    """
+    return f"forebay {method} {target} {hashlib.sha256(body).hexdigest()}"
+
+
+def credential(call: str, socket: Path | None = None) -> str:
+    """That we call this; good once, and for some minutes."""
+    library, words = _needed(), call.encode()
+    made = ctypes.c_void_p()
+    with _context(library, socket) as context:
+        _check(library, library.munge_encode(ctypes.byref(made), context, words, len(words)))
+    return _taken(made).decode("ascii")
+
+
+def who_calls(call: str, shown: str, socket: Path | None = None) -> tuple[int, int]:
+    """The uid and gid of whoever made the credential, if it was made for this call, and is shown for the first time."""
+    library = _needed()
+    if len(shown) > _LONGEST or not shown.isascii():
+        raise NoMunge("this is no MUNGE credential")
+    words, length = ctypes.c_void_p(), ctypes.c_int()
+    uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
+    about = (ctypes.byref(words), ctypes.byref(length), ctypes.byref(uid), ctypes.byref(gid))
+    with _context(library, socket) as context:
+        code = library.munge_decode(shown.encode(), context, *about)
+        said = _taken(words, length.value)  # there may be some after an error too
+        _check(library, code)
+    if said != call.encode():
+        raise NoMunge("this MUNGE credential was not made for this call")
+    return uid.value, gid.value
+
+
+@cache
+def _library() -> Any:
+    try:
+        library = ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return None
+    library.munge_ctx_create.restype = ctypes.c_void_p
+    library.munge_ctx_destroy.argtypes = (ctypes.c_void_p,)
+    library.munge_strerror.restype = ctypes.c_char_p
+    library.munge_encode.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
+    library.munge_decode.argtypes = (ctypes.c_char_p, *(5 * (ctypes.c_void_p,)))
+    return library
+
+
+def _needed() -> Any:
+    library = _library()
+    if library is None:
+        raise NoMunge("MUNGE is not installed here; use a token")
+    return library
+
+
+@contextmanager
+def _context(library: Any, socket: Path | None) -> Iterator[Any]:
+    context = ctypes.c_void_p(library.munge_ctx_create())
+    if not context:
+        raise NoMunge("MUNGE has no memory left")
+    try:
+        if socket is not None:
+            library.munge_ctx_set(context, _SOCKET, ctypes.c_char_p(bytes(socket)))
+        yield context
+    finally:
+        library.munge_ctx_destroy(context)
+
+
+def _check(library: Any, code: int) -> None:
+    if code:  # the context has more words, but with paths of this machine in them
+        raise NoMunge(f"MUNGE says: {library.munge_strerror(code).decode('ascii', 'replace').lower()}")
+
+
+def _taken(pointer: ctypes.c_void_p, length: int = -1) -> bytes:
+    """The bytes there, which are given back to the system."""
+    if not pointer:
+        return b""
+    found = ctypes.string_at(pointer, length)
+    _free(pointer)
+    return found
+
+
+_free = ctypes.CDLL(None).free
+_free.argtypes = (ctypes.c_void_p,)
+_free.restype = None

@@ -1,0 +1,66 @@
+"""The files of the page, and what it shows besides the service's own; who starts the service hands both to it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Look = Callable[[Mapping[str, str]], dict[str, Any]]
+"""What it is asked for by name, as a document; it may take its time, and errors are in words."""
+
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+"""Of all answers to browsers: nothing is loaded from anywhere else, and nobody else may show the page as their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """As it is and packed; `tag` changes with its content."""
+
+    content: bytes
+    packed: bytes
+    kind: str
+    tag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """Files by name, and `looks` by what they show."""
+
+    files: Mapping[str, File] = field(default_factory=dict)
+    looks: Mapping[str, Look] = field(default_factory=dict)
+
+
+NO_PAGES = Pages()
+
+
+def read_files(folder: Path) -> dict[str, File]:
+    """All files of a folder that a browser may have."""
+    return {path.name: _read(path) for path in sorted(folder.iterdir()) if path.suffix in TYPES}
+
+
+def _read(path: Path) -> File:
+    content = path.read_bytes()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    return File(content, gzip.compress(content, 9, mtime=0), TYPES[path.suffix], tag)

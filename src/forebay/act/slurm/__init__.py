@@ -1,0 +1,1 @@
+"""Slurm: what it runs before, during and after jobs, and how Forebay answers."""

@@ -1,0 +1,221 @@
+"""What is to be done before and after jobs, as an administrator says it in TOML; examples/slurm.toml explains it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from forebay.act.attach import FOLDER
+from forebay.act.settings import MOST_TARGETS, Settings, read_settings
+from forebay.history.limits import MOST_STRIPES
+from forebay.history.toml import Field, Seconds, Table, checked, load
+from forebay.model.errors import BadInput
+
+if TYPE_CHECKING:
+    from forebay.act.control.client import Address
+
+Mode = Literal["enforce", "shadow"]
+LONGEST_LIMIT = 300.0
+_PLACEHOLDERS = {"scratch": ("user", "job"), "darshan": ("user", "job", "year", "month", "day")}
+_PATTERN = re.compile(r"/[A-Za-z0-9/._@:+=,-]*")
+"""Neither a shell nor Slurm's reader of TaskProlog sees anything else in such a path than its letters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scratch:
+    """The folder that a job's files go to, such as /scratch/{user}/{job}, and how its layout is decided."""
+
+    folder: str
+    settings: Settings
+    policy: str
+    make: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """The targets that are shared out among running jobs.
+
+    `count` is None for those of the file system: then it is the largest stripe count that is decided. `unknown` is
+    what an application gets whose curve nobody knows; `curves` is a CSV file with curves that the history can't tell.
+    """
+
+    name: str
+    count: int | None
+    allocate: str
+    unknown: int
+    curves: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """Where grants that are exposed are asked for and mounted, on the nodes of a job."""
+
+    service: Address
+    token: Path | None
+    authority: Path | None
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsFile:
+    """`folder` keeps what is told to each job; durations are in seconds.
+
+    `limit` is how long a job waits for us at the most, `lease` how long targets are kept for a job of which no
+    time limit is known. `darshan` is where logs of a day are; `days` how many of them are looked at.
+    """
+
+    db: str | None
+    folder: Path
+    mode: Mode
+    limit: float
+    lease: float
+    ask: bool
+    scratch: Scratch | None
+    targets: Targets | None
+    space: Space | None
+    darshan: str | None
+    days: int
+    ingest_limit: float
+
+
+class _Jobs(Table):
+    db: str = ""
+    folder: str = "/run/forebay/jobs"
+    mode: Mode = "enforce"
+    limit: Seconds = 10.0
+    lease: Seconds = 86_400.0
+    ask: bool = True
+
+
+class _Scratch(Table):
+    folder: str
+    filesystem: str
+    policy: str = "forebay"
+    make: bool = True
+
+
+class _Targets(Table):
+    name: str = ""
+    count: int | None = Field(default=None, ge=1, le=MOST_TARGETS)
+    allocate: str = "forebay"
+    unknown: int = Field(default=1, ge=1, le=MOST_STRIPES)
+    curves: str = ""
+
+
+class _Space(Table):
+    service: str
+    token: str = ""
+    authority: str = ""
+    folder: str = str(FOLDER)
+
+
+class _Darshan(Table):
+    folder: str
+    days: int = Field(default=31, ge=1, le=366)
+    limit: Seconds = 60.0
+
+
+class _File(Table):
+    jobs: _Jobs = _Jobs()
+    scratch: _Scratch | None = None
+    targets: _Targets | None = None
+    space: _Space | None = None
+    darshan: _Darshan | None = None
+
+
+def read_jobs_file(path: Path) -> JobsFile:
+    """What the file says; an error tells under which key. Paths are relative to the file, but for patterns.
+
+    Whether its policies are there is for `check_policies` to tell: to load them takes most of a second.
+    """
+    file, base = checked(path, load(path), _File), path.absolute().parent
+    jobs, darshan = file.jobs, file.darshan
+    _check_duration(f"{path}: jobs.limit", jobs.limit, LONGEST_LIMIT)
+    _check_duration(f"{path}: jobs.lease", jobs.lease, 366 * 86_400.0)
+    _check_secret(path, jobs.db)
+    if darshan is not None:
+        _check_duration(f"{path}: darshan.limit", darshan.limit, 3600.0)
+        _check_pattern(f"{path}: darshan.folder", darshan.folder, _PLACEHOLDERS["darshan"])
+    return JobsFile(
+        db=_database(jobs.db, base),
+        folder=base / jobs.folder,
+        mode=jobs.mode,
+        limit=jobs.limit,
+        lease=jobs.lease,
+        ask=jobs.ask,
+        scratch=None if file.scratch is None else _scratch(path, base, file.scratch),
+        targets=None if file.targets is None else _targets(path, base, file.targets, file.scratch is not None),
+        space=None if file.space is None else _space(path, base, file.space),
+        darshan=None if darshan is None else darshan.folder,
+        days=1 if darshan is None else darshan.days,
+        ingest_limit=jobs.limit if darshan is None else max(darshan.limit, jobs.limit),
+    )
+
+
+def _scratch(path: Path, base: Path, table: _Scratch) -> Scratch:
+    _check_pattern(f"{path}: scratch.folder", table.folder, _PLACEHOLDERS["scratch"])
+    if "{job}" not in table.folder:
+        # A layout belongs to a folder: in one that several jobs share, each would get the last one's.
+        raise BadInput(f"{path}: scratch.folder", "must have {job} in it: each job's files need a folder of their own")
+    return Scratch(
+        folder=table.folder,
+        settings=read_settings(base / table.filesystem),
+        policy=table.policy,
+        make=table.make,
+    )
+
+
+def _targets(path: Path, base: Path, table: _Targets, has_scratch: bool) -> Targets:
+    if table.count is None and not has_scratch:
+        raise BadInput(f"{path}: targets.count", "is missing: how many targets there are; or add a [scratch] table")
+    if (table.count is None) != (not table.name):
+        raise BadInput(f"{path}: targets.{'name' if table.count else 'count'}", "goes with the other: name and count")
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{0,100}", table.name):
+        raise BadInput(f"{path}: targets.name", f"only letters, digits, '_', '.' and '-', not {table.name!r}")
+    return Targets(
+        name=table.name,
+        count=table.count,
+        allocate=table.allocate,
+        unknown=table.unknown if table.count is None else min(table.unknown, table.count),
+        curves=base / table.curves if table.curves else None,
+    )
+
+
+def _space(path: Path, base: Path, table: _Space) -> Space:
+    from forebay.act.control.client import parse_service  # which takes a while to load, and few files need it
+
+    _check_pattern(f"{path}: space.folder", table.folder, ())
+    return Space(
+        service=parse_service(table.service, f"{path}: space.service"),
+        token=base / table.token if table.token else None,
+        authority=base / table.authority if table.authority else None,
+        folder=Path(table.folder),
+    )
+
+
+def _database(db: str, base: Path) -> str | None:
+    return (db if "://" in db else str(base / db)) if db else None
+
+
+def _check_pattern(where: str, pattern: str, names: tuple[str, ...]) -> None:
+    bare = pattern
+    for name in names:
+        bare = bare.replace(f"{{{name}}}", "")
+    if "{" in bare or "}" in bare:
+        allowed = ", ".join(f"{{{name}}}" for name in names) or "nothing in braces"
+        raise BadInput(where, f"can have {allowed} in it, and no other braces")
+    if not _PATTERN.fullmatch(bare) or ".." in pattern.split("/"):
+        raise BadInput(where, f"must be a whole path of letters, digits and ._@:+=,- not {pattern!r}")
+
+
+def _check_duration(where: str, seconds: float, most: float) -> None:
+    if not 0 < seconds <= most:
+        raise BadInput(where, f"must be longer than 0 s and at most {most:g} s, not {seconds:g} s")
+
+
+def _check_secret(path: Path, db: str) -> None:
+    """A password is nobody else's business."""
+    if "@" in db and ":" in db.partition("://")[2].rpartition("@")[0] and path.stat().st_mode & 0o077:
+        raise BadInput(f"{path}: jobs.db", f"has a password, and others may read the file; do: chmod 600 {path}")

@@ -1,0 +1,25 @@
+"""The page of a running service, and of a finished study or a journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from forebay.act.control.page_files import Pages, read_files
+from forebay.act.control.settings import ServiceSettings
+
+FILES = Path(__file__).parent / "files"
+
+
+def pages(settings: ServiceSettings | None = None) -> Pages:
+    """The page's files, and what it can show besides what the service knows."""
+    from forebay.show.web.forwarding import forwarding
+    from forebay.show.web.history import application, history
+
+    if settings is None:
+        return Pages(files=read_files(FILES))
+    looks = {
+        "history": lambda _: history(settings.history),
+        "application": lambda asked: application(settings.history, asked["of"]),
+        "forwarding": lambda _: forwarding(settings.forward),
+    }
+    return Pages(files=read_files(FILES), looks=looks)

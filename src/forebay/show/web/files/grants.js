@@ -1,0 +1,126 @@
+// Grants: when they are there, all of them, who waits and why, and who was refused.
+
+import { h, put } from "/page/dom.js";
+import { showList } from "/page/list.js";
+import { showTimeline } from "/page/timeline.js";
+import { asOf, goto } from "/page/place.js";
+import { state } from "/page/panel.js";
+import { HELD, STATES, lasting, moment, short, size } from "/page/words.js";
+
+const PARTS = { timeline: "Timeline", list: "All", queue: "Queue", refusals: "Refusals" };
+
+export function show(main, here) {
+  const part = PARTS[here.rest[0]] ? here.rest[0] : "timeline";
+  const tabs = h(
+    "div",
+    { class: "tabs" },
+    Object.entries(PARTS).map(([name, words]) =>
+      h("a", { href: `#/grants/${name}`, "aria-current": name === part ? "true" : null }, words),
+    ),
+  );
+  const bar = h("div", { class: "row bar-row" }, h("h2", {}, "Grants"), tabs),
+    box = h("div", { class: "fill" });
+  put(main, bar, box);
+  return {
+    timeline: () => showTimeline(bar, box),
+    list: () => all(bar, box, here),
+    queue: () => queue(box),
+    refusals: () => refusals(box),
+  }[part]();
+}
+
+const owner = (row) => row.user || String(row.uid);
+const where = (row) =>
+  row.disks.join(" ") + (row.parts > row.disks.length ? ` and ${row.parts - row.disks.length} more` : "");
+const why = (row) => (HELD.includes(row.state) && row.policy ? `by ${row.policy}` : row.because);
+const ID = ["grant", "7.5em", (row) => h("span", { class: "mono" }, short(row.id))];
+const SIZE = ["size", "6.5em", (row) => size(row.size), "n"];
+const OWNER = ["owner", "8em", owner];
+const JOB = ["job", "8em", (row) => row.job || "–"];
+
+function all(bar, box, here) {
+  const params = here.params;
+  const pick = h(
+    "select",
+    { "aria-label": "State", onchange: () => goto({ state: pick.value }) },
+    [
+      ["", "any state"],
+      ["live", "all that live"],
+      ["ended", "all that ended"],
+      ...STATES.map((name) => [name, name]),
+    ].map(([value, words]) =>
+      h("option", { value, selected: value === (params.get("state") ?? "") ? true : null }, words),
+    ),
+  );
+  const text = h("input", {
+    type: "search",
+    placeholder: "id, job or user",
+    "aria-label": "Id, job or user",
+    value: params.get("find") ?? "",
+  });
+  let typing = null;
+  text.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => goto({ find: text.value.trim() }), 250);
+  });
+  bar.append(pick, text);
+  const query = () => {
+    const now = new URLSearchParams(location.hash.split("?")[1]);
+    pick.value = now.get("state") ?? "";
+    return `state=${encodeURIComponent(now.get("state") ?? "")}&text=${encodeURIComponent(now.get("find") ?? "")}${asOf("&")}`;
+  };
+  const columns = [
+    ["state", "8.5em", (row) => state(row.state)],
+    SIZE,
+    OWNER,
+    JOB,
+    ["asked", "8em", (row) => moment(row.created), "n"],
+    ["from", "9em", (row) => (row.state === "refused" ? "–" : moment(row.begin)), "n"],
+    ["until", "9em", (row) => (row.state === "refused" ? "–" : moment(row.end)), "n"],
+    ["on", "15em", where],
+    ["why", "22em", why],
+    ID,
+  ];
+  return showList(box, { caption: "Grants, the newest first", columns, query, empty: "No grants." });
+}
+
+function queue(box) {
+  const columns = [
+    ["place", "4em", (row) => String(row.position), "n"],
+    SIZE,
+    OWNER,
+    JOB,
+    ["for", "5em", (row) => lasting(row.seconds), "n"],
+    ["waits since", "9em", (row) => moment(row.created), "n"],
+    ["tried", "4em", (row) => String(row.tried), "n"],
+    ["next try", "9em", (row) => moment(row.again), "n"],
+    ["expected", "9em", (row) => moment(row.expected), "n"],
+    ["why it waits", "32em", (row) => row.because],
+    ID,
+  ];
+  return showList(box, {
+    caption: "The queue in its order, with the reason of each wait",
+    columns,
+    query: () => `state=queued${asOf("&")}`,
+    empty: "Nobody waits.",
+  });
+}
+
+function refusals(box) {
+  const columns = [
+    ["refused", "9em", (row) => moment(row.changed), "n"],
+    SIZE,
+    OWNER,
+    JOB,
+    ["for", "5em", (row) => lasting(row.seconds), "n"],
+    ["tier", "6em", (row) => row.tier || "–"],
+    ["why", "40em", (row) => row.because],
+    ID,
+  ];
+  return showList(box, {
+    caption: "Refusals, the newest first, with their reasons",
+    columns,
+    query: () => `state=refused${asOf("&")}`,
+    empty: "Nothing was refused lately.",
+  });
+}

@@ -1,0 +1,234 @@
+// What ran: applications by bytes and runs, how their files were striped, the health of OSTs.
+
+import { bars, line } from "/page/charts.js";
+import { facts, h, put, table } from "/page/dom.js";
+import { ask } from "/page/link.js";
+import { count, moment, plural, rate, size } from "/page/words.js";
+
+export function show(main, here) {
+  const app = here.params.get("app") ?? "";
+  const box = h("div", {}),
+    bar = h("div", { class: "row bar-row" }, h("h2", {}, "History"));
+  put(main, bar, box);
+  put(box, h("p", { class: "quiet" }, "Loading …"));
+  const work = async () => {
+    const now = new URLSearchParams(location.hash.split("?")[1]).get("app") ?? "";
+    try {
+      if (now) await drawApp(box, now);
+      else await drawAll(box);
+    } catch (error) {
+      put(box, h("p", { class: "note" }, `${error.message}.`));
+    }
+  };
+  document.addEventListener("filtered", work);
+  work(app);
+  return () => document.removeEventListener("filtered", work);
+}
+
+const to = (app) => h("a", { href: `#/history?app=${encodeURIComponent(app)}` }, app);
+const percent = (value) => (value === null ? "–" : `${value.toFixed(1)} %`);
+const binary = (bytes) =>
+  bytes % 1048576 === 0 ? `${bytes / 1048576} MiB` : bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} B`;
+
+async function drawAll(box) {
+  const found = await ask("/v1/page/looks/history");
+  if (found.none) {
+    put(box, h("p", { class: "note" }, found.none));
+    return;
+  }
+  const usage = found.usage,
+    sick = found.osts.filter((ost) => ost.verdict === "sick");
+  put(
+    box,
+    h(
+      "p",
+      { class: "quiet sum" },
+      `${plural(usage.runs, "run")} of ${plural(usage.apps, "application")}, ${size(usage.total_bytes)}`,
+    ),
+    h(
+      "div",
+      { class: "cards" },
+      card(
+        "Most bytes",
+        bars(
+          "Applications with the most bytes",
+          usage.most_bytes.map((row) => [row.app, row.total_bytes]),
+          size,
+        ),
+      ),
+      card(
+        "Most runs",
+        bars(
+          "Applications with the most runs",
+          usage.most_run.map((row) => [row.app, row.runs]),
+          count,
+        ),
+      ),
+      card(
+        "OSTs that a run used",
+        table(
+          "Stripe counts",
+          [
+            [
+              "OSTs",
+              (row) =>
+                row.high === null || row.low === row.high
+                  ? `${row.low}${row.high === null ? "+" : ""}`
+                  : `${row.low} – ${row.high}`,
+            ],
+            ["runs", (row) => count(row.runs), "n"],
+            ["share", (row) => percent(row.percent), "n"],
+          ],
+          shortened(usage.stripe_count),
+          "No run tells.",
+        ),
+      ),
+      card(
+        "Stripe size",
+        table(
+          "Stripe sizes",
+          [
+            ["size", (row) => binary(row.stripe_size)],
+            ["runs", (row) => count(row.runs), "n"],
+            ["share", (row) => percent(row.percent), "n"],
+          ],
+          usage.stripe_size,
+          "No run tells.",
+        ),
+        facts(
+          ["On one OST", percent(usage.default.stripe_count_pct)],
+          ["In 1 MiB stripes", percent(usage.default.stripe_size_pct)],
+          ["Both defaults", percent(usage.default.both_pct)],
+        ),
+      ),
+      card(
+        "OST health",
+        h(
+          "p",
+          {},
+          sick.length
+            ? h("span", { class: "badge bad" }, `sick: ${sick.map((ost) => ost.ost).join(", ")}`)
+            : "no OST is sick",
+        ),
+        table(
+          "OSTs, the worst first",
+          [
+            ["OST", (ost) => String(ost.ost), "n"],
+            ["verdict", (ost) => ost.verdict],
+            ["slowness", (ost) => (ost.slowness === null ? "–" : ost.slowness.toFixed(2)), "n"],
+            ["runs", (ost) => count(ost.runs), "n"],
+            ["volume", (ost) => size(ost.total_bytes), "n"],
+          ],
+          found.osts.slice(0, 20),
+          "No run tells which OSTs it used.",
+        ),
+      ),
+      h(
+        "section",
+        { class: "card wide" },
+        h(
+          "h3",
+          {},
+          "Applications",
+          found.left_out ? h("span", { class: "quiet" }, `, the ${found.apps.length} with the most bytes`) : null,
+        ),
+        table(
+          "Applications",
+          [
+            ["application", (app) => to(app.app)],
+            ["runs", (app) => count(app.runs), "n"],
+            ["volume", (app) => size(app.total_bytes), "n"],
+            ["mean", (app) => (app.mean_perf ? rate(app.mean_perf) : "–"), "n"],
+            ["best", (app) => (app.best_perf ? rate(app.best_perf) : "–"), "n"],
+            [
+              "best with",
+              (app) =>
+                app.best
+                  ? `${app.best.nprocs} processes${app.best.file_stripe_count ? `, ${app.best.file_stripe_count} × ${binary(app.best.stripe_size)}` : ""}`
+                  : "–",
+            ],
+            ["last run", (app) => moment(app.last_start_time), "n"],
+          ],
+          found.apps,
+        ),
+      ),
+    ),
+  );
+}
+
+/** Without the empty bins at the end. */
+const shortened = (bins) => bins.slice(0, bins.findLastIndex((bin) => bin.runs) + 1);
+const card = (title, ...inside) => h("section", { class: "card" }, h("h3", {}, title), ...inside);
+
+async function drawApp(box, app) {
+  const found = await ask(`/v1/page/looks/application?of=${encodeURIComponent(app)}`);
+  const back = h("p", {}, h("a", { href: "#/history" }, "← all applications"));
+  if (found.none) {
+    put(box, back, h("p", { class: "note" }, found.none));
+    return;
+  }
+  const advice = found.advice;
+  put(
+    box,
+    back,
+    h(
+      "div",
+      { class: "cards" },
+      card(
+        found.app,
+        facts(
+          ["Runs", count(found.runs)],
+          ["Processes", count(found.processes)],
+          ["From", moment(found.first_start_time)],
+          ["To", moment(found.last_start_time)],
+        ),
+        found.words.map((words) => h("p", {}, words)),
+      ),
+      card(
+        "Bandwidth by OSTs, b(n)",
+        found.points.length
+          ? [
+              line(
+                "Bandwidth by OSTs",
+                found.points.map((point) => [point.n, point.median]),
+                { sayX: (n) => plural(Number(n.toPrecision(2)), "OST"), sayY: rate },
+              ),
+              table(
+                "Bandwidth by OSTs",
+                [
+                  ["OSTs", (point) => String(point.n), "n"],
+                  ["median", (point) => rate(point.median), "n"],
+                  ["10 %", (point) => rate(point.p10), "n"],
+                  ["90 %", (point) => rate(point.p90), "n"],
+                  ["runs", (point) => count(point.runs), "n"],
+                ],
+                found.points,
+              ),
+            ]
+          : h("p", { class: "quiet" }, "No run tells its OSTs and its time."),
+      ),
+      card(
+        "Last advice",
+        advice
+          ? [
+              h(
+                "p",
+                { class: "because" },
+                `${advice.stripe_count} stripes of ${binary(advice.stripe_size)} from OST ${advice.stripe_offset}`,
+              ),
+              h("p", {}, advice.because),
+              facts(
+                ["When", moment(advice.time)],
+                ["Policy", advice.policy],
+                ["Phase", advice.phase],
+                ["Processes", count(advice.nprocs)],
+                ["Outcome", advice.outcome],
+                ["On", advice.applied_to],
+              ),
+            ]
+          : h("p", { class: "quiet" }, "Nothing was advised for it yet: forebay advise --app ", h("code", {}, app)),
+      ),
+    ),
+  );
+  document.title = `${app} – Forebay`;
+}

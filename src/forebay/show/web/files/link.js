@@ -1,0 +1,273 @@
+// What the page knows of the machine, and how that stays true: a snapshot, and frames of the event stream after it.
+//
+// Every frame tells from which number of the journal to which it goes. One that begins after what is known leaves a
+// gap: then the snapshot is asked for again. One that ends before it is passed over. Values are absolute, so that a
+// frame which overlaps changes nothing that is right already.
+
+export const world = {
+  number: 0,
+  boot: "",
+  who: null,
+  nodes: new Map(),
+  totals: null,
+  policy: "",
+  mode: "",
+  rules: {},
+  rates: {},
+  reading: null,
+  skew: 0,
+};
+
+const ears = new Map();
+
+/** Calls `work` whenever something of that kind is told; returns how to stop that. */
+export function on(kind, work) {
+  if (!ears.has(kind)) ears.set(kind, new Set());
+  ears.get(kind).add(work);
+  return () => ears.get(kind).delete(work);
+}
+
+function tell(kind, what) {
+  for (const work of [...(ears.get(kind) ?? [])]) work(what);
+}
+
+export class Trouble extends Error {
+  constructor(status, words) {
+    super(words);
+    this.status = status;
+  }
+}
+
+/** Asks the service; a Trouble in words where it does not answer or does not want to.
+ * Who is not logged in any more is shown the way in, unless that is done by the caller (`quiet`). */
+export async function ask(path, { method = "GET", body, quiet = false } = {}) {
+  const headers = {};
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (method !== "GET" && world.who?.proof) headers["X-Forebay"] = world.who.proof;
+  let answer;
+  try {
+    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch {
+    throw new Trouble(0, "the service does not answer");
+  }
+  const told = await answer.json().catch(() => null);
+  if (answer.ok && told !== null) return told;
+  const trouble = new Trouble(answer.status, told?.error ?? `the service answers ${answer.status}`);
+  if (answer.status === 401 && !quiet) tell("login", trouble.message);
+  throw trouble;
+}
+
+/** Seconds since 1970 as the page shows them: of the moment that is looked at, where that is not now. */
+export const now = () => world.reading?.at ?? Date.now() / 1000;
+
+// The snapshot
+
+let loading = null;
+
+/** Everything anew; asked for twice at a time it is one question. */
+export function load(quiet = false) {
+  loading ??= ask(world.reading ? `/v1/page?number=${world.reading.number ?? ""}` : "/v1/page", { quiet })
+    .then(taken)
+    .finally(() => {
+      loading = null;
+    });
+  return loading;
+}
+
+function taken(snapshot) {
+  if (snapshot.reading) world.reading = snapshot.reading;
+  if (!snapshot.nodes) return snapshot;
+  world.nodes = new Map(snapshot.nodes.map((node) => [node.name, node]));
+  world.boot = snapshot.boot;
+  world.rates = snapshot.rates ?? {};
+  told(snapshot);
+  tell("machine", null);
+  tell("grants", null);
+  tell("reset", null);
+  return snapshot;
+}
+
+function told(head) {
+  world.number = head.number;
+  world.totals = head.totals;
+  world.policy = head.policy;
+  world.mode = head.mode;
+  world.rules = head.rules ?? world.rules;
+  tell("totals", null);
+}
+
+/** The snapshot of another moment, where the page shows a journal. */
+export async function moveTo(number) {
+  world.reading = { ...world.reading, number };
+  await load();
+}
+
+// The stream
+
+let source = null,
+  again = null,
+  pause = 0,
+  heardAt = 0,
+  resting = false;
+const LATEST = 5000,
+  SILENT = 40000,
+  HIDDEN = 30000;
+
+/** Follows the service from now on, whatever happens to the connection. */
+export function follow() {
+  if (world.reading) return;
+  stop();
+  source = new EventSource(`/v1/page/events?after=${world.number}`);
+  heardAt = performance.now();
+  source.addEventListener("hello", (event) => hello(JSON.parse(event.data)));
+  source.addEventListener("frame", (event) => frame(JSON.parse(event.data)));
+  source.addEventListener("rates", (event) => {
+    heard();
+    world.rates = JSON.parse(event.data).rates;
+    tell("rates", null);
+  });
+  source.addEventListener("still", (event) => still(JSON.parse(event.data)));
+  source.addEventListener("reset", () => {
+    heard();
+    resync();
+  });
+  source.addEventListener("logout", (event) => {
+    stop();
+    tell("login", JSON.parse(event.data).error);
+  });
+  source.onerror = () => lost();
+}
+
+export function stop() {
+  clearTimeout(again);
+  source?.close();
+  source = null;
+}
+
+function heard() {
+  heardAt = performance.now();
+  pause = 0;
+  tell("link", "live");
+}
+
+function hello(words) {
+  heard();
+  if (words.boot !== world.boot || words.number < world.number) resync();
+}
+
+function still(words) {
+  heard();
+  if (words.number !== world.number) resync();
+}
+
+async function resync() {
+  try {
+    await load();
+  } catch (error) {
+    if (error.status !== 401) lost();
+  }
+}
+
+/** The connection is gone: try again, soon at first. Who is not logged in any more is told by the first call. */
+function lost() {
+  stop();
+  tell("link", "lost");
+  pause = Math.min(LATEST, pause ? 2 * pause : 250);
+  again = setTimeout(async () => {
+    try {
+      await ask("/v1/login", { quiet: true });
+      follow();
+    } catch (error) {
+      if (error.status === 401) tell("login", error.message);
+      else lost();
+    }
+  }, pause);
+}
+
+// Browsers have few connections to one host for all their tabs, so a tab that nobody looks at gives its own back.
+let hiding = null;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hiding);
+  if (document.hidden)
+    hiding = setTimeout(() => {
+      if (source) {
+        stop();
+        resting = true;
+      }
+    }, HIDDEN);
+  else if (resting) {
+    resting = false;
+    follow();
+  }
+});
+
+setInterval(() => {
+  // a connection that nobody cut may be dead all the same
+  if (source && performance.now() - heardAt > SILENT) lost();
+}, 5000);
+
+function frame(told_) {
+  heard();
+  if (told_.number <= world.number) return;
+  if (told_.after > world.number) {
+    resync();
+    return;
+  }
+  const before = world.number,
+    whole = told_.nodes.map((node) => node.name);
+  for (const node of told_.nodes) world.nodes.set(node.name, node);
+  const touched = merged(told_.disks);
+  told(told_);
+  if (whole.length || touched.length) tell("machine", { nodes: whole, disks: touched });
+  tell("grants", { rows: told_.grants, more: told_.more, forgotten: told_.forgotten });
+  tell("lines", { lines: told_.lines.filter((line) => line.n > before), whole: told_.whole });
+}
+
+/** Puts fills of disks in their places; the keys of those that changed. */
+function merged(disks) {
+  const touched = [];
+  for (const [key, [used, planned, volumes]] of Object.entries(disks)) {
+    const disk = found(key);
+    if (disk && (disk[2] !== used || disk[3] !== planned || disk[4] !== volumes)) {
+      disk.splice(2, 3, used, planned, volumes);
+      touched.push(key);
+    }
+  }
+  return touched;
+}
+
+/** A disk by NODE/NAME. */
+export function found(key) {
+  const cut = key.indexOf("/");
+  return world.nodes.get(key.slice(0, cut))?.disks.find((disk) => disk[0] === key.slice(cut + 1));
+}
+
+/** What a disk's row means. */
+export function disk(node, row) {
+  const [name, capacity, used, planned, volumes, tier, flags, write, read, kind, expose] = row;
+  const there = Boolean(flags & 1),
+    drained = Boolean(flags & 2);
+  const state = !there ? "gone" : node.silent ? "silent" : drained || node.drained ? "drained" : "open";
+  return {
+    key: `${node.name}/${name}`,
+    node: node.name,
+    name,
+    capacity,
+    used,
+    planned,
+    volumes,
+    tier,
+    there,
+    drained,
+    write,
+    read,
+    kind,
+    expose,
+    state,
+  };
+}
+
+/** All disks of the machine. */
+export function* disks() {
+  for (const node of world.nodes.values()) for (const row of node.disks) yield disk(node, row);
+}

@@ -1,0 +1,350 @@
+// Beside the view: one node, one disk, or one grant with its story.
+
+import { aloud, confirmed, facts, h, put, soon, table } from "/page/dom.js";
+import { ask, disk as read, on, world } from "/page/link.js";
+import { asOf, goto, open as beside } from "/page/place.js";
+import { HELD, LIVE, SHAPES, lasting, moment, plural, rate, share, short, size } from "/page/words.js";
+
+let open = "",
+  close = null,
+  opener = null;
+
+/** Shows what the address says; nothing if it says nothing. */
+export function showPanel(panel, params) {
+  const kind = ["grant", "disk", "node"].find((name) => params.get(name));
+  const key = kind ? `${kind} ${params.get(kind)}` : "";
+  if (key === open) return;
+  close?.();
+  close = null;
+  if (!open) opener = document.activeElement;
+  open = key;
+  panel.hidden = !kind;
+  document.body.classList.toggle("with-panel", Boolean(kind));
+  if (!kind) {
+    put(panel);
+    opener?.focus?.();
+    return;
+  }
+  const shut = h(
+    "button",
+    {
+      type: "button",
+      class: "plain shut",
+      "aria-label": "Close details",
+      onclick: () => goto({ grant: null, disk: null, node: null }),
+    },
+    "✕",
+  );
+  const box = h("div", { class: "inside" });
+  put(panel, shut, box);
+  close = { grant: showGrant, disk: showDisk, node: showNode }[kind](box, params.get(kind));
+  panel.scrollTop = 0;
+  shut.focus();
+}
+
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && open && !document.querySelector("dialog[open]"))
+    goto({ grant: null, disk: null, node: null });
+});
+
+/** A state as a shape and a word. */
+export const state = (name) =>
+  h("span", { class: `st st-${name}` }, h("span", { "aria-hidden": "true" }, SHAPES[name] ?? "·"), ` ${name}`);
+
+export const linkTo = (kind, name, words = name) =>
+  h(
+    "a",
+    {
+      href: "#",
+      class: kind === "grant" ? "mono" : null,
+      onclick: (event) => {
+        event.preventDefault();
+        beside(kind, name);
+      },
+    },
+    words,
+  );
+
+const bar = (disk) =>
+  h(
+    "div",
+    { class: "bar", role: "img", "aria-label": `${share(disk.used, disk.capacity)} used` },
+    h("i", { class: "used", style: { width: `${(100 * disk.used) / (disk.capacity || 1)}%` } }),
+    h("i", { class: "planned", style: { width: `${(100 * disk.planned) / (disk.capacity || 1)}%` } }),
+  );
+
+const may = () => world.who?.role === "administrator" && !world.reading;
+
+// Disks and nodes
+
+const STATE_WORDS = {
+  open: "open for new grants",
+  drained: "drained: no new grants",
+  silent: "silent: its agent does not answer",
+  gone: "gone: its agent does not see it any more",
+};
+
+function showDisk(box, key) {
+  const where = h("div", {}),
+    grants = h("div", {});
+  put(box, where, h("h3", {}, "Grants here"), grants);
+  const draw = () => drawDisk(where, key);
+  const list = soon(() => drawGrants(grants, key), 1000);
+  draw();
+  list();
+  const off = [
+    on("machine", (what) => {
+      draw();
+      if (!what || what.disks.includes(key)) list();
+    }),
+    on("reset", list),
+    on("rates", draw),
+  ];
+  return () => off.forEach((end) => end());
+}
+
+function drawDisk(box, key) {
+  const node = world.nodes.get(key.split("/", 1)[0]),
+    row = node?.disks.find((each) => `${node.name}/${each[0]}` === key);
+  if (!row) {
+    put(box, h("h2", {}, key), h("p", { class: "note" }, "There is no such disk (any more)."));
+    return;
+  }
+  const disk = read(node, row),
+    rates = world.rates[key];
+  put(
+    box,
+    h("h2", {}, "Disk ", h("span", { class: "mono" }, key)),
+    condition(disk.state),
+    bar(disk),
+    facts(
+      ["Used", `${size(disk.used)} of ${size(disk.capacity)} (${share(disk.used, disk.capacity)})`],
+      ["Planned", disk.planned ? size(disk.planned) : ""],
+      ["Volumes", String(disk.volumes)],
+      ["Tier", disk.tier],
+      ["Node", linkTo("node", node.name)],
+      ["Can do", `write ${rate(disk.write)}, read ${rate(disk.read)}`],
+      ["In use", rates ? `write ${rate(rates[0])}, read ${rate(rates[1])}` : "its agent does not measure bandwidth"],
+      ["Volumes are", [disk.kind, disk.expose !== "none" && `reached by ${disk.expose}`].filter(Boolean).join(", ")],
+    ),
+    may() && drainButton(node.name, disk.name, disk.drained, key),
+  );
+}
+
+function showNode(box, name) {
+  const where = h("div", {}),
+    grants = h("div", {});
+  put(box, where, h("h3", {}, "Grants here"), grants);
+  const draw = () => drawNode(where, name),
+    list = soon(() => drawGrants(grants, name), 1000);
+  draw();
+  list();
+  const mine = (what) => !what || what.nodes.includes(name) || what.disks.some((key) => key.startsWith(`${name}/`));
+  const off = [
+    on("machine", (what) => {
+      if (mine(what)) {
+        draw();
+        list();
+      }
+    }),
+    on("reset", list),
+  ];
+  return () => off.forEach((end) => end());
+}
+
+function drawNode(box, name) {
+  const node = world.nodes.get(name);
+  if (!node) {
+    put(box, h("h2", {}, name), h("p", { class: "note" }, "There is no such node (any more)."));
+    return;
+  }
+  const own = node.disks.map((row) => read(node, row));
+  put(
+    box,
+    h("h2", {}, "Node ", h("span", { class: "mono" }, name)),
+    condition(node.silent ? "silent" : node.drained ? "drained" : "open"),
+    facts(...Object.entries(node.fields).map(([key, value]) => [key, String(value)])),
+    table(
+      `Disks of ${name}`,
+      [
+        ["disk", (disk) => linkTo("disk", disk.key, disk.name)],
+        ["state", (disk) => disk.state],
+        ["used", (disk) => share(disk.used, disk.capacity), "n"],
+        ["capacity", (disk) => size(disk.capacity), "n"],
+        ["volumes", (disk) => String(disk.volumes), "n"],
+      ],
+      own,
+      "no disks",
+    ),
+    may() && drainButton(name, "", node.drained, name),
+  );
+}
+
+const condition = (state) => h("p", { class: `condition ${state}` }, STATE_WORDS[state]);
+
+function drainButton(node, disk, drained, what) {
+  const verb = drained ? "Undrain" : "Drain";
+  const words = drained
+    ? `New grants may be placed on ${what} again.`
+    : `No new grants are placed on ${what}. Those that are there stay until they end.`;
+  const trouble = h("p", { class: "trouble", role: "alert" });
+  const work = async () => {
+    if (!(await confirmed(`${verb} ${what}?`, words, verb))) return;
+    try {
+      await ask(`/v1/nodes/${encodeURIComponent(node)}/${verb.toLowerCase()}`, { method: "POST", body: { disk } });
+      aloud(`${what} is ${drained ? "open" : "drained"}.`);
+    } catch (error) {
+      put(trouble, `Not done: ${error.message}.`);
+    }
+  };
+  return h(
+    "div",
+    {},
+    h("button", { type: "button", onclick: work }, `${verb} ${disk ? "this disk" : "this node"}`),
+    trouble,
+  );
+}
+
+async function drawGrants(box, where) {
+  try {
+    const found = await ask(`/v1/page/grants?limit=100&disk=${encodeURIComponent(where)}${asOf("&")}`);
+    put(
+      box,
+      table(
+        `Grants on ${where}`,
+        [
+          ["grant", (row) => linkTo("grant", row.id, short(row.id))],
+          ["state", (row) => state(row.state)],
+          ["here", (row) => h("span", { title: `${size(row.size)} in all` }, size(row.here)), "n"],
+          ["owner", (row) => row.user || String(row.uid)],
+          ["until", (row) => moment(row.end, false), "n"],
+        ],
+        found.rows,
+        world.who?.role === "user" ? "none of yours" : "none",
+      ),
+      found.total > 100 && h("p", { class: "quiet" }, `${found.total} in all; the newest 100.`),
+    );
+  } catch (error) {
+    put(box, h("p", { class: "trouble" }, `${error.message}.`));
+  }
+}
+
+// A grant
+
+function showGrant(box, id) {
+  const top = h("div", {}),
+    story = h("div", {});
+  put(box, top, h("h3", {}, "Story"), story);
+  const draw = soon(() => drawGrant(top, story, id), 300);
+  draw();
+  const off = [
+    on("grants", (what) => {
+      if (!what) draw();
+      else if (what.forgotten.includes(id)) vanished(top, id, "It ended, and was kept as long as the rules say.");
+      else if (what.more || what.rows.some((row) => row.id === id)) draw();
+    }),
+  ];
+  return () => off.forEach((end) => end());
+}
+
+function vanished(top, id, why) {
+  put(
+    top,
+    h("h2", {}, "Grant ", h("span", { class: "mono" }, short(id))),
+    h(
+      "p",
+      { class: "note", role: "alert" },
+      `This grant is not there any more. ${why} The journal still has it: forebay replay reads that.`,
+    ),
+  );
+}
+
+async function drawGrant(top, story, id) {
+  const at = asOf();
+  let grant;
+  try {
+    grant = await ask(`/v1/grants/${encodeURIComponent(id)}${at}`);
+  } catch (error) {
+    if (error.status === 404)
+      vanished(
+        top,
+        id,
+        world.reading
+          ? "At this moment it was not asked for yet, or forgotten already."
+          : "It ended and was forgotten, or never was.",
+      );
+    else
+      put(
+        top,
+        h("h2", {}, "Grant ", h("span", { class: "mono" }, short(id))),
+        h("p", { class: "trouble", role: "alert" }, `It can't be shown: ${error.message}.`),
+      );
+    return;
+  }
+  put(
+    top,
+    h("h2", {}, "Grant ", h("span", { class: "mono", title: id }, short(id)), " ", state(grant.state)),
+    grant.because && h("p", { class: "because" }, grant.because),
+    grant.marks.map((mark) => h("p", { class: "note bad" }, mark)),
+    facts(
+      ["Size", size(grant.size)],
+      ["Owner", grant.user || `uid ${grant.uid}`],
+      ["Job", grant.job],
+      ["Asked", moment(grant.created)],
+      ["For", lasting(grant.seconds)],
+      ["Place", grant.position ? `${grant.position} in the queue, tried ${plural(grant.tried, "time")} again` : ""],
+      ["Expected", grant.expected ? moment(grant.expected) : ""],
+      ["From", grant.until ? moment(grant.start) : ""],
+      ["Until", grant.until ? moment(grant.until) : ""],
+      ["Tier", grant.tier],
+      ["Policy", grant.policy],
+      ["Path", grant.path && h("span", { class: "mono" }, grant.path)],
+      ["Id", h("span", { class: "mono wrap" }, grant.id)],
+    ),
+    grant.volumes.length > 0 &&
+      table(
+        "Volumes",
+        [
+          ["volume", (volume) => String(volume.number), "n"],
+          ["on", (volume) => linkTo("disk", `${volume.node}/${volume.disk}`)],
+          ["size", (volume) => size(volume.size), "n"],
+          ["state", (volume) => volume.state],
+        ],
+        grant.volumes,
+      ),
+    !world.reading && LIVE.includes(grant.state) && grant.state !== "releasing" && releaseButton(grant),
+  );
+  const told = await ask(`/v1/grants/${encodeURIComponent(id)}/story${at}`).catch(() => null);
+  if (told) put(story, h("ol", { class: "story" }, told.story.map(line)));
+}
+
+function line(each) {
+  return h(
+    "li",
+    { class: each.level === "error" || each.level === "warning" ? "bad" : null },
+    h("time", {}, moment(each.time)),
+    h("span", { class: "whose" }, each.node || "service"),
+    h("span", {}, each.text || each.what),
+  );
+}
+
+function releaseButton(grant) {
+  const trouble = h("p", { class: "trouble", role: "alert" });
+  const held = HELD.includes(grant.state);
+  const words =
+    `Grant ${short(grant.id)} of ${grant.user || `uid ${grant.uid}`}, ${size(grant.size)}${grant.job ? `, job ${grant.job}` : ""}. ` +
+    (held ? "What is on it is lost." : "It leaves the queue.");
+  const work = async () => {
+    if (!(await confirmed("Release this grant?", words, "Release"))) return;
+    try {
+      await ask(`/v1/grants/${encodeURIComponent(grant.id)}/release`, {
+        method: "POST",
+        body: { because: "released on the page" },
+      });
+      aloud("Released.");
+    } catch (error) {
+      put(trouble, `Not released: ${error.message}.`);
+    }
+  };
+  return h("div", {}, h("button", { type: "button", onclick: work }, "Release"), trouble);
+}

@@ -1,0 +1,72 @@
+"""What the page shows of the history: applications, stripes, OSTs, and one application with its last advice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from forebay.history.store import Connection, open_store
+from forebay.history.store.advice import last_advice
+from forebay.history.store.behaviour import behaviours
+from forebay.history.store.listing import has_runs
+from forebay.history.store.sums import app_count, app_sums, layout_sums, top_apps
+from forebay.history.store.targets import observations, ost_sums
+from forebay.model.errors import UserError
+from forebay.profile.application import profile_of
+from forebay.profile.health import ost_health
+from forebay.profile.usage import usage
+from forebay.show.history import apps_document, osts_document, profile_document, usage_document
+from forebay.show.history_profile import drift_words, forecast_words, pattern_words
+
+Document = dict[str, Any]
+_TOP = 10
+_MOST = 500
+"""Applications that are shown, those with the most bytes."""
+_NONE = (
+    'The service is not told of a history. Set history = "sqlite:///PATH" (or postgresql://…) under [service] in its '
+    "file, and read Darshan logs into it: forebay ingest PATH --db sqlite:///PATH"
+)
+
+
+def history(db: str) -> Document:
+    """All applications and targets; `none` says why there is nothing."""
+    return _read(db, _overview)
+
+
+def application(db: str, name: str) -> Document:
+    """One application: its pattern, curve and forecast, and what was last advised for it."""
+    return _read(db, lambda connection: _application(connection, name))
+
+
+def _read(db: str, look: Callable[[Connection], Document]) -> Document:
+    if not db:
+        return {"none": _NONE}
+    try:
+        with open_store(db, create=False) as store, store.reading() as connection:
+            if not has_runs(connection):
+                return {
+                    "none": f"The history is empty. Read Darshan logs into it: forebay ingest PATH --db {store.where}"
+                }
+            return look(connection)
+    except UserError as error:
+        return {"none": f"The history can't be read: {error}"}
+
+
+def _overview(connection: Connection) -> Document:
+    used = usage(layout_sums(connection))
+    most_run, most_bytes = (top_apps(connection, by, _TOP) for by in ("runs", "total_bytes"))
+    apps = sorted(app_sums(connection), key=lambda app: -app.total_bytes)
+    return {
+        "usage": usage_document(used, app_count(connection), most_run, most_bytes),
+        "left_out": max(0, len(apps) - _MOST),
+        **apps_document(apps[:_MOST]),
+        **osts_document(ost_health(ost_sums(connection), observations(connection))),
+    }
+
+
+def _application(connection: Connection, name: str) -> Document:
+    found = profile_of(name, behaviours(connection, name))
+    words = [pattern_words(found.pattern), drift_words(found.drift), forecast_words(found)]
+    document = profile_document(found, None)
+    kept = ("app", "runs", "partial_runs", "processes", "first_start_time", "last_start_time", "points", "curve")
+    return {key: document[key] for key in kept} | {"words": words, "advice": last_advice(connection, name)}

@@ -1,0 +1,154 @@
+"""A journal as the page shows it without a service: the machine, the grants and the decisions at any moment."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from forebay.act.control import page_views
+from forebay.act.control.live import Live, grant_of
+from forebay.act.control.page_views import Which
+from forebay.act.control.sentences import sentence
+from forebay.act.control.views import grant_view
+from forebay.decide.grants.codec import from_line
+from forebay.decide.grants.control import Control
+from forebay.history.store.journal import Entry, LogLine
+from forebay.model.errors import BadInput
+
+Document = dict[str, Any]
+Asked = Mapping[str, str]
+Logs = Callable[[str], list[LogLine]]
+_EVERY = 5000  # events, at least, between states that are kept
+_MOST_KEPT = 32
+
+
+class Journal:
+    """`entries` from number 1 on; `logs` tells what agents said of a grant; `kept` are states at some numbers."""
+
+    def __init__(self, name: str, entries: Sequence[Entry], logs: Logs, kept: Sequence[tuple[int, str]] = ()) -> None:
+        if not entries:
+            raise BadInput(name, "there is no journal in it; `forebay serve` writes one")
+        self._name, self._entries, self._logs = name, entries, logs
+        self._kept = dict(kept)
+        self._step = max(_EVERY, len(entries) // _MOST_KEPT)
+        self._live = Live()
+
+    @property
+    def last(self) -> int:
+        return self._entries[-1].number
+
+    def at(self, number: int) -> Live:
+        """The state after an event."""
+        number = min(max(number, 1), self.last)
+        live = self._nearest(number)
+        for entry in self._entries[live.last : number]:
+            live.follow([entry])
+            if live.last % self._step == 0 and live.last not in self._kept:
+                self._kept[live.last] = json.dumps({"control": live.control.document(), "changed": live.changed})
+        self._live = live
+        return live
+
+    def _nearest(self, number: int) -> Live:
+        """The latest known state that is not later."""
+        numbers = sorted(self._kept)
+        before = numbers[bisect_right(numbers, number) - 1] if numbers and numbers[0] <= number else 0
+        if before <= self._live.last <= number:
+            return self._live
+        if before == 0:
+            return Live()
+        told = json.loads(self._kept[before])
+        return Live(Control.from_document(told["control"], f"state {before}"), before, dict(told["changed"]))
+
+    # What the page asks for
+
+    def answer(self, path: str, asked: Asked) -> Document | None:
+        """The document at a path of the service; None if there is none."""
+        found = {
+            "/v1/page": self._snapshot,
+            "/v1/page/grants": self._listed,
+            "/v1/page/timeline": self._timeline,
+            "/v1/page/decisions": self._decisions,
+        }.get(path)
+        if found is not None:
+            return found(asked)
+        grant, story = _grant_in(path)
+        if not grant:
+            return None
+        return {"story": self._story(grant, _number(asked, self.last))} if story else self._grant(grant, asked)
+
+    def _snapshot(self, asked: Asked) -> Document:
+        live = self.at(_number(asked, self.last))
+        at = self._entries[live.last - 1].at
+        reading = {"kind": "journal", "name": self._name, "number": live.last, "last": self.last, "at": at}
+        return page_views.snapshot(live, None) | {"boot": "", "reading": reading}
+
+    def _listed(self, asked: Asked) -> Document:
+        which = Which(
+            state=asked.get("state", ""), owner=asked.get("owner", ""), disk=asked.get("disk", ""),
+            text=asked.get("text", ""), offset=_count(asked, "offset", 0), limit=_count(asked, "limit", 200),
+        )  # fmt: skip
+        return page_views.listed(self.at(_number(asked, self.last)), None, which)
+
+    def _timeline(self, asked: Asked) -> Document:
+        begin, end = (float(asked.get(name, 0)) for name in ("begin", "end"))
+        return page_views.timeline(self.at(_number(asked, self.last)), None, begin, end)
+
+    def _decisions(self, asked: Asked) -> Document:
+        number, limit = _number(asked, self.last), _count(asked, "limit", 100)
+        before = min(_count(asked, "before", 0) or number + 1, number + 1)
+        entries = (self._entries[at] for at in range(before - 2, -1, -1))
+        lines = page_views.feed(self.at(number), entries, None, limit)
+        return {"lines": lines, "next": lines[-1]["n"] if len(lines) == limit else 0}
+
+    def _grant(self, grant: str, asked: Asked) -> Document:
+        live = self.at(_number(asked, self.last))
+        return grant_view(live, live.control.grant(grant))
+
+    def _story(self, grant: str, number: int) -> list[Document]:
+        lines = []
+        for entry in self._entries[:number]:
+            if entry.grant == grant:
+                event = json.loads(entry.line)
+                about = {"node": "", "level": "info", "text": sentence(event)}
+                lines.append({"time": entry.at, "what": event["kind"], **about})
+        until = self._entries[number - 1].at
+        for line in self._logs(grant):
+            if line.at <= until:
+                about = {"node": line.node, "level": line.level, "text": line.text}
+                lines.append({"time": line.at, "what": "log", **about})
+        return sorted(lines, key=lambda line: float(line["time"]))
+
+
+def entries_of_lines(lines: Sequence[str], where: str) -> list[Entry]:
+    """The entries of an exported journal, one event a line."""
+    found = []
+    for number, line in enumerate((line for line in lines if line.strip()), 1):
+        event = from_line(line, f"{where}:{number}")
+        found.append(Entry(number, event.at, grant_of(event), line))
+    return found
+
+
+def _grant_in(path: str) -> tuple[str, bool]:
+    """
+    >>> _grant_in("/v1/grants/3f/story"), _grant_in("/v1/nodes")
+    (('3f', True), ('', False))
+    """
+    parts = path.split("/")
+    if parts[:3] != ["", "v1", "grants"] or len(parts) not in (4, 5) or parts[4:] not in ([], ["story"]):
+        return "", False
+    return parts[3], len(parts) == 5
+
+
+def _number(asked: Asked, last: int) -> int:
+    return min(last, _count(asked, "number", last) or last)
+
+
+def _count(asked: Asked, name: str, default: int) -> int:
+    text = asked.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise BadInput(name, f"must be a whole number, not {text[:40]!r}")
+    return int(text)

@@ -1,0 +1,143 @@
+"""A small server on this machine alone, for one reader: the page over something that is finished.
+
+Others on this machine could open it too, so that whoever reads shows a key first, which is in the address that is told
+at the start; the browser keeps it in a cookie.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from forebay.act.control.page_files import HEADERS, TYPES, File
+from forebay.model.errors import BadInput, ForebayError, UserError, why
+from forebay.model.grant import NoSuchGrant
+
+_COOKIE = "forebay-show"
+_READER = {"role": "reader", "name": "", "uid": -1, "until": 0, "proof": ""}
+_REPORT = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
+_MORE = {".csv": "text/csv; charset=utf-8", ".json": "application/json", ".pdf": "application/pdf"}
+
+
+class Source(Protocol):
+    """What is shown."""
+
+    def answer(self, path: str, asked: Mapping[str, str]) -> dict[str, Any] | None: ...
+
+
+class Server:
+    """Serves until it is closed; `port` 0 takes any."""
+
+    def __init__(self, source: Source, files: Mapping[str, File], port: int = 0) -> None:
+        self.key = secrets.token_urlsafe(16)
+        own: dict[str, Any] = {"source": source, "files": files, "key": self.key, "one": threading.Lock()}
+        try:
+            self._server = ThreadingHTTPServer(("127.0.0.1", port), type("Reader", (_Handler,), own))
+        except OSError as error:
+            raise BadInput("--port", f"can't listen at {port}: {why(error)}") from None
+        self._server.daemon_threads = True
+        self.origin = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, name="page")
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """To be opened in a browser."""
+        return f"{self.origin}/?key={self.key}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    source: Source
+    files: Mapping[str, File]
+    key: str
+    one: threading.Lock
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        asked = dict(parse_qsl(parts.query))
+        if self.headers.get("Host", "") not in (f"127.0.0.1:{self._port}", f"localhost:{self._port}"):
+            self._words(403, "the page is at http://127.0.0.1 of this machine")
+        elif parts.path == "/" and hmac.compare_digest(asked.get("key", "").encode(), self.key.encode()):
+            cookie = f"{_COOKIE}={self.key}; Path=/; HttpOnly; SameSite=Strict"
+            self._send(303, b"", "text/plain", {"Location": "/", "Set-Cookie": cookie})
+        elif not self._has_key():
+            self._words(403, "open the address that `forebay show` printed, with its key")
+        else:
+            self._answered(unquote(parts.path), asked)
+
+    @property
+    def _port(self) -> int:
+        host_and_port: Any = self.server.server_address
+        return int(host_and_port[1])
+
+    def _has_key(self) -> bool:
+        pairs = (part.strip().partition("=") for part in self.headers.get("Cookie", "").split(";"))
+        return any(
+            name == _COOKIE and hmac.compare_digest(value.encode(), self.key.encode()) for name, _, value in pairs
+        )
+
+    def _answered(self, path: str, asked: Mapping[str, str]) -> None:
+        name = "index.html" if path == "/" else path.removeprefix("/page/")
+        file: Callable[[str], Path | None] | None = getattr(self.source, "file", None)
+        if name in self.files and (path == "/" or path.startswith("/page/")):
+            self._send(200, self.files[name].content, self.files[name].kind, {"Cache-Control": "no-cache"})
+        elif path.startswith("/study/") and file is not None and (found := file(path.removeprefix("/study/"))):
+            self._study_file(found)
+        else:
+            self._document(path, asked)
+
+    def _document(self, path: str, asked: Mapping[str, str]) -> None:
+        try:
+            with self.one:
+                found = self.source.answer(path, asked)
+        except NoSuchGrant as error:
+            self._words(404, str(error))
+        except (UserError, ValueError) as error:
+            self._words(400, " ".join(str(error).split()))
+        except ForebayError as error:
+            self._words(500, str(error))
+        else:
+            if found is None:
+                self._words(404, "there is nothing here")
+            else:
+                self._json(200, found | {"who": _READER})
+
+    def _study_file(self, path: Path) -> None:
+        more = {"Content-Security-Policy": _REPORT} if path.suffix == ".html" else {}
+        kind = (TYPES | _MORE).get(path.suffix, "application/octet-stream")
+        try:
+            self._send(200, path.read_bytes(), kind, more)
+        except OSError as error:
+            self._words(404, why(error))
+
+    def _words(self, status: int, words: str) -> None:
+        self._json(status, {"error": words})
+
+    def _json(self, status: int, document: dict[str, Any]) -> None:
+        text = json.dumps(document, separators=(",", ":"), default=str).encode()
+        self._send(status, text, "application/json", {"Cache-Control": "no-store"})
+
+    def _send(self, status: int, body: bytes, kind: str, more: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in (HEADERS | {"Content-Type": kind, "Content-Length": str(len(body))} | dict(more)).items():
+            self.send_header(name, value)
+        with suppress(ConnectionError):  # the reader went elsewhere meanwhile
+            self.end_headers()
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nobody reads it."""

@@ -1,0 +1,104 @@
+"""Who does the work of a command: what the user says, what the configuration adds, and what to tell meanwhile."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forebay.act.command import ended
+from forebay.history.toml import BytesWithUnit, Field, OpenTable, Seconds, Table, checked, load
+from forebay.model.errors import BadInput
+from forebay.work import Dask, Slurm, SlurmOptions, Workers, workers_of
+
+_COMMAND = 20.0
+"""Seconds for an answer of Slurm's commands; they wait ten for a controller that is away."""
+
+
+class SlurmTable(Table):
+    """`[workers.slurm]`."""
+
+    partition: str | None = None
+    account: str | None = None
+    time: str = "01:00:00"
+    memory: BytesWithUnit = 2e9
+    cores: Annotated[int, Field(ge=1, le=4096)] = 1
+    interface: str | None = None
+    directives: list[str] = Field(default_factory=list)
+    wait: Seconds = 600
+    logs: str | None = None
+
+
+class _Workers(Table):
+    slurm: SlurmTable = SlurmTable()
+
+
+class _Configuration(OpenTable):
+    workers: _Workers = _Workers()
+
+
+@contextmanager
+def hired(text: str | None) -> Iterator[Workers]:
+    """Those that `--workers` names, looked over and ready; what was started for it ends with the context."""
+    asked = workers_of(text)
+    if isinstance(asked, Dask):
+        from forebay.work.dask import connected
+
+        with connected(asked.address, _tell) as found:
+            yield found
+    elif isinstance(asked, Slurm):
+        from forebay.work.dask_slurm import in_jobs
+
+        options, where = slurm_options()
+        with in_jobs(asked.count, options, lambda script: _would_start(script, where), _tell) as found:
+            yield found
+    else:
+        yield asked
+
+
+def _tell(words: str) -> None:
+    typer.echo(f"forebay: {words}", err=True)
+
+
+def configuration() -> Path | None:
+    """$FOREBAY_CONFIG, or forebay.toml here, or that of the user; None if there is none."""
+    named = os.environ.get("FOREBAY_CONFIG")
+    if named:
+        return Path(named)
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return next((path for path in (Path("forebay.toml"), home / "forebay" / "forebay.toml") if path.is_file()), None)
+
+
+def slurm_options() -> tuple[SlurmOptions, str]:
+    """What jobs are to ask for, and where it says so."""
+    path = configuration()
+    if path is None:
+        return SlurmOptions(), "forebay.toml (there is none): [workers.slurm]"
+    table = checked(path, load(path), _Configuration).workers.slurm
+    if table.memory < 1e6:
+        raise BadInput(f"{path}: workers.slurm.memory", f"must be at least 1 MB, not {table.memory:g} bytes")
+    values = table.model_dump() | {"memory": int(table.memory), "directives": tuple(table.directives)}
+    return SlurmOptions(**values), f"{path}: [workers.slurm]"
+
+
+def _would_start(script: str, where: str) -> None:
+    """Ask Slurm whether it would take such a job at all."""
+    with tempfile.NamedTemporaryFile("w", prefix="forebay-", suffix=".sh") as file:
+        file.write(script)
+        file.flush()
+        done = ended(["sbatch", "--test-only", file.name], timeout=_COMMAND)
+    if done.code:
+        words = done.words.removeprefix("sbatch: ").removeprefix("error: ")
+        raise BadInput(where, f"Slurm would refuse the job: {words}{_partitions(words)}")
+
+
+def _partitions(words: str) -> str:
+    if "partition" not in words.lower():
+        return ""
+    names = sorted(set(ended(["sinfo", "--noheader", "--format=%R"], timeout=_COMMAND).out.split()))
+    return f"; there are: {', '.join(names)}" if names else ""

@@ -1,0 +1,336 @@
+"""The page in a real browser, over a service with agents: everything is clicked, and nothing leaves the machine."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.browser import MISSING, NARROW, Visitor, browser, visitor
+from support.certificates import certificate
+from support.control_processes import MB, System, control_system, forebay
+from support.forward_processes import wait_until
+from support.slurm import free_ports
+
+pytestmark = [
+    pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is a browser"),
+    pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate with openssl"),
+]
+USER = 12345
+EXPECTED = ("401", "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET")
+"""What the browser says where nobody has logged in, or the service is away."""
+
+
+@dataclass
+class Site:
+    """A service with two nodes of two disks each, and who may log in."""
+
+    system: System
+    url: str
+    browser: Any
+    administrator: str
+    user: str
+
+    def request(self, size: int = 10 * MB, uid: int = USER, **more: Any) -> str:
+        with self.system.client() as client:
+            return str(client.request(size, "1h", uid=uid, gid=uid, **more)["id"])
+
+    def ready(self, grant: str) -> dict[str, Any]:
+        with self.system.client() as client:
+            *_, found = client.settled(client.grant(grant))
+        assert found["state"] == "ready", found
+        return found
+
+    def grant(self, grant: str) -> dict[str, Any]:
+        with self.system.client() as client:
+            return client.grant(grant)
+
+    def login(self, made: Visitor, token: str, path: str = "/") -> None:
+        made.page.goto(self.url + path)
+        made.page.fill("#secret", token)
+        made.page.get_by_role("button", name="Log in").click()
+        made.page.locator("#totals").wait_for(state="visible")
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with control_system() as system, browser() as chromium:
+        port = free_ports(1)[0]
+        own, key = certificate(system.folder)
+        system.configure(f"listen = '127.0.0.1:{port}'\ncertificate = '{own}'\nkey = '{key}'")
+        for node in ("n1", "n2"):
+            system.add_agent(node, "directory", "directory", more="fields = { tier = 'nvme' }")
+        administrator = system.token("admin", "administrator").read_text().strip()
+        user = system.token("ann", "user", "--uid", str(USER)).read_text().strip()
+        system.start()
+        yield Site(system, f"https://127.0.0.1:{port}", chromium, administrator, user)
+
+
+@pytest.fixture
+def guest(site: Site) -> Iterator[Visitor]:
+    """Somebody who has not logged in; at the end: no request went elsewhere, and the browser complained of nothing."""
+    with visitor(site.browser) as made:
+        yield made
+        assert made.elsewhere(site.url) == []
+        assert [words for words in made.said if not any(mark in words for mark in EXPECTED)] == []
+
+
+@pytest.fixture
+def admin(site: Site, guest: Visitor) -> Visitor:
+    site.login(guest, site.administrator)
+    return guest
+
+
+def unmoved(made: Visitor) -> Any:
+    """Tells later whether the page was loaded again."""
+    made.page.evaluate("() => { window.marked = true; }")
+    return lambda: made.page.evaluate("() => window.marked === true")
+
+
+def test_who_has_no_token_stays_outside_and_is_told_the_way_in(site: Site, guest: Visitor) -> None:
+    guest.page.goto(site.url)
+    guest.page.get_by_text("forebay token login").wait_for()
+    guest.page.fill("#secret", "nonsense")
+    guest.page.get_by_role("button", name="Log in").click()
+    guest.page.get_by_text("Not logged in: this is no token, or no link that still counts.").wait_for()
+    assert guest.page.locator("#totals").is_hidden() and guest.page.locator("nav a").count() == 0
+    guest.shot("login")
+
+
+def test_a_link_of_the_command_logs_in_once(site: Site, guest: Visitor) -> None:
+    done = forebay("token", "login", "--service", site.system.address)
+    assert done.returncode == 0, done.stderr
+    guest.page.goto(done.stdout.strip())
+    guest.page.locator(".node").first.wait_for()
+    assert "login=" not in guest.page.url
+    with visitor(site.browser) as other:
+        other.page.goto(done.stdout.strip())
+        other.page.get_by_text("The link does not count any more").wait_for()
+
+
+def test_a_click_on_a_disk_leads_to_its_grants_and_their_stories(site: Site, admin: Visitor) -> None:
+    grant = site.ready(site.request(job="4711"))
+    volume = grant["volumes"][0]
+    page = admin.page
+    page.locator(f"button.disk[data-key='{volume['node']}/{volume['disk']}']").click()
+    page.locator("aside").get_by_role("heading", name="Grants here").wait_for()
+    page.locator("aside").get_by_role("link", name=grant["id"][:8]).click()
+    story = page.locator("aside .story")
+    story.get_by_text("asks for 10.00 MB").wait_for()
+    story.get_by_text("granted", exact=False).first.wait_for()
+    page.locator("aside").get_by_text("4711", exact=True).wait_for()
+    page.keyboard.press("Escape")
+    page.locator("aside").wait_for(state="hidden")
+
+
+def test_an_administrator_drains_and_undrains_after_a_yes_and_not_after_a_no(site: Site, admin: Visitor) -> None:
+    page, stayed = admin.page, unmoved(admin)
+    page.get_by_role("button", name="n2", exact=True).click()
+    page.get_by_role("button", name="Drain this node").click()
+    page.get_by_role("button", name="Cancel").click()
+    assert not drained(site, "n2")
+    page.get_by_role("button", name="Drain this node").click()
+    page.get_by_role("button", name="Drain", exact=True).click()
+    page.locator(".node[data-node=n2].drained").get_by_text("drained").wait_for()
+    assert drained(site, "n2")
+    admin.shot("drained")
+    page.get_by_role("button", name="Undrain this node").click()
+    page.get_by_role("button", name="Undrain", exact=True).click()
+    page.locator(".node[data-node=n2]:not(.drained)").wait_for()
+    assert not drained(site, "n2") and stayed()
+
+
+def drained(site: Site, node: str) -> bool:
+    with site.system.client() as client:
+        return next(bool(each["drained"]) for each in client.nodes() if each["name"] == node)
+
+
+def test_a_request_appears_by_itself_and_is_released_from_the_page(site: Site, admin: Visitor) -> None:
+    page, stayed = admin.page, unmoved(admin)
+    page.get_by_role("link", name="Grants", exact=True).click()
+    page.get_by_role("link", name="All", exact=True).click()
+    page.get_by_role("status").get_by_text("grant").wait_for()
+    grant = site.request(job="by-itself")
+    row = page.locator(f"tr[data-grant='{grant}']")
+    row.locator(".st-ready").wait_for()
+    row.click()
+    page.get_by_role("button", name="Release").click()
+    page.get_by_role("dialog").get_by_text("What is on it is lost.").wait_for()
+    page.get_by_role("dialog").get_by_role("button", name="Release").click()
+    row.locator(".st-released").wait_for()
+    page.locator("aside .story").get_by_text("released on the page", exact=False).first.wait_for()
+    assert site.grant(grant)["state"] == "released" and stayed()
+
+
+def test_decisions_come_in_words_and_refusals_with_their_reasons(site: Site, admin: Visitor) -> None:
+    page = admin.page
+    page.get_by_role("link", name="Decisions", exact=True).click()
+    page.locator(".feed li").first.wait_for()
+    grant = site.request(10**15)
+    line = page.locator(".feed li", has=page.get_by_role("link", name=grant[:8]))
+    line.get_by_text("refused:", exact=False).wait_for()
+    line.get_by_text("1.00 PB for 1 h", exact=False).wait_for()
+    line.get_by_text("forebay", exact=True).wait_for()
+    because = site.grant(grant)["because"]
+    page.get_by_role("link", name="Refused").click()
+    page.locator(f"tr[data-grant='{grant}']").get_by_text(because[:30], exact=False).wait_for()
+    admin.shot("refusals")
+
+
+def test_after_the_service_was_away_the_page_is_right_again(site: Site, admin: Visitor) -> None:
+    page, stayed = admin.page, unmoved(admin)
+    page.get_by_role("link", name="Grants", exact=True).click()
+    page.get_by_role("link", name="All", exact=True).click()
+    site.system.service.kill()
+    page.get_by_text("The service does not answer. What is shown is as of the last contact").wait_for()
+    admin.shot("away")
+    site.system.service.start()
+    grant = site.request(job="meanwhile")
+    page.locator(f"tr[data-grant='{grant}']").wait_for()
+    page.locator(".link.live").wait_for()
+    with site.system.client() as client:
+        known = {each["id"]: each["state"] for each in client.grants()}
+    wait_until(lambda: shown_states(page) == known, "the page shows other grants than there are")
+    assert stayed()
+
+
+def shown_states(page: Any) -> dict[str, str]:
+    look = "(rows) => rows.map((row) => [row.dataset.grant, row.querySelector('.st').textContent])"
+    rows = page.locator("tr[data-grant]").evaluate_all(look)
+    return {grant: words.split()[-1] for grant, words in rows}
+
+
+def test_a_node_that_falls_silent_stands_out(site: Site, admin: Visitor) -> None:
+    site.system.agents["n1"].signal(signal.SIGSTOP)
+    try:
+        admin.page.locator(".node[data-node=n1].silent").get_by_text("silent").wait_for()
+        admin.page.locator("#totals").get_by_text("1 silent").wait_for()
+        admin.shot("silent")
+    finally:
+        site.system.agents["n1"].signal(signal.SIGCONT)
+    admin.page.locator(".node[data-node=n1]:not(.silent)").wait_for()
+
+
+def test_a_user_sees_own_grants_and_the_machine_and_changes_nothing_else(site: Site, guest: Visitor) -> None:
+    own, other = site.request(job="mine"), site.request(uid=USER + 1, job="theirs")
+    site.login(guest, site.user, "/#/grants/list")
+    page = guest.page
+    page.locator(f"tr[data-grant='{own}']").wait_for()
+    assert page.locator(f"tr[data-grant='{other}']").count() == 0
+    assert page.get_by_role("link", name="History").count() == 0
+    page.get_by_role("link", name="Machine", exact=True).click()
+    page.get_by_role("button", name="n1", exact=True).click()
+    page.locator("aside").get_by_role("heading", name="Node n1").wait_for()
+    assert page.get_by_role("button", name="Drain this node").count() == 0
+    page.goto(f"{site.url}/#/grants/list?grant={other}")
+    page.get_by_text("only its owner or an administrator may see this grant").wait_for()
+    guest.said.clear()  # the browser tells of the 403, too
+
+
+def test_a_grant_that_is_not_there_any_more_is_told_in_words(site: Site, admin: Visitor) -> None:
+    admin.page.goto(f"{site.url}/#/grants/list?grant={'0' * 32}")
+    admin.page.get_by_text("This grant is not there any more.").wait_for()
+    admin.said.clear()  # the browser tells of the 404, too
+
+
+def test_a_grant_that_vanishes_while_it_is_looked_at_is_told_in_words(site: Site, admin: Visitor) -> None:
+    grant = site.request(1 * MB)
+    admin.page.goto(f"{site.url}/#/machine?grant={grant}")
+    admin.page.get_by_role("button", name="Release").wait_for()
+    with site.system.client() as client:
+        before = client.rules()["remember"]
+        client.rules({"remember": 0})
+        try:
+            client.release(grant)
+            client.request(1 * MB, 1, uid=USER, gid=USER)  # the clock strikes when it ends, and the other is forgotten
+            admin.page.get_by_text("This grant is not there any more. It ended").wait_for()
+        finally:
+            client.rules({"remember": before})
+    admin.said.clear()  # of the 404 of whoever asks once more
+
+
+def test_who_loses_the_token_is_told_and_can_log_in_again(site: Site, guest: Visitor) -> None:
+    token = site.system.token("short", "administrator").read_text().strip()
+    site.login(guest, token)
+    done = forebay("token", "remove", "short", "--db", str(site.system.folder / "db"))
+    assert done.returncode == 0, done.stderr
+    wait_until(lambda: said_login(site, guest), "the login did not end")
+    guest.page.get_by_text("Your token was taken away").wait_for()
+    guest.page.fill("#secret", site.administrator)
+    guest.page.get_by_role("button", name="Log in").click()
+    guest.page.locator(".node").first.wait_for()
+    guest.page.get_by_role("button", name="Log out").click()
+    guest.page.get_by_text("You have logged out.").wait_for()
+
+
+def said_login(site: Site, made: Visitor) -> bool:
+    """Something happens, so that the stream has something to tell."""
+    site.request(1 * MB)
+    return bool(made.page.locator("form.login").count())
+
+
+def test_all_can_be_done_with_the_keyboard(admin: Visitor) -> None:
+    page = admin.page
+    page.locator("button.disk[data-key]").first.focus()
+    page.keyboard.press("ArrowRight")
+    key = page.evaluate("() => document.activeElement.dataset.key")
+    assert key == "n1/d1"
+    page.keyboard.press("Enter")
+    page.locator("aside").get_by_role("heading", name="Disk n1/d1").wait_for()
+    assert page.evaluate("() => document.activeElement.getAttribute('aria-label')") == "Close details"
+    page.keyboard.press("Escape")
+    page.locator("aside").wait_for(state="hidden")
+    assert page.evaluate("() => document.activeElement.dataset.key") == key
+
+
+VIEWS = {
+    "machine": ".node", "grants/timeline": "canvas[aria-label*=grant]", "grants/list": "tr[data-grant]",
+    "decisions": ".feed li", "history": ".note", "forwarding": ".note",
+}  # fmt: skip
+"""What each view has once it is there."""
+
+
+@pytest.mark.parametrize(("name", "scheme", "viewport"), [("dark", "dark", None), ("narrow", "light", NARROW)])
+def test_it_can_be_read_in_the_dark_and_on_a_narrow_screen(
+    site: Site, name: str, scheme: str, viewport: dict[str, int] | None
+) -> None:
+    site.ready(site.request(job="4712"))
+    with visitor(site.browser, scheme=scheme, viewport=viewport) as made:
+        site.login(made, site.administrator)
+        for view, there in VIEWS.items():
+            made.page.goto(f"{site.url}/#/{view}")
+            made.page.locator(there).first.wait_for()
+            made.shot(f"{name}-{view.replace('/', '-')}")
+            wide = made.page.evaluate("() => [document.scrollingElement.scrollWidth, innerWidth]")
+            assert wide[0] <= wide[1], f"{view} is wider than the screen: {wide}"
+        assert made.elsewhere(site.url) == []
+
+
+def test_without_a_history_or_a_forwarding_layer_the_page_says_how_to_have_them(admin: Visitor) -> None:
+    admin.page.get_by_role("link", name="History", exact=True).click()
+    admin.page.get_by_text("The service is not told of a history.").wait_for()
+    admin.page.get_by_role("link", name="Forwarding", exact=True).click()
+    admin.page.get_by_text("The service is not told of a forwarding layer.").wait_for()
+
+
+def test_what_browsers_get_forbids_everything_from_elsewhere(site: Site, guest: Visitor) -> None:
+    answer = guest.page.goto(site.url)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "unsafe" not in policy
+    blocked = guest.page.evaluate("() => fetch('https://127.0.0.1:1/').then(() => 'reached', () => 'blocked')")
+    assert blocked == "blocked"
+    guest.said.clear()
+    guest.asked[:] = [url for url in guest.asked if not url.startswith("https://127.0.0.1:1/")]
+
+
+def test_the_files_of_the_page_name_no_other_host() -> None:
+    import forebay.show.web
+
+    for path in Path(forebay.show.web.FILES).iterdir():
+        text = path.read_text()
+        assert "http://" not in text.replace("http://www.w3.org/2000/svg", "") and "https://" not in text, path

@@ -1,0 +1,128 @@
+"""History and Forwarding of the page in a real browser, over a history and a layer that are made up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from forebay.act.control import serve
+from forebay.act.control.settings import ForwardSettings, ServiceSettings
+from forebay.act.forward.net.address import Address
+from forebay.act.log import Log
+from forebay.act.metrics import Endpoint, Number
+from forebay.history.store import open_store
+from forebay.history.store.leases import note_decision
+from forebay.show.web import pages
+from support.browser import MISSING, Visitor, browser, visitor
+from support.certificates import certificate
+from support.control import Running
+from support.made_up_runs import MIB, a_run, fill
+
+pytestmark = [
+    pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is a browser"),
+    pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate with openssl"),
+]
+
+
+class WithPages(Running):
+    async def _main(self) -> None:
+        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        log = Log(to=self.log)
+        await serve.serve(self.settings, self._end, self._told, log=log, pages=pages(self.settings))
+
+
+@pytest.fixture(scope="module")
+def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    folder = tmp_path_factory.mktemp("looks")
+    own, key = certificate(folder)
+    with ExitStack() as stack:
+        forward = ForwardSettings(metrics=(_metrics(stack.callback),), log=_log(folder), state=_state(folder))
+        service = WithPages(
+            ServiceSettings(
+                socket=folder / "s",
+                db=str(folder / "db"),
+                listen="127.0.0.1:0",
+                certificate=own,
+                key=key,
+                history=_history(folder),
+                forward=forward,
+            )
+        )
+        service.start()
+        stack.callback(service.stop)
+        made = stack.enter_context(visitor(stack.enter_context(browser())))
+        made.page.goto(service.addresses[1])
+        made.page.fill("#secret", service.token("admin", "administrator"))
+        made.page.get_by_role("button", name="Log in").click()
+        made.page.locator("#totals").wait_for(state="visible")
+        yield made
+        assert made.elsewhere(service.addresses[1]) == []
+
+
+def _history(folder: Path) -> str:
+    with open_store(str(folder / "history.db")) as store:
+        slow = [1.0, 1.0, 3.0, 1.0]
+        fill(store, [a_run(n, count=1 + n % 3, perf_by_slowest=100.0 * MIB, slowness=slow) for n in range(60)])
+        row = {"time": 1.0, "app": "vpic", "nprocs": 64, "policy": "forebay", "phase": "known", "outcome": "advised"}
+        layout = {"stripe_count": 4, "stripe_size": MIB, "stripe_offset": 0, "because": "it was fastest"}
+        with store.writing() as connection:
+            note_decision(connection, row | layout)
+    return str(folder / "history.db")
+
+
+def _metrics(at_the_end: Callable[[Callable[[], None]], object]) -> str:
+    depths = [Number("forebay_ion_queue_depth", "", 2 + n, (("server", str(n)),)) for n in range(2)]
+    numbers = [Number("forebay_ion_window_seconds", "", 0.0005), *depths]
+    endpoint = Endpoint(Address(host="127.0.0.1", port=0), lambda: numbers)
+    at_the_end(endpoint.close)
+    return str(endpoint.address)
+
+
+def _log(folder: Path) -> Path:
+    rows = [
+        {"time": 1000.0 + n, "parameter": "window", "value": 500_000, "because": "the best so far", "nodes": 1,
+         "patterns": ["shared-strided"], "operation": "write", "bandwidth": 1e9} for n in range(5)
+    ]  # fmt: skip
+    (folder / "council.log").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return folder / "council.log"
+
+
+def _state(folder: Path) -> Path:
+    about = {"operation": "read", "pattern": "file-per-process", "servers": 4, "io_nodes": 2, "clients": 8}
+    bandit = {"counts": [1.0, 9.0], "means": [0.2, 0.8]}
+    told = {
+        "parameter": "window",
+        "values": [125_000, 2_000_000],
+        "situations": [about | {"processes": 8, "bandits": [bandit]}],
+    }
+    (folder / "council.json").write_text(json.dumps(told))
+    return folder / "council.json"
+
+
+def test_the_history_names_the_sick_ost_and_an_application_has_its_curve_and_advice(admin: Visitor) -> None:
+    page = admin.page
+    page.get_by_role("link", name="History", exact=True).click()
+    page.get_by_text("60 runs of 1 application,").wait_for()
+    page.get_by_text("sick: 2").wait_for()
+    page.get_by_role("cell", name="vpic").get_by_role("link").click()
+    page.get_by_role("img", name="Bandwidth by OSTs").wait_for()
+    page.get_by_text("4 stripes of 1 MiB from OST 0").wait_for()
+    page.get_by_text("it was fastest").wait_for()
+    admin.shot("history")
+
+
+def test_forwarding_shows_queues_the_window_over_time_and_what_was_learned(admin: Visitor) -> None:
+    page = admin.page
+    page.get_by_role("link", name="Forwarding", exact=True).click()
+    page.get_by_role("cell", name="2 · 3").wait_for()
+    page.get_by_role("img", name="Window over time").wait_for()
+    page.get_by_role("cell", name="the best so far").wait_for()
+    learned = page.get_by_role("table", name="What the council learned").get_by_role("row").nth(1)
+    assert "file-per-process" in learned.inner_text() and "2 ms" in learned.inner_text()
+    admin.shot("forwarding")

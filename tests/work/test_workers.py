@@ -1,0 +1,48 @@
+"""Who does the work, as a user names it."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.model.errors import BadInput
+from forebay.work import Dask, Processes, Slurm, workers_of
+
+
+@pytest.mark.parametrize("text", [None, "", "0", 0])
+def test_nothing_said_is_a_process_for_each_core(text: str | int | None) -> None:
+    assert workers_of(text) == Processes(os.cpu_count() or 1)
+
+
+@given(st.integers(1, 256))
+def test_a_number_is_so_many_processes_or_jobs(count: int) -> None:
+    assert workers_of(str(count)) == workers_of(count) == Processes(count)
+    assert workers_of(f"slurm:{count}") == Slurm(count)
+
+
+@pytest.mark.parametrize("address", ["login1:8786", "10.0.0.1:1", "[fe80::1]:65535", "a-b.example.org:80"])
+def test_a_scheduler_is_named_by_host_and_port(address: str) -> None:
+    assert workers_of(f"dask://{address}") == workers_of(f"dask://{address}/") == Dask(address)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("-1", "1.5", "two", "257", "9" * 400, "٣", "4\n5", "tcp://h:1"),
+        *("slurm", "slurm:", "slurm:0", "slurm:-1", "slurm:10001", "slurm:x"),
+        *("dask://", "dask://host", "dask://:8786", "dask://host:0", "dask://host:65536", "dask://a b:1"),
+    ],
+)
+def test_anything_else_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(BadInput, match=r"^--workers: ") as refused:
+        workers_of(text)
+    assert "\n" not in str(refused.value)
+
+
+@given(st.text())
+def test_no_text_does_harm(text: str) -> None:
+    try:
+        workers_of(text)
+    except BadInput as refused:
+        assert refused.where == "--workers"
