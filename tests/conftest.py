@@ -9,5 +9,5 @@ settings.load_profile("forebay")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that start real parts first: they take longest, and nobody should wait for them alone at the end."""
-    items.sort(key=lambda item: "tests/system" not in item.path.as_posix())
+    """Those that take longest first, so that nobody waits for them alone at the end."""
+    items.sort(key=lambda item: [part not in item.path.as_posix() for part in ("test_volumes_vm", "tests/system")])

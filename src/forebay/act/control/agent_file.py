@@ -108,7 +108,7 @@ def read_agent(path: Path) -> AgentFile:
 def _check_agent(path: Path, agent: _Agent) -> None:
     check_node(agent.node, agent.network_bandwidth)
     check_fields(f"{path}: agent.fields", agent.fields)
-    if not agent.service.startswith("unix:") and agent.token is None:
+    if parse_service(agent.service, f"{path}: agent.service").url and agent.token is None:
         raise BadInput(
             f"{path}: agent.token", "is missing: over a network only a token tells for which node an agent speaks"
         )
