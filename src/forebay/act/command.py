@@ -89,7 +89,7 @@ _held: set[int] = set()
 
 
 def hold(descriptor: int) -> None:
-    """All that is started from now on keeps this descriptor open, so that a lock on it lasts until the last one ends.
+    """Commands keep this descriptor open from now on, so that a lock on it lasts until the last of them has ended.
 
     A process that is killed is not gone at once: it may still be in the middle of a write to a disk.
     """
@@ -165,7 +165,7 @@ class _Process(subprocess.Popen[bytes]):
 
 
 def _started(argv: Sequence[str]) -> _Process:
-    return _opened(argv, stderr=subprocess.PIPE, env=os.environ | {"LC_ALL": "C"})
+    return _opened(argv, stderr=subprocess.PIPE, env=os.environ | {"LC_ALL": "C"}, pass_fds=tuple(_held))
 
 
 def _opened(argv: Sequence[str], **how: Any) -> _Process:
@@ -176,7 +176,6 @@ def _opened(argv: Sequence[str], **how: Any) -> _Process:
             stdout=subprocess.PIPE,
             start_new_session=True,  # so that what the command starts can be stopped with it
             preexec_fn=_end_with_parent(os.getpid()),
-            pass_fds=tuple(_held),
             **how,
         )
     except FileNotFoundError:
