@@ -11,7 +11,7 @@ from support.control_chaos import run
 from support.control_chaos_nursery import Nursery
 from support.stores import PostgreSQL, own_server
 
-SEEDS = 12
+SEEDS = 20
 # The HTTP library leaves a socket to the collector where nobody listens.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"

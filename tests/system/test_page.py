@@ -22,14 +22,8 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate with openssl"),
 ]
 USER = 12345
-EXPECTED = (
-    "401",
-    "ERR_CONNECTION_REFUSED",
-    "ERR_CONNECTION_RESET",
-    "ERR_CONTENT_LENGTH_MISMATCH",
-    "ERR_INCOMPLETE_CHUNKED_ENCODING",
-)
-"""What the browser says where nobody has logged in, or the service is away or goes in the middle of an answer."""
+EXPECTED = ("401", "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET")
+"""What the browser says where nobody has logged in, or the service is away."""
 
 
 @dataclass
@@ -191,7 +185,9 @@ def test_decisions_come_in_words_and_refusals_with_their_reasons(site: Site, adm
 def test_after_the_service_was_away_the_page_is_right_again(site: Site, admin: Visitor) -> None:
     page, stayed = admin.page, unmoved(admin)
     page.get_by_role("link", name="Grants", exact=True).click()
-    page.get_by_role("link", name="All", exact=True).click()
+    with page.expect_response(lambda answer: "/v1/page/grants" in answer.url) as listed:
+        page.get_by_role("link", name="All", exact=True).click()
+    assert listed.value.finished() is None  # not in the middle of it: the browser would complain of a cut answer
     site.system.service.kill()
     page.get_by_text("The service does not answer. What is shown is as of the last contact").wait_for()
     admin.shot("away")

@@ -1,5 +1,6 @@
 """Who may do what."""
 
+import asyncio
 import json
 import os
 import stat
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from forebay.act.control.auth import Doorman, Unknown, Who
 from forebay.act.control.tokens import write_secret
 from forebay.history.store import open_store
-from forebay.history.store.tokens import all_tokens
+from forebay.history.store.tokens import Token, all_tokens, digest_of
 from support.control import DISK, GB, Running, running
 
 OTHER = 23456
@@ -90,8 +92,13 @@ def test_an_agent_does_not_report_of_volumes_on_other_nodes(service: Running) ->
 
 def test_a_user_is_no_agent(service: Running) -> None:
     mine = service.token("mine", "user", uid=1000)
-    service.error("POST", "/v1/nodes/n/hello", {"disks": []}, token=mine, status=403)
-    service.error("GET", "/v1/nodes/n/actions?seconds=0", token=mine, status=403)
+    before = service.call("GET", "/v1/nodes")
+    told = [
+        service.error("POST", "/v1/nodes/n/hello", {"disks": []}, token=mine, status=403),
+        service.error("GET", "/v1/nodes/n/actions?seconds=0", token=mine, status=403),
+    ]
+    assert told == [f"only the agent of node 'n' may {what} this" for what in ("say", "ask")]
+    assert service.call("GET", "/v1/nodes") == before
 
 
 def test_a_token_that_is_changed_or_taken_away_ends(service: Running) -> None:
@@ -165,3 +172,42 @@ def test_only_health_is_for_anybody(service: Running) -> None:
         for path in ("/v1/grants", "/v1/nodes", "/metrics", "/openapi.json", "/v1/events", "/v1/policy", "/v1/rules"):
             answer = client.get(path, headers=headers)
             assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+
+
+class Register:
+    """Tokens that there are, and how often somebody looked."""
+
+    def __init__(self) -> None:
+        self.tokens: list[Token] = []
+        self.looks = 0
+
+    async def read(self) -> list[Token]:
+        self.looks += 1
+        return list(self.tokens)
+
+    def add(self, secret: str) -> None:
+        self.tokens.append(Token(name="t", digest=digest_of(secret), role="administrator"))
+
+
+def test_a_token_that_was_made_just_now_is_known() -> None:
+    async def show() -> Who:
+        register = Register()
+        doorman = Doorman((), register.read)
+        with pytest.raises(Unknown, match="no such token"):
+            await doorman.who(None, "Bearer new")
+        register.add("new")
+        return await doorman.who(None, "Bearer new")
+
+    assert asyncio.run(show()).role == "administrator"
+
+
+def test_however_many_show_nonsense_one_look_serves_them_all() -> None:
+    async def show() -> int:
+        register = Register()
+        doorman = Doorman((), register.read)
+        calls = (doorman.who(None, f"Bearer {number}") for number in range(100))
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(one, Unknown) for one in found)
+        return register.looks
+
+    assert asyncio.run(show()) <= 2

@@ -24,6 +24,7 @@ from forebay.model.grant import NotAllowed
 
 Call = Callable[[], Awaitable[str]]
 _FRESH = 2.0  # seconds until the tokens are looked up again; so long lives one that another instance removed
+_SOON = 0.2  # seconds between looks for tokens that are not known, however many of them are shown
 _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]+:")
 
 
@@ -111,6 +112,7 @@ class Doorman:
         self._tokens = tokens
         self._known: dict[str, Token] = {}
         self._looked = -1e9
+        self._looking = asyncio.Lock()
 
     async def who(self, peer: Peer | None, authorization: str, call: Call | None = None) -> Who:
         """A caller that shows a token or a MUNGE credential is who that says, also on a UNIX socket.
@@ -141,8 +143,10 @@ class Doorman:
 
     async def by_digest(self, digest: str) -> Who:
         """Whom the token with this digest stands for, if there still is one."""
-        if time.monotonic() - self._looked > _FRESH:
-            await self.look_again()
+        now = time.monotonic()
+        await self._look_since(now - _FRESH)
+        if digest not in self._known:
+            await self._look_since(now)
         token = self._known.get(digest)
         if token is None:
             raise Unknown("no such token")
@@ -151,8 +155,19 @@ class Doorman:
         return Who(role=role, uid=token.uid, gid=token.gid, node=token.node, name=name)
 
     async def look_again(self) -> None:
+        now = time.monotonic()
         self._known = {token.digest: token for token in await self._tokens()}
-        self._looked = time.monotonic()
+        self._looked = now
+
+    async def _look_since(self, moment: float) -> None:
+        """Know the tokens as they were at `moment` or later, as one may have been made just now by a command or another
+        instance. One look serves all who wait for it."""
+        if self._looked >= moment:
+            return
+        async with self._looking:
+            if self._looked < moment:
+                await asyncio.sleep(max(0.0, self._looked + _SOON - time.monotonic()))
+                await self.look_again()
 
     async def _by_munge(self, shown: str, call: Call | None) -> Who:
         if call is None or not _CREDENTIAL.fullmatch(shown):
