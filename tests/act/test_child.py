@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.command import Child, CommandFailed
+from forebay.act.command import Child, CommandFailed, end_left
 
 LONG = 60.0
 _FOREVER = "import signal, time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
@@ -73,3 +73,31 @@ def test_it_ends_with_its_parent_however_that_ends() -> None:
 def test_a_command_that_is_missing_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="no such command"):
         Child((str(tmp_path / "none"),))
+
+
+def left(file: Path, *words: str) -> Child:
+    child = Child((*python(_FOREVER), *words))
+    assert said(child) == b"ready\n"
+    file.write_text(f"{child.pid}\n")
+    return child
+
+
+def test_one_that_was_left_behind_is_ended_by_the_file_with_its_number(tmp_path: Path) -> None:
+    child = left(tmp_path / "pid", str(tmp_path / "pid"))
+    end_left(tmp_path / "pid")
+    assert child.code == -signal.SIGKILL
+    child.stop(LONG)
+
+
+def test_whoever_has_that_number_now_and_is_another_is_left_alone(tmp_path: Path) -> None:
+    child = left(tmp_path / "pid", str(tmp_path / "pid2"))
+    end_left(tmp_path / "pid")
+    assert child.code is None
+    child.stop(LONG)
+
+
+@pytest.mark.parametrize("text", ["", "none", "0", "-1", "99999999999"])
+def test_a_file_that_names_no_process_ends_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pid").write_text(text)
+    end_left(tmp_path / "pid")
+    end_left(tmp_path / "missing")

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from forebay.act.command import CommandFailed, run
+from forebay.act.command import CommandFailed, end_left, run
 from forebay.act.volumes.mounts import mounted_at
 from forebay.model.errors import BadInput, UnknownName
 
 _START = 15.0
 """Seconds after which a device that has not come will not come."""
 _TIMEOUT = 30.0
+_GRACE = 2.0
+"""Seconds for nbdfuse to end once it is unmounted."""
 
 
 class Way(Protocol):
@@ -63,12 +65,17 @@ class ByNbd:
     def disconnect(self) -> None:
         while mounted_at(self._disk.parent) is not None:
             run(("fusermount3", "-u", "-z", str(self._disk.parent)), timeout=_TIMEOUT)
+        end_left(self._pid, _GRACE)
         with suppress(FileNotFoundError):
             self._disk.parent.rmdir()
 
     @property
     def _disk(self) -> Path:
         return self.own / "device" / "disk"
+
+    @property
+    def _pid(self) -> Path:
+        return self.own / "pid"
 
     def _start(self) -> None:
         """It goes on after us: the kernel asks it for every block, until it is unmounted."""
@@ -77,7 +84,7 @@ class ByNbd:
         where = (f"hostname={settings['address']}", f"port={settings['port']}", f"export={settings['export']}")
         key = ("tls=require", f"tls-psk={self.own / 'key'}", f"tls-username={settings['user']}")
         served = (
-            "nbdfuse",
+            *("nbdfuse", "-P", str(self._pid)),
             str(self._disk),
             "[",
             "nbdkit",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from forebay.model.errors import UserError, why
@@ -140,6 +142,27 @@ class Child:
         _stop(self._process)
         if self._process.stdout:
             self._process.stdout.close()
+
+
+def end_left(file: Path, grace: float = 0.0) -> None:
+    """End a process that an earlier one started, and wait for that: its number is in `file`, which its command names.
+
+    It has `grace` seconds to end by itself.
+    """
+    with suppress(OSError, ValueError, OverflowError):
+        pid = int(file.read_text())
+        process = os.pidfd_open(pid)
+        try:
+            if os.fsencode(file) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                _end_within(process, grace)
+        finally:
+            os.close(process)
+
+
+def _end_within(process: int, grace: float) -> None:
+    if not select.select([process], [], [], grace)[0]:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        select.select([process], [], [], _GRACE)
 
 
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)

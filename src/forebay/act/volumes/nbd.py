@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
 import socket
 import time
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forebay.act.command import Child, CommandFailed
+from forebay.act.command import Child, CommandFailed, end_left
 from forebay.act.volumes.expose import Plan
 from forebay.act.volumes.life import nothing
 from forebay.act.volumes.volume import Made
@@ -61,7 +60,7 @@ class Nbd:
         if self.serves(plan):
             return
         self._write_key(plan)
-        self._end_left_behind(plan.name)
+        end_left(self._ready_file(plan.name))  # one with clients may outlive an agent that was killed, and has the port
         self._ready_file(plan.name).unlink(missing_ok=True)
         child = Child(self._command(plan), quiet=True)
         self._running[plan.name] = child
@@ -86,14 +85,6 @@ class Nbd:
         child = self._running.pop(name, None)
         if child is not None:
             child.stop(_GRACE)
-
-    def _end_left_behind(self, name: str) -> None:
-        """One with clients may outlive an agent that was killed, and has the port."""
-        file = self._ready_file(name)
-        with suppress(OSError, ValueError):
-            pid = int(file.read_text())
-            if str(file).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
-                os.kill(pid, signal.SIGKILL)
 
     def _command(self, plan: Plan) -> tuple[str, ...]:
         rate = ("--filter=rate",) if plan.ceiling else ()
