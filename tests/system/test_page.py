@@ -290,6 +290,29 @@ def test_all_can_be_done_with_the_keyboard(admin: Visitor) -> None:
     assert page.evaluate("() => document.activeElement.dataset.key") == key
 
 
+def test_the_timeline_is_walked_by_keys_and_told_to_those_who_do_not_see_it(site: Site, admin: Visitor) -> None:
+    grants = [site.ready(site.request(uid=65001, job=job))["id"] for job in ("4801", "4802")]
+    page = admin.page
+    page.goto(f"{site.url}/#/grants/timeline")
+    page.locator("canvas[aria-label*=grant]").wait_for()
+    page.get_by_role("application", name="Timeline of grants").focus()
+    heard = page.locator(".unseen[role=status]")
+    page.keyboard.press("End")
+    last = heard.inner_text()
+    assert "ready" in last and "job 480" in last
+    page.keyboard.press("ArrowLeft")
+    assert heard.inner_text() != last
+    page.keyboard.press("ArrowRight")
+    assert heard.inner_text() == last
+    page.keyboard.press("Enter")
+    page.locator("aside").wait_for()
+    assert any(grant in page.url for grant in grants)
+    page.keyboard.press("Escape")
+    page.locator("aside").wait_for(state="hidden")
+    page.keyboard.press("ArrowRight")
+    assert heard.inner_text() == last
+
+
 VIEWS = {
     "machine": ".node", "grants/timeline": "canvas[aria-label*=grant]", "grants/list": "tr[data-grant]",
     "decisions": ".feed li", "history": ".note", "forwarding": ".note",

@@ -10,6 +10,7 @@ const HEAD = 18,
   AXIS = 26,
   LEFT = 96,
   MANY = 300;
+const HOW = "Timeline of grants: arrow keys go from one to the next, Enter opens it";
 const ENDED = new Set(["released", "refused", "failed", "expired"]);
 
 export function showTimeline(bar, box) {
@@ -36,15 +37,16 @@ export function showTimeline(bar, box) {
   bar.append(pick, legend());
   const canvas = h("canvas", { class: "gantt", role: "img" }),
     space = h("div", { class: "space" }),
-    tip = h("div", { class: "tip", hidden: true });
+    tip = h("div", { class: "tip", hidden: true }),
+    heard = h("p", { class: "unseen", role: "status" });
   const view = h(
     "div",
-    { class: "scroll tall gantt-view", tabindex: "0", role: "region", "aria-label": "Timeline of grants" },
+    { class: "scroll tall gantt-view", tabindex: "0", role: "application", "aria-label": HOW },
     canvas,
     space,
   );
   const words = h("p", { class: "quiet sum", role: "status" }, " ");
-  put(box, words, view, tip);
+  put(box, words, view, tip, heard);
 
   async function load() {
     const at = now(),
@@ -84,6 +86,7 @@ export function showTimeline(bar, box) {
       owners.get(one.owner).push(one);
     }
     let top = 0;
+    hover = bars.get(hover?.id) ?? null;
     groups = [...owners]
       .sort(([one], [other]) => one.localeCompare(other))
       .map(([owner, own]) => {
@@ -233,34 +236,57 @@ export function showTimeline(bar, box) {
     return null;
   }
 
-  view.addEventListener("pointermove", (event) => {
-    const one = at(event);
-    if (one === hover) return;
+  /** Frame one, and tell of it there; nobody, if there is none. */
+  function look(one, left_, top) {
     hover = one;
     tip.hidden = !one;
     canvas.classList.toggle("go", Boolean(one));
     if (one) {
-      put(
-        tip,
-        h("b", {}, `${SHAPES[one.state]} ${one.state}`),
-        ` ${short(one.id)}`,
-        h("br"),
-        `${size(one.size)} of ${one.owner}${one.job ? `, job ${one.job}` : ""}`,
-        h("br"),
-        one.end
-          ? `${moment(one.begin)} – ${moment(one.end)} (${lasting(one.end - one.begin)})`
-          : `since ${moment(one.begin)}`,
-      );
-      tip.style.left = `${Math.min(innerWidth - 260, event.clientX + 12)}px`;
-      tip.style.top = `${event.clientY + 14}px`;
+      put(tip, told(one));
+      tip.style.left = `${Math.min(innerWidth - 260, left_ + 12)}px`;
+      tip.style.top = `${top + 14}px`;
     }
     draw();
+  }
+
+  /** The one that a key leads to: along an owner's grants, or from owner to owner. */
+  function toward(key) {
+    const all = groups.flatMap((group) => group.own),
+      owner = groups.findIndex((group) => group.own.includes(hover)),
+      place = all.indexOf(hover);
+    if (key === "ArrowRight") return all[Math.min(place + 1, all.length - 1)];
+    if (key === "ArrowLeft") return all[Math.max(place - 1, 0)];
+    if (key === "ArrowDown") return groups[Math.min(owner + 1, groups.length - 1)]?.own[0];
+    if (key === "ArrowUp") return groups[Math.max(owner - 1, 0)]?.own[0];
+    if (key === "Home") return all[0];
+    return key === "End" ? all[all.length - 1] : null;
+  }
+
+  function step(event) {
+    if (event.key === "Enter" && hover) open("grant", hover.id);
+    const one = toward(event.key);
+    if (!one) return;
+    event.preventDefault();
+    const group = groups.find((each) => each.own.includes(one)),
+      top = group.top + HEAD + one.lane * (lane + gap);
+    if (top < view.scrollTop + HEAD || top > view.scrollTop + view.clientHeight - AXIS - HEAD)
+      view.scrollTop = top - view.clientHeight / 2;
+    look(one, 0, 0);
+    const own = canvas.getBoundingClientRect(),
+      [left_, above] = one.at ?? [LEFT, AXIS];
+    look(one, own.left + left_, own.top + above);
+    heard.textContent = tip.innerText.replaceAll("\n", ", ");
+  }
+
+  view.addEventListener("pointermove", (event) => {
+    const one = at(event);
+    if (one !== hover) look(one, event.clientX, event.clientY);
   });
-  view.addEventListener("pointerleave", () => {
-    hover = null;
-    tip.hidden = true;
-    draw();
+  view.addEventListener("pointerleave", () => look(null));
+  view.addEventListener("blur", () => {
+    tip.hidden = true; // whoever comes back goes on from the same grant
   });
+  view.addEventListener("keydown", step);
   view.addEventListener("click", (event) => {
     const one = at(event);
     if (one) open("grant", one.id);
@@ -311,6 +337,17 @@ export function showTimeline(bar, box) {
     document.removeEventListener("lit", draw);
   };
 }
+
+const told = (one) => [
+  h("b", {}, `${SHAPES[one.state]} ${one.state}`),
+  ` ${short(one.id)}`,
+  h("br"),
+  `${size(one.size)} of ${one.owner}${one.job ? `, job ${one.job}` : ""}`,
+  h("br"),
+  one.end
+    ? `${moment(one.begin)} – ${moment(one.end)} (${lasting(one.end - one.begin)})`
+    : `since ${moment(one.begin)}`,
+];
 
 function legend() {
   return h(
