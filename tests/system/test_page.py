@@ -22,8 +22,8 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate with openssl"),
 ]
 USER = 12345
-EXPECTED = ("401", "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET")
-"""What the browser says where nobody has logged in, or the service is away."""
+EXPECTED = ("401",)
+"""What the browser says where nobody has logged in."""
 
 
 @dataclass
@@ -199,6 +199,8 @@ def test_after_the_service_was_away_the_page_is_right_again(site: Site, admin: V
         known = {each["id"]: each["state"] for each in client.grants()}
     wait_until(lambda: shown_states(page) == known, "the page shows other grants than there are")
     assert stayed()
+    # While nobody answers, the browser itself says so of each try, in words that depend on where it was cut off.
+    admin.said[:] = [words for words in admin.said if not words.startswith("Failed to load resource: net::ERR_")]
 
 
 def shown_states(page: Any) -> dict[str, str]:
