@@ -1,9 +1,9 @@
-# `make demo` and `make test` set themselves up; nothing else is needed before either.
+# `make demo`, `make test` and `make docs` set themselves up; nothing else is needed before any of them.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint unit coverage benchmarks clean
+.PHONY: demo test docs lint unit coverage benchmarks clean
 
 demo: .venv/ready
 	$(BIN)/forebay demo
@@ -16,8 +16,15 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# More workers than the two cores of a small machine: tests of the whole system mostly wait.
 unit: .venv/ready .venv/debian
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal --durations=40
+
+# The site, in docs/_build/html: every warning is an error, and every link inside it is checked.
+docs: .venv/ready
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky --fresh-env -j auto -b html \
+		-d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python docs/links.py docs/_build/html
 
 # The same, slower, and which lines no test runs.
 coverage: .venv/ready .venv/debian
@@ -36,7 +43,7 @@ benchmarks: .venv/ready
 # What some tests start, where it can be installed; where it can't, they are skipped and say so.
 DEBIAN := postgresql fio fuse3 ceph-mon ceph-osd ceph-mds ceph-fuse ceph-common attr \
 	btrfs-progs xfsprogs e2fsprogs lvm2 nvme-cli nbdkit libnbd-bin qemu-system-x86 \
-	slurm-wlm munge lua5.1 lua-socket lua-cjson chromium openssl
+	slurm-wlm munge lua5.1 lua-socket lua-cjson chromium openssl prometheus
 .venv/debian: .venv/ready
 	@if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
 		echo "not root on Debian: tests that need one of $(DEBIAN) are skipped where it is not installed"; \
@@ -48,4 +55,4 @@ DEBIAN := postgresql fio fuse3 ceph-mon ceph-osd ceph-mds ceph-fuse ceph-common 
 	touch $@
 
 clean:
-	rm -rf .venv demo study-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf .venv docs/_build docs/reference docs/files demo study-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

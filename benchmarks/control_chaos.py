@@ -31,6 +31,7 @@ from support.stores import PostgreSQL, own_server  # type: ignore[import-not-fou
 
 FAULTS = (
     "kill service", "kill agent", "stop", "jump", "cut connections", "kill store", "lock store", "fill store", "drain",
+    "restore store", "volumes that outlive the store",
     "request lost", "answer lost", "caller gone", "sent twice", "sent twice at once", "sent again late",
     "request slow", "answer slow",
 )  # fmt: skip

@@ -59,7 +59,7 @@ class Service:
 
 def machine(policy: str, disks: int) -> Service:
     service = Service()
-    service.do(co.ChangeRules(caller=co.SERVICE, rules=GrantRules(split=100 * GB)), 0.0)
+    service.do(co.ChangeRules(caller=co.SERVICE, rules=GrantRules(split=100 * GB, most=0)), 0.0)
     service.do(co.ChangePolicy(caller=co.SERVICE, policy=policy), 0.0)
     for node in range(disks // 2):
         name = f"node-{node}"

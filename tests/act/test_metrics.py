@@ -2,9 +2,10 @@ from collections.abc import Iterable
 from urllib.request import urlopen
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families as read
 
 from forebay.act.forward.net.address import Address, parse_address
-from forebay.act.metrics import Endpoint, Histogram, Number
+from forebay.act.metrics import Endpoint, Histogram, Number, text_of
 from forebay.model.errors import UserError
 
 
@@ -27,6 +28,20 @@ def test_numbers_are_there_for_who_asks() -> None:
     assert 'forebay_ratio_bucket{le="1.1"} 5.0' in lines
     assert 'forebay_ratio_bucket{le="+Inf"} 7.0' in lines
     assert "forebay_ratio_sum 7.5" in lines
+
+
+def test_our_own_text_says_what_the_librarys_does() -> None:
+    def awkward() -> Iterable[Number | Histogram]:
+        yield from numbers()
+        yield Number("forebay_x", "Awkward.", 1e300, (("name", 'a"b\\c\nd'), ("other", "é, {}")))
+
+    endpoint = Endpoint(parse_address("127.0.0.1:0"), awkward)
+    try:
+        with urlopen(f"http://{endpoint.address}/metrics", timeout=60) as answer:
+            theirs = answer.read().decode()
+    finally:
+        endpoint.close()
+    assert list(read(text_of(awkward()).decode())) == list(read(theirs))
 
 
 def test_an_address_that_is_taken_is_one_line() -> None:

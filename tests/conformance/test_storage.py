@@ -32,6 +32,7 @@ def always_the_first(ledger: Any, size: int, start: float, end: float, duration:
 def test_kernels_and_numbers_of_numpy_will_do() -> None:
     check_storage(storage("mine")(always_the_first))
     check_storage(storage("mine")(lambda ledger, *_: np.argmax(ledger.disks["capacity"])))
+    check_storage(storage("mine", prepares=True)(lambda _: always_the_first))
 
 
 def remembers() -> Decide:

@@ -83,6 +83,7 @@ def views(draw: st.DrawFn) -> StripeView:
         application="a",
         processes=draw(st.integers(1, 5000)),
         targets=tuple(Target(index=i, users=users[i], usable=i not in down) for i in range(count)),
+        max_count=draw(st.none() | st.integers(1, 40)),
         runs=runs,
         peers=tuple(draw(st.lists(peers, max_size=10))),
         shared_file=draw(st.booleans()) if runs else None,
@@ -342,3 +343,10 @@ def test_runs_of_others_tell_only_which_layout_is_better_not_how_fast_it_is() ->
     alone, helped = (respond(view(runs, peers=p), [1, 4, 8], [MIB] * 3).mean for p in ((), peers))
     assert helped[1] == pytest.approx(math.log(1e9), abs=0.05)
     assert helped[2] - helped[1] > alone[2] - alone[1]
+
+
+@pytest.mark.parametrize("runs", [(), (run(1, 4, 1e9),)])
+def test_where_fewer_stripes_are_allowed_than_targets_are_free_that_many_are_the_most(runs: tuple[Past, ...]) -> None:
+    limited = view(runs, most=64, max_count=4)
+    assert max(grid(limited, runs).counts) == 4
+    assert 1 <= decide(limited).layout.count <= 4

@@ -13,6 +13,7 @@ from forebay.act.control.client import Client, ServiceAway, TurnedAway, parse_se
 
 MB = 10**6
 _DECLINED = 409
+_UNKNOWN = 404
 _SIZES = (3, 8, 8, 15, 20, 30, 40, 60, 100, 110, 160, 5000)  # a disk has 100
 _SECONDS = (0.2, 0.5, 1.0, 1.5, 3600.0, 86_400.0)
 
@@ -29,8 +30,12 @@ class Wish:
 
 @dataclass
 class Book:
-    """All that callers were told. What nobody answered may have happened or not."""
+    """All that callers were told. What nobody answered may have happened or not.
 
+    Where the store is `put_back` to an earlier copy, the service may not know a grant any more.
+    """
+
+    put_back: bool = False
     wishes: dict[str, Wish] = field(default_factory=dict)
     released: set[str] = field(default_factory=set)
     extended: set[tuple[str, float]] = field(default_factory=set)
@@ -68,6 +73,7 @@ class Caller(threading.Thread):
         except TurnedAway as error:
             self._book.heard[f"answer {error.status}"] += 1
             may = act in (self._extend, self._use) and error.status == _DECLINED
+            may = may or (self._book.put_back and error.status == _UNKNOWN)
             if not may:  # a grant that somebody was told of is known, and a request sent again is that request
                 self._book.troubles.append(f"{act.__name__}: {error.status}: {error}")
 
@@ -115,4 +121,5 @@ class Caller(threading.Thread):
         if (name := self._any()) is not None:
             assert self._client.grant(name)["id"] == name
             known = set(self._book.grants)
-            assert known <= {grant["id"] for grant in self._client.grants()}, "a grant is not listed"
+            listed = {grant["id"] for grant in self._client.grants()}
+            assert known <= listed or self._book.put_back, "a grant is not listed"

@@ -14,17 +14,19 @@ import psycopg
 
 from forebay.act.control.client import ServiceAway, TurnedAway
 from support.control_chaos_nursery import has_clocks
+from support.control_chaos_oracle import Tale
 from support.control_chaos_site import Site, Unit, kill_server, lock_of
 
 _JUMPS = (-259_200.0, -3600.0, -60.0, -2.0, 0.0, 2.0, 60.0, 3600.0, 86_400.0)
 _WAIT = 0.4  # seconds for the right moment to come
+_LOOKS = 30
 Fault = Callable[[], None]
 
 
 class Faults:
     """Those that can happen at this site, and how often each did."""
 
-    def __init__(self, site: Site, chance: random.Random, *, server_dies: bool = False) -> None:
+    def __init__(self, site: Site, chance: random.Random, *, server_dies: bool = False, put_back: bool = False) -> None:
         self._site, self._chance = site, chance
         self.happened: Counter[str] = Counter()
         self.troubles: list[str] = []
@@ -35,7 +37,7 @@ class Faults:
             self._kinds += [self.lock_store, self.lock_store, self.fill_store]
         else:
             self._kinds += [self.cut_connections] * 3
-        self._server_dies = server_dies
+        self._server_dies, self._put_back = server_dies, put_back
 
     def hand(self, count: int, chance: random.Random) -> threading.Thread:
         """One who does so many of them, one after the other."""
@@ -43,6 +45,9 @@ class Faults:
         if self._server_dies:
             kinds[count // 2] = self.kill_store
             self._server_dies = False
+        if self._put_back:
+            kinds[count // 2] = self.restore_store
+            self._put_back = False
         return threading.Thread(target=self._go, args=(kinds, chance), name="faults")
 
     def _go(self, kinds: list[Fault], chance: random.Random) -> None:
@@ -122,6 +127,25 @@ class Faults:
         assert self._site.database.server is not None
         self._site.wire.next(lambda name: name == "ask").wait(_WAIT)
         kill_server(self._site.database.server)
+
+    def restore_store(self) -> None:
+        """The store is put back to a copy that was taken a while ago; since then something was made, if possible."""
+        database, service = self._site.database, self._site.services[0]
+        copy = self._site.folder / "copy"
+        database.copy(copy)
+        known = Tale(database.journal()).grants.keys()
+        for _ in range(_LOOKS):
+            sleep(self._chance.uniform(0.0, 0.2))
+            now = Tale(database.journal()).grants
+            if any(told.state == "ready" for name, told in now.items() if name not in known):
+                break
+        with service.lock:
+            service.end(signal.SIGKILL)
+            lost = Tale(database.journal())
+            database.put_back(copy)
+            self._site.put_back.append((lost, Tale(database.journal())))
+            sleep(self._chance.choice([0.0, 0.3]))
+            service.start()
 
     def drain(self) -> None:
         """By an administrator, over the same wire."""

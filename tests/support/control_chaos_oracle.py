@@ -38,6 +38,7 @@ class Told:
     parts: dict[str, list[Any]] = field(default_factory=dict)
     been: set[str] = field(default_factory=set)
     ends: set[float] = field(default_factory=set)
+    given_back: bool = False
 
 
 class Tale:
@@ -48,6 +49,7 @@ class Tale:
         self.keys: dict[str, str] = {}
         self.capacity: dict[str, int] = {}
         self.strays: dict[str, int] = {}
+        self.doubted: set[str] = set()
         self.kinds: Counter[str] = Counter()
         self.wrong: dict[str, list[str]] = {"numbers": [], "grants": [], "lost": [], "capacity": [], "owners": []}
         self.last = 0
@@ -114,8 +116,9 @@ class Tale:
             self.wrong["grants"].append(f"{event['grant']} got other bytes than it asked for")
 
     def _making(self, event: dict[str, Any]) -> None:
-        for part in self.grants[event["grant"]].parts.values():
+        for name, part in self.grants[event["grant"]].parts.items():
             part[2] = "making"
+            self.strays.pop(f"{part[0]} {name}", None)
 
     def _ready(self, event: dict[str, Any]) -> None:
         if any(part[2] != "made" for part in self.grants[event["grant"]].parts.values()):
@@ -127,6 +130,12 @@ class Tale:
             self.wrong["grants"].append(f"{event['grant']} ends sooner by an extension")
         told.end = event["end"]
         told.ends.add(told.end)
+
+    def _releasing(self, event: dict[str, Any]) -> None:
+        self.grants[event["grant"]].given_back = event["outcome"] == "released"
+
+    def _nodedoubted(self, event: dict[str, Any]) -> None:
+        self.doubted.add(event["node"])
 
     def _ended(self, event: dict[str, Any]) -> None:
         told = self.grants[event["grant"]]

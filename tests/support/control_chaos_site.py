@@ -22,6 +22,7 @@ import psycopg
 from forebay.act.control.client import Client, parse_service
 from forebay.act.volumes.choose import volumes
 from support.control_chaos_nursery import Child, Nursery
+from support.control_chaos_oracle import Tale
 from support.control_chaos_wire import Wire
 from support.forward_processes import wait_until
 from support.stores import PostgreSQL
@@ -88,6 +89,15 @@ class Database:
     def journal(self) -> list[tuple[int, str]]:
         return [(int(number), str(line)) for number, line in self._rows("SELECT number, line FROM journal ORDER BY 1")]
 
+    def copy(self, to: Path) -> None:
+        """As SQLite's own backup does, while others work with it."""
+        assert self.file is not None
+        _copy(self.file, to)
+
+    def put_back(self, copy: Path) -> None:
+        assert self.file is not None
+        _copy(copy, self.file)
+
     def checkpoints(self) -> list[tuple[int, str]]:
         """Numbers and states, whole as JSON."""
         found = self._rows("SELECT number, state FROM journal_checkpoints ORDER BY 1")
@@ -99,6 +109,11 @@ class Database:
                 return connection.execute(query).fetchall()
         with psycopg.connect(self.address) as server:
             return server.execute(query.encode()).fetchall()
+
+
+def _copy(source: Path, target: Path) -> None:
+    with closing(sqlite3.connect(source, timeout=30)) as one, closing(sqlite3.connect(target, timeout=30)) as other:
+        one.backup(other)
 
 
 class Site:
@@ -121,6 +136,7 @@ class Site:
             Unit(nursery, folder, f"service{at}", "serve", "--config", str(folder / f"serve{at}.toml"))
             for at in range(instances)
         ]
+        self.put_back: list[tuple[Tale, Tale]] = []  # the journal as it was, and as it was before
         self.disks: dict[str, Path] = {}
         self.agents = [self._agent(nursery, f"n{at}", disks) for at, disks in enumerate(nodes)]
 
@@ -153,6 +169,14 @@ class Site:
         with self.client() as client:
             wait_until(
                 lambda: {node["name"] for node in client.nodes() if not node["silent"]} == names, "a node is missing"
+            )
+
+    def looked(self) -> None:
+        """All agents have said once more what is on their disks."""
+        with self.client() as client:
+            before = {node["name"]: node["report"] for node in client.nodes()}
+            wait_until(
+                lambda: all(node["report"] > before[node["name"]] for node in client.nodes()), "an agent does not look"
             )
 
     def client(self, instance: int = 0) -> Client:

@@ -116,6 +116,7 @@ def _hello(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any]:
         co.Register(
             caller=co.Caller(role="agent", node=node), node=node, network_bandwidth=body["network_bandwidth"],
             disks=disks, fields=body["fields"], volumes=volumes, number=body["number"],
+            ours=True if body["seen"] else None,
         )
     )  # fmt: skip
     return _actions(fake, node, params={}, body=None)
@@ -126,7 +127,7 @@ def _actions(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any
         if node not in fake.control.tables.nodes:
             return 404, {"error": f"no node {node!r}"}
         fake.changed.wait_for(lambda: bool(fake.control.actions(node)), float(params.get("seconds", 0)))
-        return 200, {"actions": [asdict(action) for action in fake.control.actions(node)]}
+        return 200, {"actions": [asdict(action) for action in fake.control.actions(node)], "seen": "1:a"}
 
 
 def _reports(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any]:

@@ -76,13 +76,13 @@ class Layer:
         self.addresses: list[Address] = []
         self._parts: list[Part] = []
 
-    def add_servers(self, count: int, places: Sequence[Path] = ()) -> None:
-        """Their data are under `folder`, or in `places`, as far as there are any."""
+    def add_servers(self, count: int, places: Sequence[Path] = (), more: Sequence[Sequence[str]] = ()) -> None:
+        """Their data are under `folder`, or in `places`, as far as there are any; `more` are options of each."""
         own = [*places, *(self.folder / f"data{index}" for index in range(len(places), count))]
         self.servers = [
             self.part(
                 "server", "--folder", str(place), "--listen", self._socket(f"s{index}"), "--index", str(index),
-                "--of", str(count), "--stripe-size", "64 KiB",
+                "--of", str(count), "--stripe-size", "64 KiB", *(more[index] if more else ()),
             )
             for index, place in enumerate(own)
         ]  # fmt: skip

@@ -12,7 +12,7 @@ from forebay.decide.grants.control import Action, Control
 from forebay.decide.grants.events import Event
 from forebay.decide.grants.machine import DiskSaid
 from forebay.decide.grants.rules import GrantRules
-from forebay.model.grant import EXISTING, HELD, NEXT, ON_DISK, Ask, State, VolumeState
+from forebay.model.grant import EXISTING, HELD, NEXT, ON_DISK, Ask, State, Volume, VolumeState
 
 USER = co.Caller(role="user", uid=1000)
 ADMINISTRATOR = co.SERVICE
@@ -43,6 +43,7 @@ class Service:
     control: Control = field(default_factory=Control)
     mirror: Control = field(default_factory=Control)
     journal: list[str] = field(default_factory=list)
+    commits: list[int] = field(default_factory=list)  # how long the journal was after each command
     now: float = 0.0
 
     def do(self, command: co.Command, now: float | None = None) -> list[Event]:
@@ -58,6 +59,7 @@ class Service:
         assert self.control.do(command, self.now) == events, "decided otherwise at the second time"
         for event in events:
             self.apply(event)
+        self.commits.append(len(self.journal))
         assert self.mirror.digest() == self.control.digest(), "the journal does not lead to the same state"
         return events
 
@@ -200,12 +202,19 @@ def _check_to_do(control: Control) -> None:
     for volume in tables.volumes.values():
         state = tables.grants[volume.grant].state
         if state is State.RELEASING and volume.state in ON_DISK:
-            wanted.add(("release", volume.name))
+            if not _is_kept(control, volume):
+                wanted.add(("release", volume.name))
         elif state in EXISTING and volume.state is VolumeState.MAKING:
             wanted.add(("make", volume.name))
-    wanted |= {("release", stray.name) for stray in tables.strays.values()}
+    wanted |= {("release", stray.name) for stray in tables.strays.values() if not stray.held}
     given = {(action.kind, action.volume) for node in tables.nodes for action in control.actions(node)}
     assert given == (set() if control.rules.shadow else wanted)
+
+
+def _is_kept(control: Control, volume: Volume) -> bool:
+    """Its time may not be over: its node's agent knows a later journal."""
+    grant, node = control.tables.grants[volume.grant], control.tables.nodes[volume.node]
+    return grant.order < node.doubted and grant.outcome is not State.RELEASED and not grant.let_go
 
 
 def check_space(control: Control, *, over_full: set[str]) -> None:

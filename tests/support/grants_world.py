@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control, fold
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.errors import BadInput, Refused
-from forebay.model.grant import ENDED, LIVE, Ask
+from forebay.model.grant import ENDED, LIVE, ON_DISK, Ask, State
 from support.grants import ADMINISTRATOR, USER, Agent, Service, agent, ask, check, check_space, disk, grant_id
 
 Pick = Callable[[Sequence[Any]], Any]
@@ -34,6 +35,8 @@ class World:
         }
         self.asked: dict[int, Ask] = {}
         self.over_full: set[str] = set()
+        self.precious: set[tuple[str, str, str]] = set()  # node, disk and volume, from before the store was put back
+        self.most = 0
         rules = GrantRules(
             split=pick([0, 20, 50]), tries=pick([0, 1, 3, 12]), interval=50.0, remember=2000.0, longest=1000.0
         )
@@ -49,7 +52,7 @@ class World:
 
     def request(self, pick: Pick) -> None:
         for _ in range(pick([1, 1, 3])):
-            number = len(self.asked) + 1
+            number = self.most = self.most + 1
             ahead, tier = pick([None, None, None, 0.0, 40.0, 200.0]), pick(["", "", "", "a", "c"])
             self.asked[number] = ask(
                 number,
@@ -79,6 +82,7 @@ class World:
             return
         name, what = pick(known), pick(["release", "extend", "use", "use"])
         if what == "release":
+            self._may_go(lambda _, volume: volume.startswith(name))
             self.service.do(co.Release(caller=USER, grant=name))
         elif what == "use":
             self.service.do(co.Use(caller=USER, grant=name))
@@ -151,6 +155,7 @@ class World:
         if own.volumes:
             on, name = pick(sorted(own.volumes))
             del own.volumes[on, name]
+            self.precious.discard((own.node, on, name))
             report = co.Lost(caller=agent(own.node), volume=name, because="not there", number=own.next_number())
             own.outbox.append(report)
 
@@ -184,6 +189,53 @@ class World:
         self.service.do(co.ChangePolicy(caller=ADMINISTRATOR, policy=pick(POLICIES)))
         self.service.rules(split=pick([0, 20, 50]))
 
+    def restore(self, pick: Pick) -> None:
+        """The store is put back to an earlier copy; what agents have in hand, and their messages, are as they were."""
+        if pick([True, True, True, False]):
+            return
+        tables, lines, commits = self.control.tables, self.service.journal, self.service.commits
+        for volume in tables.volumes.values():
+            if volume.state in ON_DISK and tables.grants[volume.grant].state is not State.RELEASING:
+                self.precious.add((volume.node, volume.disk.partition("/")[2], volume.name))
+        self.precious = {
+            (node, on, name) for node, on, name in self.precious if (on, name) in self.agents[node].volumes
+        }
+        commits = commits[: pick(range(3, len(commits))) + 1]  # what the rules are, and one node, is known at least
+        self.service = Service(now=self.service.now, commits=commits)
+        for line in lines[: commits[-1]]:
+            self.service.journal.append(line)
+            self.service.control.apply(from_line(line))
+            self.service.mirror.apply(from_line(line))
+        known = self.control.tables.grants.keys() | self._forgotten()
+        self.asked = {number: own for number, own in self.asked.items() if own.grant in known}
+        for own in self.agents.values():
+            own.there = set(own.disks)
+            self.service.do(replace(own.description(), ours=False))
+
+    def decide(self, pick: Pick) -> None:
+        """An administrator looks at what is kept, and has some of it removed, or made grants again."""
+        strays = [stray for stray in self.control.tables.strays.values() if stray.held]
+        kept = {volume.grant for volume in self.control.tables.kept()} | {stray.grant for stray in strays}
+        what = pick(sorted(kept) if kept and pick([True, True, False]) else NODES)
+        if pick([True, False]):
+            self._may_go(lambda node, volume: node == what or volume.startswith(what))
+            self.service.do(co.Discard(caller=ADMINISTRATOR, what=what))
+        elif what in NODES or any(stray.grant == what for stray in strays):
+            self._adopt(what)
+
+    def _adopt(self, what: str) -> None:
+        try:
+            self.service.do(co.Adopt(caller=ADMINISTRATOR, what=what, seconds=100.0))
+        except Refused as error:
+            assert "can't be adopted" in str(error)
+        for name, own in self.control.tables.grants.items():
+            if own.ask.key == name:  # it is one like any other from now on
+                self._may_go(lambda _, volume, name=name: volume.startswith(name))  # type: ignore[misc]
+                self.asked[int(name, 16)] = own.ask
+
+    def _may_go(self, which: Callable[[str, str], bool]) -> None:
+        self.precious = {(node, on, name) for node, on, name in self.precious if not which(node, name)}
+
     def wait(self, pick: Pick) -> None:
         self.service.tick(self.service.now + pick([0.0, 1.0, 20.0, 50.0, 100.0]))
 
@@ -198,6 +250,7 @@ class World:
         missing = {grant_id(n) for n in self.asked} - self.control.tables.grants.keys()
         assert missing == self._forgotten()
         for own in self.agents.values():
+            assert {(on, name) for node, on, name in self.precious if node == own.node} <= own.volumes.keys()
             for name, said in own.disks.items():
                 assert own.used(name) <= said.capacity or f"{own.node}/{name}" in self.over_full
 
@@ -215,6 +268,7 @@ class World:
             own.outbox.clear()
             own.there = set(own.disks)
             self.service.do(own.description())
+            self.service.do(co.Discard(caller=ADMINISTRATOR, what=own.node))
         for _ in range(self.control.rules.tries + 4):
             self.service.tick(max(1e7, self.service.now) + 10_000.0)
             for own in self.agents.values():

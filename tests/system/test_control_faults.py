@@ -154,11 +154,11 @@ def test_what_was_asked_while_the_agent_was_dead_is_done_when_it_is_back(system:
     assert [volume.name for volume in system.on_disks()] == [f"{asked['id']}.0"]
 
 
-def test_a_new_service_with_an_empty_journal_has_what_nobody_owns_removed(system: System) -> None:
+def test_a_new_service_with_an_empty_journal_keeps_what_it_does_not_know_until_it_is_told(system: System) -> None:
     agent = system.add_agent("n1", KIND)
     system.start()
     with system.client() as client:
-        *_, _ = client.settled(client.request(20 * MB, "1h"))
+        *_, made = client.settled(client.request(20 * MB, "1h"))
     (precious := system.folder / "n1-d0" / "precious").mkdir()
     agent.kill()
     system.service.kill()
@@ -166,5 +166,9 @@ def test_a_new_service_with_an_empty_journal_has_what_nobody_owns_removed(system
         file.unlink()
     system.service.start()
     agent.start()
+    with system.client() as client:
+        wait_until(lambda: [stray["kept"] for stray in client.strays()] == [True], "it is not kept")
+        assert [volume.name for volume in system.on_disks()] == [f"{made['id']}.0"]
+        client.discard("n1")
     wait_until(lambda: system.on_disks() == [], "something is left")
     assert precious.is_dir()

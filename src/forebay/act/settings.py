@@ -64,19 +64,30 @@ class Settings:
 
 class _FileSystem(Table):
     kind: str
+    """lustre, beegfs7 (beegfs-ctl), beegfs8 (beegfs), or forebay (a mounted forwarding layer)."""
     name: str = ""
+    """Its name, as in scratch-OST0000."""
     mount: str | None = None
+    """Where it is mounted: then its targets are asked for there."""
     targets: int | None = None
+    """How many targets there are, where their state is not to be had."""
     timeout: Seconds = 10.0
+    """For each command, and for Prometheus."""
     max_count: int | None = None
+    """The largest stripe count to give anybody."""
     prometheus: str = ""
+    """A Prometheus server that collects lustre_job_write_bytes_total (Lustre only)."""
     job_stats: bool = False
+    """Read `lctl get_param obdfilter.*.job_stats` on the node that serves the OSTs (Lustre only)."""
     window: Seconds = 60.0
+    """A job that moved nothing for so long does not count."""
     sample: Seconds = 1.0
+    """Time between the two readings of the job statistics that give a rate."""
 
 
 class _File(Table):
     filesystem: _FileSystem
+    """A parallel file system."""
 
 
 def read_settings(path: Path) -> Settings:

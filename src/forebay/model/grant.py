@@ -154,6 +154,7 @@ class Grant:
     policy: str = ""
     outcome: State = State.RELEASED  # what follows `releasing`
     ended: float = 0.0
+    let_go: bool = False  # an administrator has said that nothing of it need be kept
 
     @property
     def id(self) -> str:

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
@@ -27,7 +27,9 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     table = Table(header_style="bold", box=None)
     for index, column in enumerate(columns):
         numeric = all(re.fullmatch(r"-|-?[\d.]+%?", row[index]) for row in cells)
-        table.add_column(column, justify="right" if numeric and cells else "left", overflow="fold")
+        side: Literal["left", "right"] = "right" if numeric and cells else "left"
+        # A name that is cut in two can't be marked and pasted.
+        table.add_column(column, justify=side, overflow="fold", no_wrap=column in ("id", "grant"))
     for row in cells:
         table.add_row(*row)
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)

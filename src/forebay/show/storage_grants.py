@@ -135,4 +135,5 @@ def _condition(node: Document, disk: Document) -> str:
         return "gone"
     if node["silent"]:
         return "silent"
-    return "drained" if node["drained"] or disk["drained"] else "open"
+    state = "drained" if node["drained"] or disk["drained"] else "open"
+    return f"{state}, in doubt" if node.get("doubted") else state

@@ -24,22 +24,33 @@ class SlurmTable(Table):
     """`[workers.slurm]`."""
 
     partition: str | None = None
+    """The partition. [default: the cluster's]"""
     account: str | None = None
+    """Whom to charge. [default: the user's own]"""
     time: str = "01:00:00"
+    """The time limit of a job; what is finished by then is kept."""
     memory: BytesWithUnit = 2e9
+    """The memory of a job."""
     cores: Annotated[int, Field(ge=1, le=4096)] = 1
+    """The cores of a job; it has a worker on each."""
     interface: str | None = None
+    """The network by which workers reach the machine that you type on. [default: Dask's choice]"""
     directives: list[str] = Field(default_factory=list)
+    """More lines for sbatch, like --qos=low."""
     wait: Seconds = 600
+    """How long to wait for the first worker."""
     logs: str | None = None
+    """A folder for what workers print. [default: nowhere]"""
 
 
 class _Workers(Table):
     slurm: SlurmTable = SlurmTable()
+    """What the jobs of `--workers slurm:N` ask Slurm for."""
 
 
 class _Configuration(OpenTable):
     workers: _Workers = _Workers()
+    """Who does the work of commands with `--workers`."""
 
 
 @contextmanager

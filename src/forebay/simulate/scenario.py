@@ -103,35 +103,53 @@ def read_scenario(path: Path) -> Scenario:
 
 class _System(Table):
     targets: int
+    """How many I/O nodes or OSTs there are."""
     compute_nodes: float
+    """How many compute nodes are shared out."""
 
 
 class _Measure(Table):
     horizon: Annotated[Seconds, Field(gt=0, allow_inf_nan=False)] | None = None
+    """How long to simulate."""
     until: Literal["horizon", "first-finish"] = "horizon"
+    """`first-finish`: stop when the first application is done."""
 
 
 class _Policy(Table):
     allocate: str | None = None
+    """How many targets each gets; `forebay policies` lists them. [default: forebay]"""
     place: str | None = None
+    """Which targets. [default: greedy-non-clairvoyant]"""
 
 
 class _Application(OpenTable):
     name: str
+    """What it is called."""
     compute_nodes: float
+    """How many compute nodes it has for itself."""
     phases: int
+    """How often it computes and then does I/O."""
     compute_seconds: Seconds
+    """How long it computes, in all phases together."""
     volume: Bytes
+    """What it reads and writes, in all phases together."""
     curve: dict[str, BytesPerSecond] | str
+    """Its bandwidth alone on n targets, as a table { 1 = "0.9 GB/s", … }; or the name of one in `curves`."""
     targets: list[int] | None = None
+    """These targets and no others. [default: what the policies decide]"""
 
 
 class _File(Table):
     system: _System
+    """The machine."""
     measure: _Measure = _Measure()
+    """What to measure."""
     policy: _Policy = _Policy()
+    """By which policies, where the command does not say."""
     curves: str | None = None
+    """A CSV file with curves, which applications name; relative to this file."""
     application: list[_Application] = Field(default_factory=list)
+    """An application, one table for each. Keys of your own are kept, and policies see them."""
 
 
 def _application(

@@ -162,6 +162,8 @@ def test_an_exposure_that_a_disk_can_not_have_is_a_failure_in_words(service: Fak
 
 def test_what_nobody_owns_is_removed_at_the_start_and_what_has_no_mark_stays(service: Fake, folder: Path) -> None:
     stray = f"{secrets.token_hex(16)}.0"
+    with running(folder):
+        registered(service)  # an agent that remembers no journal would keep it
     make(folder, "d0", stray)
     (folder / "d0" / "precious").mkdir()
     with running(folder):

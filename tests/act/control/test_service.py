@@ -257,7 +257,7 @@ def test_numbers_for_prometheus(service: Running) -> None:
     with service.client() as client:
         lines = client.get("/metrics").text.splitlines()
     assert 'forebay_grants{state="making"} 1.0' in lines
-    assert f"forebay_used_bytes {5.0 * GB}" in lines or "forebay_used_bytes 5e+09" in lines
+    assert f'forebay_tier_used_bytes{{tier="none"}} {5.0 * GB}' in lines
     assert any(line.startswith("forebay_decision_seconds_count") for line in lines)
 
 

@@ -227,7 +227,7 @@ def test_staging_is_done_by_a_command_with_the_owners_numbers(bench: Bench) -> N
     (grant,) = bench.grants()
     script = str(lua.folder / "script")
     assert lua.call("data_in", "7", script).code == 0
-    told = ["--volume", grant["path"], "--uid", "1000", "--gid", "1000", "--"]
+    told = ["--uid", "1000", "--gid", "1000", "--volume", grant["path"], "--"]
     assert words.read_text().splitlines() == ["slurm", "stage", "in", *told, "/a/b", "c", "/it's", "it's"]
     assert lua.call("data_out", "7", script).code == 0
     assert words.read_text().splitlines() == ["slurm", "stage", "out", *told, "o", "/p"]

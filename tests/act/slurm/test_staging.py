@@ -56,7 +56,7 @@ def test_a_tree_goes_in_and_out_with_modes_times_and_links(tmp_path: Path, volum
     make_tree(tmp_path / "own")
     os.utime(tmp_path / "own", (5, 5))
     stage_in(volume, [(str(tmp_path / "own"), "in/data")])
-    stage_out(volume, [("in/data", str(tmp_path / "back"))])
+    stage_out([volume], [("in/data", str(tmp_path / "back"))])
     wanted = tree(tmp_path / "own")
     assert wanted and tree(volume / "in" / "data") == wanted and tree(tmp_path / "back") == wanted
     assert (tmp_path / "back").stat().st_mtime == 5
@@ -96,7 +96,7 @@ def test_nothing_is_reached_through_a_link_in_the_volume(
     (volume / "way").symlink_to(tmp_path / "other")
     pair = (str(tmp_path / "other" / "file"), "way/new") if way is stage_in else ("way/file", str(tmp_path / "out"))
     with pytest.raises(UserError, match="way: is a link; nothing is reached through one"):
-        way(volume, [pair])
+        way(volume if way is stage_in else [volume], [pair])
     assert sorted(path.name for path in (tmp_path / "other").iterdir()) == ["file"]
     assert not (tmp_path / "out").exists()
 
@@ -113,8 +113,32 @@ def test_a_link_where_a_folder_is_to_be_is_refused(tmp_path: Path, volume: Path)
 def test_a_failing_stage_out_marks_the_volume_and_says_where_the_data_stay(volume: Path) -> None:
     (volume / "out").write_text("result")
     with pytest.raises(UserError, match=f"/nowhere: no such file or directory; what is there stays in {volume}"):
-        stage_out(volume, [("out", "/nowhere/out")])
+        stage_out([volume], [("out", "/nowhere/out")])
     assert (volume / KEPT).is_file()
+
+
+def test_out_of_a_split_grant_comes_what_any_of_its_volumes_has(tmp_path: Path, volume: Path) -> None:
+    second = tmp_path / "second"
+    for each, number in ((volume, 1), (second, 2)):
+        (each / "all").mkdir(parents=True)
+        (each / "all" / str(number)).write_text(f"part {number}")
+    (second / "log").write_text("told")
+    stage_out([volume, second], [("all", str(tmp_path / "all")), ("log", str(tmp_path / "log"))])
+    assert {path.name: path.read_text() for path in (tmp_path / "all").iterdir()} == {"1": "part 1", "2": "part 2"}
+    assert (tmp_path / "log").read_text() == "told"
+
+
+def test_a_file_that_two_volumes_have_is_copied_from_neither(tmp_path: Path, volume: Path) -> None:
+    second = tmp_path / "second"
+    for each in (volume, second):
+        (each / "all").mkdir(parents=True)
+        (each / "all" / "x").write_text(each.name)
+    words = (
+        f"all/x: is in {volume} and in {second}; give them different names; what is there stays in {volume}, {second}"
+    )
+    with pytest.raises(UserError, match=words):
+        stage_out([volume, second], [("all", str(tmp_path / "all"))])
+    assert not (tmp_path / "all").exists() and (volume / KEPT).is_file()
 
 
 def test_what_can_be_no_file_is_refused(tmp_path: Path, volume: Path) -> None:

@@ -72,6 +72,16 @@ def test_exposed_again_it_is_the_same_also_after_the_agent_died(made: Made, door
     assert client(again, tmp_path).returncode == 0
 
 
+def test_what_an_agent_that_was_killed_left_serving_is_ended_by_the_next_one(
+    made: Made, door: Exposures, tmp_path: Path
+) -> None:
+    exposed = door.expose(made, "nbd", [LOCAL])
+    exposures(tmp_path / "exposed").withdraw(NAME)
+    assert [found.state for found in door.exposed()] == []
+    assert client(exposed, tmp_path).returncode != 0
+    door.means["nbd"].stop(NAME)
+
+
 def test_what_is_withdrawn_can_not_be_read_and_leaves_no_key(made: Made, door: Exposures, tmp_path: Path) -> None:
     exposed = door.expose(made, "nbd", [LOCAL])
     door.withdraw(NAME)

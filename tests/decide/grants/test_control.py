@@ -430,3 +430,21 @@ def test_a_volume_that_can_not_be_made_fails_the_whole_grant() -> None:
     assert made.state(1) is State.FAILED
     assert _why(made, 1) == f"volume {second.volume} on n/b could not be made: the disk is full"
     assert {v.state for v in made.control.volumes(grant_id(1))} == {VolumeState.GONE}
+
+
+def test_a_user_may_hold_and_have_queued_only_so_many_and_administrators_more() -> None:
+    made = service(a=100)
+    made.rules(most=2)
+    assert (made.ask(1, 60), made.ask(2, 60)) == (State.MAKING, State.QUEUED)
+    with pytest.raises(Refused, match="uid 1000 holds or waits for 2 grants, as many as a user may; release some"):
+        made.ask(3, 1)
+    assert made.ask(2, 60) is State.QUEUED, "asked again, it is the same"
+    others = co.Caller(role="user", uid=1001)
+    assert "Asked" in made.kinds(co.Request(caller=others, ask=ask(4, 1, uid=1001)))
+    assert "Asked" in made.kinds(co.Request(caller=ADMINISTRATOR, ask=ask(5, 1)))
+    made.release(2)
+    made.release(5)
+    made.carry_out("n")
+    assert made.ask(6, 1) is State.MAKING
+    made.rules(most=0)
+    assert made.ask(7, 1) is State.MAKING

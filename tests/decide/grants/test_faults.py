@@ -23,6 +23,8 @@ STEPS: list[tuple[Callable[[World, Pick], None], int]] = [
     (World.trouble, 3),
     (World.wait, 3),
     (World.jump, 1),
+    (World.restore, 1),
+    (World.decide, 2),
 ]
 
 
@@ -97,6 +99,14 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def jump(self, data: st.DataObject) -> None:
         self.world.jump(_pick(data))
+
+    @rule(data=st.data())
+    def restore(self, data: st.DataObject) -> None:
+        self.world.restore(_pick(data))
+
+    @rule(data=st.data())
+    def decide(self, data: st.DataObject) -> None:
+        self.world.decide(_pick(data))
 
     @invariant()
     def in_order(self) -> None:

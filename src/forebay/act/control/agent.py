@@ -18,6 +18,7 @@ from typing import Any
 from forebay.act.command import hold, let_go
 from forebay.act.control.agent_file import AgentFile
 from forebay.act.control.agent_marks import Marks
+from forebay.act.control.agent_memory import Memory
 from forebay.act.control.agent_numbers import Numbers
 from forebay.act.control.agent_outbox import Outbox
 from forebay.act.control.agent_rates import RateTeller
@@ -38,7 +39,8 @@ _LONGEST_PAUSE = 60.0
 """Seconds between tries to release what resists."""
 _PATIENCE = 20
 """Tenths of a second that an agent waits for the last commands of one that was killed."""
-_UNKNOWN = 404
+_SAY_HELLO = (404, 409)
+"""What a service answers that does not know the node, or has another journal than the one that was acted on."""
 
 
 class _NotNow(UserError):
@@ -52,6 +54,7 @@ class Agent:
         self._file, self._node, self._say = file, file.node, say
         self._lock_file = _locked(file)
         self._numbers = Numbers(file.folder / "numbers")
+        self._memory = Memory(file.folder / "journal")
         self._client = Client(file.service, token=file.token, authority=file.authority, patience=0.0)
         self.outbox = Outbox(self._client, file.name, self._numbers.next, say)
         self._pool = ThreadPoolExecutor(file.parallel, thread_name_prefix="work")
@@ -114,7 +117,7 @@ class Agent:
 
     def _away(self, error: Exception, times: int) -> None:
         """A service that is away is told once; one that does not know the node is told of it."""
-        if isinstance(error, TurnedAway) and error.status == _UNKNOWN:
+        if isinstance(error, TurnedAway) and error.status in _SAY_HELLO:
             self._looked = None
         if times == 0:
             words = str(error) if isinstance(error, UserError) else f"internal error: {error!r}"
@@ -133,7 +136,16 @@ class Agent:
             idle = not self._in_hand
         if self._looked is None or (idle and time.monotonic() - self._looked >= self._file.look):
             return self._hello()
-        return self._client.actions(self._file.name, min(self._file.heartbeat, self._file.look))
+        return self._heard(min(self._file.heartbeat, self._file.look))
+
+    def _heard(self, seconds: float) -> Sequence[dict[str, Any]]:
+        return self._kept(self._client.actions(self._file.name, seconds, self._memory.seen))
+
+    def _kept(self, answer: dict[str, Any]) -> Sequence[dict[str, Any]]:
+        """What is to be done; which journal says so is remembered before anything is."""
+        self._memory.keep(str(answer.get("seen", "")))
+        found: Sequence[dict[str, Any]] = answer["actions"]
+        return found
 
     def _hello(self) -> Sequence[dict[str, Any]]:
         with self._changed:
@@ -145,12 +157,12 @@ class Agent:
             if self._looked is None:
                 raise
             self._looked = time.monotonic()
-            return self._client.actions(self._file.name, 0.0)
+            return self._heard(0.0)
 
     def _told_all(self) -> Sequence[dict[str, Any]]:
         number = self._numbers.next()  # older than all that is reported of what happens after the look
-        told = self._told() | {"number": number}
-        actions = self._client.hello(self._file.name, told)
+        told = self._told() | {"number": number, "seen": self._memory.seen}
+        actions = self._kept(self._client.hello(self._file.name, told))
         if self._looked is None:
             count = f"{len(told['disks'])} disks, {len(told['volumes'])} volumes on them"
             self.outbox.log("info", f"node {self._file.name}: {count}, {len(actions)} to make or release")

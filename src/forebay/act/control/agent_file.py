@@ -24,36 +24,61 @@ _DISK = re.compile(r"[A-Za-z0-9/._:@+-]{1,200}")
 
 class _Agent(Table):
     node: str
+    """What the service and its users call this node."""
     service: str
+    """The control service: unix:PATH, or https://HOST:PORT."""
     token: str | None = None
+    """The file with the agent's token, mode 0600; not needed by root on the service's socket."""
     authority: str | None = None
+    """Who signed the service's certificate (a PEM file), if the system does not know."""
     folder: str
+    """Keeps what must outlive a restart: numbers of reports, keys of exposed volumes."""
     address: str = "127.0.0.1"
+    """Where clients reach exposed volumes."""
     network_bandwidth: BytesPerSecond = 1.25e9
+    """That of the node."""
     parallel: int = Field(4, ge=1, le=64)
+    """How many volumes are made or released at once."""
     look: Seconds = 60.0
+    """How often the disks are looked at for what is lost."""
     heartbeat: Seconds = 20.0
+    """How often the service hears of the agent, at least."""
     give_up: Seconds = 300.0
+    """A disk that can't be looked at for so long counts as lost."""
     fields: dict[str, Any] = Field(default_factory=dict)
+    """Whatever else users may ask for, such as a rack."""
 
 
 class _Disk(Table):
     name: str
+    """What the service and its users call the disk."""
     kind: str
+    """What a volume is: directory, loop, btrfs, lvm or nvmet."""
     root: str
+    """Where volumes are made or mounted; the agent's user owns it, and nobody else writes there."""
     group: str = ""
+    """The volume group, for lvm and nvmet."""
     fs: str = "ext4"
+    """The file system of volumes, for loop and lvm: ext4 or xfs."""
     expose: str | None = None
+    """Leave volumes unmounted for other nodes: nbd or nvmet; none mounts them here. [default: by kind]"""
     capacity: Bytes | None = None
+    """What can be granted. [default: all that is usable]"""
     read_bandwidth: BytesPerSecond
+    """How fast it reads."""
     write_bandwidth: BytesPerSecond
+    """How fast it writes."""
     identity: str = ""
+    """Tells the disk from all others, such as its serial number."""
     fields: dict[str, Any] = Field(default_factory=dict)
+    """Whatever users may ask for; `tier` is the kind of disk."""
 
 
 class _File(Table):
     agent: _Agent
+    """The agent of this node."""
     disk: list[_Disk] = Field(min_length=1)
+    """A disk of this node, one table for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,13 @@ in a file, and the agent remembers it.
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 from urllib.parse import quote
 
 from forebay.act.control.disks import AgentDisk
 from forebay.act.volumes.directory import HOME
-from forebay.act.volumes.record import synced
+from forebay.act.volumes.record import written
 from forebay.model.errors import BadInput, why
 
 
@@ -44,20 +43,9 @@ class Marks:
             raise BadInput(f"disk {disk.name}", f"what is at {disk.root} is not the disk that was there; {way_out}")
         if not there:
             there = f"{secrets.token_hex(8)}\n"
-            _write(mark, there)
+            written(mark, there)
         if not known:
-            _write(kept, there)
+            written(kept, there)
 
     def _kept(self, disk: AgentDisk) -> Path:
         return self._folder / quote(disk.name, safe="")
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.new")
-    with new.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
-    synced(path.parent)

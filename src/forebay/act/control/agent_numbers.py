@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from forebay.act.volumes.record import synced
+from forebay.act.volumes.record import written
 from forebay.model.errors import BadInput, why
 
 _BLOCK = 1 << 20
@@ -43,15 +42,8 @@ class Numbers:
             ) from None
 
     def _keep(self, most: int) -> None:
-        new = self._file.with_suffix(".new")
         try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with new.open("w") as file:
-                file.write(f"{most}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            new.rename(self._file)
-            synced(self._file.parent)
+            written(self._file, f"{most}\n")
         except OSError as error:
             raise BadInput(str(self._file), f"can't be written: {why(error)}") from None
         self._most = most

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from forebay import __version__
-from forebay.act.control import api_admin, api_grants, api_login, api_nodes, api_page, api_rates, api_tiers
+from forebay.act.control import api_admin, api_grants, api_login, api_nodes, api_page, api_rates, api_strays, api_tiers
 from forebay.act.control.api_forms import AskForm
 from forebay.act.control.api_limits import App, Message, Receive, Send, TooMany, whole
 from forebay.act.control.api_parts import Plain, told, who_calls
@@ -40,6 +40,7 @@ def build(service: Service) -> FastAPI:
     for routes in (
         api_grants.routes,
         api_nodes.routes,
+        api_strays.routes,
         api_tiers.routes,
         api_admin.routes,
         api_login.routes,

@@ -86,6 +86,7 @@ class NodeAnswer(Table):
     network_bandwidth: float
     fields: dict[str, Any]
     report: int
+    doubted: bool
     disks: list[DiskAnswer]
 
 
@@ -108,11 +109,31 @@ class ActionAnswer(Table):
 
 
 class ActionsAnswer(Table):
-    """`report` is the number of the agent's last report that was heeded."""
+    """`report` is the number of the agent's last report that was heeded. `seen` tells this journal from others: the
+    agent keeps it before it does anything, and shows it when it calls again."""
 
     actions: list[ActionAnswer]
     report: int
     mode: str
+    seen: str
+
+
+class StrayAnswer(Table):
+    name: str
+    grant: str
+    node: str
+    disk: str
+    size: int
+    uid: int
+    user: str
+    since: float
+    path: str
+    why: str
+    kept: bool
+
+
+class StraysAnswer(Table):
+    strays: list[StrayAnswer]
 
 
 class Done(Table):
@@ -127,6 +148,7 @@ class HealthAnswer(Table):
     journal: int
     nodes: int
     silent: int
+    kept: int
 
 
 class PolicyAnswer(Table):
@@ -140,6 +162,7 @@ class RulesAnswer(Table):
     longest: float
     ahead: float
     remember: float
+    most: int
     shadow: bool
 
 

@@ -68,12 +68,19 @@ class VolumeForm(Table):
     path: str = Field(default="", max_length=4096)
     device: str = Field(default="", max_length=4096)
     settings: _Words = Field(default_factory=dict)
+    uid: int = Field(default=-1, ge=-1, le=2**32 - 2)
+    gid: int = Field(default=-1, ge=-1, le=2**32 - 2)
+    mode: int = Field(default=0o700, ge=0, le=0o7777)
+    ceiling: float = Field(default=0.0, ge=0, lt=1e18)
+    since: float = Field(default=0.0, ge=-1e12, le=1e12)
 
 
 class HelloForm(Table):
     """A node with all its disks, and all that its agent found on them (null if it did not look).
 
-    `number` rises with every report of the agent; one that is older than the last is not heeded.
+    `number` rises with every report of the agent; one that is older than the last is not heeded. `seen` is the `seen`
+    of the last answer that it acted on ("" if it remembers none): a service whose journal does not know it removes
+    nothing there that may be somebody's.
     """
 
     address: str = ""
@@ -82,6 +89,7 @@ class HelloForm(Table):
     disks: list[DiskForm]
     volumes: list[VolumeForm] | None = None
     number: int = Field(default=0, ge=0, lt=2**62)
+    seen: str = Field(default="", max_length=100)
 
 
 class ReportForm(Table):
@@ -111,6 +119,17 @@ class DrainForm(Table):
     disk: str = ""
 
 
+class DiscardForm(Table):
+    """`what` is a node, or a grant."""
+
+    what: str = Field(max_length=100)
+
+
+class AdoptForm(Table):
+    what: str = Field(max_length=100)
+    seconds: Quantity
+
+
 class PolicyForm(Table):
     policy: str
 
@@ -124,13 +143,15 @@ class RulesForm(Table):
     longest: Quantity | None = None
     ahead: Quantity | None = None
     remember: Quantity | None = None
+    most: int | None = None
 
 
 class TokenForm(Table):
-    """A token that is there already gets a new secret. Users' tokens need a uid, agents' a node."""
+    """A token that is there already gets a new secret. Users' tokens need a uid, agents' a node. One for `metrics` may
+    read those, and nothing else."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$")
-    role: Literal["user", "agent", "administrator"]
+    role: Literal["user", "agent", "administrator", "metrics"]
     node: str = Field(default="", max_length=100)
     uid: int | None = Field(default=None, ge=0, le=2**32 - 2)
     gid: int | None = Field(default=None, ge=0, le=2**32 - 2)

@@ -68,6 +68,7 @@ class Crowd:
     def __init__(self, most: int) -> None:
         self.most = most
         self._count: Counter[Hashable] = Counter()
+        self.dropped: Counter[str] = Counter()  # those who were not let in, or sent away, by why
 
     def __len__(self) -> int:
         return self._count.total()
@@ -93,6 +94,7 @@ class Waits:
 
     def __init__(self, most: int) -> None:
         self._most, self._crowd = most, Crowd(1 << 30)
+        self.now: Counter[str] = Counter()  # for what they wait
 
     def check(self, who: Who) -> None:
         """Administrators wait on behalf of many, so for them there is no end."""
@@ -100,13 +102,15 @@ class Waits:
             raise TooMany(f"{self._most} calls of yours wait already; end one of them first")
 
     @contextmanager
-    def one_more(self, who: Who) -> Iterator[None]:
+    def one_more(self, who: Who, what: str = "change") -> Iterator[None]:
         """For as long as the block takes; whoever may not wait was told by `check`."""
         self._crowd.enters(who, None)
+        self.now[what] += 1
         try:
             yield
         finally:
             self._crowd.leaves(who)
+            self.now[what] -= 1
 
 
 class Bounded:

@@ -12,13 +12,16 @@ from forebay.act.control.api_forms import DrainForm, HelloForm, LogForm, ReportF
 from forebay.act.control.api_parts import ERRORS, Administrator, Caller, Maybe, NodeName, OfService, Wait, answer
 from forebay.act.control.auth import Who
 from forebay.act.control.orders import register_of, report_of
+from forebay.act.control.seen import is_ours
 from forebay.act.control.views import actions_view, nodes_view
 from forebay.decide.grants import commands as co
 from forebay.history.store.journal import LogLine, add_log
+from forebay.model.errors import Refused
 from forebay.model.grant import NotAllowed
 
 routes = APIRouter(prefix="/v1/nodes", tags=["nodes"], responses=ERRORS)
 _MOST_TEXT = 2000
+_Seen = Query(max_length=100, description="The `seen` of the last answer that you acted on.")
 
 
 @routes.get("", response_model=None, responses={200: {"model": NodesAnswer}})
@@ -59,16 +62,22 @@ def _what(node: str, form: DrainForm | None) -> str:
 @routes.post("/{node}/hello", response_model=None, responses={200: {"model": ActionsAnswer}})
 async def hello(service: OfService, who: Caller, node: NodeName, form: HelloForm) -> JSONResponse:
     """An agent says which disks its node has and what is on them; it is told what to do."""
-    await service.do(register_of(node, form, who))
+    ours = await is_ours(service.writer, await service.writer.now(), form.seen)
+    await service.do(register_of(node, form, who, ours))
     service.heard(node)
-    return answer(actions_view(service.state(), node, service.keys))
+    return answer(actions_view(await service.writer.now(), node, service.keys))
 
 
 @routes.get("/{node}/actions", response_model=None, responses={200: {"model": ActionsAnswer}})
-async def actions(service: OfService, who: Caller, node: NodeName, seconds: Wait = 25.0) -> JSONResponse:
+async def actions(
+    service: OfService, who: Caller, node: NodeName, seconds: Wait = 25.0, seen: Annotated[str, _Seen] = ""
+) -> JSONResponse:
     """What the node's agent is to do, once there is something or the time is over. It is also its heartbeat."""
     caller = _agent(who, node)
     live = await service.heartbeat(node, caller)
+    if await is_ours(service.writer, live, seen) is False:
+        raise Refused("this is another journal than the one you acted on: say first what is on your disks")
+    live = await service.writer.now()
     clock = service.ticking()
     end = clock() + seconds
     service.waits.check(who)

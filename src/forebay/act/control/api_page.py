@@ -82,7 +82,7 @@ async def _followed(request: Request, service: Service, who: Who, eye: Eye, afte
         if is_visitor(request):
             await visitor(service.logins, peer_in(request), "GET", request.headers)
 
-    with service.waits.one_more(who):
+    with service.waits.one_more(who, "page"):
         async for text in service.frames.follow(eye, after, still):
             yield text
 

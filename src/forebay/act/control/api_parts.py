@@ -8,13 +8,15 @@ from typing import Annotated, Any
 from fastapi import Body, Depends, Path, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from forebay.act.control.auth import Who, only_administrators
+from forebay.act.control.auth import ONLY_METRICS, Who, only_administrators
 from forebay.act.control.munge import call_of
 from forebay.act.control.service import Service
 from forebay.act.control.visitors import from_browser, visitor
 from forebay.history.toml import Table
+from forebay.model.grant import NotAllowed
 
 LONGEST_WAIT = 60.0
+METRICS = "/metrics"
 
 
 class Trouble(Table):
@@ -47,7 +49,10 @@ async def who_calls(request: Request) -> Who:
     service, peer, shown = told(request), getattr(request.state, "peer", None), request.headers
     if "authorization" not in shown and from_browser(shown):
         return (await visitor(service.logins, peer, request.method, shown)).who
-    return await service.doorman.who(peer, shown.get("authorization", ""), lambda: _called(request))
+    who = await service.doorman.who(peer, shown.get("authorization", ""), lambda: _called(request))
+    if who.role == "metrics" and request.scope["path"] != METRICS:
+        raise NotAllowed(ONLY_METRICS)
+    return who
 
 
 async def _called(request: Request) -> str:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from forebay.act.control.munge import NoMunge, who_calls
 from forebay.decide.grants.commands import Caller, Role
@@ -25,6 +25,7 @@ from forebay.model.grant import NotAllowed
 Call = Callable[[], Awaitable[str]]
 _FRESH = 2.0  # seconds until the tokens are looked up again; so long lives one that another instance removed
 _SOON = 0.2  # seconds between looks for tokens that are not known, however many of them are shown
+ONLY_METRICS = "this token is good for GET /metrics alone"
 _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]+:")
 
 
@@ -34,9 +35,10 @@ class Unknown(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
-    """A caller; `local` if the kernel of this machine vouches for it."""
+    """A caller; `local` if the kernel of this machine vouches for it. One that is there for metrics may read those, and
+    nothing else."""
 
-    role: Role
+    role: Role | Literal["metrics"]
     uid: int = -1
     gid: int = -1
     node: str = ""
@@ -45,6 +47,8 @@ class Who:
 
     @property
     def caller(self) -> Caller:
+        if self.role == "metrics":
+            raise NotAllowed(ONLY_METRICS)
         return Caller(role=self.role, uid=self.uid, node=self.node)
 
     def for_node(self, node: str) -> Caller:

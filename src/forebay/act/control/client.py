@@ -189,14 +189,26 @@ class Client:
         """The rules; from now on with this change."""
         return self._document("PUT" if change else "GET", "/v1/rules", dict(change) if change else None)
 
-    def hello(self, node: str, told: Document) -> list[Document]:
-        """An agent says what its node has; what it is to do."""
-        return self._list("POST", f"{_node(node)}/hello", "actions", told)
+    def strays(self) -> list[Document]:
+        """What is on disks and belongs to no grant that lives."""
+        return self._list("GET", "/v1/strays", "strays")
 
-    def actions(self, node: str, seconds: float) -> list[Document]:
+    def discard(self, what: str) -> list[Document]:
+        """What is kept of a grant, or on a node, may be removed; what is left."""
+        return self._list("POST", "/v1/strays/discard", "strays", {"what": what})
+
+    def adopt(self, what: str, seconds: float) -> list[Document]:
+        """What is kept of a grant, or on a node, is its owner's grant again; what is left."""
+        return self._list("POST", "/v1/strays/adopt", "strays", {"what": what, "seconds": seconds})
+
+    def hello(self, node: str, told: Document) -> Document:
+        """An agent says what its node has; what it is to do."""
+        return self._document("POST", f"{_node(node)}/hello", told)
+
+    def actions(self, node: str, seconds: float, seen: str = "") -> Document:
         """What an agent is to do, once there is something or the time is over."""
-        params = {"seconds": f"{seconds:g}"}
-        return self._list("GET", f"{_node(node)}/actions", "actions", params=params, wait=seconds)
+        params = {"seconds": f"{seconds:g}", "seen": seen}
+        return self._document("GET", f"{_node(node)}/actions", params=params, wait=seconds)
 
     def report(self, node: str, reports: Sequence[Document]) -> None:
         self._call("POST", f"{_node(node)}/reports", list(reports))

@@ -81,4 +81,9 @@ def _told(disk: AgentDisk, made: Made, exposed: Exposed | None) -> dict[str, Any
         "state": "whole" if made.state == "whole" and served else "half",
         **disk.reached(made),
         "settings": {} if exposed is None else without_key(exposed.settings),
+        "uid": made.uid,
+        "gid": made.gid,
+        "mode": made.mode,
+        "ceiling": made.asked_ceiling,
+        "since": made.since,
     }

@@ -90,10 +90,12 @@ class Door:
         except BaseException as error:
             leave()
             sock.close()
+            self._crowd.dropped["handshake"] += 1
             if not isinstance(error, OSError):
                 raise
 
     def _turn_away(self, sock: socket.socket) -> None:
+        self._crowd.dropped["full"] += 1
         with sock, suppress(OSError):
             if self._tls is None:
                 with suppress(BlockingIOError):

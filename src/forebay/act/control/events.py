@@ -17,7 +17,7 @@ _QUIET = 15.0  # seconds after which a comment shows that somebody is there
 
 async def stream(service: Service, who: Who, after: int, seconds: float) -> AsyncIterator[str]:
     """Events after that number, as they come, for so many seconds."""
-    with service.waits.one_more(who):
+    with service.waits.one_more(who, "events"):
         yield ": forebay\n\n"
         async for words in _followed(service, who, after, seconds):
             yield words

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from forebay.act.control.counting import counted_as
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import from_line, plain, to_line
 from forebay.decide.grants.control import Control
@@ -48,12 +49,20 @@ def grant_of(event: ev.Event) -> str:
 
 
 class Live:
-    """The control after event number `last`, when each grant changed last, and the latest events."""
+    """The control after event number `last`, when each grant changed last, how many events of each kind there were,
+    and the latest of them."""
 
-    def __init__(self, control: Control | None = None, last: int = 0, changed: dict[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        control: Control | None = None,
+        last: int = 0,
+        changed: dict[str, float] | None = None,
+        counted: dict[str, int] | None = None,
+    ) -> None:
         self.control = control or Control()
         self.last = last
         self.changed = changed or {}
+        self.counted = Counter(counted or {})
         self.recent: deque[Entry] = deque(maxlen=_RECENT)
         self.words: dict[str, Words] = {}  # of the last checkpoint
 
@@ -71,6 +80,7 @@ class Live:
     def _note(self, one: Happened) -> None:
         self.last = one.entry.number
         self.recent.append(one.entry)
+        self.counted[counted_as(one.event)] += 1
         if one.entry.grant:
             self.changed[one.entry.grant] = one.entry.at
         if isinstance(one.event, ev.Forgotten):
@@ -94,6 +104,7 @@ def load(store: Store) -> Live:
         for number, text in checkpoints_before(connection, last_number(connection)):
             try:
                 live = _restored(number, text)
+                live.recent.extend(read_after(connection, number - 1, 1))
                 break
             except (UserError, ValueError, KeyError, TypeError):
                 continue  # it is only a short cut
@@ -104,15 +115,19 @@ def load(store: Store) -> Live:
 def _restored(number: int, text: str) -> Live:
     document = json.loads(text)
     control = Control.from_document(document["control"], f"checkpoint {number}")
-    return Live(control, number, {str(name): float(at) for name, at in document["changed"].items()})
+    changed = {str(name): float(at) for name, at in document["changed"].items()}
+    # A checkpoint from before anything was counted: counts begin with it.
+    return Live(
+        control, number, changed, {str(name): int(count) for name, count in document.get("counted", {}).items()}
+    )
 
 
 async def checkpoint(live: Live) -> tuple[int, str]:
     """The state as it is now, in words. It is put together in small pieces, so that nobody waits for it meanwhile."""
-    number, changed = live.last, dict(live.changed)
+    number, changed, counted = live.last, dict(live.changed), json.dumps(live.counted)
     tables = {name: dict(getattr(live.control.tables, name)) for name in TABLES}  # its values never change
     told = [f'"{name}":{{{await _told(rows, live.words.setdefault(name, {}))}}}' for name, rows in tables.items()]
-    return number, f'{{"control":{{{",".join(told)}}},"changed":{{{await _told(changed, {})}}}}}'
+    return number, f'{{"control":{{{",".join(told)}}},"changed":{{{await _told(changed, {})}}},"counted":{counted}}}'
 
 
 async def _told(rows: Mapping[str, object], words: Words) -> str:

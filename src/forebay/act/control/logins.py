@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from forebay.act.control.api_limits import TooMany
-from forebay.act.control.auth import Doorman, Peer, Unknown, Who
+from forebay.act.control.auth import ONLY_METRICS, Doorman, Peer, Unknown, Who
 from forebay.history.store.tokens import digest_of
 from forebay.model.grant import NotAllowed
 
@@ -93,6 +93,8 @@ class Logins:
             raise Unknown("this is no token, or no link that still counts") from None
         if who.role == "agent":
             raise NotAllowed("this is an agent's token; the page is for people")
+        if who.role == "metrics":
+            raise NotAllowed(ONLY_METRICS)
         return {"d": digest_of(secret)}
 
     async def _login(self, payload: dict[str, Any]) -> Login:

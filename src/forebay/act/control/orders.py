@@ -97,7 +97,7 @@ def _start(form: AskForm, uid: int, key: str, control: Control, now: float) -> f
     return now + later if known is None else known.ask.start
 
 
-def register_of(node: str, form: HelloForm, who: Who) -> co.Register:
+def register_of(node: str, form: HelloForm, who: Who, ours: bool | None) -> co.Register:
     fields = {**form.fields, **({"address": form.address} if form.address else {})}
     return co.Register(
         caller=who.for_node(node),
@@ -107,6 +107,8 @@ def register_of(node: str, form: HelloForm, who: Who) -> co.Register:
         disks=tuple(_disk_of(disk) for disk in form.disks),
         volumes=None if form.volumes is None else tuple(_volume_of(volume) for volume in form.volumes),
         number=form.number,
+        ours=ours,
+        seen=form.seen,
     )
 
 
@@ -131,6 +133,11 @@ def _volume_of(form: VolumeForm) -> co.FoundVolume:
         path=form.path,
         device=form.device,
         settings=without_key(form.settings),
+        uid=form.uid,
+        gid=form.gid,
+        mode=form.mode,
+        ceiling=form.ceiling,
+        since=form.since,
     )
 
 
@@ -154,7 +161,7 @@ def report_of(node: str, form: ReportForm, who: Who) -> co.Command:
 def rules_of(form: RulesForm, old: GrantRules) -> GrantRules:
     changes: dict[str, Any] = {}
     for name, value in form.model_dump(exclude_none=True).items():
-        if name == "tries":
+        if name in ("tries", "most"):
             changes[name] = value
         else:
             changes[name] = (size_of if name == "split" else seconds_of)(f"rules.{name}", value)

@@ -17,6 +17,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from forebay.act.control.api import build
+from forebay.act.control.api_counted import Counted
 from forebay.act.control.api_limits import Bounded, Crowd, Limits, error_body, room_for
 from forebay.act.control.auth import peer_of
 from forebay.act.control.door import Door
@@ -58,13 +59,18 @@ class _Protocol(H11Protocol):
 
     limits: Limits
     left: Callable[[], None]
+    crowd: Crowd
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.app_state = {**self.app_state, "peer": peer_of(transport.get_extra_info("socket"))}
-        self._sends = _Patience(self.limits.send, transport.abort)
-        self._takes = _Patience(self.limits.take, transport.abort)
+        self._sends = _Patience(self.limits.send, self._cut_off)
+        self._takes = _Patience(self.limits.take, self._cut_off)
         self._sends.begin()
+
+    def _cut_off(self) -> None:
+        self.crowd.dropped["slow"] += 1
+        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -123,7 +129,7 @@ class _Server(uvicorn.Server):
 
     def _guest(self, left: Callable[[], None]) -> _Protocol:
         guest = _Protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-        guest.limits, guest.left = self.service.settings.limits, left
+        guest.limits, guest.left, guest.crowd = self.service.settings.limits, left, self.crowd
         return guest
 
 
@@ -152,8 +158,8 @@ async def _serve(
         gc.collect()
         gc.freeze()  # what is there now stays: the collector need not look at it again and again
         gc.set_threshold(2_000, 5, 1_000)  # often, so never for long; grants have no cycles, so hardly ever all of them
-        crowd = Crowd(room_for(settings.limits.connections))
-        servers = [_server(service, tls, crowd) for _, tls in listeners]
+        service.crowd.most = room_for(settings.limits.connections)
+        servers = [_server(service, tls) for _, tls in listeners]
         running = [
             asyncio.create_task(server.serve(sockets=[listener]))
             for server, (listener, _) in zip(servers, listeners, strict=True)
@@ -180,9 +186,9 @@ async def _serve(
     log.info("ended")
 
 
-def _server(service: Service, tls: ssl.SSLContext | None, crowd: Crowd) -> _Server:
+def _server(service: Service, tls: ssl.SSLContext | None) -> _Server:
     config = uvicorn.Config(
-        Bounded(build(service), service.settings.limits),
+        Counted(Bounded(build(service), service.settings.limits), service.calls),
         http=_Protocol,
         ws="none",
         lifespan="off",
@@ -197,7 +203,7 @@ def _server(service: Service, tls: ssl.SSLContext | None, crowd: Crowd) -> _Serv
     config.load()
     config.ssl = tls
     server = _Server(config)
-    server.service, server.crowd = service, crowd
+    server.service, server.crowd = service, service.crowd
     return server
 
 

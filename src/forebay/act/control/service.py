@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
-from forebay.act.control.api_limits import Waits
+from forebay.act.control.api_counted import Calls
+from forebay.act.control.api_limits import Crowd, Waits
 from forebay.act.control.auth import Doorman
 from forebay.act.control.bells import ANY, Bells
 from forebay.act.control.keys import Keys
@@ -55,6 +57,8 @@ class Service:
         self.silence = Silence(settings.silent)
         self.keys = Keys("")
         self.waits = Waits(settings.limits.waiting)
+        self.crowd = Crowd(settings.limits.connections)
+        self.calls: Calls = Counter()
         self.logins = Logins(self.doorman, signing_key(settings.key), clock=clock)
         self.frames = Frames(self)
         self.rates = Rates()

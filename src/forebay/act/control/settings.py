@@ -79,49 +79,86 @@ class ServiceSettings:
 
 class _Rules(Table):
     split: Bytes = float(GrantRules().split)
+    """Larger requests are split over several disks, all or nothing; 0: none is."""
     tries: int = GrantRules().tries
+    """How often a request without space comes again."""
     interval: Seconds = GrantRules().interval
+    """Time between its tries."""
     longest: Seconds = GrantRules().longest
+    """The longest that a grant may last."""
     ahead: Seconds = GrantRules().ahead
+    """How long before its start one may ask for a grant."""
     remember: Seconds = GrantRules().remember
+    """How long grants that ended are listed; the journal keeps them for good."""
+    most: int = GrantRules().most
+    """How many grants a user may hold or have queued at once; 0: any number. Administrators may always."""
 
 
 class _Limits(Table):
     body: Bytes = float(Limits().body)
+    """The most that a caller may send in one call."""
     report: Bytes = float(Limits().report)
+    """The most that an agent may."""
     bodies: Bytes = float(Limits().bodies)
+    """The most that all together may at the same time."""
     send: Seconds = Limits().send
+    """How long it may take until a call has been sent as a whole."""
     take: Seconds = Limits().take
+    """How long it may take until an answer has been taken."""
     connections: int = Limits().connections
+    """Connections in all; administrators on the socket are always let in."""
     each: int = Limits().each
+    """Connections of one user on the socket."""
     host: int = Limits().host
+    """Connections of one address."""
     waiting: int = Limits().waiting
+    """Calls of one caller that wait, or follow the events."""
 
 
 class _Forward(Table):
     metrics: list[str] = Field(default_factory=list, max_length=1000)
+    """HOST:PORT of the metrics of each I/O node and of the council."""
     log: str = ""
+    """The file that the council writes its decisions to (`--log`)."""
     state: str = ""
+    """The file that keeps what the council learned (`--state`)."""
 
 
 class _Service(Table):
     socket: str = str(SOCKET)
+    """The UNIX socket for users and agents on this machine; the kernel tells who calls. Empty: none."""
     socket_mode: int = Field(default=0o666, ge=0, le=0o777)
+    """Who may open the socket; what each may do is another matter."""
     listen: str = ""
+    """HOST:PORT for others, by TLS; needs `certificate` and `key`. Empty: none."""
     certificate: str = ""
+    """The certificate, a PEM file."""
     key: str = ""
+    """Its key, a PEM file of mode 0600."""
     db: str = ""
+    """The journal: a path, or postgresql://HOST/NAME for several instances. Empty: $FOREBAY_DB, or ~/.local/share."""
     policy: str = "forebay"
+    """The storage policy of a new journal; later, `forebay storage policy` changes it."""
     shadow: bool = False
+    """Decide and record, but have nothing done."""
     silent: Seconds = 60.0
+    """A node that is not heard of for so long gets no new grants."""
     administrators: list[int] = Field(default_factory=lambda: [0])
+    """The uids of administrators; the service's own user is one, too."""
     checkpoint: int = 20_000
+    """After so many events the whole state is kept, so that a start is quick."""
     log: Literal["json", "text"] = "json"
+    """The form of the log's lines, which go to stderr."""
     munge: str = ""
+    """The socket of MUNGE's daemon, if it is not where it usually is."""
     history: str = ""
+    """The database of past runs that the page shows."""
     forward: _Forward = _Forward()
+    """What the page shows of the forwarding layer."""
     rules: _Rules = _Rules()
+    """The rules of a new journal; later, `forebay storage rules` changes them."""
     limits: _Limits = _Limits()
+    """What callers may take of the service, so that nobody can take it from the others."""
 
 
 def read_service(path: Path | None, changes: dict[str, Any]) -> ServiceSettings:
@@ -188,3 +225,4 @@ def _has_password(db: str) -> bool:
 
 class _File(Table):
     service: _Service
+    """The control service."""

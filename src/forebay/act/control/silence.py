@@ -40,6 +40,11 @@ class Silence:
                 self._stamps[node] = stamp
                 self._last[node] = self._clock()
 
+    def since(self, node: str) -> float:
+        """Seconds since somebody heard of it; 0 of one that is new."""
+        now = self._clock()
+        return now - self._last.get(node, now)
+
     def silent(self, nodes: Iterable[str]) -> list[str]:
         now = self._clock()
         return [node for node in nodes if now - self._last.setdefault(node, now) > self._after]

@@ -14,7 +14,7 @@ from forebay.model.grant import node_of
 
 # These follow from another event that is told, or tell nothing to people.
 _QUIET = (ev.Asked, ev.Making, ev.Swept, ev.Reported, ev.VolumeMade, ev.VolumeGone)
-_WORRYING = (ev.NodeSilent, ev.VolumeLost, ev.DiskVanished, ev.VolumeHalf, ev.Strayed, ev.Told)
+_WORRYING = (ev.NodeSilent, ev.NodeDoubted, ev.VolumeLost, ev.DiskVanished, ev.VolumeHalf, ev.Strayed, ev.Told)
 _LEFT_OUT = ("v", "kind", "at", "turned", "ask")
 
 

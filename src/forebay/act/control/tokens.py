@@ -23,7 +23,7 @@ def new_token(form: TokenForm, now: float) -> tuple[str, Token, Callable[[Connec
         raise BadInput("node", "is for agents")
     if form.role == "user" and form.uid is None:
         raise BadInput("uid", "say whose token it is")
-    uid = -1 if form.uid is None or form.role == "agent" else form.uid
+    uid = -1 if form.uid is None or form.role in ("agent", "metrics") else form.uid
     gid = form.gid if form.gid is not None else (first_group(uid) if uid >= 0 else -1)
     secret = secrets.token_urlsafe(32)
     token = Token(

@@ -6,6 +6,7 @@ from typing import Any
 
 from forebay.act.control.keys import MEANS, Keys, without_key
 from forebay.act.control.live import Live
+from forebay.act.control.seen import seen_of
 from forebay.decide.grants.control import Action
 from forebay.decide.grants.machine import LiveDisk
 from forebay.model.grant import Grant, Volume
@@ -76,6 +77,7 @@ def nodes_view(live: Live) -> list[Document]:
             "network_bandwidth": node.network_bandwidth,
             "fields": dict(node.fields),
             "report": node.report,
+            "doubted": node.doubted > 0,
             "disks": disks[node.name],
         }
         for node in tables.nodes.values()
@@ -103,6 +105,7 @@ def actions_view(live: Live, node: str, keys: Keys) -> Document:
         "actions": [_action_view(action, keys) for action in live.control.actions(node)],
         "report": known.report if known is not None else 0,
         "mode": mode(live),
+        "seen": seen_of(live),
     }
 
 

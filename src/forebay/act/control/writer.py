@@ -113,6 +113,13 @@ class Writer:
             raise Unavailable("the store failed just now; try again")
         return self._live
 
+    async def settled(self) -> Live:
+        """As `now`, but without a look into the store, where others may have written in the last second."""
+        if self._live is not None:
+            async with self._turn:
+                pass
+        return self._live if self._live is not None else await self.now()
+
     @property
     def latest(self) -> Live | None:
         """The state, perhaps with something in it that is not written yet; None if it has to be read again."""

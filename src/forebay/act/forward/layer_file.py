@@ -21,55 +21,92 @@ _ALL = ("0.0.0.0", "::")
 
 class _Layer(Table):
     folder: str = "layer"
+    """Sockets, data, key, and what the council learned; relative to this file."""
     key: str = "key"
+    """The file of the layer's key, in `folder`; made if it is not there."""
     servers: int | None = Field(None, ge=1, le=4096)
+    """How many data servers, where there is no [[server]] table. [default: 4]"""
     ions: int | None = Field(None, ge=1, le=1024)
+    """How many I/O nodes, where there is no [[ion]] table. [default: 1]"""
     stripes: int | None = Field(None, ge=1)
+    """The stripe count of new files. [default: all servers]"""
     stripe_size: Bytes = float(1 << 20)
+    """The stripe size of new files."""
     scheduler: str = "fifo"
+    """The request scheduler of I/O nodes; `forebay policies` lists them."""
     window: Seconds | None = None
+    """How long `twins` stays on one server; a council changes it."""
     aggregate: Bytes | None = None
+    """Contiguous requests go together, up to this size. [default: they do not]"""
     in_flight: int | None = Field(None, ge=1)
+    """Messages sent and not answered, per I/O node. [default: 128, with windows 32]"""
     patience: Seconds = 30.0
+    """How long requests wait for a server that is away."""
     timeout: Seconds = 0.0
+    """How long a server may take for one request; 0: as long as it likes."""
     memory: Bytes = float(256 << 20)
+    """Memory of each I/O node for requests."""
     emulate: float | None = None
+    """Servers answer as late as the modelled ones, times this dilation of time. [default: at once]"""
     db: str | None = None
+    """The history that gets what jobs did. [default: none]"""
 
 
 class _Server(Table):
     address: str
+    """Where it listens: unix:PATH or HOST:PORT."""
     folder: str
+    """Where its part of all files is kept."""
+    metrics: str | None = None
+    """Where it serves Prometheus metrics: HOST:PORT. [default: nowhere]"""
 
 
 class _Ion(Table):
     address: str | list[str]
+    """Where it listens: unix:PATH or HOST:PORT, or a list of them."""
     metrics: str | None = None
+    """HOST:PORT at which it serves metrics. [default: none]"""
 
 
 class _Council(Table):
     address: str | None = None
+    """Where it listens. [default: a socket in the layer's folder]"""
     parameter: str = "window"
+    """What it tunes: window, aggregate, quantum or scheduler."""
     values: list[str] = Field(default_factory=lambda: list(WINDOWS))
+    """The values to choose from."""
     tuner: str = DEFAULT
+    """The tuner; `forebay policies` lists them."""
     reward: str = "demand"
+    """What counts: bandwidth, or demand (normalised by the load)."""
     every: Seconds = 1.0
+    """How often it decides."""
     state: str = "council.json"
+    """The file that keeps what it learned, in the layer's folder."""
     log: str | None = None
+    """The file to which each decision is appended, a JSON document a line. [default: none]"""
     ignore: bool = False
+    """Decide, but have the I/O nodes not follow."""
     metrics: str | None = None
+    """HOST:PORT at which it serves metrics. [default: none]"""
 
 
 class _Mount(Table):
     folder: str
+    """Where to mount the layer; relative to this file."""
 
 
 class _File(Table):
     layer: _Layer = _Layer()
+    """What all parts share."""
     server: list[_Server] = Field(default_factory=list)
+    """A data server, one table for each, in their order; the first keeps the names."""
     ion: list[_Ion] = Field(default_factory=list)
+    """An I/O node, one table for each."""
     council: _Council | None = None
+    """The council; without this table, windows stay as they are."""
     mount: _Mount | None = None
+    """Also mount the layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +186,7 @@ class _Reader:
             words += ["--index", str(i), "--of", str(len(given)), "--stripes", str(self._layout.count)]
             words += ["--stripe-size", str(self._layout.size)]
             words += [] if emulate is None else ["--emulate", f"{emulate:g}"]
+            words += ["--metrics", server.metrics] if server.metrics else []
             address = parse_address(server.address, f"{self._path}: server[{i}].address")
             found.append(Part(name=f"server[{i}]", words=tuple(words), addresses=(address,)))
         return tuple(found)

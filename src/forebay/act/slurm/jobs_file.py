@@ -82,47 +82,74 @@ class JobsFile:
 
 class _Jobs(Table):
     db: str = ""
+    """The history: a path, or postgresql://… for many nodes. [default: $FOREBAY_DB]"""
     folder: str = "/run/forebay/jobs"
+    """Keeps what each job is told, for TaskProlog; shared with the nodes if the controller runs the prolog."""
     mode: Mode = "enforce"
+    """`shadow`: decide and remember, touch nothing, tell nothing."""
     limit: Seconds = 10.0
+    """The longest that a job waits for us."""
     lease: Seconds = 86_400.0
+    """How long targets are kept for a job of which no time limit is known."""
     ask: bool = True
+    """Ask `scontrol` for what Slurm's environment lacks (tasks, time limit, command)."""
 
 
 class _Scratch(Table):
     folder: str
+    """The job's folder, with {user} and {job} in it; what is missing of it is made, and is the user's."""
     filesystem: str
+    """The file that describes the file system it is on; relative to this file."""
     policy: str = "forebay"
+    """The striping policy; `forebay policies` lists them."""
     make: bool = True
+    """Make the folder; false: somebody else does, before."""
 
 
 class _Targets(Table):
     name: str = ""
+    """What the targets are; with `count`, targets of their own. Without both, those of the file system."""
     count: int | None = Field(default=None, ge=1, le=MOST_TARGETS)
+    """How many there are, numbered from 0."""
     allocate: str = "forebay"
+    """The allocation policy; `forebay policies` lists them."""
     unknown: int = Field(default=1, ge=1, le=MOST_STRIPES)
+    """How many an application gets that no run tells anything of."""
     curves: str = ""
+    """A CSV file with application, n and bandwidth. [default: bandwidth by OSTs, from the history]"""
 
 
 class _Space(Table):
     service: str
+    """The control service: unix:PATH, or https://HOST:PORT."""
     token: str = ""
+    """The file with an administrator's token, mode 0600; not needed with MUNGE, or by root on the socket."""
     authority: str = ""
+    """Who signed the service's certificate, if the system does not know."""
     folder: str = str(FOLDER)
+    """Where volumes are mounted."""
 
 
 class _Darshan(Table):
     folder: str
+    """Where logs are, with {year}, {month}, {day}, {user} and {job} in it; no leading zeros."""
     days: int = Field(default=31, ge=1, le=366)
+    """Of a longer job, only the last days are looked through."""
     limit: Seconds = 60.0
+    """Slurm waits no longer than this for the epilog."""
 
 
 class _File(Table):
     jobs: _Jobs = _Jobs()
+    """What holds for all that is done."""
     scratch: _Scratch | None = None
+    """A folder for each job, with the layout that the history advises for its application."""
     targets: _Targets | None = None
+    """Targets that are shared out among the running jobs."""
     space: _Space | None = None
+    """Exposed space that the job's user asked for, mounted on the job's node."""
     darshan: _Darshan | None = None
+    """Darshan's logs of the job, read into the history when it is over."""
 
 
 def read_jobs_file(path: Path) -> JobsFile:

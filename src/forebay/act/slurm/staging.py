@@ -10,7 +10,7 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from forebay.model.errors import BadInput, UserError, why
@@ -50,16 +50,44 @@ def stage_in(volume: Path, pairs: Sequence[tuple[str, str]]) -> None:
                 _copy_named(os.path.realpath(source), folder, last, str(volume / name))
 
 
-def stage_out(volume: Path, pairs: Sequence[tuple[str, str]]) -> None:
-    """Copy each name in the volume to a path of this machine. If one fails, the volume is marked to be kept."""
-    with _volume(volume) as root:
+def stage_out(volumes: Sequence[Path], pairs: Sequence[tuple[str, str]]) -> None:
+    """Copy each name in the volumes to a path of this machine. If one fails, the first volume is marked to be kept.
+
+    Where several volumes have a folder of that name, what is in all of them goes there; a file that two of them have is
+    an error, as one would overwrite the other.
+    """
+    with ExitStack() as stack:
+        roots = [(stack.enter_context(_volume(volume)), volume) for volume in volumes]
         try:
             for name, target in pairs:
-                _copy_out(root, volume, name, target)
+                _copy_all_out(roots, name, target)
         except UserError as error:
             with suppress(OSError):
-                os.close(os.open(KEPT, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=root))
-            raise UserError(f"{error}; what is there stays in {volume} for a while") from None
+                flags = os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+                os.close(os.open(KEPT, flags, 0o600, dir_fd=roots[0][0]))
+            places = ", ".join(map(str, volumes))
+            raise UserError(f"{error}; what is there stays in {places} for a while") from None
+
+
+def _copy_all_out(roots: Sequence[tuple[int, Path]], name: str, target: str) -> None:
+    having = [(root, volume) for root, volume in roots if os.path.lexists(volume / name)] or list(roots[:1])
+    known: dict[str, Path] = {}
+    for _, volume in having if len(having) > 1 else ():
+        for path in _files(str(volume / name)):
+            file = os.path.relpath(path, volume)
+            if file in known:
+                raise BadInput(file, f"is in {known[file]} and in {volume}; give them different names")
+            known[file] = volume
+    for root, volume in having:
+        _copy_out(root, volume, name, target)
+
+
+def _files(top: str) -> Iterator[str]:
+    """All that is no folder, at or below a path."""
+    if not Path(top).is_dir():
+        yield top
+    for folder, _, names in os.walk(top):
+        yield from (f"{folder}/{name}" for name in names)
 
 
 def _copy_out(root: int, volume: Path, name: str, target: str) -> None:

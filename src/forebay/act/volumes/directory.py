@@ -49,6 +49,9 @@ class OnFiles(Life):
     def _forget(self, record: Record) -> None:
         self.records.drop(record.name)
 
+    def _since(self, record: Record) -> float:
+        return self.records.since(record)
+
     def _bytes_free(self) -> int:
         found = os.statvfs(self.root)
         return found.f_bavail * found.f_frsize

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from forebay.act.command import run, shown
 from forebay.act.volumes.record import Record, Stage, checked
@@ -132,6 +132,8 @@ class Life(ABC):
             enforced=self.enforces and self._enforced(record),
             state="whole" if whole else "half",
             ceiling=self._ceiling(record) if whole else None,
+            since=self._since(record),
+            **({} if record.stage in ("begun", "unreadable") else _whose(record)),
         )
 
     def _do(self, *argv: str | Path, seconds: float = 0.0) -> str:
@@ -248,8 +250,15 @@ class Life(ABC):
     def _enforced(self, _record: Record) -> bool:
         return self.enforces
 
+    def _since(self, _record: Record) -> float:
+        return 0.0
+
     def _ceiling(self, _record: Record) -> float | None:
         return None
+
+
+def _whose(record: Record) -> dict[str, Any]:
+    return {"uid": record.uid, "gid": record.gid, "mode": record.mode, "asked_ceiling": float(record.ceiling or 0)}
 
 
 def vacant(*places: Path) -> None:

@@ -31,7 +31,9 @@ _GRACE = 2.0
 class Nbd:
     """One nbdkit a volume, which ends with this process: an agent that starts again exposes again, by the same plan.
 
-    The system ends it with the thread that started it, so that must be one that lasts. `folder` holds the keys.
+    The system ends it with the thread that started it, so that must be one that lasts. But nbdkit wants no more than a
+    SIGTERM then (it sets that itself, over what we ask for), and ends when its last client leaves: one with clients
+    outlives an agent that was killed, and is ended by the next one. `folder` holds the keys.
     """
 
     folder: Path
@@ -60,7 +62,7 @@ class Nbd:
         if self.serves(plan):
             return
         self._write_key(plan)
-        end_left(self._ready_file(plan.name))  # one with clients may outlive an agent that was killed, and has the port
+        end_left(self._ready_file(plan.name))
         self._ready_file(plan.name).unlink(missing_ok=True)
         child = Child(self._command(plan), quiet=True)
         self._running[plan.name] = child
@@ -73,6 +75,7 @@ class Nbd:
 
     def stop(self, name: str) -> None:
         self._end(name)
+        end_left(self._ready_file(name))
         for file in (self._key_file(name), self._ready_file(name)):
             file.unlink(missing_ok=True)
         self.after(f"stop nbdkit for {name}")

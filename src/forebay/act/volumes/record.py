@@ -102,6 +102,12 @@ class Records:
         self._rename(record.name, record.stage, stage)
         return replace(record, stage=stage)
 
+    def since(self, record: Record) -> float:
+        """When it was begun, in seconds since 1970; 0 if it is gone."""
+        with suppress(OSError):
+            return self._path(record.name, record.stage).stat().st_mtime
+        return 0.0
+
     def drop(self, name: str) -> None:
         """No more mark; that there is none is no error."""
         for stage in ("begun", *_PLACED):
@@ -126,6 +132,18 @@ def _parsed(name: str, stage: Stage, text: str) -> Record:
     except (ValueError, TypeError, AttributeError, BadInput):
         return unreadable(name)
     return record if record.name == name else unreadable(name)
+
+
+def written(path: Path, text: str) -> None:
+    """Put a file in place whole or not at all, and on the disk before anything else happens."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.new")
+    with new.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)
+    synced(path.parent)
 
 
 def synced(folder: Path) -> None:

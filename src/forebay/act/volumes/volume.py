@@ -43,6 +43,14 @@ class Made:
     """`half`: made in part, released in part, or not mounted since the node started; `make` or `release` ends that."""
     ceiling: float | None = None
     """Bytes per second, reading and writing each; None: not limited, be it that none was asked or can't be had."""
+    uid: int = -1
+    """Whose it is; -1: its mark can't be read."""
+    gid: int = -1
+    mode: int = 0o700
+    asked_ceiling: float = 0.0
+    """Bytes per second that were asked for; 0: none."""
+    since: float = 0.0
+    """When it was begun, in seconds since 1970; 0: nobody knows."""
 
 
 class Volumes(Protocol):

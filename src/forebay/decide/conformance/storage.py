@@ -53,10 +53,11 @@ def _choose(policy: Policy, case: _Space) -> list[int]:
     space.horizon[0] = case.now
     state = turn(space, seed=1)
     told = _told(space, case)
-    answers = []
+    answers, decide = [], None
     for ask in case.asked:
         try:
-            disk = policy.decide(space, *ask, state)
+            decide = decide or (policy.decide(case.platform) if policy.prepares else policy.decide)
+            disk = decide(space, *ask, state)
         except Exception as error:  # whatever it is, the author wants to know in which case
             raise PolicyError(f"{policy.name}: raises {type(error).__name__} for {case.what}: {error}") from error
         if isinstance(disk, bool) or not isinstance(disk, int | np.integer):

@@ -76,7 +76,9 @@ def _machines() -> Iterable[Case]:
     yield Case("indices that don't follow each other, the last first", job(spread[::-1], **known))
     yield Case("unusable targets in between", job(gaps, **known))
     yield Case("unusable targets at both ends", job([replace(t, usable=3 < t.index < 9) for t in gaps], **known))
-    yield Case("no target in use", job([replace(t, users=0, busy=0.0) for t in gaps], **known))
+    yield Case("no target in use", job(_unused(gaps), **known))
+    yield Case("fewer stripes allowed than targets are free", job(_unused(_targets(40)), max_count=4, **known))
+    yield Case("one stripe allowed", job(_unused(_targets(40)), max_count=1, peers=_PEERS))
     yield Case("every target in use", job([replace(t, users=t.users + 1) for t in gaps], **known))
     yield Case("targets without free space", job([replace(t, users=2, free_bytes=0) for t in gaps], **known))
     for chance in (0.0, 1 - 2**-53):
@@ -126,6 +128,10 @@ def _targets(number: int) -> tuple[Target, ...]:
         Target(index=k, free_bytes=10**9 * (1 + 7 * k % number), users=int(k % 3 == 1), busy=1e6 * (k % 3 == 1) * k)
         for k in range(number)
     )
+
+
+def _unused(targets: Iterable[Target]) -> list[Target]:
+    return [replace(target, users=0, busy=0.0) for target in targets]
 
 
 def _runs(*made: tuple[int, int, float]) -> tuple[Past, ...]:

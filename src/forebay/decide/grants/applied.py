@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.machine import LiveDisk, LiveNode
+from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray
 from forebay.decide.grants.state import Tables
 from forebay.model.errors import ForebayError
 from forebay.model.grant import NEXT, VOLUME_NEXT, Grant, State, Volume, VolumeState, node_of
@@ -96,6 +96,9 @@ def _making(tables: Tables, event: ev.Making) -> None:
     grant = _move(tables, event.grant, State.MAKING)
     for volume in tables.volumes_of(grant):
         _move_volume(tables, volume, VolumeState.MAKING)
+        stray = tables.strays.get(f"{volume.disk} {volume.name}")
+        if stray is not None and stray.held:  # it has been there all the time, and is somebody's again
+            tables.put("strays", stray.key, None)
 
 
 def _ready(tables: Tables, event: ev.Ready) -> None:
@@ -198,6 +201,29 @@ def _reported(tables: Tables, event: ev.Reported) -> None:
     _heard(tables, event.node, event.report)
 
 
+def _doubted(tables: Tables, event: ev.NodeDoubted) -> None:
+    node = tables.nodes[event.node]
+    tables.put("nodes", event.node, replace(node, doubted=tables.facts["asked"] + 1, other=event.seen))
+    _hold(tables, tables.strays_on(event.node), held=True)
+
+
+def _trusted(tables: Tables, event: ev.NodeTrusted) -> None:
+    tables.put("nodes", event.node, replace(tables.nodes[event.node], doubted=0))
+    _hold(tables, tables.strays_on(event.node), held=False)
+
+
+def _let_go(tables: Tables, event: ev.LetGo) -> None:
+    _hold(tables, tables.strays_of(event.grant), held=False)
+    grant = tables.grants.get(event.grant)
+    if grant is not None:
+        tables.put("grants", grant.id, replace(grant, let_go=True))
+
+
+def _hold(tables: Tables, strays: list[Stray], *, held: bool) -> None:
+    for stray in strays:
+        tables.put("strays", stray.key, replace(stray, held=held))
+
+
 def _drained(tables: Tables, event: ev.Drained | ev.Undrained) -> None:
     drained = isinstance(event, ev.Drained)
     if event.what in tables.nodes:
@@ -254,6 +280,9 @@ _DOES: dict[type[ev.Event], Callable[[Tables, Any], None]] = {
     ev.NodeSilent: _silent,
     ev.NodeAnswered: _answered,
     ev.Reported: _reported,
+    ev.NodeDoubted: _doubted,
+    ev.NodeTrusted: _trusted,
+    ev.LetGo: _let_go,
     ev.Drained: _drained,
     ev.Undrained: _drained,
     ev.PolicyChanged: _policy_changed,

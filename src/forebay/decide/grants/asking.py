@@ -26,6 +26,8 @@ def request(desk: Desk, command: Request) -> None:
             raise Refused(f"the key {ask.key!r} was already used for another request, grant {known}")
         return
     _check(desk, ask)
+    if command.caller.role != "administrator":
+        _check_count(desk, ask.uid)
     desk.emit(ev.Asked(at=desk.now, ask=ask))
     attempt(desk, desk.tables.grants[ask.grant])
 
@@ -38,6 +40,13 @@ def _check(desk: Desk, ask: Ask) -> None:
         raise BadInput("seconds", f"a grant may last {lasting(rules.longest)}, not {lasting(ask.seconds)}")
     if ask.start is not None and ask.start > desk.now + rules.ahead:
         raise BadInput("start", f"must be in the next {lasting(rules.ahead)}")
+
+
+def _check_count(desk: Desk, uid: int) -> None:
+    """That one user does not keep all others waiting; who asks on behalf of others must know how many that are."""
+    most = desk.tables.rules.most
+    if most and desk.tables.live[uid] >= most:
+        raise Refused(f"uid {uid} holds or waits for {most:,} grants, as many as a user may; release some first")
 
 
 def attempt(desk: Desk, grant: Grant, *, counts: bool = True) -> bool:

@@ -58,7 +58,7 @@ class Use(Command):
 class FoundVolume:
     """What an agent found on a disk, which it calls by the disk's own name.
 
-    It is `whole` if nothing is left to be made, mounted or exposed.
+    It is `whole` if nothing is left to be made, mounted or exposed. The last five are as in `Stray`.
     """
 
     name: str
@@ -68,6 +68,11 @@ class FoundVolume:
     path: str = ""
     device: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    uid: int = -1
+    gid: int = -1
+    mode: int = 0o700
+    ceiling: float = 0.0
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +80,8 @@ class Register(Command):
     """A node's agent says which disks it has: all of them, so those that it leaves out are gone.
 
     `volumes` is all that it found on them, so that nothing is granted that is taken; None if it did not look. Its
-    reports are numbered, and one that is older than the last is not heeded.
+    reports are numbered, and one that is older than the last is not heeded. `ours` is whether the journal that it acted
+    on last, which it knows as `seen`, is this one; None if it remembers none.
     """
 
     node: str
@@ -84,6 +90,8 @@ class Register(Command):
     fields: Mapping[str, object] = field(default_factory=dict)
     volumes: tuple[FoundVolume, ...] | None = None
     number: int = 0
+    ours: bool | None = True
+    seen: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +125,21 @@ class Remove(Command):
     """A node, or one disk ("node/disk"), will not come back: what it held is lost."""
 
     what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discard(Command):
+    """What is kept of a grant, or all that is kept on a node, may be removed; the node is in doubt no more."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt(Command):
+    """What is kept of a grant, or of all on a node, is a grant again, its owner's, for `seconds` from now."""
+
+    what: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

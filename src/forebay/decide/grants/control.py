@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from forebay.decide.grants import commands as co
+from forebay.decide.grants import doubt, holding, nodes, reports
 from forebay.decide.grants import events as ev
-from forebay.decide.grants import holding, nodes, reports
 from forebay.decide.grants.applied import apply_event, key_of
 from forebay.decide.grants.asking import request, sweep, try_again
 from forebay.decide.grants.codec import plain, read
@@ -21,7 +21,7 @@ from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.state import Tables
 from forebay.decide.registry import find
 from forebay.model.errors import BadInput
-from forebay.model.grant import EXISTING, HELD, Grant, NoSuchGrant, State, Volume, VolumeState, node_of
+from forebay.model.grant import EXISTING, HELD, ON_DISK, Grant, NoSuchGrant, State, Volume, VolumeState, node_of
 
 _TABLES: dict[str, Any] = {
     "facts": object, "nodes": LiveNode, "disks": LiveDisk, "grants": Grant, "volumes": Volume, "strays": Stray,
@@ -152,6 +152,8 @@ class Control:
                 found.append(f"volume {volume.name} is lost: {volume.because}")
             elif volume.state is VolumeState.MAKING and volume.because:
                 found.append(f"volume {volume.name} is being mended: {volume.because}")
+            if volume.state in ON_DISK and own.state is State.RELEASING and tables.is_kept(volume.node, own):
+                found.append(f"volume {volume.name} is kept until an administrator decides: {own.because}")
             if tables.nodes[volume.node].silent:
                 found.append(f"node {volume.node} does not answer")
         return list(dict.fromkeys(found))
@@ -243,6 +245,8 @@ _HANDLERS: dict[type[co.Command], Callable[[Desk, Any], None]] = {
     co.Drain: nodes.drain,
     co.Undrain: nodes.drain,
     co.Remove: nodes.remove,
+    co.Discard: doubt.discard,
+    co.Adopt: doubt.adopt,
     co.Made: reports.made,
     co.NotMade: reports.not_made,
     co.Lost: reports.lost,

@@ -207,6 +207,29 @@ class Reported(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDoubted(Event):
+    """Its agent has acted on another journal, `seen`, than this: what may be somebody's is kept there."""
+
+    node: str
+    because: str
+    seen: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTrusted(Event):
+    """An administrator has looked: what nobody owns there may be removed."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetGo(Event):
+    """An administrator has looked: what is kept of this grant may be removed."""
+
+    grant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drained(Event):
     what: str
 
@@ -241,6 +264,7 @@ class Forgotten(Event):
 EVENTS: tuple[type[Event], ...] = (
     Asked, Queued, Granted, TurnedDown, Making, Ready, InUse, Extended, Declined, Releasing, Ended, Told,
     VolumeMade, VolumeHalf, VolumeGone, VolumeLost, Strayed, StrayGone,
-    NodeRegistered, DiskRegistered, DiskVanished, NodeSilent, NodeAnswered, Reported, Drained, Undrained,
+    NodeRegistered, DiskRegistered, DiskVanished, NodeSilent, NodeAnswered, Reported, NodeDoubted, NodeTrusted, LetGo,
+    Drained, Undrained,
     PolicyChanged, RulesChanged, Swept, Forgotten,
 )  # fmt: skip

@@ -63,7 +63,12 @@ class LiveDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveNode:
-    """A storage node. `report` is the number of the last report of its agent that told something new."""
+    """A storage node. `report` is the number of the last report of its agent that told something new.
+
+    Above 0, `doubted` says that its agent has acted on a journal that is not ours: there may be more on its disks than
+    we know of, and grants before the one of that order may have been given more time than we know of. `other` is what
+    its agent called that journal.
+    """
 
     name: str
     network_bandwidth: float
@@ -72,19 +77,36 @@ class LiveNode:
     drained: bool = False
     silent: bool = False
     report: int = 0
+    doubted: int = 0
+    other: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stray:
-    """Something with Forebay's mark on a disk that belongs to no grant (any more); it holds space until it is gone."""
+    """Something with Forebay's mark on a disk that belongs to no grant (any more); it holds space until it is gone.
+
+    One that is `held` is not to be removed before an administrator says so. The rest is what its mark tells of it:
+    whose it is (-1: nobody knows), bytes per second, and since when it has been there (seconds since 1970).
+    """
 
     name: str
     disk: str
     size: int
+    held: bool = False
+    uid: int = -1
+    gid: int = -1
+    mode: int = 0o700
+    ceiling: float = 0.0
+    since: float = 0.0
+    path: str = ""
 
     @property
     def key(self) -> str:
         return f"{self.disk} {self.name}"
+
+    @property
+    def grant(self) -> str:
+        return self.name.partition(".")[0]
 
 
 def check_node(name: str, network_bandwidth: float) -> None:

@@ -15,6 +15,7 @@ from forebay.decide.grants.commands import (
     only_agent_of,
 )
 from forebay.decide.grants.desk import Desk
+from forebay.decide.grants.doubt import doubt
 from forebay.decide.grants.losing import shrink, vanish
 from forebay.decide.grants.machine import DiskSaid, LiveDisk, LiveNode, check_fields, check_node
 from forebay.decide.grants.reports import reconcile
@@ -43,6 +44,7 @@ def register(desk: Desk, command: Register) -> None:
             vanish(desk, disk, f"node {command.node} has no disk {disk.said.name} any more")
     for each in command.disks:
         _register_disk(desk, command.node, each)
+    doubt(desk, command)
     if command.volumes is not None:
         told = Found(caller=command.caller, node=command.node, number=command.number, volumes=command.volumes)
         reconcile(desk, told)

@@ -9,7 +9,7 @@ from forebay.decide.grants.losing import lose
 from forebay.decide.grants.machine import Stray
 from forebay.decide.grants.space import ALWAYS, FOREVER
 from forebay.model.errors import BadInput
-from forebay.model.grant import EXISTING, ON_DISK, State, Volume, VolumeState
+from forebay.model.grant import EXISTING, ON_DISK, State, Volume, VolumeState, node_of
 
 
 def _of(desk: Desk, command: Report) -> Volume | None:
@@ -57,9 +57,16 @@ def not_made(desk: Desk, command: NotMade) -> None:
 
 
 def _note_stray(desk: Desk, volume: Volume | FoundVolume, number: int, disk: str = "") -> None:
-    stray = Stray(name=volume.name, disk=disk or volume.disk, size=volume.size)
-    if stray.key not in desk.tables.strays:
-        desk.emit(ev.Strayed(at=desk.now, stray=stray, report=number))
+    disk = disk or volume.disk
+    if f"{disk} {volume.name}" in desk.tables.strays:
+        return
+    held = desk.tables.is_kept(node_of(disk), desk.tables.grants.get(volume.name.partition(".")[0]))
+    about = {name: getattr(volume, name) for name in _MARKED} if isinstance(volume, FoundVolume) else {}
+    stray = Stray(name=volume.name, disk=disk, size=volume.size, held=held, **about)
+    desk.emit(ev.Strayed(at=desk.now, stray=stray, report=number))
+
+
+_MARKED = ("uid", "gid", "mode", "ceiling", "since", "path")
 
 
 def lost(desk: Desk, command: Lost) -> None:
@@ -151,9 +158,14 @@ def _reconcile_missing(desk: Desk, name: str, number: int) -> None:
     """What was whole is lost.
 
     What is to be made may not be there yet. Nor is it a proof that something is gone for good which is to be
-    removed: its agent may have made it since it looked, and will say so when it has removed it.
+    removed: its agent may have made it since it looked, and will say so when it has removed it. But what is kept
+    nobody is asked to remove, so nobody will say so.
     """
     volume = desk.tables.volumes[name]
-    in_hand = desk.tables.grants[volume.grant].state in EXISTING - {State.RELEASING}
-    if volume.state is VolumeState.MADE and in_hand:
+    grant = desk.tables.grants[volume.grant]
+    if grant.state is State.RELEASING:
+        is_lost = volume.state in ON_DISK and desk.tables.is_kept(volume.node, grant)
+    else:
+        is_lost = volume.state is VolumeState.MADE and grant.state in EXISTING
+    if is_lost:
         lose(desk, volume, "its agent can't find it", number)

@@ -6,6 +6,7 @@ the tables, so to put an old value back undoes a change altogether: `Trial` uses
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +18,7 @@ from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, has
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.selection import Selection, select
 from forebay.decide.grants.space import ALWAYS, FOREVER, Hold, Space
-from forebay.model.grant import ENDED, EXISTING, ON_DISK, Grant, State, Volume, VolumeState, node_of
+from forebay.model.grant import ENDED, EXISTING, LIVE, ON_DISK, Grant, State, Volume, VolumeState, node_of
 
 POLICY = "forebay"
 _MOST_SELECTIONS = 64
@@ -60,6 +61,8 @@ class Tables:
         self.facts = Facts(policy=POLICY, rules=GrantRules(), turned=Turned(), asked=0, swept=0)
         self.space = Space()
         self.ends, self.starts, self.tries, self.past, self.queue = (Agenda() for _ in range(5))
+        self.live: Counter[int] = Counter()
+        """How many grants each user holds or waits for, by uid."""
         self._todo: dict[str, dict[str, None]] = {}
         self._on_disk: dict[str, dict[str, None]] = {}
         self._selections: dict[Wants, Selection | None] = {}
@@ -113,13 +116,16 @@ class Tables:
             self.put(table, key, old)
 
     def _grants_changed(self, key: str, old: Grant | None, new: Grant | None) -> None:
+        for grant, step in ((old, -1), (new, 1)):
+            if grant is not None and grant.state in LIVE:
+                self.live[grant.ask.uid] += step
         before, after = _entries(old), _entries(new)
         if before != after:
             for name, time in before:
                 getattr(self, name).remove(time, key)
             for name, time in after:
                 getattr(self, name).add(time, key)
-        if old is None or new is None or (old.state, old.end, old.volumes) != (new.state, new.end, new.volumes):
+        if old is None or new is None or _shape(old) != _shape(new):
             for name in (new or old or _nobody()).names:
                 self._follow(name)
 
@@ -139,17 +145,20 @@ class Tables:
             if was is not None:
                 self._todo.setdefault(was.node, {}).pop(name, None)
         self.space.set_hold(name, _hold(grant, volume))
-        if grant is not None and volume is not None and _is_to_do(grant, volume):
+        if grant is not None and volume is not None and self._is_to_do(grant, volume):
             self._todo[volume.node][name] = None
 
     def _strays_changed(self, key: str, _: Stray | None, new: Stray | None) -> None:
         self.space.set_hold(key, None if new is None else Hold(new.disk, ALWAYS, FOREVER, new.size))
         own = self._todo.setdefault(node_of(key), {})
         own.pop(key, None)
-        if new is not None:
+        if new is not None and not new.held:
             own[key] = None
 
-    def _nodes_changed(self, _: str, old: LiveNode | None, new: LiveNode | None) -> None:
+    def _nodes_changed(self, name: str, old: LiveNode | None, new: LiveNode | None) -> None:
+        if old is not None and new is not None and old.doubted != new.doubted:
+            for volume in self.on_node(name):
+                self._follow(volume.name)
         if old is None or new is None or replace(old, report=0) != replace(new, report=0):
             self._forget_selections()
 
@@ -213,7 +222,40 @@ class Tables:
         return [volume for key, disk in self.disks.items() if disk.node == node for volume in self.on_disk(key)]
 
     def strays_on(self, node: str) -> list[Stray]:
-        return [self.strays[key] for key in self.to_do(node) if key in self.strays]
+        return [self.strays[key] for key in sorted(self.strays) if node_of(key) == node]
+
+    def strays_of(self, grant: str) -> list[Stray]:
+        """Parts of it that are where they should not be, or whose grant nobody knows."""
+        return [self.strays[key] for key in sorted(self.strays) if self.strays[key].grant == grant]
+
+    def is_kept(self, node: str, grant: Grant | None) -> bool:
+        """Whether what a grant has on a node stays until an administrator says otherwise.
+
+        In doubt, nothing is removed but what its owner gave back, or what was asked for later.
+        """
+        order = self.nodes[node].doubted
+        if grant is None:
+            return order > 0
+        given_back = grant.state is State.RELEASING and grant.outcome is State.RELEASED
+        return grant.order < order and not (given_back or grant.let_go)
+
+    def kept(self) -> list[Volume]:
+        """Volumes whose grants have ended, as far as we know, and that stay nevertheless."""
+        nodes = [name for name, node in self.nodes.items() if node.doubted]
+        found = [volume for name in nodes for volume in self.on_node(name)]
+        return [volume for volume in found if self._is_over(volume) and volume.name not in self._todo[volume.node]]
+
+    def kept_count(self) -> int:
+        """Volumes, strays too, that wait for an administrator's word."""
+        return sum(stray.held for stray in self.strays.values()) + len(self.kept())
+
+    def _is_over(self, volume: Volume) -> bool:
+        return volume.state in ON_DISK and self.grants[volume.grant].state is State.RELEASING
+
+    def _is_to_do(self, grant: Grant, volume: Volume) -> bool:
+        if grant.state is State.RELEASING:
+            return volume.state in ON_DISK and not self.is_kept(volume.node, grant)
+        return grant.state in EXISTING and volume.state is VolumeState.MAKING
 
     def volumes_of(self, grant: Grant) -> list[Volume]:
         return [self.volumes[name] for name in grant.names]
@@ -221,6 +263,11 @@ class Tables:
 
 def _nobody() -> Grant:
     raise AssertionError("neither an old grant nor a new one")
+
+
+def _shape(grant: Grant) -> tuple[object, ...]:
+    """On which it depends what its volumes hold, and whether agents have something to do for them."""
+    return grant.state, grant.end, grant.volumes, grant.let_go
 
 
 def _entries(grant: Grant | None) -> list[tuple[str, float]]:
@@ -244,9 +291,3 @@ def _hold(grant: Grant | None, volume: Volume | None) -> Hold | None:
     if grant.state not in EXISTING or volume.state not in ON_DISK:
         return None
     return Hold(volume.disk, ALWAYS, FOREVER if grant.state is State.RELEASING else grant.end, volume.size)
-
-
-def _is_to_do(grant: Grant, volume: Volume) -> bool:
-    if grant.state is State.RELEASING:
-        return volume.state in ON_DISK
-    return grant.state in EXISTING and volume.state is VolumeState.MAKING

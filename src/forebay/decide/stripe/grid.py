@@ -41,7 +41,7 @@ def grid(view: StripeView, runs: Sequence[Past]) -> Grid:
     """Powers of two, all targets, all free targets, the request size, and what was run before."""
     free = _free_in_a_row(view)
     latest = runs[::-1]
-    counts = {1 << k for k in range(view.most.bit_length())} | {view.most, max(free, 1)}
+    counts = {1 << k for k in range(view.most.bit_length())} | {view.most, min(max(free, 1), view.most)}
     counts |= _first(run.count for run in latest if run.count <= view.most)
     sizes = {*SIZES} | (
         {view.request_size}

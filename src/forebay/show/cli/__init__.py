@@ -30,6 +30,7 @@ from forebay.show.cli import (
     storage_attach,
     storage_rules,
     storage_space,
+    storage_strays,
     study,
 )
 
@@ -67,6 +68,7 @@ app.command(epilog=serve.EXAMPLE)(serve.serve)
 app.command(epilog=agent.EXAMPLE)(agent.agent)
 app.add_typer(storage_space.app, name="storage")
 storage_attach.add_to(storage_space.app)
+storage_strays.add_to(storage_space.app)
 storage_space.app.command(epilog=storage_rules.POLICY_EXAMPLE)(storage_rules.policy)
 storage_space.app.command(epilog=storage_rules.RULES_EXAMPLE)(storage_rules.rules)
 app.add_typer(serve.token, name="token")

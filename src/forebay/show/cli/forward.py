@@ -52,16 +52,22 @@ def server(
     emulate: Annotated[
         float | None, typer.Option(help="Answer as late as the modelled server, times this dilation of time.")
     ] = None,
+    metrics: Annotated[str | None, typer.Option(help="Serve Prometheus metrics at HOST:PORT.")] = None,
     json: Json = False,
 ) -> None:
     """Run a data server, which holds stripes of files as objects under a folder."""
+    from contextlib import ExitStack
+
     from forebay.act.forward.data.emulate import Emulation
+    from forebay.act.forward.data.numbers import server_numbers
     from forebay.act.forward.data.server import ServerSettings, serve
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
     from forebay.act.forward.net.loop import run
+    from forebay.act.metrics import Endpoint
     from forebay.history.toml import located
 
+    shown = parse_address(metrics, "--metrics") if metrics else None
     emulation = None if emulate is None else located("--emulate", lambda: Emulation(dilation=emulate, seed=index))
     settings = ServerSettings(
         folder=folder,
@@ -73,10 +79,16 @@ def server(
         emulation=emulation,
     )
 
-    def ready(found: Server) -> None:
-        say_ready("server", [str(found.address)], json, index=index)
+    with ExitStack() as stack:
 
-    run(lambda end: serve(settings, end, ready))
+        def ready(found: Server) -> None:
+            endpoint = Endpoint(shown, lambda: server_numbers(found, index)) if shown else None
+            if endpoint is not None:
+                stack.callback(endpoint.close)
+            where = str(endpoint.address) if endpoint else None
+            say_ready("server", [str(found.address)], json, index=index, metrics=where)
+
+        run(lambda end: serve(settings, end, ready))
 
 
 @app.command(

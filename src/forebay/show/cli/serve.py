@@ -57,7 +57,7 @@ def serve(
 def make(
     name: Annotated[str, typer.Argument(help="What it is called; one of that name is replaced.")],
     out: Annotated[Path, typer.Option(help="The file that the token goes to, with mode 0600.")],
-    role: Annotated[str, typer.Option(help="user, agent or administrator.")] = "user",
+    role: Annotated[str, typer.Option(help="user, agent, administrator, or metrics (reads /metrics alone).")] = "user",
     node: Annotated[str, typer.Option(help="Of an agent: its node.")] = "",
     uid: Annotated[int | None, typer.Option(help="Of a user.")] = None,
     gid: Annotated[int | None, typer.Option(help="Of a user [default: the user's own].")] = None,

@@ -163,7 +163,7 @@ def check(folder: Folder, service: Service = None, token: Token = None, json: Js
 def stage(
     way: Annotated[str, typer.Argument(metavar="in|out", help="Into the volume, or out of it.")],
     pairs: Annotated[list[str], typer.Argument(metavar="FROM TO...", help="What goes where.", show_default=False)],
-    volume: Annotated[Path, typer.Option(help="The volume's folder.")],
+    volume: Annotated[list[Path], typer.Option(help="The volume's folder; of a split grant, repeated.")],
     uid: Annotated[int, typer.Option(help="As whom.", min=1, max=2**32 - 2)],
     gid: Annotated[int, typer.Option(help="With which group.", min=1, max=2**32 - 2)],
 ) -> None:
@@ -175,7 +175,8 @@ def stage(
     if len(pairs) % 2:
         raise BadInput("FROM TO...", "must be pairs")
     become(uid, gid)
-    (stage_in if way == "in" else stage_out)(volume, list(zip(pairs[::2], pairs[1::2], strict=True)))
+    told = list(zip(pairs[::2], pairs[1::2], strict=True))
+    stage_in(volume[0], told) if way == "in" else stage_out(volume, told)
 
 
 @app.command(epilog="Example: forebay slurm reconcile --cluster hpc --every 5min")

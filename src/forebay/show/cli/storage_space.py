@@ -64,9 +64,9 @@ def request(
     """Ask for space. What comes out are the paths, or the settings to connect to it."""
     from forebay.show.storage_grants import say_grant
 
-    wanted = _quantity("--size", size, "size"), _quantity("--time", time, "duration")
+    wanted = quantity("--size", size, "size"), quantity("--time", time, "duration")
     more = {"start": _start(start), "tier": tier, "fields": _fields(field, expose), "job": job}
-    patience = None if at_most is None else _quantity("--at-most", at_most, "duration")
+    patience = None if at_most is None else quantity("--at-most", at_most, "duration")
     with client_of(service, token, authority) as client:
         grant = _asked(client, key, size=int(wanted[0]), seconds=wanted[1], **more, **_exposed(expose, host))
         if wait or env or at_most is not None:
@@ -122,11 +122,11 @@ def _start(text: str | None) -> float | str | None:
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
-        _quantity("--start", text, "duration")
+        quantity("--start", text, "duration")
         return text
 
 
-def _quantity(option: str, text: str, kind: str) -> float:
+def quantity(option: str, text: str, kind: str) -> float:
     from forebay.model.units import parse_duration, parse_size
 
     try:
@@ -151,7 +151,7 @@ def wait(
     """Wait until a grant is ready. Ctrl-C leaves it where it is."""
     from forebay.show.storage_grants import say_grant
 
-    patience = None if at_most is None else _quantity("--at-most", at_most, "duration")
+    patience = None if at_most is None else quantity("--at-most", at_most, "duration")
     with client_of(service, token, authority) as client:
         found = _waited(client, client.grant(grant), patience, release=False)
     _check(found)
@@ -225,7 +225,7 @@ def extend(
     from forebay.show.output import print_json
     from forebay.show.storage_grants import moment
 
-    seconds = _quantity("--by", by, "duration")
+    seconds = quantity("--by", by, "duration")
     with client_of(service, token, authority) as client:
         found = client.extend(grant, seconds)
     if json:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.model.errors import BadInput
-from forebay.show.cli import burst_buffer, request_windows, striping
+from forebay.show.cli import burst_buffer, exascale, request_windows, striping
 from forebay.show.cli.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
@@ -178,6 +178,7 @@ def _by_load(results: Results, metric: str) -> tuple[list[str], list[list[object
 app.command("burst-buffer", epilog=burst_buffer.EXAMPLE)(burst_buffer.burst_buffer)
 app.command("striping", epilog=striping.EXAMPLE)(striping.striping)
 app.command("request-windows", epilog=request_windows.EXAMPLE)(request_windows.request_windows)
+app.command("exascale", epilog=exascale.EXAMPLE)(exascale.exascale)
 
 
 def _curves(name: str, file: Path | None, seed: int) -> Curves:

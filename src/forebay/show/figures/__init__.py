@@ -1,5 +1,6 @@
 """The figures of a study and the pictures of single runs, as PNG and PDF files."""
 
+from forebay.show.figures.exascale import draw_exascale_study
 from forebay.show.figures.history_apps import draw_apps
 from forebay.show.figures.history_osts import draw_osts
 from forebay.show.figures.history_profile import draw_profile
@@ -17,6 +18,7 @@ from forebay.show.figures.study import draw_study
 __all__ = [
     "Drawn",
     "draw_apps",
+    "draw_exascale_study",
     "draw_osts",
     "draw_profile",
     "draw_request_windows_study",

@@ -40,27 +40,40 @@ class StorageScenario:
 
 class _Requeue(Table):
     tries: Annotated[int, Field(ge=0, le=1_000_000)] = TRIES
+    """How often a refused request comes again."""
     interval: Annotated[Seconds, Field(gt=0, allow_inf_nan=False)] = INTERVAL
+    """Time between its tries."""
 
 
 class _Feedback(Table):
     pfs: Annotated[BytesPerSecond, Field(gt=0)] = Feedback().pfs
+    """Bandwidth of the parallel file system, for jobs that got no space."""
     phases: Annotated[int, Field(ge=1, le=10_000)] = Feedback().phases
+    """In how many phases a job does its I/O."""
 
 
 class _Storage(Table):
     platform: str
+    """A platform of the paper by name, or a file: platform.toml, or StorAlloc's system.yml."""
     requests: str | list[str]
+    """theta-2020[:N], history[:DB], or one or two files of a trace."""
     swf_volume: str | None = None
+    """For SWF: `memory`, or a size per processor."""
     policy: str | None = None
+    """The storage policy, several by commas, or all; `optimal` is a bound for all of them."""
     split: Annotated[BytesWithUnit, Field(ge=1, le=1e18)] | Literal[False] = False
+    """Larger requests are split; false: none is."""
     requeue: bool | _Requeue = False
+    """Let refused requests come again; a table says how."""
     as_: Literal["correct", "storalloc"] = Field(default="correct", alias="as")
+    """The rules: `correct`, or StorAlloc's to the letter."""
     feedback: bool | _Feedback = False
+    """Let jobs take longer where they share bandwidth; a table says how."""
 
 
 class _File(Table):
     storage: _Storage
+    """Which platform, whose requests, by which rules."""
 
 
 def read_storage_scenario(path: Path, changes: dict[str, Any] | None = None, *, seed: int = 0) -> StorageScenario:

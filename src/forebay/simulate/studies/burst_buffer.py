@@ -168,14 +168,20 @@ def _blank(platform: Platform, rules: Rules, policy: str, count: int) -> Any:
 
 class _Block(Table):
     platforms: list[str]
+    """Platforms of the paper by name, or files."""
     policies: list[str]
+    """Storage policies; `optimal` is the bound."""
     split: list[Annotated[BytesWithUnit, Field(ge=1, le=1e18)] | Literal[False]] = Field(default=[float(SPLIT)])
+    """Above which sizes requests are split; false: none is."""
     requeue: list[bool] = Field(default=[False])
+    """Whether refused requests come again."""
     as_: list[Mode] = Field(default=["correct"], alias="as")
+    """The rules: `correct`, or StorAlloc's to the letter."""
 
 
 class _Grid(Table):
     grid: list[_Block]
+    """Every combination of what it names is run; one table for each grid."""
 
 
 def read_grid(path: Path) -> tuple[Block, ...]:

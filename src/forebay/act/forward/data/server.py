@@ -307,11 +307,11 @@ class Server:
 
 
 async def serve(settings: ServerSettings, end: asyncio.Event, ready: Callable[[Server], None] | None = None) -> None:
-    """Run a data server until `end` is set; `ready` is told once it listens."""
+    """Run a data server until `end` is set; `ready` is told once it listens, and may raise."""
     server = Server(settings)
-    if ready is not None:
-        ready(server)
     try:
+        if ready is not None:
+            ready(server)
         await end.wait()
     finally:
         with suppress(OSError):

@@ -173,15 +173,17 @@ function slurm_bb_setup(job, uid, gid, pool, size, script, info, ...)
   return slurm.SUCCESS
 end
 
--- Copies as the user, in a process of its own.
+-- Copies as the user, in a process of its own: into the first volume, which is $FOREBAY_PATH; out of all of them.
 local function staged(job, script, way)
   local wish, wrong = wish_of(script)
   if not wish then return wrong end
   if #wish[way] == 0 then return nil end
   local grant, _, why = forebay.grant(job, patient)
   if not grant then return why or "the job has no grant any more" end
-  local words = { settings.command, "slurm stage", way == "stage_in" and "in" or "out", "--volume",
-    forebay.quoted(grant.path), "--uid", forebay.printed(grant.uid), "--gid", forebay.printed(grant.gid), "--" }
+  local words = { settings.command, "slurm stage", way == "stage_in" and "in" or "out", "--uid",
+    forebay.printed(grant.uid), "--gid", forebay.printed(grant.gid) }
+  for _, path in ipairs(grant.paths) do words[#words + 1] = "--volume " .. forebay.quoted(path) end
+  words[#words + 1] = "--"
   for _, pair in ipairs(wish[way]) do
     words[#words + 1] = forebay.quoted(pair[1]) .. " " .. forebay.quoted(pair[2])
   end

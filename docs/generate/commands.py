@@ -1,0 +1,124 @@
+"""docs/reference/commands.md: what `forebay --help` says, all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from forebay.show.cli import app
+from generate.markdown import code, page, table, words
+
+EXIT = """\
+## Exit codes
+
+| code | is |
+|---|---|
+| 0 | done |
+| 1 | something went wrong that is no mistake of yours; one line on stderr says what, `FOREBAY_TRACEBACK=1` where |
+| 2 | a mistake that you can mend: an option, a file, a name; one line on stderr says which, and where |
+| 130 | interrupted with Ctrl-C; what is finished is kept |
+
+Every command has `--help` (`-h`). With `--json` there is one JSON document on stdout and nothing else
+([what is in it](json.md)); progress and remarks go to stderr."""
+
+READ = {
+    "FOREBAY_AUTHORITY": "who signed the service's certificate (`--authority`)",
+    "FOREBAY_CONFIG": "the file that is read instead of `forebay.toml` ([keys](configuration.md))",
+    "FOREBAY_DB": "the history, where `--db` says nothing",
+    "FOREBAY_SERVICE": "the control service, where `--service` says nothing",
+    "FOREBAY_TOKEN_FILE": "the file with your token (`--token`)",
+    "FOREBAY_TRACEBACK": "if set, internal errors come with the place in the code",
+}
+TOLD = {
+    "FOREBAY_APP": "the application that a job was taken for",
+    "FOREBAY_GRANT": "the grant's name",
+    "FOREBAY_OSTS": "the OSTs of a job's scratch folder, by commas",
+    "FOREBAY_PATH": "where the space is; of several volumes, the first",
+    "FOREBAY_PATHS": "where each of its volumes is, with `:` between them",
+    "FOREBAY_SCRATCH": "the job's scratch folder",
+    "FOREBAY_SETTINGS": "of exposed volumes: how to reach them",
+    "FOREBAY_STRIPE_COUNT": "the stripe count of the scratch folder",
+    "FOREBAY_STRIPE_OFFSET": "its first target, -1 for any",
+    "FOREBAY_STRIPE_SIZE": "its stripe size in bytes",
+    "FOREBAY_TARGETS": "the targets that the job has, by commas",
+}
+
+
+def commands_page() -> str:
+    environment = "\n\n".join(
+        (
+            "## Environment",
+            "Read by commands (besides what each option names):",
+            table(("variable", "is"), [(code(name), meaning) for name, meaning in READ.items()]),
+            "Told to jobs and users, by `--env` of `forebay storage request` and by the Slurm scripts:",
+            table(("variable", "is"), [(code(name), meaning) for name, meaning in TOLD.items()]),
+        )
+    )
+    return page("Commands", EXIT, environment, *(_command(path, found) for path, found in all_commands()))
+
+
+def all_commands() -> Iterator[tuple[str, Any]]:
+    """('size', …), ('storage list', …): every command that does something, in the order of `forebay --help`."""
+    yield from _under(typer.main.get_command(app), "")
+
+
+def _under(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+    for name, found in group.commands.items():
+        whole = f"{path} {name}".strip()
+        if hasattr(found, "commands"):
+            yield from _under(found, whole)
+        else:
+            yield whole, found
+
+
+def _command(path: str, found: Any) -> str:
+    rows = [_parameter(one) for one in found.params if not one.hidden]
+    parts = [
+        f"## forebay {path}",
+        words(" ".join(found.help.split())),
+        f"```text\n{_usage(path, found)}\n```",
+        table(("argument, option", "default", "meaning"), rows) if rows else "",
+        f"```console\n$ {_example(found)}\n```" if found.epilog else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _usage(path: str, found: Any) -> str:
+    given = [_name(one) if one.required else f"[{_name(one)}]" for one in found.params if _is_argument(one)]
+    needed = [_name(one) for one in found.params if not _is_argument(one) and one.required]
+    return " ".join(("forebay", path, *needed, "[OPTIONS]", *given))
+
+
+def _example(found: Any) -> str:
+    return " ".join(found.epilog.split()).removeprefix("Example: ")
+
+
+def _is_argument(one: Any) -> bool:
+    return not any(name.startswith("-") for name in one.opts)
+
+
+def _name(one: Any) -> str:
+    if _is_argument(one):
+        name = (one.metavar or one.name).upper().removesuffix("...")
+        return f"{name}..." if one.nargs != 1 or one.multiple else name
+    names = ", ".join((*one.opts, *one.secondary_opts))
+    return names if one.is_flag else f"{names} {one.metavar or _kind(one)}"
+
+
+def _kind(one: Any) -> str:
+    plain = {"str": "TEXT", "int": "N", "float": "NUMBER", "Path": "PATH"}
+    described = one.type_descriptor.annotation
+    return plain.get(getattr(getattr(described, "__args__", (described,))[0], "__name__", ""), "TEXT")
+
+
+def _parameter(one: Any) -> tuple[str, str, str]:
+    default = "" if one.required or one.default in (None, False, ()) else str(one.default)
+    default = "needed" if one.required else code(default)
+    remarks = [words(one.help or "")]
+    remarks += ["May be repeated."] if one.multiple else []
+    remarks += [f"At least {one.min:,}."] if getattr(one, "min", None) is not None else []
+    remarks += [f"At most {one.max:,}."] if getattr(one, "max", None) is not None else []
+    remarks += [f"Environment: `{one.envvar}`."] if one.envvar else []
+    return code(_name(one)), default, " ".join(remarks)

@@ -1,0 +1,132 @@
+"""docs/reference/http.md: the HTTP API, from the application's own description of itself."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any, cast
+
+from fastapi.openapi.utils import get_openapi
+
+from forebay.act.control.api import build
+from generate.json_fields import meaning_of, schema_kind, schemas_section
+from generate.markdown import code, page, table, words
+
+HEAD = """\
+On the service's UNIX socket the kernel tells who calls; at `listen` (TLS) a caller shows a token
+(`Authorization: Bearer TOKEN`) or a MUNGE credential. Bodies and answers are JSON. Times are seconds since 1970, sizes
+are bytes; where a body takes a size or duration, text with a unit is fine, too. The running service gives most of this
+description at `/openapi.json` to callers that it knows.
+
+```console
+$ curl --unix-socket /run/forebay/service.sock http://forebay/v1/health
+```
+
+Whatever goes wrong is one line: `{"error": "…"}`.
+"""
+_AGENTS = ("hello", "actions", "reports", "log", "rates")
+
+
+def http_page() -> str:
+    document = described()
+    calls = [_call(*call) for call in all_calls(document)]
+    return page("HTTP API", HEAD, _errors(document), *calls, schemas_section(document["components"]["schemas"]))
+
+
+def described() -> dict[str, Any]:
+    """The application's description, with what it leaves out of the one that it serves."""
+    return get_openapi(title="Forebay", version="", routes=[_told(route) for route in routes()])
+
+
+def _told(route: Any) -> Any:
+    own = copy.copy(route)
+    own.include_in_schema = True
+    return own
+
+
+def routes() -> list[Any]:
+    """All that the service answers to; nobody calls it here, so that it needs nothing behind it."""
+    return sorted(_routes(build(cast(Any, None)).routes), key=lambda route: (route.path, min(route.methods)))
+
+
+def all_calls(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any], str]]:
+    """(method, path, its description, who may) of each call, in the order of the paths."""
+    for route in routes():
+        for method in sorted(route.methods - {"HEAD", "OPTIONS"}):
+            yield method, route.path, document["paths"][route.path][method.lower()], _may(route)
+
+
+def _routes(found: list[Any]) -> Iterator[Any]:
+    for route in found:
+        if hasattr(route, "dependant"):
+            yield route
+        else:  # what was included, in the way of the installed FastAPI
+            yield from _routes(getattr(getattr(route, "original_router", None), "routes", []))
+
+
+def _may(route: Any) -> str:
+    asked = set(_dependencies(route.dependant))
+    if route.path.startswith("/v1/nodes/{node}/") and route.path.rsplit("/", 1)[1] in _AGENTS:
+        return "the agent of that node"
+    if "_administrator" in asked:
+        return "administrators"
+    if "{grant}" in route.path:
+        return "the grant's owner, administrators"
+    return "callers that are known" if "who_calls" in asked else "anybody"
+
+
+def _dependencies(dependant: Any) -> Iterator[str]:
+    for one in dependant.dependencies:
+        yield one.call.__name__
+        yield from _dependencies(one)
+
+
+def _errors(document: dict[str, Any]) -> str:
+    found: dict[str, str] = {}
+    for methods in document["paths"].values():
+        for call in methods.values():
+            found |= {status: one["description"] for status, one in call["responses"].items() if status[0] in "45"}
+    found = {status: said for status, said in sorted(found.items()) if status != "422"} | {"500": "ours; the log tells"}
+    return "## Errors\n\n" + table(("status", "is"), [(status, words(said)) for status, said in found.items()])
+
+
+def _call(method: str, path: str, found: dict[str, Any], may: str) -> str:
+    parts = [
+        f"## `{method} {path}`",
+        words(" ".join((found.get("description") or "").split())),
+        f"May: {may}.",
+        _parameters(found.get("parameters", [])),
+        _body(found.get("requestBody")),
+        _answers(found.get("responses", {})),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _parameters(found: list[dict[str, Any]]) -> str:
+    rows = [
+        (
+            code(one["name"]),
+            one["in"],
+            schema_kind(one["schema"]),
+            "needed" if one.get("required") else code(one["schema"].get("default", "")),
+            words(one.get("description", "") or meaning_of("parameters", one["name"])),
+        )
+        for one in found
+    ]
+    return table(("parameter", "in", "kind", "default", "meaning"), rows) if rows else ""
+
+
+def _body(found: dict[str, Any] | None) -> str:
+    return f"Body: {_content(found)}." if found else ""
+
+
+def _answers(found: dict[str, Any]) -> str:
+    said = [f"{status} {_content(one)}".strip() for status, one in found.items() if status[0] == "2"]
+    return f"Answer: {', '.join(said)}." if said else ""
+
+
+def _content(found: dict[str, Any]) -> str:
+    contents: dict[str, Any] = found.get("content", {})
+    kind = next(iter(contents), "")
+    schema = contents[kind].get("schema", {}) if kind else {}
+    return schema_kind(schema) if schema and kind == "application/json" else code(kind)

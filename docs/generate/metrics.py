@@ -1,0 +1,40 @@
+"""docs/reference/metrics.md: every number that a part shows to Prometheus, as the part itself declares it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from generate.markdown import code, page, table, words
+
+HEAD = """\
+The service answers `GET /metrics` on its socket and, by TLS and to callers that it knows, at `listen`. The other parts
+serve theirs by plain HTTP where `--metrics HOST:PORT` says so. A histogram NAME is shown as `NAME_bucket`, `NAME_sum`
+and `NAME_count`. [Metrics](../metrics.md) tells how to collect and watch them.
+"""
+_SHARED = {
+    True: "from the journal: the same from all instances, and right after a restart",
+    False: "of this process: begins at 0 with it",
+}
+
+
+def metrics_page() -> str:
+    from forebay.act.all_metrics import PARTS
+
+    return page("Metrics", HEAD, *(_part(name, found) for name, found in PARTS.items()))
+
+
+def _part(name: str, found: tuple[Any, ...]) -> str:
+    if name != "service":
+        return f"## {name[0].upper()}{name[1:]}\n\n{_table(found)}"
+    sections = []
+    for shared, said in _SHARED.items():
+        rows = tuple(one for one in found if one.shared is shared)
+        sections += [f"{said[0].upper()}{said[1:]}.", _table(rows)] if rows else []
+    return "\n\n".join(("## Service", *sections))
+
+
+def _table(found: tuple[Any, ...]) -> str:
+    rows = [
+        (code(one.exposed), one.kind, ", ".join(code(name) for name in one.labels), words(one.help)) for one in found
+    ]
+    return table(("metric", "kind", "labels", "is"), rows)

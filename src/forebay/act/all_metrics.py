@@ -1,0 +1,17 @@
+"""All metrics that parts of Forebay show, for those who describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from forebay.act.control.numbers import METRICS as SERVICE
+from forebay.act.forward.council.numbers import COUNCIL, NODE
+from forebay.act.forward.data.numbers import SERVER
+from forebay.act.metrics import Metric
+
+PARTS: Mapping[str, tuple[Metric, ...]] = {
+    "service": SERVICE,
+    "I/O node": NODE,
+    "council": COUNCIL,
+    "data server": SERVER,
+}

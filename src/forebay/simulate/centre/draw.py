@@ -1,0 +1,169 @@
+"""A month of jobs, drawn: applications that come again and again, and when each of their jobs starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from forebay.model.compiled import kernel
+from forebay.simulate.centre.engine import JOB
+from forebay.simulate.centre.layouts import Laid, alone, record
+from forebay.simulate.centre.machine import Centre
+from forebay.simulate.centre.workload import Kind, Style, Workload
+
+_CELL = 600.0  # seconds: jobs are packed to this grid
+_HOUR = 3600.0
+_SLACK = 1.1  # I/O takes longer than alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """An application of a kind: it always runs with so many `nodes` and spends `share` of its time in I/O.
+
+    That is with the layout that its users `laid` its files with, and alone. `wrong` are the factors by which the
+    history's profile of it is off: volume, compute time, bandwidth.
+    """
+
+    kind: int
+    style: Style
+    nodes: int
+    share: float
+    laid: Laid
+    wrong: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """The applications, and the jobs (JOB) with their application and their start in seconds."""
+
+    apps: tuple[App, ...]
+    jobs: NDArray[np.void]
+    app: NDArray[np.int64]
+    start: NDArray[np.float64]
+
+    @property
+    def kind(self) -> NDArray[np.int64]:
+        """Of each job."""
+        return np.array([app.kind for app in self.apps])[self.app]
+
+
+def draw_month(centre: Centre, workload: Workload, rng: Generator) -> Drawn:
+    """The same generator gives the same month."""
+    apps: list[App] = []
+    jobs, owners, hours = [], [], []
+    for number, kind in enumerate(workload.kind):
+        own = [_app(centre, workload, number, kind, rng) for _ in range(kind.applications)]
+        who, lasts = _runs(centre, workload, kind, own, rng)
+        jobs.append(np.array([_job(centre, workload, own[w], kind, h) for w, h in zip(who, lasts, strict=True)], JOB))
+        owners.append(len(apps) + who)
+        hours.append(lasts)
+        apps += own
+    every, lasts = np.concatenate(jobs), np.concatenate(hours)
+    start = _packed(every["nodes"], lasts * _HOUR, centre.compute.nodes, workload.month.days * 86_400, rng)
+    return Drawn(apps=tuple(apps), jobs=every, app=np.concatenate(owners), start=start)
+
+
+def _app(centre: Centre, workload: Workload, number: int, kind: Kind, rng: Generator) -> App:
+    low, high = np.log(kind.nodes[0]), np.log(min(kind.nodes[1], centre.compute.nodes) + 1)
+    shares = np.array(list(kind.styles.values()))
+    name = list(kind.styles)[int(np.searchsorted(np.cumsum(shares / shares.sum()), rng.random(), side="right"))]
+    style = next(style for style in workload.style if style.name == name)
+    by_hand = rng.random() < workload.io.by_hand and style.shared and kind.decided
+    io = workload.io
+    # All are drawn with mean 1 from one normal variable each, so that another noise is the same error, larger.
+    sigma = np.sqrt(np.log1p(workload.profiles.noise**2))
+    wrong = np.exp(sigma * rng.standard_normal(3) - sigma**2 / 2)
+    return App(
+        kind=number,
+        style=style,
+        nodes=int(min(np.exp(rng.uniform(low, high)), centre.compute.nodes)),
+        share=float(min(io.median * np.exp(io.spread * rng.standard_normal()), 0.5)),
+        laid=Laid.of(centre.layout.by_hand if by_hand else centre.layout.default),
+        wrong=tuple(wrong.tolist()),
+    )
+
+
+def _runs(centre: Centre, workload: Workload, kind: Kind, apps: list[App], rng: Generator) -> tuple[Any, Any]:
+    """Which application each job is of, and its hours, until the kind has its share of the node-hours.
+
+    The first application is run most, the second half as often, and so on.
+    """
+    month = workload.month
+    wanted = kind.share * month.utilisation * centre.compute.nodes * month.days * 24
+    popular = 1 / np.arange(1, len(apps) + 1)
+    nodes = np.array([app.nodes for app in apps])
+    who: list[Any] = []
+    hours: list[Any] = []
+    while wanted > 0:
+        some = rng.choice(len(apps), size=64, p=popular / popular.sum())
+        lasts = np.minimum(kind.hours * np.exp(kind.sigma * rng.standard_normal(64)), kind.most)
+        done = np.cumsum(nodes[some] * lasts)
+        enough = int(np.searchsorted(done, wanted)) + 1
+        who.append(some[:enough])
+        hours.append(lasts[:enough])
+        wanted -= done[-1]
+    return np.concatenate(who or [np.zeros(0, int)]), np.concatenate(hours or [np.zeros(0)])
+
+
+def _job(centre: Centre, workload: Workload, app: App, kind: Kind, hours: float) -> Any:
+    """Its phases are such that I/O takes the application's share of the time, unless memory is smaller."""
+    job = np.zeros((), dtype=JOB)
+    seconds = hours * _HOUR
+    phases = max(1, round(seconds / kind.every))
+    most = workload.io.memory * centre.compute.memory * app.nodes
+    job["nodes"], job["phases"], job["decided"] = app.nodes, phases, kind.decided
+    job["reads"] = app.style.operation == "read"
+    job["compute"] = seconds * (1 - app.share) / phases
+    job["volume"] = _volume(centre, app, app.share * seconds / phases, most)
+    job["input"] = workload.io.input * job["volume"]
+    return job
+
+
+def _volume(centre: Centre, app: App, seconds: float, most: float) -> float:
+    """Bytes that the application moves in so many seconds alone with its own layout, at most `most`.
+
+    How fast it is depends on the volume where the layout does; a few steps find it.
+    """
+    volume = most
+    for _ in range(8):
+        layout = record(centre, app.style, app.nodes, app.laid, volume, reads=app.style.operation == "read")
+        last, volume = volume, min(most, seconds * float(alone(layout, volume, centre.targets)))
+        if volume == last:
+            break
+    return volume
+
+
+def _packed(nodes: Any, seconds: Any, available: int, length: float, rng: Generator) -> Any:
+    """When each job starts: when it wishes, or as soon as it finds its nodes; the largest choose first."""
+    cells = int(length // _CELL) + 1
+    used = np.zeros(4 * cells, dtype=np.int64)
+    wished = rng.integers(cells, size=nodes.size)
+    lasts = np.ceil(seconds * _SLACK / _CELL + 0.5).astype(np.int64)  # it begins within the first half of a cell
+    start = np.zeros(nodes.size)
+    for j in np.lexsort((np.arange(nodes.size), -nodes)):
+        start[j] = _fit(used, wished[j], lasts[j], nodes[j], available, cells) * _CELL
+    return start + rng.random(nodes.size) * (_CELL / 2)
+
+
+@kernel
+def _fit(used: Any, wished: int, lasts: int, nodes: int, available: int, cells: int) -> int:
+    """The first cell from `wished` on, around the month's end, with room; else beyond the month. It is taken."""
+    found = -1
+    for turn in range(2):
+        begin, end = (wished, cells) if turn == 0 else (0, used.size - lasts)
+        at, free = begin, 0
+        while at < end + (lasts if turn == 0 else 0):
+            free = free + 1 if used[at] + nodes <= available else 0
+            at += 1
+            if free == lasts:
+                found = at - lasts
+                break
+        if found >= 0:
+            break
+    for cell in range(found, found + lasts):
+        used[cell] += nodes
+    return found

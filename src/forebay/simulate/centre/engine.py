@@ -1,0 +1,237 @@
+"""The event loop of a month: jobs that read their input, then compute and do I/O, on targets that they share.
+
+A phase is a flow on every target that its bytes are on, a target divides itself equally among the flows on it
+(`sharing`), and the phase ends with the last of its flows, but no sooner than its client can. A job with space in
+the burst buffer writes there, as long as what it wrote before is drained; a drain is flows on the disks, which nobody
+waits for. Disk targets come first, flash targets after them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forebay.model.compiled import kernel
+from forebay.simulate.centre.layouts import LAYOUT
+from forebay.simulate.sharing import arrive, depart, next_finish, resources
+from forebay.simulate.tournament import first, put, tournament
+
+DRAINS = 2  # phases of a job in the burst buffer at a time
+_SLOTS = DRAINS + 1
+JOB = np.dtype(
+    [
+        ("nodes", np.int64),
+        ("decided", np.bool_),  # its end is told
+        ("reads", np.bool_),  # in all its phases, not only the first
+        ("phases", np.int64),  # after the input
+        ("compute", np.float64),  # seconds before each of them
+        ("input", np.float64),  # bytes
+        ("volume", np.float64),  # bytes of each phase
+        ("pools", np.int64),  # so many are its own
+        ("slots", np.int64),  # so many phases have room in the burst buffer
+        ("part", np.int64),  # its parts there are parts[part:last]
+        ("last", np.int64),
+        ("flash_seconds", np.float64),  # that a byte takes there, alone
+        ("flash_floor", np.float64),  # LAYOUT.floor for phases there
+        ("phase", np.int64),  # the next; 0 is the input
+        ("open", np.int64),  # flows under way
+        ("began", np.float64),
+        ("until", np.float64),  # no sooner ends the phase under way
+        ("slot", np.int64),  # of the burst buffer that it goes to; -1: to the disks
+        ("waited", np.float64),  # seconds in I/O, all phases
+        ("input_waited", np.float64),  # of these, for the input
+        ("buffered", np.int64),  # phases that went to the burst buffer
+        ("end", np.float64),
+    ]
+)
+PART = np.dtype([("disk", np.int64), ("share", np.float64)])
+NOTHING, ENDED, DRAINED, NO_SEAT = 0, 1, 2, 3
+WHO, FULL, EVENTS = 0, 1, 2
+
+
+class State(NamedTuple):
+    """All of one month."""
+
+    jobs: Any
+    layouts: Any  # [job, 2]: of its input, and of its own phases
+    pools: Any  # [job, pools]: which are its own
+    parts: Any
+    draining: Any  # [job, DRAINS]: flows under way
+    timers: Any  # tournament over the jobs: when each goes on by itself
+    shared: Any  # see sharing.RESOURCE
+    marks: Any
+    finishing: Any  # tournament over the targets
+    owner: Any  # [target, seat]: whose flow it is; of a free seat, the next free one
+    free: Any  # of every target, its first free seat
+    moved: Any  # bytes that went to each target
+    load: Any  # scratch: bytes for each disk target
+    touched: Any  # scratch: which of them
+    counters: Any  # WHO, FULL, EVENTS
+
+
+def state(jobs: Any, starts: Any, disks: int, flash: int, pools: int, seats: int) -> State:
+    """Nothing has begun; everybody has all disks, and nobody any flash."""
+    count, everything = disks + flash, np.tile(np.arange(pools, dtype=np.int32), (jobs.size, 1))
+    jobs["pools"], jobs["began"] = pools, -1.0
+    idle, marks = resources(np.full(count, seats))
+    return State(
+        jobs=jobs,
+        layouts=np.zeros((jobs.size, 2), dtype=LAYOUT),
+        pools=everything,
+        parts=np.zeros(flash, dtype=PART),
+        draining=np.zeros((jobs.size, DRAINS), dtype=np.int64),
+        timers=tournament(starts),
+        shared=idle,
+        marks=marks,
+        finishing=tournament(np.full(count, np.inf)),
+        owner=np.tile(np.append(np.arange(1, seats), -1), (count, 1)),
+        free=np.zeros(count, dtype=np.int64),
+        moved=np.zeros(count),
+        load=np.zeros(disks),
+        touched=np.zeros(disks, dtype=np.int64),
+        counters=np.zeros(3, dtype=np.int64),
+    )
+
+
+@kernel
+def advance(s: Any, until: float) -> int:
+    """Let everything happen before `until`, or up to what somebody has to be told of: WHO has ENDED or DRAINED.
+
+    NO_SEAT: begin again with more seats.
+    """
+    timers, finishing = s.timers, s.finishing
+    while True:
+        now = min(timers[1], finishing[1])
+        if now >= until:
+            return NOTHING
+        s.counters[EVENTS] += 1
+        if finishing[1] <= now:
+            told = _end_flow(s, now)
+        else:
+            j = first(timers.view(np.int64), 0, timers.size // 2)
+            put(timers, 0, timers.size // 2, j, np.inf)
+            # One with a phase under way only waited for its client.
+            told = _end_phase(s, j, now) if s.jobs[j].began >= 0.0 else _begin(s, j, now)
+        if s.counters[FULL]:
+            return NO_SEAT
+        if told != NOTHING:
+            return told
+
+
+@kernel
+def _begin(s: Any, j: int, now: float) -> int:
+    """The job's next phase begins."""
+    job = s.jobs[j]
+    is_input = job.phase == 0
+    size = job.input if is_input else job.volume
+    layout = s.layouts[j, 0 if is_input else 1]
+    job.began, job.slot = now, -1
+    if not is_input and not job.reads:
+        for slot in range(job.slots):
+            if s.draining[j, slot] == 0:
+                job.slot = slot
+                break
+    if job.slot >= 0:
+        job.until = now + size * job.flash_floor
+        job.buffered += 1
+        for part in s.parts[job.part : job.last]:
+            _flow(s, s.load.size + part.disk, j * _SLOTS, size * part.share, job.flash_seconds, now)
+            job.open += 1
+    else:
+        job.until = now + size * layout.floor
+        job.open += _to_disks(s, j, layout, size, j * _SLOTS, now)
+    if job.open == 0:
+        return _end_phase(s, j, now)
+    return NOTHING
+
+
+@kernel
+def _to_disks(s: Any, j: int, layout: Any, size: float, code: int, now: float) -> int:
+    """Flows to every disk target that some of `size` bytes are on; returns how many."""
+    ahead = min(size, layout.files * layout.head)
+    targets = s.jobs[j].pools * (s.load.size // s.pools.shape[1])
+    stripes = layout.files * min(layout.count, targets)
+    n = _spread(s, j, layout.first, layout.files, ahead, targets, 0)
+    # After a single file's head its other stripes come; many files' are everywhere anyway.
+    n = _spread(s, j, layout.first + (1 if ahead > 0.0 else 0), stripes, size - ahead, targets, n)
+    for k in range(n):
+        _flow(s, s.touched[k], code, s.load[s.touched[k]], layout.seconds, now)
+        s.load[s.touched[k]] = 0.0
+    return n
+
+
+@kernel
+def _spread(s: Any, j: int, begin: int, stripes: int, size: float, targets: int, n: int) -> int:
+    """Add `size` bytes in equal stripes over the job's targets, in turn; `n` of them have something already."""
+    if size <= 0.0:
+        return n
+    width = s.load.size // s.pools.shape[1]
+    each, whole, more = size / stripes, stripes // targets, stripes % targets
+    for k in range(min(stripes, targets)):
+        at = (begin + k) % targets
+        target = s.pools[j, at // width] * width + at % width
+        if s.load[target] == 0.0:
+            s.touched[n] = target
+            n += 1
+        s.load[target] += each * (whole + (k < more))
+    return n
+
+
+@kernel
+def _flow(s: Any, target: int, code: int, size: float, seconds: float, now: float) -> None:
+    seat = s.free[target]
+    if s.owner[target, seat] < 0:
+        s.counters[FULL] = 1  # the last seat: the run is begun again with more
+    s.free[target] = max(s.owner[target, seat], 0)
+    s.owner[target, seat] = code
+    s.moved[target] += size
+    arrive(s.shared[target], s.marks, seat, size * seconds, now)
+    put(s.finishing, 0, s.finishing.size // 2, target, next_finish(s.shared[target], s.marks))
+
+
+@kernel
+def _end_flow(s: Any, now: float) -> int:
+    finishing = s.finishing
+    target = first(finishing.view(np.int64), 0, finishing.size // 2)
+    seat = depart(s.shared[target], s.marks, s.marks.view(np.int64), now)
+    code = s.owner[target, seat]
+    s.owner[target, seat] = s.free[target]
+    s.free[target] = seat
+    put(finishing, 0, finishing.size // 2, target, next_finish(s.shared[target], s.marks))
+    j, slot = code // _SLOTS, code % _SLOTS - 1
+    job = s.jobs[j]
+    if slot >= 0:
+        s.draining[j, slot] -= 1
+        if s.draining[j, slot] == 0 and job.end > 0.0 and s.draining[j].sum() == 0:
+            s.counters[WHO] = j
+            return DRAINED
+        return NOTHING
+    job.open -= 1
+    if job.open > 0:
+        return NOTHING
+    if now < job.until:
+        put(s.timers, 0, s.timers.size // 2, j, job.until)
+        return NOTHING
+    return _end_phase(s, j, now)
+
+
+@kernel
+def _end_phase(s: Any, j: int, now: float) -> int:
+    job = s.jobs[j]
+    took = now - job.began
+    job.waited += took
+    if job.phase == 0:
+        job.input_waited = took
+    if job.slot >= 0:
+        s.draining[j, job.slot] = _to_disks(s, j, s.layouts[j, 1], job.volume, j * _SLOTS + job.slot + 1, now)
+    job.began = -1.0
+    job.phase += 1
+    if job.phase <= job.phases:
+        put(s.timers, 0, s.timers.size // 2, j, now + job.compute)
+        return NOTHING
+    job.end = now
+    if job.decided:
+        s.counters[WHO] = j
+        return ENDED
+    return NOTHING

@@ -1,0 +1,183 @@
+"""The centre's machine, as read from its file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+from forebay.history.toml import Bytes, BytesPerSecond, Field, Table, checked, load
+from forebay.model.errors import BadInput
+from forebay.model.system import Disk, Node, Platform, Server
+from forebay.simulate.striping.machine import CORI, Machine
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Compute(Table):
+    """Compute nodes: how many, with how much memory that matters for checkpoints, and with how many processes each."""
+
+    nodes: Count
+    """How many compute nodes there are."""
+    memory: Annotated[Bytes, Field(gt=0)]
+    """The memory of a node that matters for checkpoints."""
+    processes: Count
+    """Processes on each node."""
+
+
+class Capacity(Table):
+    """The disks of the parallel file system; `pools` is into how many equal parts allocation divides the targets."""
+
+    osts: Count
+    """Targets on disks."""
+    read: Annotated[BytesPerSecond, Field(gt=0)]
+    """What they read together."""
+    write: Annotated[BytesPerSecond, Field(gt=0)]
+    """What they write together."""
+    pools: Count
+    """Into how many equal parts allocation divides the targets."""
+
+
+class Flash(Table):
+    """The flash of the file system, as burst buffer; `usable` of it can be granted. One target a server."""
+
+    osts: Count
+    """Targets on flash, one a server."""
+    capacity: Annotated[Bytes, Field(gt=0)]
+    """What they hold together."""
+    bandwidth: Annotated[BytesPerSecond, Field(gt=0)]
+    """What they read or write together."""
+    network: Annotated[BytesPerSecond, Field(gt=0)]
+    """The network link of each server."""
+    usable: Share
+    """The share of the capacity that can be granted."""
+
+
+class Client(Table):
+    """What one process, and one node, gets through the file system's client."""
+
+    process: Annotated[BytesPerSecond, Field(gt=0)]
+    """What one process gets through the client."""
+    node: Annotated[BytesPerSecond, Field(gt=0)]
+    """What one node gets."""
+
+
+class Stripes(Table):
+    """A layout: `count` stripes of `size` bytes; the first `head` bytes of a file are on one target."""
+
+    count: Count
+    """The stripe count."""
+    size: Annotated[Bytes, Field(ge=65536)]
+    """The stripe size, a multiple of 64 KiB."""
+    head: Annotated[Bytes, Field(ge=0)] = 0.0
+    """So much at the beginning of a file is on one target."""
+
+
+class Layouts(Table):
+    """What files have where nobody decides, what users set by hand, and the most stripes that are allowed."""
+
+    default: Stripes
+    """What files have where nobody decides."""
+    by_hand: Stripes
+    """What users set by hand."""
+    most: Count
+    """The most stripes that are allowed."""
+
+
+class Requests(Table):
+    """The layer that orders requests: `nodes` of it in front of `servers` targets at a time."""
+
+    nodes: Count
+    """I/O nodes that order requests."""
+    servers: Count
+    """In front of so many targets at a time."""
+
+
+class Centre(Table):
+    """Everything of the machine that the study needs."""
+
+    name: str
+    """What the machine is called."""
+    compute: Compute
+    """The compute nodes."""
+    capacity: Capacity
+    """The disks of the parallel file system."""
+    flash: Flash
+    """The flash of the file system, as burst buffer."""
+    client: Client
+    """What gets through the file system's client."""
+    layout: Layouts
+    """Layouts of files."""
+    requests: Requests
+    """The layer that orders requests."""
+
+    @property
+    def targets(self) -> int:
+        """Disk targets, then flash targets, are numbered as one."""
+        return self.capacity.osts
+
+    @property
+    def width(self) -> int:
+        """Targets of a pool."""
+        return self.capacity.osts // self.capacity.pools
+
+    @cached_property
+    def writing(self) -> Machine:
+        """The disks as a file system that is written to."""
+        return Machine(
+            name=self.name[:16],
+            targets=self.capacity.osts,
+            target_bandwidth=_without_requests(self.capacity.write / self.capacity.osts),
+            random_share=0.7,
+            process_bandwidth=self.client.process,
+            node_bandwidth=self.client.node,
+            processes_per_node=self.compute.processes,
+            aggregator_per_target=True,
+            pack_bandwidth=3e9,
+            noise=0.0,
+        )
+
+    @cached_property
+    def reading(self) -> Machine:
+        """The same when it is read from: nobody waits for locks."""
+        bandwidth = _without_requests(self.capacity.read / self.capacity.osts)
+        return replace(self.writing, target_bandwidth=bandwidth, lock_seconds=0.0)
+
+    @cached_property
+    def buffering(self) -> Machine:
+        """The flash as a file system that is written to."""
+        return replace(self.writing, target_bandwidth=_without_requests(self.flash.bandwidth / self.flash.osts))
+
+    @cached_property
+    def platform(self) -> Platform:
+        """The flash as storage policies see it: a disk a node."""
+        count = self.flash.osts
+        disk = Disk(
+            capacity=max(1, int(self.flash.capacity * self.flash.usable / count)),
+            write_bandwidth=self.flash.bandwidth / count,
+            read_bandwidth=self.flash.bandwidth / count,
+        )
+        nodes = tuple(
+            Node(name=f"flash-{k}", network_bandwidth=self.flash.network, disks=(disk,)) for k in range(count)
+        )
+        return Platform(name=self.name, servers=(Server(name="flash", nodes=nodes),))
+
+
+def _without_requests(bandwidth: float) -> float:
+    """What a target does apart from the cost of requests, so that it reaches `bandwidth` with the largest ones."""
+    return 1 / max(1 / bandwidth - CORI.rpc_seconds / CORI.rpc_bytes, 1e-15)
+
+
+def read_centre(path: Path) -> Centre:
+    """The machine that the file describes."""
+    found = checked(path, load(path), Centre)
+    if found.capacity.osts % found.capacity.pools:
+        raise BadInput(f"{path}: capacity.pools", f"must divide the {found.capacity.osts} targets")
+    for name in ("default", "by_hand"):
+        stripes: Stripes = getattr(found.layout, name)
+        if stripes.count > min(found.layout.most, found.capacity.osts) or int(stripes.size) % 65536:
+            raise BadInput(f"{path}: layout.{name}", "needs a multiple of 64 KiB, and no more stripes than layout.most")
+    return found

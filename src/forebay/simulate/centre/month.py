@@ -1,0 +1,292 @@
+"""One month of one centre: jobs start and end, and what is on of the four decisions is decided then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.decide.registry import find
+from forebay.decide.stripe.view import Past, StripeView
+from forebay.model.application import Application
+from forebay.model.curve import Curve
+from forebay.model.layout import ANY, Target
+from forebay.model.system import System
+from forebay.simulate.centre.draw import App, Drawn
+from forebay.simulate.centre.engine import (
+    DRAINED,
+    DRAINS,
+    ENDED,
+    EVENTS,
+    NO_SEAT,
+    NOTHING,
+    PART,
+    WHO,
+    State,
+    advance,
+    state,
+)
+from forebay.simulate.centre.layouts import Laid, alone, on_flash, record
+from forebay.simulate.centre.machine import Centre
+from forebay.simulate.centre.space import Space
+from forebay.simulate.centre.windows import Gain, gain_of
+from forebay.simulate.centre.workload import Workload
+from forebay.simulate.decided import decided
+
+STORAGE, STRIPE, ALLOCATE, REQUESTS = DECISIONS = ("storage", "stripe", "allocate", "requests")
+_HEADROOM = 1.25  # of space that is asked for: profiles can be too small
+_SEATS = 64
+_FREE = 10**15
+_NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of every job: seconds in I/O, when it ended, phases in the burst buffer; and of the whole."""
+
+    waited: NDArray[np.float64]
+    end: NDArray[np.float64]
+    buffered: NDArray[np.int64]
+    stripes: NDArray[np.int64]  # of each job's files
+    pools: NDArray[np.int64]  # that it had last
+    moved: NDArray[np.float64]  # bytes to each target: disks, then flash
+    refused: int  # requests for space
+    events: int
+
+
+def run_month(
+    centre: Centre, workload: Workload, drawn: Drawn, on: frozenset[str], gains: tuple[Gain, ...], *, seed: int
+) -> Outcome:
+    """The month with these decisions on; chance is the same whatever is on."""
+    seats = _SEATS
+    while True:
+        found = _Month(centre, workload, drawn, on, gains, seed=seed, seats=seats).run()
+        if found is not None:
+            return found
+        seats *= 2
+
+
+class _Month:
+    def __init__(
+        self,
+        centre: Centre,
+        workload: Workload,
+        drawn: Drawn,
+        on: frozenset[str],
+        gains: tuple[Gain, ...],
+        *,
+        seed: int,
+        seats: int,
+    ) -> None:
+        self._centre, self._workload, self._drawn, self._on, self._gains = centre, workload, drawn, on, gains
+        policies = workload.policies
+        self._stripe, self._allocate = find("stripe", policies.stripe), find("allocate", policies.allocate)
+        self._place = find("place", policies.place)
+        self._space = Space(centre.platform, find("storage", policies.storage), int(policies.split), seed)
+        self._rng = np.random.default_rng([seed, 1])
+        self._first = np.random.default_rng([seed, 2]).integers(centre.targets, size=drawn.jobs.size)
+        self._state: State = state(
+            drawn.jobs.copy(),
+            drawn.start,
+            centre.targets,
+            centre.flash.osts,
+            centre.capacity.pools,
+            seats,
+        )
+        self._running: dict[int, Laid] = {}
+        self._seen: dict[int, Application] = {}  # of those, what their profiles say
+        self._runs: dict[int, list[Past]] = {}
+        self._latest: dict[int, Laid] = {}  # how each application's last files are laid out
+        self._stripes = np.zeros(drawn.jobs.size, dtype=np.int64)
+
+    def run(self) -> Outcome | None:
+        """None if it needs more seats."""
+        drawn = self._drawn
+        for j in range(drawn.jobs.size):
+            self._lay(j, self._app(j).laid, self._app(j).laid)
+        asked = [int(j) for j in np.argsort(drawn.start, kind="stable") if drawn.jobs["decided"][j]]
+        for j in [*asked, _NOBODY]:
+            until = np.inf if j == _NOBODY else float(drawn.start[j])
+            while (told := advance(self._state, until)) != NOTHING:
+                if told == NO_SEAT:
+                    return None
+                self._tell(told, int(self._state.counters[WHO]))
+            if j != _NOBODY:
+                self._start(j, until)
+        s = self._state
+        return Outcome(
+            waited=s.jobs["waited"].copy(),
+            end=s.jobs["end"].copy(),
+            buffered=s.jobs["buffered"].copy(),
+            stripes=self._stripes,
+            pools=s.jobs["pools"].copy(),
+            moved=s.moved.copy(),
+            refused=self._space.refused,
+            events=int(s.counters[EVENTS]),
+        )
+
+    def _app(self, j: int) -> App:
+        return self._drawn.apps[int(self._drawn.app[j])]
+
+    def _start(self, j: int, now: float) -> None:
+        """A job that is decided for starts: its files' layout, then how many targets and which, then space."""
+        app, key = self._app(j), int(self._drawn.app[j])
+        laid = self._decided_layout(j) if STRIPE in self._on else app.laid
+        self._lay(j, self._latest.get(key, app.laid), laid)
+        self._latest[key] = self._running[j] = laid
+        if ALLOCATE in self._on:
+            self._seen[j] = self._believed(j)
+            self._share_out()
+        if STORAGE in self._on and not self._state.jobs["reads"][j]:
+            self._ask_for_space(j, now)
+
+    def _tell(self, told: int, j: int) -> None:
+        s = self._state
+        job = s.jobs[j]
+        if told == ENDED:
+            laid = self._running.pop(j)
+            self._note(j, laid)
+            if ALLOCATE in self._on:
+                del self._seen[j]
+                self._share_out()
+        if told == DRAINED or not s.draining[j].any():
+            self._space.release(j, max(float(job["end"]), float(s.shared["since"].max())))
+
+    def _lay(self, j: int, before: Laid, now: Laid) -> None:
+        """Write down what the layouts of its input and of its own files mean."""
+        s = self._state
+        s.layouts[j, 0] = self._record(j, before, float(s.jobs["input"][j]), True, self._centre.targets)
+        self._lay_own(j, now)
+
+    def _lay_own(self, j: int, laid: Laid) -> None:
+        jobs = self._state.jobs
+        targets = int(jobs["pools"][j]) * self._centre.width
+        found = self._record(j, laid, float(jobs["volume"][j]), bool(jobs["reads"][j]), targets)
+        self._state.layouts[j, 1] = found
+        self._stripes[j] = found["count"]
+
+    def _record(self, j: int, laid: Laid, volume: float, reads: bool, targets: int) -> Any:
+        app, gain = self._app(j), 1.0
+        if REQUESTS in self._on:
+            operation = "read" if reads else "write"
+            gain = gain_of(self._gains, operation, app.style.pattern, int(app.style.request))
+        found = record(self._centre, app.style, app.nodes, laid, volume, reads=reads, gain=gain, targets=targets)
+        found["first"] = self._first[j] if laid.start == ANY else laid.start
+        return found
+
+    def _note(self, j: int, laid: Laid) -> None:
+        """A run more for the history, as Darshan would have measured it."""
+        job, key = self._state.jobs[j], int(self._drawn.app[j])
+        seconds = float(job["waited"] - job["input_waited"])
+        if seconds > 0 and not job["buffered"]:  # what went to the burst buffer says nothing of the disks
+            reached = float(job["volume"] * job["phases"]) / seconds
+            past = self._past(j, j, int(self._stripes[j]), laid.size, reached)
+            self._runs.setdefault(key, []).append(past)
+
+    def _past(self, j: int, number: int, count: int, size: int, throughput: float) -> Past:
+        processes = self._app(j).nodes * self._centre.compute.processes
+        return Past(run=number, processes=processes, count=count, size=size, throughput=throughput)
+
+    def _decided_layout(self, j: int) -> Laid:
+        """What the striping policy says of all targets; which of them the job gets is decided after that."""
+        app, key, centre = self._app(j), int(self._drawn.app[j]), self._centre
+        processes = app.nodes * centre.compute.processes
+        users = np.zeros(centre.targets, dtype=np.int64)
+        for other in self._running:
+            if other != j:
+                users[self._occupied(other)] += 1
+        view = StripeView(
+            application=str(key),
+            processes=processes,
+            targets=tuple(Target(index=t, free_bytes=_FREE, users=n) for t, n in enumerate(users.tolist())),
+            runs=(*self._known_before(j), *self._runs.get(key, ())),
+            shared_file=app.style.shared,
+            io_processes=processes,
+            request_size=int(app.style.block),
+        )
+        laid = Laid.of(self._stripe.decide(view).layout)
+        return replace(laid, count=min(laid.count, centre.layout.most))  # the centre's rule
+
+    def _known_before(self, j: int) -> list[Past]:
+        """Runs of the months before, with the layout that the users have."""
+        app, job = self._app(j), self._state.jobs[j]
+        volume = float(job["volume"])
+        layout = record(self._centre, app.style, app.nodes, app.laid, volume, reads=bool(job["reads"]))
+        reached = float(alone(layout, volume, self._centre.targets)) * app.wrong[2]
+        runs = self._workload.profiles.runs
+        return [self._past(j, k - runs, int(layout["count"]), app.laid.size, reached) for k in range(runs)]
+
+    def _targets_of(self, j: int) -> Any:
+        s, width = self._state, self._centre.width
+        own = s.pools[j, : s.jobs["pools"][j]].astype(np.int64)
+        return (own[:, None] * width + np.arange(width)).ravel()
+
+    def _occupied(self, j: int) -> Any:
+        """The targets that its files are on."""
+        own, layout = self._targets_of(j), self._state.layouts[j, 1]
+        stripes = min(own.size, int(layout["files"]) * (min(int(layout["count"]), own.size) + (layout["head"] > 0)))
+        return own[(int(layout["first"]) + np.arange(stripes)) % own.size]
+
+    def _ask_for_space(self, j: int, now: float) -> None:
+        app, job, centre = self._app(j), self._state.jobs[j], self._centre
+        believed = float(job["volume"]) * app.wrong[0]
+        lasts = float(job["compute"] * job["phases"]) * app.wrong[1] + 3600.0
+        parts = self._space.ask(j, max(1, int(DRAINS * _HEADROOM * believed)), now, now + lasts)
+        if parts is None:
+            return
+        size = int(parts["bytes"].sum())
+        own = np.zeros(parts.size, dtype=PART)
+        own["disk"], own["share"] = parts["disk"], parts["bytes"] / size
+        seconds, floor = on_flash(centre, app.style, app.nodes, parts.size)
+        there = max(floor, float(own["share"].max()) * seconds)
+        here = alone(self._state.layouts[j, 1], float(job["volume"]), centre.targets) * app.wrong[2]
+        if there * here >= 1:  # by its profile it is as fast on the disks
+            self._space.release(j, now)
+            return
+        job["slots"] = min(DRAINS, int(size // max(float(job["volume"]), 1.0)))
+        job["flash_seconds"], job["flash_floor"] = seconds, floor
+        job["part"], job["last"] = self._add(own)
+
+    def _add(self, own: Any) -> tuple[int, int]:
+        """Parts are never taken away again; a month has some hundred thousand."""
+        s = self._state
+        used = int(s.jobs["last"].max())
+        if used + own.size > s.parts.size:
+            self._state = s = s._replace(parts=np.concatenate([s.parts, np.zeros(2 * s.parts.size + own.size, PART)]))
+        s.parts[used : used + own.size] = own
+        return used, used + own.size
+
+    def _share_out(self) -> None:
+        """Ask how many pools every running application gets, and which; what it writes from now on goes there."""
+        if not self._seen:
+            return
+        centre, s = self._centre, self._state
+        system = System(targets=centre.capacity.pools, compute_nodes=float(centre.compute.nodes))
+        placement = decided(
+            system, tuple(self._seen.values()), self._allocate, self._place, rng=self._rng, horizon=86_400.0
+        )
+        for j, own in zip(self._seen, placement, strict=True):
+            s.pools[j, : len(own)] = own
+            s.jobs["pools"][j] = len(own)
+            self._lay_own(j, self._running[j])
+
+    def _believed(self, j: int) -> Application:
+        """The job as its profile has it."""
+        app, job, centre = self._app(j), self._state.jobs[j], self._centre
+        volume, reads = float(job["volume"]), bool(job["reads"])
+        counts = np.arange(1, centre.capacity.pools + 1)
+        curve = np.empty(counts.size)
+        for at, targets in enumerate((counts * centre.width).tolist()):
+            if at == 0 or targets <= self._running[j].count + centre.width:  # beyond, the layout is the same
+                layout = self._record(j, self._running[j], volume, reads, targets)
+            curve[at] = alone(layout, volume, targets) * app.wrong[2]
+        return Application(
+            name=str(j),
+            compute_nodes=float(app.nodes),
+            phases=int(job["phases"]),
+            compute_seconds=float(job["compute"] * job["phases"]) * app.wrong[1],
+            volume=volume * float(job["phases"]) * app.wrong[0],
+            curve=Curve(tuple(counts.tolist()), tuple(curve.tolist())),
+        )

@@ -1,0 +1,90 @@
+"""What the order of requests is worth: servers with the window that a tuner learns, against first come, first served.
+
+Each situation is simulated request by request, with every window and without; a tuner chooses among them all, second
+by second, and what it reaches while it learns counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from forebay.model.layout import MIB
+from forebay.simulate.centre.machine import Centre
+from forebay.simulate.centre.workload import Workload as Jobs
+from forebay.simulate.requests.layer import Forwarding
+from forebay.simulate.requests.run import simulate_requests
+from forebay.simulate.requests.servers import Contended
+from forebay.simulate.requests.workload import PAPER_WINDOWS, Experiment, Workload
+from forebay.simulate.studies.request_windows_learning import Samples, learn_all
+
+_PROCESSES = 128
+_REQUESTS = 12  # of each process
+_SAMPLES = 3  # runs of each setting, to learn from
+_STEPS, _REPETITIONS = 500, 4  # seconds of I/O over which a situation is learned, and how often that is tried
+
+
+class Gain(NamedTuple):
+    """How many times as fast servers are: with the `best` setting, and `learned` on average while it is learned."""
+
+    operation: str
+    pattern: str
+    request: int
+    best: float
+    learned: float
+
+
+def gains(centre: Centre, jobs: Jobs) -> tuple[Gain, ...]:
+    """For every situation that the workload has: inputs are read, and each style does what it does."""
+    seen = {(style.operation, style.pattern, int(style.request)) for style in jobs.style}
+    seen |= {("read", style.pattern, int(style.request)) for style in jobs.style}
+    bandwidth = centre.capacity.write / centre.capacity.osts
+    return _gains(tuple(sorted(seen)), centre.requests.nodes, centre.requests.servers, bandwidth, jobs.policies.tune)
+
+
+@lru_cache(maxsize=4)
+def _gains(
+    seen: Sequence[tuple[str, str, int]], nodes: int, servers: int, bandwidth: float, tuner: str
+) -> tuple[Gain, ...]:
+    experiments = [
+        Experiment(
+            nodes=nodes,
+            workload=Workload(
+                processes=_PROCESSES,
+                pattern=pattern,
+                operation=operation,
+                request=request,
+                total=_PROCESSES * _REQUESTS * request,
+            ),
+        )
+        for operation, pattern, request in seen
+    ]
+    samples = Samples.of([_rewards(experiment, servers, bandwidth) for experiment in experiments])
+    rows = learn_all(samples, experiments, tuner, similar=False, steps=_STEPS, repetitions=_REPETITIONS, seed=0)
+    best = samples.means.max(axis=1) / samples.means[:, 0]
+    shares = [float(rows["share"][rows["experiment"] == e].mean()) for e in range(len(seen))]
+    return tuple(Gain(*s, float(b), float(b) * share) for s, b, share in zip(seen, best, shares, strict=True))
+
+
+def _rewards(experiment: Experiment, servers: int, bandwidth: float) -> list[list[float]]:
+    """Bandwidths without a window, then with each."""
+    found = []
+    for window in (None, *PAPER_WINDOWS):
+        layer = Forwarding(
+            nodes=experiment.nodes,
+            servers=servers,
+            server=Contended(bandwidth=bandwidth),
+            stripe=MIB,
+            scheduler="fifo" if window is None else "twins",
+            window=window,
+        )
+        found.append([simulate_requests(layer, experiment.workload, seed=k).bandwidth for k in range(_SAMPLES)])
+    return found
+
+
+def gain_of(found: Sequence[Gain], operation: str, pattern: str, request: int) -> float:
+    """What to multiply the servers' speed by in that situation."""
+    return next(float(np.float64(g.learned)) for g in found if g[:3] == (operation, pattern, request))

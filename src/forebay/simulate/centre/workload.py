@@ -1,0 +1,165 @@
+"""The month's jobs: their kinds as read from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import NormalDist
+from typing import Annotated, Literal
+
+import numpy as np
+
+from forebay.decide.policy import Kind as PolicyKind
+from forebay.decide.registry import known
+from forebay.history.toml import Bytes, Field, Seconds, Table, checked, load
+from forebay.model.errors import BadInput
+from forebay.simulate.centre.machine import Count, Positive, Share
+
+Pattern = Literal["file-per-process", "shared-contiguous", "shared-strided"]
+
+
+class Month(Table):
+    """How long, and how much of the machine's node-hours are used."""
+
+    days: Positive
+    """How long."""
+    utilisation: Annotated[float, Field(gt=0, le=1)]
+    """The share of the machine's node-hours that is used."""
+
+
+class Io(Table):
+    """How much I/O applications do: the `median` share of their time, and the part that does it `a_tenth` of its time.
+
+    Both are by default layout and alone. No phase moves more than `memory` of the nodes' memory; the input is
+    `input` times what a phase moves. `by_hand` of the applications with shared files have set their layout
+    themselves, if they are decided for.
+    """
+
+    median: Annotated[float, Field(gt=0, lt=0.1)]
+    """The median share of their time that applications do I/O, alone and with the default layout."""
+    a_tenth: Annotated[float, Field(gt=0, lt=0.5)]
+    """The part of the applications that does it a tenth of its time."""
+    memory: Annotated[float, Field(gt=0)]
+    """No phase moves more than this part of the nodes' memory."""
+    input: Annotated[float, Field(ge=0)]
+    """What is read at the start, as a multiple of what a phase moves."""
+    by_hand: Share
+    """The part of the applications with shared files that have set their layout themselves."""
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the logarithm of the share."""
+        return float(np.log(0.1 / self.median) / NormalDist().inv_cdf(1 - self.a_tenth))
+
+
+class Style(Table):
+    """A way to do I/O: processes move `block` bytes at a time, which reach the servers as `request` bytes each."""
+
+    name: str
+    """What it is called."""
+    operation: Literal["write", "read"] = "write"
+    """What it does."""
+    shared: bool = False
+    """Whether processes share a file."""
+    collective: bool = False
+    """Whether they do it together (MPI-IO)."""
+    block: Bytes
+    """What a process moves at a time."""
+    request: Bytes
+    """What reaches the servers at a time."""
+    pattern: Pattern
+    """How requests lie in the files."""
+
+
+class Kind(Table):
+    """Jobs of one class: `share` of the node-hours, by `applications` of it that come again and again.
+
+    `nodes` is a range, `hours` the median; `sigma` the spread of its logarithm, `most` the limit. `styles` are shares.
+    `decided` ones are known to the history well enough to be decided for.
+    """
+
+    name: str
+    """What it is called."""
+    share: Share
+    """Its share of the node-hours."""
+    applications: Count
+    """So many applications, which come again and again."""
+    nodes: Annotated[list[int], Field(min_length=2, max_length=2)]
+    """The smallest and the largest number of nodes."""
+    hours: Positive
+    """The median of the run time."""
+    sigma: Positive
+    """The spread of its logarithm."""
+    most: Positive
+    """The longest run time, in hours."""
+    every: Annotated[Seconds, Field(gt=0)]
+    """Time between I/O phases."""
+    styles: dict[str, float]
+    """By the name of a style, the share of the applications that have it."""
+    decided: bool
+    """Whether the history knows them well enough to decide for them."""
+
+
+class Policies(Table):
+    """Who decides; large requests for space are split above `split`."""
+
+    storage: str
+    """Which disks."""
+    split: Annotated[Bytes, Field(ge=1)]
+    """Requests for space above this are split."""
+    stripe: str
+    """Which layout."""
+    allocate: str
+    """How many targets."""
+    place: str
+    """Which targets."""
+    tune: str
+    """Which window."""
+
+    def specs(self) -> list[tuple[PolicyKind, str]]:
+        """Each policy by its kind."""
+        kinds: tuple[PolicyKind, ...] = ("storage", "stripe", "allocate", "place", "tune")
+        return [(kind, getattr(self, kind)) for kind in kinds]
+
+
+class Profiles(Table):
+    """How right they are (coefficient of variation), and how many runs with the default layout are known before."""
+
+    noise: Annotated[float, Field(ge=0, le=5)]
+    """How wrong profiles are: the coefficient of variation."""
+    runs: Annotated[int, Field(ge=0, le=100)]
+    """How many runs with the default layout are known before."""
+
+
+class Workload(Table):
+    """Everything of the jobs that the study needs."""
+
+    month: Month
+    """The time that is looked at."""
+    io: Io
+    """How much I/O applications do."""
+    profiles: Profiles
+    """What is known of them."""
+    policies: Policies
+    """Who decides."""
+    style: list[Style]
+    """A way to do I/O, one table for each."""
+    kind: list[Kind]
+    """A class of jobs, one table for each."""
+
+
+def read_workload(path: Path) -> Workload:
+    """The workload that the file describes."""
+    found = checked(path, load(path), Workload)
+    names = [style.name for style in found.style]
+    for at, kind in enumerate(found.kind):
+        where = f"{path}: kind[{at}]"
+        if not 1 <= kind.nodes[0] <= kind.nodes[1]:
+            raise BadInput(f"{where}.nodes", f"must ascend from 1 or more, not {kind.nodes}")
+        strange = next((name for name in kind.styles if name not in names), None)
+        if strange is not None or not kind.styles or min(kind.styles.values()) <= 0:
+            raise BadInput(f"{where}.styles", f"needs positive shares of {', '.join(names)}")
+    if not found.kind or sum(kind.share for kind in found.kind) > 1 + 1e-9:
+        raise BadInput(f"{path}: kind", "needs entries whose shares are at most 1 together")
+    for part, spec in found.policies.specs():
+        known(f"{path}: policies.{part}", part, spec)
+    return found

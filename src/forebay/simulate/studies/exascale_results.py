@@ -1,0 +1,112 @@
+"""What the study of a whole centre found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t
+
+from forebay.simulate.centre.month import DECISIONS
+from forebay.simulate.centre.windows import Gain
+
+BASE, DEFAULT, ALL, WITHOUT = "base", "default", "all", "without-"
+RUN = np.dtype(
+    [
+        ("setting", "U16"),
+        ("on", "U20"),  # which decisions
+        ("month", "i8"),
+        ("unit", "i8"),  # the job, or the application of those that nobody decides for: the same in all runs of a month
+        ("decided", "i8"),  # 1 if it is a job for which it was decided
+        ("kind", "U20"),
+        ("style", "U20"),
+        ("nodes", "i8"),
+        ("stripes", "i8"),
+        ("pools", "i8"),
+        ("jobs", "i8"),
+        ("phases", "i8"),
+        ("buffered", "i8"),  # of these, in the burst buffer
+        ("bytes", "f8"),
+        ("compute_hours", "f8"),  # node-hours
+        ("io_hours", "f8"),  # node-hours that wait for I/O
+    ]
+)
+
+
+class Estimate(NamedTuple):
+    """A mean over months, and its confidence interval (95 %, Student's t); nan of one month alone."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64]) -> Estimate:
+        """
+        >>> Estimate.of(np.array([1.0, 2.0, 3.0])).mean
+        2.0
+        """
+        mean = float(values.mean())
+        if values.size < 2:
+            return cls(mean, float("nan"), float("nan"))
+        half = float(t.ppf(0.975, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
+        return cls(mean, mean - half, mean + half)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExascaleResults:
+    """All runs; `gains` is what the request level found, `capacity` the node-hours of a month of the whole machine."""
+
+    settings: Mapping[str, object]
+    months: int
+    runs: NDArray[np.void]
+    gains: Sequence[Gain]
+    capacity: float
+
+    def of(self, *, setting: str = BASE, on: str = DEFAULT) -> NDArray[np.void]:
+        found: NDArray[np.void] = self.runs[(self.runs["setting"] == setting) & (self.runs["on"] == on)]
+        return found
+
+    def there(self, setting: str) -> bool:
+        return bool((self.runs["setting"] == setting).any())
+
+    def hours(self, *, setting: str = BASE, on: str = DEFAULT, kind: str | None = None) -> NDArray[np.float64]:
+        """Node-hours that waited for I/O, a number for each month."""
+        own = self.of(setting=setting, on=on)
+        if kind is not None:
+            own = own[own["kind"] == kind]
+        months = np.unique(self.of(setting=setting, on=on)["month"])
+        return np.array([own["io_hours"][own["month"] == m].sum() for m in months])
+
+    def won(self, on: str, *, setting: str = BASE, against: str = DEFAULT, kind: str | None = None) -> Estimate:
+        """Node-hours a month that `on` saves, month by month with the same jobs."""
+        return Estimate.of(
+            self.hours(setting=setting, on=against, kind=kind) - self.hours(setting=setting, on=on, kind=kind)
+        )
+
+    def share_won(self, on: str, *, setting: str = BASE) -> Estimate:
+        """The same as a share of the node-hours that wait by default."""
+        before = self.hours(setting=setting)
+        return Estimate.of(1 - self.hours(setting=setting, on=on) / before)
+
+    def alone(self) -> dict[str, Estimate]:
+        """What each decision wins when it is the only one."""
+        return {name: self.won(name) for name in DECISIONS}
+
+    def last(self) -> dict[str, Estimate]:
+        """What each decision adds to the three others."""
+        return {name: self.won(ALL, against=f"{WITHOUT}{name}") for name in DECISIONS}
+
+    @property
+    def kinds(self) -> list[str]:
+        return list(dict.fromkeys(self.runs["kind"].tolist()))
+
+    def ratios(self, kind: str, *, on: str = ALL) -> NDArray[np.float64]:
+        """I/O time of every decided job of a kind over what it has by default."""
+        before, after = self.of(), self.of(on=on)
+        chosen = (before["kind"] == kind) & (before["decided"] == 1) & (before["io_hours"] > 0)
+        found: NDArray[np.float64] = after["io_hours"][chosen] / before["io_hours"][chosen]
+        return found

@@ -1,0 +1,40 @@
+"""Every command that the documentation shows is run, and prints what is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.doc_machine import given_files, machine
+from support.doc_options import wrong_options
+from support.doc_pages import all_pages, read_page
+from support.slurm import skip_without_slurm
+
+PAGES = [pytest.param(path, id=path.stem) for path in all_pages()]
+RUN = [pytest.param(path, id=path.stem) for path in all_pages() if "```console" in path.read_text()]
+
+
+@pytest.fixture(scope="session")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("given")
+    given_files(folder)
+    return folder
+
+
+@pytest.mark.parametrize("path", RUN)
+def test_they_do_what_is_shown(path: Path, given: Path, tmp_path: Path) -> None:
+    page = read_page(path)
+    if page.setting == "slurm":
+        skip_without_slurm()
+    with machine(tmp_path, page.setting, given) as here:
+        for command in page.commands:
+            here.check(page.name, command)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_those_that_are_only_named_exist_with_their_options(path: Path) -> None:
+    page = read_page(path)
+    not_run = [(fence.line, fence.text) for fence in page.fences if not fence.commands]
+    wrong = [f"{page.name}:{line}: {each}" for line, text in (*not_run, *page.words) for each in wrong_options(text)]
+    assert not wrong
