@@ -19,6 +19,8 @@ from support.doc_shell import Shell
 from support.forward_processes import PATIENCE, wait_until
 
 CURVES = ROOT.parent / "shared/data/forge/marenostrum4.csv"
+_DIES = ("setpriv", "--pdeathsig", "KILL")
+"""With the tests, however these end."""
 _SPACES = ("--mount", "--pid", "--net", "--fork", "--kill-child", "--propagation", "private")
 
 
@@ -45,7 +47,7 @@ class Machine:
         words = (folder, setting, ROOT, sys.base_prefix, given)
         into, out = (fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs[0], mine[1]))
         script = f'exec 3<&{into} 4>&{out} {into}<&- {out}>&-; . "$0"'
-        argv = ("unshare", *_SPACES, "/bin/bash", "-c", script, ROOT / "tests/support/doc_machine.sh", *words)
+        argv = (*_DIES, "unshare", *_SPACES, "/bin/bash", "-c", script, ROOT / "tests/support/doc_machine.sh", *words)
         self.folder = folder
         self._process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=(into, out)
@@ -64,7 +66,7 @@ class Machine:
     def ready(self) -> None:
         """Until it is built; a skip where that can't be."""
         said = self.root.ready(2 * PATIENCE)
-        if "unshare:" in said or "overlay" in said:
+        if "unshare:" in said or "overlay" in said or "setpriv:" in said:
             pytest.skip(f"no machine can be made of this one: {said}")
         assert said.startswith("ready "), said
         _, self._space, *self._devices = said.split()
@@ -90,10 +92,11 @@ def _loops() -> list[str]:
 
 
 def _processes_in(space: str) -> list[str]:
+    """Those that run; one that has ended has no program, however long its parent takes to notice."""
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
-            if entry.name.isdigit() and str((entry / "ns/pid").readlink()) == space:
+            if entry.name.isdigit() and str((entry / "ns/pid").readlink()) == space and (entry / "exe").readlink():
                 found.append(entry.name)
     return found
 

@@ -134,8 +134,9 @@ def test_what_nobody_serves_any_more_is_only_half_there(tmp_path: Path, wire: Wi
     wire.serving.clear()
     assert found(disk, node.exposures)[0]["state"] == "half"
     node.do(EXPOSE)
-    assert found(disk, node.exposures)[0] | {"size": 0} == {
+    assert found(disk, node.exposures)[0] | {"size": 0, "since": 0} == {
         "name": NAME, "disk": "d0", "size": 0, "state": "whole", "path": "", "device": "", "settings": {"door": "7"},
+        "uid": EXPOSE.uid, "gid": EXPOSE.gid, "mode": EXPOSE.mode, "ceiling": 0.0, "since": 0,
     }  # fmt: skip
 
 
