@@ -40,7 +40,11 @@ class Site:
 
     def wait_state(self, job: str, *states: str) -> None:
         """Until these are the states of the grants of a job."""
-        wait_until(lambda: self.states(job) == list(states), f"job {job}: {self.states(job)} are not {states}")
+        try:
+            wait_until(lambda: self.states(job) == list(states), f"job {job} never has {states}")
+        except AssertionError as error:
+            error.add_note(f"it has {self.grants(job)}\n{(self.slurm.folder / 'slurmctld.log').read_text()[-3000:]}")
+            raise
 
     def until(self, name: str) -> str:
         """A line for a job that waits for `go` of that name."""
