@@ -16,9 +16,8 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# More workers than the two cores of a small machine: tests of the whole system mostly wait.
 unit: .venv/ready .venv/debian
-	$(BIN)/pytest -n 3 --dist worksteal --durations=40
+	$(BIN)/pytest -n 2 --dist worksteal --durations=20
 
 # The site, in docs/_build/html: every warning is an error, and every link inside it is checked.
 docs: .venv/ready
