@@ -98,6 +98,9 @@ def test_whoever_has_that_number_now_and_is_another_is_left_alone(tmp_path: Path
 
 @pytest.mark.parametrize("text", ["", "none", "0", "-1", "99999999999"])
 def test_a_file_that_names_no_process_ends_nothing(tmp_path: Path, text: str) -> None:
+    bystander = left(tmp_path / "pid", str(tmp_path / "pid"))
     (tmp_path / "pid").write_text(text)
     end_left(tmp_path / "pid")
     end_left(tmp_path / "missing")
+    assert bystander.code is None
+    bystander.stop(LONG)

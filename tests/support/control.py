@@ -20,6 +20,22 @@ from forebay.act.log import Log
 
 GB = 10**9
 DISK: dict[str, Any] = {"capacity": 100 * GB, "read_bandwidth": 3e9, "write_bandwidth": 3e9}
+AGENT_FILE = """
+[agent]
+node = "n"
+service = "unix:{folder}/socket"
+folder = "state"
+heartbeat = "0.2 s"
+look = "1 s"
+[[disk]]
+name = "d"
+kind = "directory"
+root = "d"
+capacity = "10 MB"
+read_bandwidth = "1 GB/s"
+write_bandwidth = "1 GB/s"
+"""
+"""An agent of one small disk; `folder` has the service's socket."""
 
 
 @dataclass

@@ -12,29 +12,13 @@ from forebay.act.control.agent import Agent
 from forebay.act.control.agent_file import read_agent
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.record import Record
-from support.control import Running, running
-
-FILE = """
-[agent]
-node = "n"
-service = "unix:{folder}/socket"
-folder = "state"
-heartbeat = "0.2 s"
-look = "1 s"
-[[disk]]
-name = "d"
-kind = "directory"
-root = "d"
-capacity = "10 MB"
-read_bandwidth = "1 GB/s"
-write_bandwidth = "1 GB/s"
-"""
+from support.control import AGENT_FILE, Running, running
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Running]:
     (tmp_path / "d").mkdir(mode=0o711)
-    (tmp_path / "agent.toml").write_text(FILE.format(folder=tmp_path))
+    (tmp_path / "agent.toml").write_text(AGENT_FILE.format(folder=tmp_path))
     with running(tmp_path) as found:
         agent = Agent(read_agent(tmp_path / "agent.toml"), lambda _: None)
         agent.start()

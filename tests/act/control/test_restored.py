@@ -14,7 +14,7 @@ import pytest
 
 from forebay.act.control.agent import Agent
 from forebay.act.control.agent_file import read_agent
-from support.control import Running, running
+from support.control import AGENT_FILE, Running, running
 from support.forward_processes import wait_until
 
 MB = 10**6
@@ -22,27 +22,12 @@ MB = 10**6
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 )
-FILE = """
-[agent]
-node = "n"
-service = "unix:{folder}/socket"
-folder = "state"
-heartbeat = "0.2 s"
-look = "1 s"
-[[disk]]
-name = "d"
-kind = "directory"
-root = "d"
-capacity = "10 MB"
-read_bandwidth = "1 GB/s"
-write_bandwidth = "1 GB/s"
-"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "d").mkdir(mode=0o711)
-    (tmp_path / "agent.toml").write_text(FILE.format(folder=tmp_path))
+    (tmp_path / "agent.toml").write_text(AGENT_FILE.format(folder=tmp_path))
     return tmp_path
 
 
@@ -149,13 +134,9 @@ def test_words_that_name_nothing_that_is_kept(folder: Path) -> None:
     with running(folder) as service:
         service.hello("n")
         grant = service.ask(MB)["id"]
-        _check_words(service, grant)
-
-
-def _check_words(service: Running, grant: str) -> None:
-    assert "nothing is kept of" in service.error("POST", "/v1/strays/discard", {"what": grant}, status=409)
-    assert "no grant" in service.error("POST", "/v1/strays/adopt", {"what": grant, "seconds": 60}, status=404)
-    assert "seconds: must be" in service.error("POST", "/v1/strays/adopt", {"what": "n", "seconds": -1})
+        assert "nothing is kept of" in service.error("POST", "/v1/strays/discard", {"what": grant}, status=409)
+        assert "no grant" in service.error("POST", "/v1/strays/adopt", {"what": grant, "seconds": 60}, status=404)
+        assert "seconds: must be" in service.error("POST", "/v1/strays/adopt", {"what": "n", "seconds": -1})
 
 
 def test_a_grant_that_may_have_been_extended_is_not_removed_when_its_time_is_over(folder: Path) -> None:
