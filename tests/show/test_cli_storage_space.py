@@ -235,8 +235,21 @@ def test_a_disk_is_drained_and_open_again(forebay: Forebay, fake: Fake) -> None:
     assert not fake.control.tables.disks["n1/d0"].drained
 
 
+def test_what_will_not_come_back_is_given_up_only_when_that_is_said(forebay: Forebay, fake: Fake) -> None:
+    name = fake.ask(MB)
+    ran = forebay("storage", "give-up", "n1")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "forebay: n1: is not given up (grants with something there: 1); --yes does it without asking\n"
+    assert fake.control.tables.disks["n1/d0"].there
+    ran = forebay("storage", "give-up", "n1", "--disk", "d0", "--yes")
+    assert ran.out == "n1/d0: given up; grants with something there: 1\n"
+    assert not fake.control.tables.disks["n1/d0"].there
+    assert fake.control.tables.grants[name].because.endswith("was lost: an administrator removed n1/d0")
+    assert "n9" in forebay("storage", "give-up", "n9", "--yes").err
+
+
 @pytest.mark.parametrize(
-    "command", ["request", "release", "extend", "list", "show", "wait", "drain", "undrain", "nodes"]
+    "command", ["request", "release", "extend", "list", "show", "wait", "drain", "undrain", "give-up", "nodes"]
 )
 def test_every_command_has_help_with_an_example(forebay: Forebay, command: str) -> None:
     assert f"Example: forebay storage {command}" in forebay("storage", command, "--help").out

@@ -200,12 +200,18 @@ def _drain(fake: Fake, node: str, what: str, *, params: Any, body: Any) -> tuple
     return 200, {"node": node}
 
 
+def _give_up(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any]:
+    fake.do(co.Remove(caller=co.SERVICE, what=f"{node}/{params['disk']}" if "disk" in params else node))
+    return 200, {"nodes": []}
+
+
 _ROUTES: dict[str, Callable[..., tuple[int, Any]]] = {
     "POST /v1/nodes/([^/]+)/hello": _hello,
     "GET /v1/nodes/([^/]+)/actions": _actions,
     "POST /v1/nodes/([^/]+)/reports": _reports,
     "POST /v1/nodes/([^/]+)/log": _log,
     "POST /v1/nodes/([^/]+)/(drain|undrain)": _drain,
+    "DELETE /v1/nodes/([^/]+)": _give_up,
     "POST /v1/grants": _new,
     "GET /v1/grants": _list,
     "GET /v1/grants/([0-9a-f]+)": _show,
@@ -265,7 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    do_GET = do_POST = _answer  # noqa: N815
+    do_GET = do_POST = do_DELETE = _answer  # noqa: N815
 
     def address_string(self) -> str:
         return "unix"

@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
+from multiprocessing import connection
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,24 @@ def deadly_once(folder: Path, deadly: frozenset[int]) -> Callable[[int], int]:
     return partial(_deadly_once, folder, deadly)
 
 
+def _dies_while_sending(folder: Path, number: int) -> bytes:
+    mark = folder / str(number)
+    if not mark.exists():
+        mark.touch()
+
+        def half(self: connection.Connection, message: bytes) -> None:
+            os.write(self.fileno(), bytes(message)[: len(message) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        connection.Connection._send = half
+    return bytes(100_000) + bytes([number])
+
+
+def dies_while_sending(folder: Path) -> Callable[[int], bytes]:
+    """The first time that it meets a piece, its worker is killed with half of the result sent."""
+    return partial(_dies_while_sending, folder)
+
+
 def _first_alone(folder: Path, number: int) -> int:
     if number:
         (folder / f"{number}.{os.getpid()}").touch()
@@ -95,3 +114,11 @@ def _carried(load: bytes, _number: int) -> int:
 def carrying(load: bytes) -> Callable[[int], int]:
     """Work that has to be sent with all this."""
     return partial(_carried, load)
+
+
+def lambdas(_number: int) -> object:
+    return lambda: None
+
+
+def lambda_raised(_number: int) -> object:
+    raise ValueError(lambda: None)

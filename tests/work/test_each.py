@@ -1,7 +1,8 @@
 """Pieces done by processes: each has its result, whoever dies."""
 
 import os
-from collections.abc import Generator, Iterator
+import pickle
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -67,6 +68,17 @@ def test_a_piece_whose_process_dies_once_is_done_again(tmp_path: Path) -> None:
     found = dict(each(2, work.deadly_once(tmp_path, dangerous), range(12)))
     assert found == {n: 2 * n for n in range(12)}
     assert {int(mark.name) for mark in tmp_path.iterdir()} == dangerous
+
+
+def test_a_piece_whose_process_dies_while_it_sends_the_result_is_done_again(tmp_path: Path) -> None:
+    found = dict(each(2, work.dies_while_sending(tmp_path), range(3)))
+    assert {number: result[-1] for number, result in found.items()} == {0: 0, 1: 1, 2: 2}
+
+
+@pytest.mark.parametrize("unsendable", [work.lambdas, work.lambda_raised])
+def test_what_cannot_be_sent_is_an_error_and_no_death(unsendable: Callable[[int], object]) -> None:
+    with pytest.raises((AttributeError, pickle.PicklingError, RuntimeError), match="lambda"):
+        list(each(2, unsendable, range(3)))
 
 
 @pytest.mark.parametrize("ahead", [1, 4])

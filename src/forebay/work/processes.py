@@ -1,26 +1,38 @@
 """Pieces done by processes of this machine.
 
-Every process has a pool of its own, so that when one dies it is known which piece it was at.
+A thread stands behind every process and hands it one piece at a time: no piece waits behind a long one while somebody
+is idle, and when a process dies it is known which piece it was at. Nobody but these two holds an end of what they talk
+through, so that the death of one is seen by the other even in the middle of a message.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
+import queue
 import signal
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import connection
 from typing import Any
 
 from forebay.work.crew import Died, Work
 
 DIED = Died("the process that did it died (out of memory?)")
+TRIES = 2
+"""Processes that may die over a piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """Instead of a result."""
+
+    error: Exception
 
 
 class ProcessCrew:
@@ -31,126 +43,137 @@ class ProcessCrew:
         context: Any = multiprocessing.get_context("forkserver" if preload else "spawn")
         if preload:
             context.set_forkserver_preload(list(preload))
-
-        def pool() -> ProcessPoolExecutor:
-            return ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(quiet,))
-
-        self._before = set(multiprocessing.active_children())
-        self._hands = [_Hand(work, pool) for _ in range(count)]
+        self._count = count
+        self._to_do: queue.SimpleQueue[tuple[int, Any] | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        self._hand = partial(_Hand, context, work, quiet, self._to_do, self._done)
+        self._hands: list[_Hand] = []
 
     def size(self) -> int:
-        return len(self._hands)
+        return self._count
 
     def give(self, number: int, piece: Any) -> None:
-        min(self._hands, key=len).give(_Task(number, piece))
+        self._to_do.put((number, piece))
+        if len(self._hands) < self._count:
+            self._hands.append(self._hand())
 
     def ready(self) -> list[tuple[int, Any]]:
-        while True:
-            found = [pair for hand in self._hands for pair in hand.ready()]
-            if found:
-                return found
-            self._level()
-            wait([future for hand in self._hands for future in hand.futures()], return_when=FIRST_COMPLETED)
-
-    def _level(self) -> None:
-        """Nobody shall be idle while another has a queue."""
-        for idle in (hand for hand in self._hands if not len(hand)):
-            task = max(self._hands, key=len).give_up()
-            if task is not None:
-                idle.give(task)
+        found = [self._done.get()]
+        with suppress(queue.Empty):
+            while True:
+                found.append(self._done.get_nowait())
+        for _, result in found:
+            if isinstance(result, _Raised):
+                raise result.error
+        return found
 
     def __enter__(self) -> ProcessCrew:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for hand in self._hands:
-            hand.end(wait=kind is None)
-        if kind is not None:
-            for child in set(multiprocessing.active_children()) - self._before:
-                child.terminate()
+            hand.dismiss()
+        if kind is None:
+            for hand in self._hands:
+                hand.join()
 
 
-@dataclass(slots=True)
-class _Task:
-    number: int
-    piece: Any
-    tries: int = 1
+class _Hand(threading.Thread):
+    """One process after the other, as long as there is something to do."""
 
+    def __init__(
+        self,
+        context: Any,
+        work: Work,
+        quiet: bool,
+        to_do: queue.SimpleQueue[tuple[int, Any] | None],
+        done: queue.SimpleQueue[tuple[int, Any]],
+    ) -> None:
+        super().__init__(daemon=True)
+        self._context, self._work, self._quiet = context, work, quiet
+        self._to_do, self._done = to_do, done
+        self._process: Any = None
+        self._door: Any = None
+        self._over = False
+        self.start()
 
-class _Hand:
-    """One process, and what it has been given: it does that one after the other."""
+    def run(self) -> None:
+        # Ctrl-C is the main thread's matter: processes that this one starts never see it, for one that did while it
+        # starts would fill the screen.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        while (task := self._to_do.get()) is not None and not self._over:
+            number, piece = task
+            self._done.put((number, self._result(piece)))
+        self._end()
 
-    def __init__(self, work: Work, pool: Callable[[], ProcessPoolExecutor]) -> None:
-        self._work, self._new_pool = work, pool
-        self._pool: ProcessPoolExecutor | None = None
-        self._given: deque[tuple[_Task, Future[Any]]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._given)
-
-    def futures(self) -> list[Future[Any]]:
-        return [future for _, future in self._given]
-
-    def give(self, task: _Task) -> None:
-        self._pool = self._pool or self._new_pool()
+    def _result(self, piece: Any) -> Any:
         try:
-            with _leaving_ctrl_c_to_us():
-                future = self._pool.submit(self._work, task.piece)
-        except BrokenProcessPool as error:  # it died meanwhile: then that is what comes of this one too
-            future = Future()
-            future.set_exception(error)
-        self._given.append((task, future))
+            for _ in range(TRIES):
+                if self._over:
+                    break
+                if self._process is None:
+                    self._begin()
+                with suppress(EOFError, OSError):  # it died
+                    self._door.send(piece)
+                    return self._door.recv()
+                self._end()
+            return DIED
+        except Exception as error:  # no process can be started, or something can't be sent
+            return _Raised(error)
 
-    def give_up(self) -> _Task | None:
-        """The last that it was given, unless it has begun with it."""
-        if not self._given or not self._given[-1][1].cancel():
-            return None
-        return self._given.pop()[0]
+    def _begin(self) -> None:
+        self._door, theirs = self._context.Pipe()
+        with theirs:
+            process = self._context.Process(target=_serve, args=(theirs, self._work, self._quiet), daemon=True)
+            process.start()
+        self._process = process
+        if self._over:
+            process.kill()
 
-    def ready(self) -> Iterator[tuple[int, Any]]:
-        while self._given and self._given[0][1].done():
-            task, future = self._given.popleft()
-            if not isinstance(future.exception(), BrokenProcessPool):
-                yield task.number, future.result()
-            elif task.tries > 1:
-                self._begin_again([])
-                yield task.number, DIED
-            else:
-                self._begin_again([_Task(task.number, task.piece, task.tries + 1)])
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.join()
+            self._door.close()
 
-    def _begin_again(self, first: list[_Task]) -> None:
-        """In a new process: what killed the old one, if it gets another chance, and then what came after it."""
-        self.end(wait=True)
-        tasks = [*first, *(task for task, _ in self._given)]
-        self._given.clear()
-        for task in tasks:
-            self.give(task)
-
-    def end(self, *, wait: bool) -> None:
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=wait, cancel_futures=True)
-
-
-@contextmanager
-def _leaving_ctrl_c_to_us() -> Iterator[None]:
-    """Processes that are started meanwhile never see it; one that did while it starts would fill the screen."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    def dismiss(self) -> None:
+        """What it is at is left undone, and nothing else begun. Called by another thread."""
+        self._over = True
+        process = self._process
+        if process is not None:
+            process.kill()
+        self._to_do.put(None)
 
 
-def _begin(quiet: bool) -> None:
-    """In the new process: it ends when its parent ends, however that was."""
+def _serve(door: Any, work: Work, quiet: bool) -> None:
+    """In the process: one piece after the other, until it is killed."""
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     if quiet:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(EOFError, OSError):
+        while True:
+            door.send_bytes(_answer(work, door.recv()))
+
+
+def _answer(work: Work, piece: Any) -> bytes:
+    try:
+        return pickle.dumps(work(piece))
+    except Exception as error:
+        error.add_note(f"in a process of its own:\n{traceback.format_exc()}")
+        return _sendable(error)
+
+
+def _sendable(error: Exception) -> bytes:
+    try:
+        return pickle.dumps(_Raised(error))
+    except Exception:  # it holds something that can't be sent
+        return pickle.dumps(_Raised(RuntimeError(repr(error))))
 
 
 def _end_with_parent() -> None:
+    """However that ended."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])

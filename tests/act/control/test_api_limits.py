@@ -167,8 +167,9 @@ os.setgroups([]); os.setgid({uid}); os.setuid({uid})
 callers = []
 for _ in range({count}):
     caller = socket.socket(socket.AF_UNIX); caller.settimeout(60); caller.connect({socket!r})
-    caller.sendall(b"GET /v1/health HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
     callers.append(caller)
+    try: caller.sendall(b"GET /v1/health HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+    except BrokenPipeError: pass  # it was refused before it asked; the answer is there all the same
 print(" ".join(caller.recv(65536).split()[1].decode() for caller in callers), flush=True)
 sys.stdin.read()
 """

@@ -153,6 +153,10 @@ def test_the_example_is_right_and_flags_replace_what_a_file_says(tmp_path: Path)
         read_service(file, {})
     file.write_text('[service]\nsocket = "here"\n')
     assert read_service(file, {}).socket == tmp_path / "here"
+    file.write_text('[service]\ndb = "grants.db"\nhistory = "../history.db"\n')
+    found = read_service(file, {})
+    assert (found.db, found.history) == (f"{tmp_path}/grants.db", f"{tmp_path}/../history.db")
+    assert read_service(file, {"db": "other.db"}).db == "other.db"  # from where the command is called
     file.write_text("[other]\n")
     with pytest.raises(BadInput, match=r"has no \[service\] table"):
         read_service(file, {})

@@ -176,6 +176,10 @@ class Client:
     def undrain(self, node: str, disk: str = "") -> Document:
         return self._document("POST", f"{_node(node)}/undrain", {"disk": disk} if disk else {})
 
+    def give_up(self, node: str, disk: str = "") -> None:
+        """It will not come back: what it held is lost."""
+        self._call("DELETE", _node(node), params={"disk": disk} if disk else None)
+
     def login_link(self) -> Document:
         """A link that logs us in at the page, once."""
         return self._document("POST", "/v1/login/link")

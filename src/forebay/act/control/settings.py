@@ -12,7 +12,7 @@ from typing import Any, Literal
 from forebay.act.control.api_limits import Limits
 from forebay.act.forward.net.address import parse_address
 from forebay.decide.grants.rules import GrantRules
-from forebay.history.store import Store
+from forebay.history.store import Store, database_named, has_password
 from forebay.history.toml import Bytes, Field, Seconds, Table, checked, load
 from forebay.model.errors import BadInput, why
 
@@ -136,7 +136,10 @@ class _Service(Table):
     key: str = ""
     """Its key, a PEM file of mode 0600."""
     db: str = ""
-    """The journal: a path, or postgresql://HOST/NAME for several instances. Empty: $FOREBAY_DB, or ~/.local/share."""
+    """The journal: a path (from this file's folder on), or postgresql://HOST/NAME for several instances.
+
+    Empty: $FOREBAY_DB, or in ~/.local/share.
+    """
     policy: str = "forebay"
     """The storage policy of a new journal; later, `forebay storage policy` changes it."""
     shadow: bool = False
@@ -168,10 +171,8 @@ def read_service(path: Path | None, changes: dict[str, Any]) -> ServiceSettings:
         raise BadInput(str(path), "has no [service] table")
     where = Path("command line") if path is None else path
     table = checked(where, {"service": {**document, **changes}}, _File).service
-    if "db" in changes and _has_password(table.db):
+    if "db" in changes and has_password(table.db):
         raise BadInput("--db", "all users can see the password in the list of processes; put db into the file")
-    if path is not None:
-        _check_secret(path, table.db)
     folder = Path.cwd() if path is None else path.absolute().parent
     values = table.model_dump()
     shadow = values.pop("shadow")
@@ -186,6 +187,10 @@ def read_service(path: Path | None, changes: dict[str, Any]) -> ServiceSettings:
     places = {name: folder / Path(forward[name]).expanduser() if forward[name] else None for name in ("log", "state")}
     values["forward"] = ForwardSettings(metrics=tuple(forward["metrics"]), **places)
     values["db"] = values["db"] or None
+    if path is not None:
+        values["history"] = database_named(table.history, path, "service.history") or ""
+        if "db" not in changes:
+            values["db"] = database_named(table.db, path, "service.db")
     values["administrators"] = tuple(values["administrators"])
     return ServiceSettings(**values)
 
@@ -211,16 +216,6 @@ def keep_private(store: Store) -> None:
                 file.chmod(0o600)
     except OSError as error:
         raise BadInput(store.where, f"others may read it, and that can't be changed: {why(error)}") from None
-
-
-def _check_secret(path: Path, db: str) -> None:
-    """A password is nobody else's business."""
-    if _has_password(db) and path.stat().st_mode & 0o077:
-        raise BadInput(f"{path}: service.db", f"has a password, and others may read the file; do: chmod 600 {path}")
-
-
-def _has_password(db: str) -> bool:
-    return "@" in db and ":" in db.partition("://")[2].rpartition("@")[0]
 
 
 class _File(Table):

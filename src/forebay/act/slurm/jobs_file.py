@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from forebay.act.attach import FOLDER
 from forebay.act.settings import MOST_TARGETS, Settings, read_settings
 from forebay.history.limits import MOST_STRIPES
+from forebay.history.store import database_named
 from forebay.history.toml import Field, Seconds, Table, checked, load
 from forebay.model.errors import BadInput
 
@@ -161,12 +162,11 @@ def read_jobs_file(path: Path) -> JobsFile:
     jobs, darshan = file.jobs, file.darshan
     _check_duration(f"{path}: jobs.limit", jobs.limit, LONGEST_LIMIT)
     _check_duration(f"{path}: jobs.lease", jobs.lease, 366 * 86_400.0)
-    _check_secret(path, jobs.db)
     if darshan is not None:
         _check_duration(f"{path}: darshan.limit", darshan.limit, 3600.0)
         _check_pattern(f"{path}: darshan.folder", darshan.folder, _PLACEHOLDERS["darshan"])
     return JobsFile(
-        db=_database(jobs.db, base),
+        db=database_named(jobs.db, path, "jobs.db"),
         folder=base / jobs.folder,
         mode=jobs.mode,
         limit=jobs.limit,
@@ -222,10 +222,6 @@ def _space(path: Path, base: Path, table: _Space) -> Space:
     )
 
 
-def _database(db: str, base: Path) -> str | None:
-    return (db if "://" in db else str(base / db)) if db else None
-
-
 def _check_pattern(where: str, pattern: str, names: tuple[str, ...]) -> None:
     bare = pattern
     for name in names:
@@ -240,9 +236,3 @@ def _check_pattern(where: str, pattern: str, names: tuple[str, ...]) -> None:
 def _check_duration(where: str, seconds: float, most: float) -> None:
     if not 0 < seconds <= most:
         raise BadInput(where, f"must be longer than 0 s and at most {most:g} s, not {seconds:g} s")
-
-
-def _check_secret(path: Path, db: str) -> None:
-    """A password is nobody else's business."""
-    if "@" in db and ":" in db.partition("://")[2].rpartition("@")[0] and path.stat().st_mode & 0o077:
-        raise BadInput(f"{path}: jobs.db", f"has a password, and others may read the file; do: chmod 600 {path}")

@@ -100,6 +100,24 @@ def default_path() -> Path:
     return Path(data) / "forebay" / "history.db"
 
 
+def has_password(db: str) -> bool:
+    """Whether the name of a database gives it away.
+
+    >>> has_password("postgresql://me:secret@host/name"), has_password("postgresql://me@host/name")
+    (True, False)
+    """
+    return "@" in db and ":" in db.partition("://")[2].rpartition("@")[0]
+
+
+def database_named(db: str, file: Path, key: str) -> str | None:
+    """The database that a file of settings names under `key`, if any; a path in it is from the file's folder on."""
+    if has_password(db) and file.stat().st_mode & 0o077:
+        raise BadInput(f"{file}: {key}", f"has a password, and others may read the file; do: chmod 600 {file}")
+    if not db or "://" in db:
+        return db or None
+    return str(file.absolute().parent / Path(db).expanduser())
+
+
 def open_store(url: str | None = None, *, create: bool = True) -> Store:
     """The history at `url`: `sqlite:///path` or a path, `postgresql://…`; FOREBAY_DB or the default place if None.
 

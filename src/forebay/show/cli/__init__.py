@@ -28,6 +28,7 @@ from forebay.show.cli import (
     size,
     slurm,
     storage_attach,
+    storage_nodes,
     storage_rules,
     storage_space,
     storage_strays,
@@ -68,6 +69,7 @@ app.command(epilog=serve.EXAMPLE)(serve.serve)
 app.command(epilog=agent.EXAMPLE)(agent.agent)
 app.add_typer(storage_space.app, name="storage")
 storage_attach.add_to(storage_space.app)
+storage_nodes.add_to(storage_space.app)
 storage_strays.add_to(storage_space.app)
 storage_space.app.command(epilog=storage_rules.POLICY_EXAMPLE)(storage_rules.policy)
 storage_space.app.command(epilog=storage_rules.RULES_EXAMPLE)(storage_rules.rules)

@@ -35,7 +35,7 @@ def serve(
     from forebay.decide.registry import find
 
     given: dict[str, Any] = {
-        "socket": socket and str(Path(socket).absolute()), "listen": listen, "certificate": certificate, "key": key,
+        "socket": _from_here(socket), "listen": listen, "certificate": _from_here(certificate), "key": _from_here(key),
         "db": db, "policy": policy, "silent": silent, "shadow": shadow or None, "log": log,
     }  # fmt: skip
     settings = read_service(config, {name: value for name, value in given.items() if value is not None})
@@ -51,6 +51,11 @@ def serve(
         _say({"ready": "service", "addresses": addresses}, f"service ready: {' '.join(addresses)}", json)
 
     run(lambda end: run_service(settings, end, ready, pages=pages(settings)))
+
+
+def _from_here(path: str | None) -> str | None:
+    """Not from the folder of the configuration on."""
+    return str(Path(path).absolute()) if path else path
 
 
 @token.command(epilog="Example: forebay token make n1-agent --role agent --node n1 --out /etc/forebay/agent.token")

@@ -280,45 +280,6 @@ def show(
         print_story(lines)
 
 
-@app.command(epilog="Example: forebay storage nodes")
-def nodes(json: Json = False, service: Service = None, token: Token = None, authority: Authority = None) -> None:
-    """The storage nodes with their disks: how full, drained or silent."""
-    from forebay.show.output import print_json
-    from forebay.show.storage_grants import print_nodes
-
-    with client_of(service, token, authority) as client:
-        found = client.nodes()
-    print_json(found) if json else print_nodes(found)
-
-
-@app.command(epilog="Example: forebay storage drain storage1 --disk nvme0")
-def drain(
-    node: Annotated[str, typer.Argument(help="The node.", show_default=False)],
-    disk: Annotated[str, typer.Option(help="Only this disk of it.")] = "",
-    service: Service = None,
-    token: Token = None,
-    authority: Authority = None,
-) -> None:
-    """No new grants on a node or disk; those that are there stay. For administrators."""
-    with client_of(service, token, authority) as client:
-        client.drain(node, disk)
-    typer.echo(f"{node}{disk and '/' + disk}: drained: no new grants there")
-
-
-@app.command(epilog="Example: forebay storage undrain storage1")
-def undrain(
-    node: Annotated[str, typer.Argument(help="The node.", show_default=False)],
-    disk: Annotated[str, typer.Option(help="Only this disk of it.")] = "",
-    service: Service = None,
-    token: Token = None,
-    authority: Authority = None,
-) -> None:
-    """New grants on a node or disk again. For administrators."""
-    with client_of(service, token, authority) as client:
-        client.undrain(node, disk)
-    typer.echo(f"{node}{disk and '/' + disk}: open for new grants")
-
-
 def client_of(service: str | None, token: Path | None, authority: Path | None) -> Client:
     from forebay.act.control.client import Client, service_of
 
