@@ -46,6 +46,12 @@ def test_a_grant_whose_job_lives_or_stages_out_is_left_alone(state: str) -> None
 def test_a_grant_for_which_slurm_has_a_burst_buffer_is_left_alone() -> None:
     assert found([grant("1")], job("1", "COMPLETED"), "1") == []
     assert found([grant("1")], {}, "1") == []
+    assert found([grant("1")], parse_jobs("1 CANCELLED 10:00 staging-out"), "1") == []
+    assert found([grant("1")], parse_jobs("1 RUNNING 10:00 teardown"), "1") == []
+
+
+def test_a_grant_whose_buffer_slurm_tears_down_is_given_back_though_slurm_still_has_it() -> None:
+    assert found([grant("1")], parse_jobs("1 CANCELLED 10:00 teardown"), "1") == [("g1", "release")]
 
 
 def test_a_new_grant_is_left_alone_for_a_while() -> None:
@@ -77,7 +83,7 @@ def test_a_job_that_still_waits_keeps_its_space() -> None:
 def test_exactly_those_that_neither_the_queue_nor_a_buffer_needs_are_released(
     rows: list[tuple[int, str]], held: list[int], buffered: set[int]
 ) -> None:
-    jobs = parse_jobs("".join(f"{number}|{state}|10:00\n" for number, state in rows))
+    jobs = parse_jobs("".join(f"{number} {state} 10:00\n" for number, state in rows))
     needed = {number for number, job in jobs.items() if job.state in ("RUNNING", "PENDING")} | set(map(str, buffered))
     done = mends([grant(str(n)) for n in held], jobs, frozenset(map(str, buffered)), cluster="c", terms=TERMS, now=NOW)
     assert {one.job for one in done if one.what == "release"} == set(map(str, held)) - needed

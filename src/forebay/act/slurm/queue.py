@@ -18,32 +18,43 @@ _OVER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job as squeue tells it; `limit` is seconds, None if it has none."""
+    """A job as squeue tells it; `limit` is seconds, None if it has none. `buffer` is the state of its burst buffer."""
 
     number: str
     state: str
     limit: float | None
+    buffer: str = ""
 
     @property
     def is_over(self) -> bool:
         """One that is staging out, or completing, is not."""
         return self.state in _OVER
 
+    @property
+    def is_torn_down(self) -> bool:
+        """Slurm wants nothing of its burst buffer any more, even if it still has one.
+
+        It may have one for good: when a job is cancelled, Slurm kills its scripts and starts its teardown, both at
+        once, and now and then kills that as well; it does not try again before its next start.
+        """
+        return self.is_over and self.buffer == "teardown"
+
 
 def jobs(conf: Path | None) -> Mapping[str, QueuedJob]:
     """All jobs that Slurm still knows, by their numbers; those that ended stay for some minutes."""
-    text = run((*_env(conf), "squeue", "--noheader", "--all", "--array", "--states=all", "--format=%A|%T|%l"),
-               timeout=_PATIENCE)  # fmt: skip
-    return parse_jobs(text)
+    fields = "--Format=JobID:24,State:24,TimeLimit:24,BurstBufferState:24"
+    asked = (*_env(conf), "squeue", "--noheader", "--all", "--array", "--states=all", fields)
+    return parse_jobs(run(asked, timeout=_PATIENCE))
 
 
 def parse_jobs(text: str) -> Mapping[str, QueuedJob]:
     """
-    >>> parse_jobs("7|RUNNING|10:00\\n")["7"]
-    QueuedJob(number='7', state='RUNNING', limit=600.0)
+    >>> parse_jobs("7  RUNNING  10:00\\n8  CANCELLED  UNLIMITED  teardown")["7"]
+    QueuedJob(number='7', state='RUNNING', limit=600.0, buffer='')
     """
-    rows = [line.split("|") for line in text.splitlines() if line.count("|") == 2]
-    return {row[0].strip(): QueuedJob(row[0].strip(), row[1].strip(), parse_limit(row[2].strip())) for row in rows}
+    rows = [line.split() for line in text.splitlines()]
+    found = (QueuedJob(row[0], row[1], parse_limit(row[2]), *row[3:4]) for row in rows if len(row) >= 3)
+    return {job.number: job for job in found}
 
 
 def buffers(conf: Path | None) -> frozenset[str]:

@@ -67,7 +67,8 @@ def mends(
         if not number or grant["state"] == "releasing":
             continue
         job = jobs.get(number)
-        if number not in buffers and (job is None or job.is_over):
+        needless = job is None or job.is_over
+        if (needless and number not in buffers) or (job is not None and job.is_torn_down):
             if now - grant["created"] >= terms.grace:
                 because = f"job {number} is {'gone' if job is None else job.state.lower()}"
                 found.append(Mend(grant=grant["id"], job=number, what="release", because=because))
