@@ -143,7 +143,7 @@ def test_the_services_file_says_where_both_are(tmp_path: Path) -> None:
     text = '[service]\nhistory = "h.db"\n[service.forward]\nmetrics = ["a:1"]\nlog = "council.log"\n'
     (tmp_path / "serve.toml").write_text(text)
     settings = read_service(tmp_path / "serve.toml", {})
-    assert settings.history == "h.db"
+    assert settings.history == str(tmp_path / "h.db")
     assert settings.forward == ForwardSettings(metrics=("a:1",), log=tmp_path / "council.log")
     looks = pages(settings).looks
     assert set(looks) == {"history", "application", "forwarding"} and "none" in looks["application"]({"of": "x"})
