@@ -150,9 +150,9 @@ def test_every_acknowledged_byte_is_there_after_parts_were_killed_under_load(tmp
         with layer.client() as client:
             for name, blocks in written.items():
                 assert check(client, name, blocks) == []
+        all_of_them = [os.pidfd_open(pid) for pid in (layer.child.pid, *layer.processes("forward"))]
         layer.child.signal(signal.SIGINT)
-        left = [os.pidfd_open(pid) for pid in layer.processes("forward")]
-        for handle in left:
+        for handle in all_of_them:
             assert select([handle], [], [], LONG)[0]
             os.close(handle)
     assert layer.child.code == 0
