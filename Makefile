@@ -8,7 +8,9 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/forebay demo
 
-test: lint unit
+# Both at once, for tests often wait.
+test: .venv/ready .venv/debian
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint unit
 
 lint: .venv/ready
 	$(BIN)/ruff check .
