@@ -10,7 +10,7 @@ demo: .venv/ready
 
 # Both at once, for tests often wait.
 test: .venv/ready .venv/debian
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint unit
+	$(MAKE) --no-print-directory --jobs=2 lint unit
 
 lint: .venv/ready
 	$(BIN)/ruff check .
