@@ -36,7 +36,7 @@ def address(cluster: Any) -> str:
 
 def processes(cluster: Any) -> list[int]:
     """Those of the workers, without their nannies."""
-    return [nanny.process.pid for nanny in cluster.workers.values()]
+    return [nanny.process.pid for nanny in cluster.workers.values() if nanny.process is not None]
 
 
 @contextmanager

@@ -55,22 +55,20 @@ class Site:
         )
         return self.states(job)
 
-    def wait_given_back(self, job: str) -> None:
-        """Until a cancelled job has no space any more; by `reconcile` if Slurm killed the job's teardown, too."""
+    def wait_given_back(self, job: str, grants: int = 1) -> None:
+        """Until all the `grants` that a cancelled job had are released; by `reconcile` if Slurm killed the job's
+        teardown, too."""
         killed = f"teardown for JobId={job} terminated by slurmctld"
         wait_until(
-            lambda: self.has_none(job) or killed in self.slurm.controller_log(),
+            lambda: self.states(job) == ["released"] * grants or killed in self.slurm.controller_log(),
             f"nothing gives back the space of job {job}",
         )
-        if not self.has_none(job):
+        if self.states(job) != ["released"] * grants:
             done, known = self.reconcile(), self.slurm.run("scontrol", "show", "job", job)
             assert f"job {job} is cancelled" in done, known
             self.slurm.stop_controller()
             self.slurm.start_controller()  # which forgets its own buffer only so
-        wait_until(lambda: self.has_none(job), f"the space of job {job} is not given back")
-
-    def has_none(self, job: str) -> bool:
-        return set(self.states(job)) <= {"released"}
+        self.wait_state(job, *["released"] * grants)
 
     def reconcile(self) -> str:
         words = ("slurm", "reconcile", "--service", self.control.address, "--cluster", CLUSTER, "--grace", "0s")
@@ -104,7 +102,7 @@ class Site:
         noted = self.slurm.completed()
         assert {job: noted[job]["JobState"] for job in jobs} == jobs
         for job in jobs:
-            wait_until(lambda j=job: self.has_none(j), f"the grant of job {job} has not ended")
+            wait_until(lambda j=job: set(self.states(j)) <= {"released"}, f"the grant of job {job} has not ended")
             self.check_journal(job, ran=jobs[job] == "COMPLETED")
         wait_until(lambda: self.control.on_disks() == [], "a volume is left")
         assert str(self.control.folder) not in Path("/proc/mounts").read_text()
@@ -248,10 +246,10 @@ def test_a_cancelled_job_gives_its_space_back(site: Site) -> None:
     site.slurm.wait(running, "RUNNING")
     with site.held(30 * MB):
         waiting = site.slurm.submit("true", "#BB_LUA capacity=40MB")
-        site.wait_waiting(waiting)
+        waits = site.wait_waiting(waiting)
         site.slurm.cancel(waiting)
         site.slurm.cancel(running)
-        site.wait_given_back(waiting)
+        site.wait_given_back(waiting, len(waits))
     site.wait_given_back(running)
     site.check_end({running: "CANCELLED", waiting: "CANCELLED"})
 

@@ -110,6 +110,6 @@ def write(figure: Figure, path: Path) -> Path:
 def publish(sketch: Sketch, out: Path) -> Drawn:
     """Both files in the directory `out`."""
     png = write(sketch.figure, out / f"{sketch.name}.png")
-    sketch.figure.set_layout_engine(None)  # it is laid out, and to do so again takes a quarter of the time of both
+    sketch.figure.set_layout_engine(None)  # it is laid out already; to do so again would take long
     pdf = write(sketch.figure, out / f"{sketch.name}.pdf")
     return Drawn(name=sketch.name, title=sketch.title, caption=sketch.caption, png=png, pdf=pdf)
