@@ -3,7 +3,7 @@
 set -e
 setting=$1 tree=$2 python=$3
 usual=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-export PATH=$tree/.venv/bin:$usual HOME=/root LANG=C.UTF-8 LC_ALL=C.UTF-8 TERM=dumb TZ=UTC
+export PATH=$tree/.venv/bin:$usual HOME=/root LANG=C.UTF-8 LC_ALL=C.UTF-8 TERM=dumb TZ=UTC SOURCES=$tree
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=/srv/given PIP_CONFIG_FILE=/dev/null PIP_NO_CACHE_DIR=1
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_BUILD_ISOLATION=0  # 0: not isolated
 "$tree/.venv/bin/python" "$tree/tests/support/doc_loopback.py"

@@ -30,5 +30,7 @@ EOF
     disk $node nvme0 nvme "6.4 TB"
 done
 disk storage1 ssd0 ssd "3.2 TB"
+ln -s "$tree/.venv" /opt/forebay
+[ "$setting" = slurm ] || { mkdir /etc/slurm && echo ClusterName=hpc > /etc/slurm/slurm.conf; }
 systemctl start forebay-serve forebay-agent@storage1 forebay-agent@storage2
 until [ "$(forebay storage nodes --json | grep -c '"storage[12]"')" -ge 2 ]; do sleep 0.1; done
