@@ -8,8 +8,9 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/forebay demo
 
-# Both at once, for tests often wait.
-test: .venv/ready .venv/debian
+# Two things at once, for setting up and tests often wait.
+test:
+	$(MAKE) --no-print-directory --jobs=2 .venv/ready .venv/debian
 	$(MAKE) --no-print-directory --jobs=2 lint unit
 
 lint: .venv/ready
@@ -38,19 +39,21 @@ benchmarks: .venv/ready
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt --no-build-isolation -e '.[dev]'
+	$(BIN)/python -m compileall -qq -j 2 .venv/lib || true  # some packages bring files that are not for this Python
 	touch $@
 
 # What some tests start, where it can be installed; where it can't, they are skipped and say so.
 DEBIAN := postgresql fio fuse3 ceph-mon ceph-osd ceph-mds ceph-fuse ceph-common attr \
 	btrfs-progs xfsprogs e2fsprogs lvm2 nvme-cli nbdkit libnbd-bin qemu-system-x86 \
 	slurm-wlm munge lua5.1 lua-socket lua-cjson chromium openssl prometheus
-.venv/debian: .venv/ready
+.venv/debian: Makefile
+	@mkdir -p .venv
 	@if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
 		echo "not root on Debian: tests that need one of $(DEBIAN) are skipped where it is not installed"; \
 	elif ! dpkg -s $(DEBIAN) >/dev/null 2>&1; then \
 		export DEBIAN_FRONTEND=noninteractive; apt-get -qq update; \
-		for package in $(DEBIAN); do \
+		apt-get -qq install --no-install-recommends $(DEBIAN) >/dev/null 2>&1 || for package in $(DEBIAN); do \
 			apt-get -qq install --no-install-recommends $$package >/dev/null 2>&1 || \
 			echo "$$package can't be installed: tests that need it are skipped"; done; fi
 	touch $@

@@ -57,7 +57,7 @@ def _targets(out: Path) -> Iterator[Step]:
         simulate,
         {"file": machine, "allocate": "all", "plot": picture},
     )
-    sets: dict[str, Any] = {"sets": 8, "loads": "0.2:1.2:0.2", "place": "greedy-non-clairvoyant,random"}
+    sets: dict[str, Any] = {"sets": 4, "loads": "0.4:1.2:0.4", "place": "greedy-non-clairvoyant,random"}
     yield (
         "Is that so in general? A small version of the published evaluation, on made-up curves.",
         f"forebay study io-nodes --out {out / 'io-nodes'} " + " ".join(f"--{k} {v}" for k, v in sets.items()),
