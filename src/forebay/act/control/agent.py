@@ -68,6 +68,7 @@ class Agent:
         self._still = False
         self._looked: float | None = None
         self._ended = threading.Event()
+        self._listens = False  # to the service, which answers when it has something new
         self._thread = threading.Thread(target=self._run, name="poll", daemon=True)
         self._rates = RateTeller(self._node.disks, lambda rates: self._client.rates(file.name, rates))
 
@@ -86,7 +87,8 @@ class Agent:
         self._rates.stop()
         self._pool.shutdown(wait=True)
         self.outbox.end(seconds)
-        self._thread.join(min(seconds, self._file.heartbeat + 1.0))
+        if not self._listens:  # then it ends by itself, and does nothing with what it hears
+            self._thread.join(seconds)
         self._client.close()
         let_go(self._lock_file)
         os.close(self._lock_file)
@@ -106,6 +108,8 @@ class Agent:
             try:
                 begun = self._dispatch(self._asked())
             except Exception as error:  # whatever it was, a node without an agent is worse
+                if self._ended.is_set():
+                    return
                 self._away(error, away)
                 away += 1
                 self._ended.wait(_PAUSES[min(away, len(_PAUSES) - 1)])
@@ -139,7 +143,12 @@ class Agent:
         return self._heard(min(self._file.heartbeat, self._file.look))
 
     def _heard(self, seconds: float) -> Sequence[dict[str, Any]]:
-        return self._kept(self._client.actions(self._file.name, seconds, self._memory.seen))
+        self._listens = True
+        try:
+            answer = self._client.actions(self._file.name, seconds, self._memory.seen)
+        finally:
+            self._listens = False
+        return () if self._ended.is_set() else self._kept(answer)
 
     def _kept(self, answer: dict[str, Any]) -> Sequence[dict[str, Any]]:
         """What is to be done; which journal says so is remembered before anything is."""
@@ -235,8 +244,8 @@ class Agent:
         else:
             what = f"{report['kind']}: volume {action.volume} of {format_size(action.size)} on {action.disk}"
             text, level = f"{what}, in {seconds:.2f} s", "info"
+        self.outbox.log(level, text, action.volume)  # first, so that the grant's story tells what happened in its order
         self.outbox.report(report)
-        self.outbox.log(level, text, action.volume)
 
     def _resisted(self, action: Action, error: UserError) -> None:
         """Try again later; what can't be brought up in the end is given up."""
