@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from forebay.model.curve import Curve
-from forebay.show.figures import draw_simulation, draw_study
 from forebay.show.figures.looks import ALLOCATORS, PLACERS, looks_of
 from forebay.show.figures.series import by_bin, mean_of_rows, nearest_bin, regression
+from forebay.show.figures.simulation import draw_simulation
+from forebay.show.figures.study import draw_study
 from forebay.show.figures.subject import Subject, leaders
 from forebay.show.figures.words import printable
 from forebay.simulate.studies.results import CLASS, RUN, TRUE, Results, load_bins
@@ -234,7 +235,7 @@ def test_pictures_of_simulations_are_the_same_bytes(tmp_path: Path) -> None:
 def test_figures_do_without_a_screen(tmp_path: Path) -> None:
     """Nobody looks for one: pyplot is never imported."""
     code = (
-        "import sys; from pathlib import Path; from forebay.show.figures import draw_simulation\n"
+        "import sys; from pathlib import Path; from forebay.show.figures.simulation import draw_simulation\n"
         f"draw_simulation(['a'], [[0]], [1.0], [1.0], [0.5], Path({str(tmp_path / 'a.png')!r}))\n"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )

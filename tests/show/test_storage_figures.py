@@ -11,10 +11,11 @@ import pytest
 from forebay.decide.registry import find
 from forebay.model.platforms import named
 from forebay.model.request import Requests
-from forebay.show.figures import draw_sizes, draw_storage_run, draw_storage_study
 from forebay.show.figures.looks import ALLOCATORS, STORAGE, looks_of
 from forebay.show.figures.storage_mixed import by_kind
-from forebay.show.figures.storage_run import levels
+from forebay.show.figures.storage_run import draw_storage_run, levels
+from forebay.show.figures.storage_sizes import draw_sizes
+from forebay.show.figures.storage_study import draw_storage_study
 from forebay.show.figures.storage_subject import StorageSubject, some_of
 from forebay.simulate.storage.rules import Rules
 from forebay.simulate.storage.run import Run, run_storage

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from forebay.show.figures import draw_striping_study
-from forebay.show.figures.striping import beside
+from forebay.show.figures.striping import beside, draw_striping_study
 from forebay.show.striping_study import publish_striping
 from forebay.show.striping_tables import (
     assumed_table,

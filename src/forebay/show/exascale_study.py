@@ -16,7 +16,7 @@ from forebay.show.exascale_tables import (
 )
 from forebay.show.exascale_words import LEFT_OUT, conclusions
 from forebay.show.export import write_table
-from forebay.show.figures import draw_exascale_study
+from forebay.show.figures.exascale import draw_exascale_study
 from forebay.show.output import plain
 from forebay.show.report import write_exascale_report
 from forebay.simulate.studies.exascale_results import ExascaleResults

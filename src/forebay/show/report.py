@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
-from forebay.show.figures import Drawn
+from forebay.show.figures.sheet import Drawn
 from forebay.show.storage_tables import effects_by_kind, runs_by_group
 from forebay.show.storage_view import StorageView
 from forebay.simulate.studies.results import METRICS, Results

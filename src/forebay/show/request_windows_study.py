@@ -9,7 +9,7 @@ from typing import Any
 
 from forebay.model.units import format_size
 from forebay.show.export import write_table
-from forebay.show.figures import draw_request_windows_study
+from forebay.show.figures.request_windows import draw_request_windows_study
 from forebay.show.output import plain
 from forebay.show.report import write_request_windows_report
 from forebay.show.request_windows_differences import request_windows_differences

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from forebay.show.export import write_table
-from forebay.show.figures import draw_storage_study
+from forebay.show.figures.storage_study import draw_storage_study
 from forebay.show.output import plain
 from forebay.show.report import write_storage_report
 from forebay.show.storage_tables import disk_records, records

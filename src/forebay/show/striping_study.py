@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from forebay.show.export import write_table
-from forebay.show.figures import draw_striping_study
+from forebay.show.figures.striping import draw_striping_study
 from forebay.show.output import plain
 from forebay.show.report import write_striping_report
 from forebay.show.striping_tables import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from forebay.model.curve import Curve
 from forebay.show.export import write_table
-from forebay.show.figures import draw_study
+from forebay.show.figures.study import draw_study
 from forebay.show.output import plain
 from forebay.show.report import write_report
 from forebay.show.words import conclusions

@@ -98,7 +98,7 @@ class Life(ABC):
                 record = self._mark(record, "whole")
             self._up(record)
         except (OSError, UserError) as error:
-            says = error if isinstance(error, UserError) else VolumeFailed(f"volume {record.name}: {_words(error)}")
+            says = error if isinstance(error, UserError) else VolumeFailed(f"volume {record.name}: {words(error)}")
             raise says if used else self._undone(record, says, fresh) from None
         return self._made(record)
 
@@ -110,8 +110,8 @@ class Life(ABC):
             else:
                 self._down(record)
         except (OSError, UserError) as second:
-            if _words(second) != str(says):  # else it could not begin, for the same reason
-                return VolumeFailed(f"{says}; what was made is still there: {_words(second)}")
+            if words(second) != str(says):  # else it could not begin, for the same reason
+                return VolumeFailed(f"{says}; what was made is still there: {words(second)}")
         return says
 
     def _remove(self, record: Record) -> None:
@@ -283,10 +283,11 @@ def _told(name: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise VolumeFailed(f"volume {name}: {_words(error)}" if name else _words(error)) from None
+        raise VolumeFailed(f"volume {name}: {words(error)}" if name else words(error)) from None
 
 
-def _words(error: Exception) -> str:
+def words(error: Exception) -> str:
+    """What is wrong, in one line."""
     if not isinstance(error, OSError):
         return str(error)
     return f"{str(error.filename)[:_LONGEST]}: {why(error)}" if error.filename else why(error)

@@ -68,17 +68,22 @@ def unmount(path: Path, do: Callable[..., str]) -> None:
     try:
         do("umount", path)
     except CommandFailed as error:
-        if "busy" not in str(error):
+        if "busy" not in str(error) or (mount := mounted_at(path)) is None:
             raise
-        _shut_down(path)
+        shut_down(path, mount.device)
         do("umount", "--lazy", path)
 
 
-def _shut_down(path: Path) -> None:
-    """A job that outlives its grant must not go on writing to space that is somebody else's next."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with suppress(OSError):  # a file system without it is only unmounted
-            fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _WITHOUT_LOG))
-    finally:
-        os.close(descriptor)
+def shut_down(path: Path, device: str) -> None:
+    """Every call to the file system at `path` is an error from now on, if it is that of the device (major:minor).
+
+    A job that outlives its grant must not go on writing to space that is somebody else's next.
+    """
+    with suppress(OSError):  # one that can't, or has done so by itself, is only unmounted
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            found = os.fstat(descriptor).st_dev
+            if f"{os.major(found)}:{os.minor(found)}" == device:  # else unmounted just now: that is the disk below
+                fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _WITHOUT_LOG))
+        finally:
+            os.close(descriptor)

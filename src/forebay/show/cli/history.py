@@ -71,7 +71,7 @@ def stats(db: Database = None, plot: Picture = None, json: Json = False) -> None
         apps, most_run = app_count(connection), top_apps(connection, "runs", _TOP)
         most_bytes = top_apps(connection, "total_bytes", _TOP)
     if plot is not None:
-        from forebay.show.figures import draw_usage
+        from forebay.show.figures.history_usage import draw_usage
 
         with drawing(plot):
             draw_usage(found, plot)
@@ -93,7 +93,7 @@ def apps(db: Database = None, plot: Picture = None, json: Json = False) -> None:
     with reading(db) as connection:
         found = app_sums(connection)
     if plot is not None:
-        from forebay.show.figures import draw_apps
+        from forebay.show.figures.history_apps import draw_apps
 
         with drawing(plot):
             draw_apps(found, plot)
@@ -129,7 +129,7 @@ def runs(
     which: dict[str, Any] = {"app": application, "since": low, "until": high}
     with reading(db) as connection:
         if plot is not None and application is not None:
-            from forebay.show.figures import draw_runs
+            from forebay.show.figures.history_runs import draw_runs
 
             with drawing(plot):
                 draw_runs(application, list_runs(connection, **which, limit=limit), plot)
@@ -175,7 +175,7 @@ def osts(
     with reading(db) as connection:
         found = ost_health(ost_sums(connection, low, high), observations(connection, low, high))
     if plot is not None and found:
-        from forebay.show.figures import draw_osts
+        from forebay.show.figures.history_osts import draw_osts
 
         with drawing(plot):
             draw_osts(found, plot)

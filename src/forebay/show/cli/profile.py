@@ -36,7 +36,7 @@ def profile(
     with reading(db) as connection:
         found = profile_of(app, behaviours(connection, app), procs)
     if plot is not None:
-        from forebay.show.figures import draw_profile
+        from forebay.show.figures.history_profile import draw_profile
 
         with drawing(plot):
             draw_profile(found, plot)

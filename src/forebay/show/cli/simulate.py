@@ -229,7 +229,7 @@ def _document(scenario: Scenario, pair: tuple[str, str], placement: Any, measure
 
 
 def _plot(scenario: Scenario, run: tuple[Any, Measures], out: Path) -> None:
-    from forebay.show.figures import draw_simulation
+    from forebay.show.figures.simulation import draw_simulation
 
     placement, measures = run
     names = [a.name for a in scenario.applications]

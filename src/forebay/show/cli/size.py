@@ -139,7 +139,7 @@ def _print(origin: str, found: list[Sizing], rules: Rules) -> None:
 
 
 def _plot(found: list[Sizing], out: Path) -> None:
-    from forebay.show.figures import draw_sizes
+    from forebay.show.figures.storage_sizes import draw_sizes
 
     draw_sizes(found, out)
     typer.echo(f"drawn: {out}", err=True)

@@ -106,7 +106,7 @@ def _write_decisions(run: Run, path: Path) -> Path:
 
 
 def _plot(run: Run, out: Path) -> None:
-    from forebay.show.figures import draw_storage_run
+    from forebay.show.figures.storage_run import draw_storage_run
 
     draw_storage_run(run, out)
     typer.echo(f"drawn: {out}", err=True)

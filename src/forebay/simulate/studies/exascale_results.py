@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from forebay.simulate.centre.month import DECISIONS
 from forebay.simulate.centre.windows import Gain
@@ -52,7 +52,7 @@ class Estimate(NamedTuple):
         mean = float(values.mean())
         if values.size < 2:
             return cls(mean, float("nan"), float("nan"))
-        half = float(t.ppf(0.975, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
+        half = float(stdtrit(values.size - 1, 0.975) * values.std(ddof=1) / np.sqrt(values.size))
         return cls(mean, mean - half, mean + half)
 
 
