@@ -41,7 +41,9 @@ def test_a_bare_number_has_the_unit_already(number: float) -> None:
         assert parse(number) == parse(repr(number)) == number
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("1.5 h", 5400), ("2d", 172_800), ("3 min", 180), ("5 ms", 0.005)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("1.5 h", 5400), ("2d", 172_800), ("3 min", 180), ("10m", 600), ("5 ms", 0.005)]
+)
 def test_a_duration_is_in_seconds(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
 
@@ -67,7 +69,7 @@ def test_what_is_no_bandwidth_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["1 GB", "1 month", "1 M", "1 /s"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a duration; units are s, ms, us, min, h, d"):
+    with pytest.raises(ValueError, match="is not a duration; units are s, ms, us, min, m, h, d"):
         parse_duration(text)
 
 

@@ -49,7 +49,19 @@ async def _read(reader: asyncio.StreamReader) -> _Message:
     lengths = [
         int(line.partition(b":")[2]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
     ]
-    return _Message(head, await reader.readexactly(lengths[0]) if lengths else b"")
+    if lengths:
+        return _Message(head, await reader.readexactly(lengths[0]))
+    return _Message(head, await _chunks(reader) if b"transfer-encoding: chunked" in head.lower() else b"")
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    """As they come, to the last one, which is empty: so a service that ends tells of what it could not finish."""
+    body = b""
+    while True:
+        line = await reader.readuntil(b"\r\n")
+        body += line + await reader.readexactly(int(line, 16) + 2)
+        if not int(line, 16):
+            return body
 
 
 @dataclass(frozen=True, slots=True, eq=False)
