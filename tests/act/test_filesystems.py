@@ -15,6 +15,7 @@ from forebay.act.settings import Kind, Settings
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, GRAIN, MOST_SIZE, Layout
 from support.filesystems import KINDS, VERBS, Doing, Pretend, Pretended
+from support.forward_processes import wait_until
 
 MIB = 1 << 20
 WANTED = Layout(count=4, size=4 * MIB)
@@ -239,7 +240,7 @@ def test_a_command_that_hangs_is_stopped_with_all_it_started(pretended: Pretende
     with pytest.raises(UserError, match=r"no answer within 1 s; stopped"):
         hasty.apply(WANTED, folder)
     assert pretended.state()["layouts"] == {}
-    assert not _alive(pretended.state().get("child"))
+    wait_until(lambda: not _alive(pretended.state().get("child")), "what it started goes on")
 
 
 def _alive(pid: int | None) -> bool:

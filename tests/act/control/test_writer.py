@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,42 @@ def test_two_writers_of_one_journal_grant_nothing_twice(store: Store) -> None:
             await writer.stop()
 
     asyncio.run(main())
+
+
+def test_who_waits_for_a_state_that_is_being_read_again_sees_what_was_written_before_they_asked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, go_on = threading.Event(), threading.Event()
+
+    def fail(*_: Any) -> None:
+        raise OSError("the connection was lost")
+
+    def slow(store: Store) -> Live:
+        live = load(store)
+        read.set()
+        go_on.wait(60)
+        return live
+
+    async def work(other: Writer) -> None:
+        writer = Writer(store, lambda _: None, clock=lambda: 50.0)
+        await writer.start()
+        await other.do(NODE)
+        with monkeypatch.context() as broken:
+            broken.setattr(module, "append", fail)
+            with pytest.raises(Unavailable):
+                await writer.do(request(1))
+        monkeypatch.setattr(module, "load", slow)
+        first = asyncio.create_task(writer.now())
+        await asyncio.to_thread(read.wait, 60)
+        await other.do(request(2))
+        second = asyncio.create_task(writer.now())
+        await asyncio.sleep(0)
+        go_on.set()
+        await first
+        assert grant_id(2) in (await second).control.tables.grants
+        await writer.stop()
+
+    run(store, work)
 
 
 def test_a_checkpoint_is_the_state_and_is_made_while_others_work(store: Store) -> None:

@@ -150,12 +150,14 @@ class Writer:
             async with self._turn:
                 if self._live is None:
                     self._live = await _told(self._in_thread(lambda: load(self._store)))
-            return
-        last = self._live.last
-        entries = await self.read(lambda connection: unseen(connection, last))
-        async with self._turn:
-            if entries and self._live is not None:
-                self._heard(self._live.follow(entries))
+                    return
+            # Somebody else has read it meanwhile, perhaps before what is to be seen here was written.
+        if self._live is not None:
+            last = self._live.last
+            entries = await self.read(lambda connection: unseen(connection, last))
+            async with self._turn:
+                if entries and self._live is not None:
+                    self._heard(self._live.follow(entries))
 
     async def look(self) -> None:
         """See what others wrote."""

@@ -28,7 +28,7 @@ local PREFIXES = {
   [""] = 1, k = 1e3, m = 1e6, g = 1e9, t = 1e12, p = 1e15,
   ki = 2 ^ 10, mi = 2 ^ 20, gi = 2 ^ 30, ti = 2 ^ 40, pi = 2 ^ 50,
 }
-local SECONDS = { [""] = 1, s = 1, ms = 1e-3, us = 1e-6, min = 60, h = 3600, d = 86400 }
+local SECONDS = { [""] = 1, s = 1, ms = 1e-3, us = 1e-6, min = 60, m = 60, h = 3600, d = 86400 }
 
 local function split(text)
   local digits, unit = text:match("^([-+]?[%d.]+[eE][-+]?%d+)([A-Za-z]*)$")
