@@ -197,6 +197,16 @@ def small_disk(root: Path, fs: str, size: int) -> Iterator[None]:
         image.unlink()
 
 
+@contextmanager
+def small_loop_disk(root: Path) -> Iterator[LoopDisk]:
+    """One of 100 MiB, which nobody else fills or empties."""
+    root.mkdir()
+    with small_disk(root, "ext4", 100 * MIB):
+        yield LoopDisk(root)
+        for made in Loop(root=root).find():
+            Loop(root=root).release(made.name)
+
+
 def make_volume_group() -> None:
     """The empty volume group `testers`. It is made once, as that takes long, and goes with the virtual machine."""
     if not Path("/run/testers").exists():

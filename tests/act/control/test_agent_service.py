@@ -19,7 +19,7 @@ from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.record import Record
 from support.control import AGENT_FILE, Running, running
-from support.volumes import MIB, sh, small_disk
+from support.volumes import MIB, sh, small_loop_disk
 
 
 @pytest.fixture
@@ -92,12 +92,9 @@ def test_a_folder_in_the_way_is_not_touched_and_told(
 @pytest.fixture
 def images(tmp_path: Path) -> Iterator[Running]:
     """Without an agent yet; its disk is one of 100 MiB, for images."""
-    (tmp_path / "d").mkdir()
     (tmp_path / "agent.toml").write_text(AGENT_FILE.format(folder=tmp_path).replace("directory", "loop"))
-    with small_disk(tmp_path / "d", "ext4", 100 * MIB), running(tmp_path) as found:
+    with small_loop_disk(tmp_path / "d"), running(tmp_path) as found:
         yield found
-        for made in Loop(root=tmp_path / "d").find():
-            Loop(root=tmp_path / "d").release(made.name)
 
 
 def slow(monkeypatch: pytest.MonkeyPatch, after: Callable[[str], None]) -> None:

@@ -25,7 +25,7 @@ from support.volumes import (
     dying,
     loops_below,
     sh,
-    small_disk,
+    small_loop_disk,
 )
 
 SIZE = 16 * MIB
@@ -40,13 +40,8 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LoopDisk]:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[LoopDisk]:
-    """One of 100 MiB, which nobody else fills or empties."""
-    root = tmp_path / "disk"
-    root.mkdir()
-    with small_disk(root, "ext4", 100 * MIB):
-        yield LoopDisk(root)
-        for made in Loop(root=root).find():
-            Loop(root=root).release(made.name)
+    with small_loop_disk(tmp_path / "disk") as made:
+        yield made
 
 
 def test_all_of_the_space_is_set_aside_when_the_volume_is_made(disk: LoopDisk) -> None:

@@ -10,19 +10,15 @@ import pytest
 
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.volume import VolumeFailed
-from support.volumes import GROUP, MIB, NAME, USER, LoopDisk, loops_below, sh, small_disk
+from support.volumes import GROUP, MIB, NAME, USER, LoopDisk, loops_below, sh, small_loop_disk
 
 SIZE = 32 * MIB
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[LoopDisk]:
-    root = tmp_path / "disk"
-    root.mkdir()
-    with small_disk(root, "ext4", 100 * MIB):
-        yield LoopDisk(root)
-        for made in Loop(root=root).find():
-            Loop(root=root).release(made.name)
+    with small_loop_disk(tmp_path / "disk") as made:
+        yield made
 
 
 class Steps:
