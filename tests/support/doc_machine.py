@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.model.compiled import kernels_folder
 from support.darshan_logs import WHEEL
 from support.doc_pages import ROOT, Command
 from support.doc_shell import Shell
@@ -44,7 +45,7 @@ class Machine:
 
     def __init__(self, folder: Path, setting: str, given: Path) -> None:
         theirs, mine = os.pipe(), os.pipe()
-        words = (folder, setting, ROOT, sys.base_prefix, given)
+        words = (folder, setting, ROOT, sys.base_prefix, given, kernels_folder())
         into, out = (fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs[0], mine[1]))
         script = f'exec 3<&{into} 4>&{out} {into}<&- {out}>&-; . "$0"'
         argv = (*_DIES, "unshare", *_SPACES, "/bin/bash", "-c", script, ROOT / "tests/support/doc_machine.sh", *words)

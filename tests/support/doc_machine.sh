@@ -1,8 +1,8 @@
 # A machine like this one that is thrown away at its end; it runs in namespaces of its own (mounts, processes, network).
 # What is written goes to memory. $1: an empty folder to build it in; $2: the setting; $3: the repository; $4: the
-# folder of this Python; $5: a folder with what pages need beside the repository's files.
+# folder of this Python; $5: a folder with what pages need beside the repository's files; $6: one with compiled kernels.
 set -e
-room=$1 setting=$2 tree=$3 python=$4 given=$5
+room=$1 setting=$2 tree=$3 python=$4 given=$5 kernels=$6
 root=$room/root
 # What other tests have mounted just now would stay mounted here when they unmount it.
 findmnt --raw --noheadings --output TARGET,SOURCE,FSTYPE | tac | while read -r target source kind; do
@@ -25,8 +25,8 @@ mount --rbind /dev "$root/dev"
 mount --rbind /sys "$root/sys"
 mkdir -p "$root/srv/given" "$root/srv/depends"
 mount --bind "$given" "$root/srv/given"
-kernels=$tree/src/forebay/__pycache__
-mount --bind "$kernels" "$root$kernels"  # what root has compiled for one page is there for the next
+mkdir -p "$kernels" "$root/srv/kernels"
+mount --bind "$kernels" "$root/srv/kernels"  # what is compiled for one page is there for the next
 if [ "$setting" = machine ]; then
     # What Forebay needs is lent from the tests' own environment: to install all of it takes a minute for each machine.
     mkdir "$room/lent" "$room/lent-work"

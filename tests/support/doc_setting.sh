@@ -3,7 +3,7 @@
 set -e
 setting=$1 tree=$2 python=$3
 usual=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-export PATH=$tree/.venv/bin:$usual HOME=/root LANG=C.UTF-8 LC_ALL=C.UTF-8 TERM=dumb TZ=UTC SOURCES=$tree
+export PATH=$tree/.venv/bin:$usual HOME=/root LANG=C.UTF-8 LC_ALL=C.UTF-8 TERM=dumb TZ=UTC SOURCES=$tree NUMBA_CACHE_DIR=/srv/kernels
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=/srv/given PIP_CONFIG_FILE=/dev/null PIP_NO_CACHE_DIR=1
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_BUILD_ISOLATION=0  # 0: not isolated
 "$tree/.venv/bin/python" "$tree/tests/support/doc_loopback.py"
@@ -18,8 +18,7 @@ chmod 755 /usr/local/sbin/systemctl
 cd /home/ada
 cp -rL "$tree/examples" /srv/given/marenostrum4.csv /srv/given/logs .
 mkdir docs && cp -r "$tree/docs/plugin" docs
-kernels=$(ls -td "$tree"/src/forebay/__pycache__/kernels-* 2>/dev/null | head -n 1)
-[ -z "$kernels" ] || cp -r "$kernels" .kernels  # the user can't write to root's, and numba wants to
+mkdir .cache && cp -r /srv/kernels .cache/kernels  # the user must not write to root's
 chown -R ada: .
 
 case $setting in
@@ -32,5 +31,5 @@ esac
 echo "ready $(readlink /proc/self/ns/pid) $(stat -c %Hd:%Ld / /tmp /mnt | xargs)"  # by which its remains are known
 set +e
 shell="/bin/bash --noprofile --norc"
-[ "$setting" = plain ] || HOME=/home/ada USER=ada NUMBA_CACHE_DIR=/home/ada/.kernels setpriv --reuid ada --regid ada --init-groups $shell <&3 >&4 2>&1 &
+[ "$setting" = plain ] || HOME=/home/ada USER=ada NUMBA_CACHE_DIR=/home/ada/.cache/kernels setpriv --reuid ada --regid ada --init-groups $shell <&3 >&4 2>&1 &
 exec $shell 3<&- 4>&-

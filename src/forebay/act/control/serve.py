@@ -27,6 +27,7 @@ from forebay.act.control.settings import ServiceSettings, keep_private, privatel
 from forebay.act.forward.net.address import Address, listening, parse_address
 from forebay.act.log import Log
 from forebay.history.store import Store, open_store
+from forebay.model.compile_hooks import hooks
 from forebay.model.errors import BadInput, why
 
 _HEAD = 16_384  # bytes of a request's head
@@ -152,6 +153,8 @@ async def _serve(
 ) -> None:
     service = Service(store, settings, log=log, pages=pages)
     listeners = _listeners(settings)  # before all the work, as somebody else may have the address
+    if not sys.stderr.isatty():
+        _log_compiling(log)
     try:
         await service.start()
         sys.setswitchinterval(0.0003)  # who writes must not wait 5 ms for its turn whenever there is much to decide
@@ -184,6 +187,16 @@ async def _serve(
             with suppress(OSError):
                 settings.socket.unlink()
     log.info("ended")
+
+
+def _log_compiling(log: Log) -> None:
+    """One line of the log, at the first kernel."""
+
+    def say_once(_kernel: str) -> None:
+        hooks.before = hooks.after
+        log.info("compiling for this machine", why="first start of this version; takes up to a minute")
+
+    hooks.before = say_once
 
 
 def _server(service: Service, tls: ssl.SSLContext | None) -> _Server:

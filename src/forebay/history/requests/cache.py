@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import tempfile
 import zipfile
 import zlib
@@ -19,6 +18,7 @@ import numpy as np
 
 from forebay.history.requests.columns import Columns
 from forebay.history.requests.source import digest
+from forebay.model.folders import cache_folder
 
 _VERSION = 1  # of the readers and of the entries: a new one leaves the old entries unread
 _MOST_ENTRIES = 64
@@ -84,5 +84,4 @@ def _prune(folder: Path) -> None:
 
 def _folder() -> Path:
     """RuntimeError where the user has no home."""
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (named if named.is_absolute() else Path.home() / ".cache") / "forebay" / "requests"
+    return cache_folder("requests")

@@ -15,6 +15,7 @@ from forebay.show.cli import (
     advise,
     agent,
     allocate,
+    compile,
     demo,
     forward,
     history,
@@ -34,6 +35,7 @@ from forebay.show.cli import (
     storage_strays,
     study,
 )
+from forebay.show.compiling import announce_compiling
 
 app = typer.Typer(
     help="Decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first.",
@@ -79,12 +81,14 @@ app.command(epilog=replay.EXAMPLE)(replay.replay)
 app.command(epilog=show.EXAMPLE)(show.show)
 app.command(epilog=size.EXAMPLE)(size.size)
 app.command(epilog=policies.EXAMPLE)(policies.policies)
+app.command("compile", epilog=compile.EXAMPLE)(compile.compile_kernels)
 
 
 def main() -> None:
     """Run a command; exit with 2 for the user's mistake and 1 for ours, in one line each."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    announce_compiling()
     try:
         code = app(prog_name="forebay", standalone_mode=False)
     except UserError as error:

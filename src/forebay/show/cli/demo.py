@@ -43,7 +43,7 @@ def _targets(out: Path) -> Iterator[Step]:
     from forebay.show.cli.allocate import allocate
     from forebay.show.cli.simulate import simulate
 
-    machine, picture = _example(out / "machine.toml"), out / "machine.png"
+    machine, picture = write_example(out / "machine.toml"), out / "machine.png"
     yield (
         "A machine with 8 I/O nodes and three applications. Who gets how many, and which?",
         f"forebay allocate {machine}",
@@ -70,7 +70,7 @@ def _space(out: Path) -> Iterator[Step]:
     from forebay.show.cli.simulate import simulate
     from forebay.show.cli.size import size
 
-    buffer, sizes = _example(out / "burst-buffer.toml"), out / "size.png"
+    buffer, sizes = write_example(out / "burst-buffer.toml"), out / "size.png"
     yield (
         "A burst buffer of 16 TB and a year of requests for space. Which disks hold which job's data?",
         f"forebay simulate {buffer} --policy all --feedback",
@@ -136,8 +136,8 @@ def _live() -> Iterator[Step]:
     )
 
 
-def _example(path: Path) -> Path:
-    """The example of that name, put there."""
+def write_example(path: Path) -> Path:
+    """Write the example of that name there."""
     from importlib.resources import files
 
     path.write_text((files("forebay.show") / "examples" / path.name).read_text())

@@ -1,0 +1,42 @@
+"""Shows that kernels are being compiled, which happens when they are first called, once per machine and version."""
+
+from __future__ import annotations
+
+import math
+import sys
+from contextlib import ExitStack
+
+from forebay.model.compile_hooks import hooks
+from forebay.show.output import progress
+
+_LABEL = "Compiling for this machine (once per version)"
+
+
+class _Announcer:
+    """A bar for as long as kernels are being compiled; where stderr is not a terminal, one line at the first."""
+
+    def __init__(self) -> None:
+        self._depth = 0  # of kernels that are compiled because another one calls them
+        self._bar = ExitStack()
+        self._announced = False
+
+    def before(self, _kernel: str) -> None:
+        self._depth += 1
+        if self._depth > 1:
+            return
+        if sys.stderr.isatty():
+            self._bar.enter_context(progress(_LABEL, math.inf))
+        elif not self._announced:
+            print(f"forebay: {_LABEL[0].lower()}{_LABEL[1:]}; this takes up to a minute", file=sys.stderr, flush=True)
+        self._announced = True
+
+    def after(self, _kernel: str) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._bar.close()
+
+
+def announce_compiling() -> None:
+    """Show on stderr whenever this process compiles."""
+    announcer = _Announcer()
+    hooks.before, hooks.after = announcer.before, announcer.after

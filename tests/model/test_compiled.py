@@ -1,0 +1,93 @@
+"""Machine code is found again by what it was made from, wherever the sources are installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import forebay
+
+PROBE = """
+import sys
+from forebay.model.compile_hooks import hooks
+compiled = []
+hooks.before = compiled.append
+from forebay.model.chance import draw, seeded
+value = draw(seeded(1), 10)
+print(sys.modules["forebay"].__file__, len(compiled), value)
+"""
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """A copy of what the probe needs, as another installation would have it."""
+    return _copy(tmp_path / "one")
+
+
+def _copy(to: Path) -> Path:
+    package = Path(forebay.__file__).parent
+    shutil.copytree(package / "model", to / "forebay/model", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(package / "__init__.py", to / "forebay")
+    return to
+
+
+def _compiled(sources: Path, cache: Path, **environment: str) -> int:
+    """How many kernels a process compiled that used one."""
+    environment = {**os.environ, "PYTHONPATH": str(sources), "NUMBA_CACHE_DIR": str(cache), **environment}
+    argv = [sys.executable, "-c", PROBE]
+    ran = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stderr
+    file, count, value = ran.stdout.split()
+    assert Path(file) == sources / "forebay/__init__.py"
+    assert 0 <= int(value) < 10
+    return int(count)
+
+
+def test_another_installation_of_the_same_sources_compiles_nothing(sources: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert _compiled(sources, cache) > 0
+    assert _compiled(_copy(tmp_path / "two"), cache) == 0
+
+
+def test_a_change_compiles_what_imports_it_and_nothing_else(sources: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    _compiled(sources, cache)
+    with (sources / "forebay/model/curve.py").open("a") as file:
+        file.write("# a change elsewhere\n")
+    assert _compiled(sources, cache) == 0
+    with (sources / "forebay/model/compiled.py").open("a") as file:
+        file.write("# a change of what every kernel imports\n")
+    assert _compiled(sources, cache) > 0
+
+
+def test_damaged_entries_are_compiled_again(sources: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    first = _compiled(sources, cache)
+    for entry in cache.rglob("*.nb?"):
+        entry.write_bytes(entry.read_bytes()[:20] + b"damage")
+    assert _compiled(sources, cache) == first
+    assert _compiled(sources, cache) == 0
+
+
+def test_a_folder_that_cannot_be_used_is_no_error(sources: Path, tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("not a folder")
+    assert _compiled(sources, in_the_way) > 0
+
+
+def test_machine_code_of_the_installation_comes_first(sources: Path, tmp_path: Path) -> None:
+    installed = sources / "forebay/__pycache__/kernels"
+    assert _compiled(sources, installed) > 0
+    assert _compiled(sources, tmp_path / "empty") == 0
+    assert not (tmp_path / "empty").exists()
+
+
+def test_without_a_cache_of_its_own_a_user_has_one_in_the_home(sources: Path, tmp_path: Path) -> None:
+    environment = {"NUMBA_CACHE_DIR": "", "HOME": str(tmp_path), "XDG_CACHE_HOME": ""}
+    assert _compiled(sources, tmp_path, **environment) > 0
+    assert list((tmp_path / ".cache/forebay/kernels").iterdir())
