@@ -1,46 +1,68 @@
-# `make demo`, `make test` and `make docs` set themselves up; nothing else is needed before any of them.
+# Each target sets up what it needs; nothing has to be done before any of them.
+#   make demo    the whole system once, on this machine
+#   make test    everything that has to pass
+#   make check   style, types, contracts, and the tests that start no process: for while you work
+#   make docs    the documentation as a site, in docs/_build/html
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+PIP := $(BIN)/pip --quiet --disable-pip-version-check
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 
-.PHONY: demo test docs lint unit coverage benchmarks clean
+.PHONY: demo test check docs lint unit quick coverage benchmarks clean
 
-demo: .venv/ready
+demo: .venv/run
 	$(BIN)/forebay demo
 
 # Two things at once, for setting up and tests often wait.
 test:
-	$(MAKE) --no-print-directory --jobs=2 .venv/ready .venv/debian
+	$(MAKE) --no-print-directory --jobs=2 .venv/kernels .venv/debian
 	$(MAKE) --no-print-directory --jobs=2 lint unit
 
-lint: .venv/ready
+check: .venv/kernels
+	$(MAKE) --no-print-directory --jobs=2 lint quick
+
+lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: .venv/ready .venv/debian
-	$(BIN)/pytest -n 2 --dist worksteal --durations=20
+unit: .venv/dev .venv/kernels .venv/debian
+	$(PYTEST) --durations=20
+
+quick: .venv/dev .venv/kernels
+	$(PYTEST) -m 'not processes' -q
 
 # The site, in docs/_build/html: every warning is an error, and every link inside it is checked.
-docs: .venv/ready
+docs: .venv/docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky --fresh-env -j auto -b html \
 		-d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python docs/links.py docs/_build/html
 
-# The same, slower, and which lines no test runs.
-coverage: .venv/ready .venv/debian
-	$(BIN)/pytest -n 2 --dist worksteal --cov=forebay --cov-report=term-missing:skip-covered
+# The same as unit, slower, and which lines no test runs.
+coverage: .venv/dev .venv/debian
+	$(PYTEST) --cov=forebay --cov-report=term-missing:skip-covered
 
 # Each prints ratios against a peer measured in the same run; none is a test.
-benchmarks: .venv/ready
+benchmarks: .venv/dev
 	for script in benchmarks/[a-z]*_*.py benchmarks/startup.py; do $(BIN)/python $$script || exit 1; done
 
-.venv/ready: pyproject.toml constraints.txt
+# What is installed, by purpose: to run Forebay, to build its documentation, or to work on it.
+.venv/run .venv/docs .venv/dev: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Forebay needs Python 3.11 or newer; $(PYTHON) is older. Name another: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+		{ echo "$(PYTHON) cannot make virtual environments. On Debian: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt --no-build-isolation -e '.[dev]'
-	$(BIN)/python -m compileall -qq -j 2 .venv/lib || true  # some packages bring files that are not for this Python
+	$(PIP) install -c constraints.txt hatchling editables
+	$(PIP) install --no-compile -c constraints.txt --no-build-isolation -e '.$(patsubst .venv/%,[%],$(filter-out .venv/run,$@))'
+	$(if $(filter .venv/dev,$@),$(BIN)/python -m compileall -qq -j 2 .venv/lib || true  # some packages bring files that are not for this Python)
+	touch $@ .venv/run
+
+# Kernels are compiled ahead, as tests on two cores would each compile them.
+.venv/kernels: .venv/dev
+	$(BIN)/forebay compile
 	touch $@
 
 # What some tests start, where it can be installed; where it can't, they are skipped and say so.
