@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.limits import END, LIMIT, reset_signals
+from support.waits import endless_waits
 
 TESTS = Path(__file__).parent
 HANGING = """
@@ -46,3 +47,8 @@ def test_children_have_default_signals_where_this_process_has_not(number: signal
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         signal.signal(number, before)
     assert done.returncode == -number
+
+
+def test_no_wait_is_without_a_limit() -> None:
+    for path in sorted(TESTS.rglob("*.py")):
+        assert {path: endless_waits(path.read_text())} == {path: []}

@@ -199,4 +199,5 @@ def _servers(folder: Path) -> list[bytes]:
 def test_sessions_end_with_no_loop_device_left(exposed: Exposed, here: Attachments) -> None:
     attach(here, exposed)
     here.detach(NAME)
-    assert str(here.folder) not in subprocess.run(("losetup", "-l"), capture_output=True, text=True, check=True).stdout
+    loops = subprocess.run(("losetup", "-l"), capture_output=True, text=True, check=True, timeout=60).stdout
+    assert str(here.folder) not in loops

@@ -68,7 +68,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     thread.start()
     yield made
     made.http.shutdown()
-    thread.join()
+    thread.join(60)
     made.http.server_close()
 
 

@@ -12,6 +12,7 @@ from support.doc_machine import machine
 from support.doc_options import wrong_options
 from support.doc_pages import Command, Page, Unclear, first_missing, parse_page
 from support.doc_shell import Failed, Shell
+from support.processes import started
 
 PATIENCE = 60.0
 
@@ -26,7 +27,7 @@ def console(*lines: str) -> Page:
 
 @pytest.fixture
 def shell() -> Iterator[Shell]:
-    with subprocess.Popen(
+    with started(
         ("/bin/bash",), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     ) as bash:
         assert bash.stdin is not None and bash.stdout is not None

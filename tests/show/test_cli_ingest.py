@@ -95,7 +95,8 @@ def anything_in(db: Path) -> bool:
 def wait_for_the_end_of_all(session: int) -> None:
     """Of the processes of a session; those that have ended and that nobody asked for don't count."""
     for _ in range(2000):
-        found = subprocess.run(["ps", "-o", "stat=", "-s", str(session)], capture_output=True, text=True).stdout.split()
+        argv = ["ps", "-o", "stat=", "-s", str(session)]
+        found = subprocess.run(argv, capture_output=True, text=True, timeout=60).stdout.split()
         if all(state.startswith("Z") for state in found):
             return
         time.sleep(0.005)

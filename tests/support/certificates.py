@@ -15,7 +15,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
             "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
             "-addext", f"subjectAltName={names}", "-keyout", str(key), "-out", str(own),
         ],
-        check=True, capture_output=True,
+        check=True, capture_output=True, timeout=120,
     )  # fmt: skip
     key.chmod(0o600)
     return own, key

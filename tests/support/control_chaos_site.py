@@ -56,7 +56,7 @@ class Unit:
         assert self.child is None
         self.child = self._nursery.start(self._words, self.log, self._clock)
 
-    def wait(self) -> None:
+    def wait_ready(self) -> None:
         """Until it is ready; one that could not start (its database is away) is started again, as its host would."""
         for _ in range(_STARTS):
             assert self.child is not None
@@ -70,7 +70,7 @@ class Unit:
 
     def start(self) -> None:
         self.begin()
-        self.wait()
+        self.wait_ready()
 
     def end(self, number: int) -> None:
         if self.child is not None:
@@ -159,7 +159,7 @@ class Site:
         for unit in self.units:
             unit.begin()
         for unit in self.units:
-            unit.wait()
+            unit.wait_ready()
         self.wire.start()
         self.registered()
 

@@ -298,5 +298,5 @@ def served(fake: Fake, path: Path) -> Iterator[Address]:
             yield Address(socket=str(path))
         finally:
             server.shutdown()
-            thread.join()
+            thread.join(60)
             server.end_connections()

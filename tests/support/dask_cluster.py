@@ -61,4 +61,4 @@ def odd_worker(cluster: Any, folder: Path, version: str | None) -> Iterator[None
         yield
     finally:
         process.kill()
-        process.wait()
+        process.wait(60)

@@ -75,7 +75,7 @@ class Machine:
     def end(self) -> None:
         """With all that was started in it."""
         self._process.kill()
-        self._process.communicate()
+        self._process.communicate(timeout=PATIENCE)
         for shell in (self.root, self._user):
             shell.close()
 
@@ -89,7 +89,7 @@ class Machine:
 def _loops() -> list[str]:
     """Each with the device that its file is on."""
     argv = ("losetup", "--noheadings", "--output", "NAME,BACK-MAJ:MIN")
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout.splitlines()
 
 
 def _processes_in(space: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from support.forward_processes import wait_until
+from support.forward_processes import PATIENCE, wait_until
 from support.slurm import Slurm, make_user
 
 FOLDER = Path("/srv/slurm")
@@ -37,7 +37,7 @@ def unit(name: str, command: str, *lines: str) -> None:
 
 
 def systemctl(*units: str) -> None:
-    subprocess.run(("systemctl", "start", *units), check=True)
+    subprocess.run(("systemctl", "start", *units), check=True, timeout=2 * PATIENCE)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ from forebay.act.forward.net.wire import (
     unpacked,
 )
 from forebay.model.layout import Layout
+from support.processes import limited
 
 T = TypeVar("T")
 KEY = b"a key that all parts of the test's layer share"
@@ -199,7 +200,7 @@ class ServerProcess:
     def start(self) -> None:
         self.process = subprocess.Popen(self._argv, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
-        assert self.process.stdout.readline().strip() == str(self.address)
+        assert limited(self.process.stdout.readline).strip() == str(self.address)
 
     def kill(self) -> None:
         self.process.kill()

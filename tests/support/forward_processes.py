@@ -14,9 +14,7 @@ from time import monotonic, sleep
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.net.address import Address, parse_address
 from forebay.act.forward.net.key import read_key, write_key
-
-PATIENCE = 120.0
-"""Seconds after which something will not happen any more; no test waits for them where all is well."""
+from support.processes import PATIENCE
 
 
 class Part:
@@ -31,7 +29,7 @@ class Part:
         assert self._process is None
         self._process = subprocess.Popen(self._argv, stdout=subprocess.PIPE)
 
-    def wait(self) -> None:
+    def wait_ready(self) -> None:
         """Until it is ready."""
         assert self._process is not None and self._process.stdout is not None
         said = b""
@@ -43,7 +41,7 @@ class Part:
 
     def start(self) -> None:
         self.begin()
-        self.wait()
+        self.wait_ready()
 
     def end(self, number: int) -> int:
         """With this signal; what it ended with."""
@@ -127,7 +125,7 @@ def start(*parts: Part) -> None:
     for part in parts:
         part.begin()
     for part in parts:
-        part.wait()
+        part.wait_ready()
 
 
 @contextmanager

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from support.forward_processes import wait_until
+from support.processes import PATIENCE, started
+
 
 @contextmanager
 def munged(folder: Path) -> Iterator[Path]:
@@ -24,21 +27,15 @@ def munged(folder: Path) -> Iterator[Path]:
     socket = folder / "socket"
     options = [f"--{name}={path}" for name, path in {**files, "socket": socket}.items()]
     argv = [program, "--force", "--foreground", "--num-threads=2", *options]
-    with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as process:
-        try:
-            for _ in range(3000):
-                if socket.exists() or process.poll() is not None:
-                    break
-                subprocess.run(("sleep", "0.01"), check=True)
-            assert socket.exists(), files["log-file"].read_text()
-            yield socket
-        finally:
-            process.terminate()
+    with started(argv, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: socket.exists() or process.poll() is not None, "munged does not start")
+        assert socket.exists(), files["log-file"].read_text()
+        yield socket
 
 
 def made(words: str, socket: Path, *, uid: int | None = None, ttl: int | None = None) -> str:
     """A credential with these words in it, made by that user."""
     own = () if ttl is None else ("--ttl", str(ttl))
     argv = ("munge", "--socket", str(socket), "--string", words, *own)
-    done = subprocess.run(argv, user=uid, group=uid, capture_output=True, text=True, check=True)
+    done = subprocess.run(argv, user=uid, group=uid, capture_output=True, text=True, check=True, timeout=PATIENCE)
     return done.stdout.strip()

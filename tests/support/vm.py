@@ -135,7 +135,7 @@ def _kernel_package() -> str:
 
 
 def _called(*argv: str) -> str:
-    done = subprocess.run(argv, cwd=KEPT, capture_output=True, text=True, check=False)
+    done = subprocess.run(argv, cwd=KEPT, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode:
         raise NoMachine(f"{shlex.join(argv)}: {done.stderr.strip().splitlines()[-1:]}")
     return done.stdout

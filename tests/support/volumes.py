@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -245,7 +246,7 @@ def appeared(before: set[Path]) -> Path:
     for _ in range(1000):
         if new := set(Path("/dev").glob("nvme*n1")) - before:
             return new.pop()
-        subprocess.run(("sleep", "0.01"), check=True)
+        time.sleep(0.01)
     raise AssertionError("no device for the connection")
 
 
@@ -270,7 +271,7 @@ def loops_below(root: Path) -> list[str]:
 
 def sh(*argv: object) -> str:
     """A command outside of the code under test."""
-    done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False)
+    done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, f"{argv}: {done.stderr}"
     return done.stdout
 

@@ -16,6 +16,7 @@ from forebay.decide.grants.control import Control, fold
 from forebay.model.grant import ENDED
 from support.control_processes import MB, Process, System, control_system
 from support.forward_processes import wait_until
+from support.processes import PATIENCE
 
 KIND = "loop" if os.geteuid() == 0 else "directory"
 ENDS = {state.value for state in ENDED}
@@ -88,7 +89,7 @@ def test_random_kills_leave_nothing_lost_doubled_or_behind(system: System, seed:
             process.start()
         over.set()
         for thread in threads:
-            thread.join()
+            thread.join(PATIENCE)
         assert not troubles, troubles
         grants = [grant for own in mine for grant in own]
         assert len(set(grants)) == len(grants) > 4
@@ -132,7 +133,7 @@ def test_a_request_that_the_service_dies_over_is_granted_once(system: System) ->
         system.service.kill()
         system.service.start()
         for thread in threads:
-            thread.join()
+            thread.join(PATIENCE)
         assert len(done) == 4 == len(list(client.grants()))
         settle(client)
     assert len(system.on_disks()) == 4

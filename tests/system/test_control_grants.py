@@ -15,6 +15,7 @@ import pytest
 
 from support.control_processes import MB, System, control_system
 from support.forward_processes import wait_until
+from support.processes import PATIENCE, limited, started
 
 ROOT = os.geteuid() == 0
 USER = 12345 if ROOT else os.geteuid()
@@ -53,7 +54,7 @@ def test_a_user_gets_a_mounted_private_space_of_the_size_asked_and_it_is_gone_af
         path = Path(grant["path"])
         assert os.path.ismount(path) and (path.stat().st_uid, path.stat().st_mode & 0o777) == (USER, 0o700)
         written = ("dd", "if=/dev/zero", f"of={path}/data", "bs=1000000", "count=20", "conv=fsync", "status=none")
-        subprocess.run(written, user=USER, check=True)
+        subprocess.run(written, user=USER, check=True, timeout=PATIENCE)
         room = os.statvfs(path)
         assert room.f_bavail * room.f_frsize < 3 * MB, "the size is not kept"
         assert client.used(grant["id"])["state"] == "in-use"
@@ -104,7 +105,7 @@ def certified(folder: Path) -> tuple[Path, Path]:
     certificate, key = folder / "cert.pem", folder / "key.pem"
     made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1")
     names = ("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate))
-    subprocess.run((*made, *names), check=True, capture_output=True)
+    subprocess.run((*made, *names), check=True, capture_output=True, timeout=PATIENCE)
     key.chmod(0o600)
     return certificate, key
 
@@ -119,7 +120,7 @@ def test_paths_come_out_for_a_shell(plain: System) -> None:
     done = plain.command("request", "--size", "10MB", "--time", "1h", "--env")
     assert done.returncode == 0, done.stderr
     shell = subprocess.run(["sh", "-c", 'eval "$0"; test -d "$FOREBAY_PATH" && echo "$FOREBAY_PATHS"', done.stdout],
-                           capture_output=True, text=True, check=True)  # fmt: skip
+                           capture_output=True, text=True, check=True, timeout=PATIENCE)  # fmt: skip
     assert shell.stdout.strip() == str(plain.on_disks()[0].path)
 
 
@@ -199,13 +200,12 @@ def test_one_place_tells_the_story_of_a_grant(plain: System) -> None:
 def test_ctrl_c_gives_back_what_was_waited_for(plain: System) -> None:
     first = plain.told("request", "--size", "80MB", "--time", "1h", "--wait")
     words = ("request", "--size", "80MB", "--time", "1h", "--wait", "--service", plain.address)
-    with subprocess.Popen(
-        [sys.executable, "-m", "forebay", "storage", *words], stderr=subprocess.PIPE, text=True
-    ) as it:
-        assert it.stderr is not None and "queued, place 1" in it.stderr.readline()
-        it.send_signal(signal.SIGINT)
-        rest = it.stderr.read()
-    assert it.returncode == 130 and "given back" in rest
+    argv = [sys.executable, "-m", "forebay", "storage", *words]
+    with started(argv, stderr=subprocess.PIPE, text=True) as waiting:
+        assert "queued, place 1" in limited(waiting.stderr.readline)
+        waiting.send_signal(signal.SIGINT)
+        rest = limited(waiting.stderr.read)
+        assert waiting.wait(PATIENCE) == 130 and "given back" in rest
     assert [grant["id"] for grant in plain.told("list")] == [first["id"]]
 
 

@@ -22,7 +22,7 @@ def running() -> Iterator[tuple[Layer, Path]]:
         small = made.folder / "small"
         small.mkdir()
         mounted = ["mount", "-t", "tmpfs", "-o", "size=8m", "forebay-test", str(small)]
-        if subprocess.run(mounted, capture_output=True).returncode:
+        if subprocess.run(mounted, capture_output=True, timeout=60).returncode:
             pytest.skip("a small file system can't be mounted here: that needs root")
         try:
             made.add_servers(2, [made.folder / "data0", small / "data1"])
@@ -33,7 +33,7 @@ def running() -> Iterator[tuple[Layer, Path]]:
             yield made, point
             made.stop()
         finally:
-            subprocess.run(["umount", "-l", str(small)], check=True)
+            subprocess.run(["umount", "-l", str(small)], check=True, timeout=60)
 
 
 def test_a_full_disk_reaches_the_program_and_nothing_earlier_is_hurt(running: tuple[Layer, Path]) -> None:

@@ -16,6 +16,7 @@ from forebay.history.store import open_store
 from forebay.history.store.journal import append
 from support.browser import MISSING, Visitor, browser, visitor
 from support.page_world import ANN, PageWorld
+from support.processes import limited, started
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is a browser")
 
@@ -24,13 +25,12 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is a bro
 def showing(what: Path) -> Iterator[str]:
     """The address that the command tells; it ends at Ctrl-C as it should."""
     argv = (sys.executable, "-m", "forebay", "show", str(what), "--json")
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and process.stderr is not None
+    with started(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            yield str(json.loads(process.stdout.readline())["address"])
+            yield str(json.loads(limited(process.stdout.readline))["address"])
         finally:
             process.send_signal(signal.SIGINT)
-            assert (process.wait(60), process.stderr.read()) == (0, "")
+            assert (process.wait(60), limited(process.stderr.read)) == (0, "")
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +90,10 @@ def test_a_study_is_shown_with_its_figures_and_its_report(guest: Visitor, tmp_pa
 
 def test_a_folder_with_nothing_in_it_is_told_in_one_line(tmp_path: Path) -> None:
     done = subprocess.run(
-        (sys.executable, "-m", "forebay", "show", str(tmp_path)), capture_output=True, text=True, check=False
+        (sys.executable, "-m", "forebay", "show", str(tmp_path)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "neither a study's folder" in done.stderr

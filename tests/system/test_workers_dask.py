@@ -165,7 +165,7 @@ def test_something_else_at_that_port_is_no_scheduler(greeting: bytes, monkeypatc
         where = f"dask://127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(BadInput, match="no Dask scheduler answers"), hired(where):
             pytest.fail("connected")
-        taken.result().close()
+        taken.result(60).close()
 
 
 def _greet(server: socket.socket, greeting: bytes) -> socket.socket:

@@ -24,6 +24,7 @@ from forebay.act.control.settings import read_service
 from forebay.model.errors import BadInput
 from support.certificates import certificate
 from support.control import GB, Running, running
+from support.processes import limited, started
 
 SMALL = Limits(body=10_000, report=50_000, bodies=60_000, send=0.5, take=0.5, connections=8, each=3, host=4, waiting=2)
 LONG = 60.0
@@ -179,10 +180,8 @@ sys.stdin.read()
 def crowd(service: Running, uid: int, count: int) -> Iterator[list[str]]:
     """Connections of a user that stay; what each was answered."""
     words = [sys.executable, "-SEc", TAKE.format(uid=uid, count=count, socket=str(service.socket))]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/") as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()
-        process.communicate()
+    with started(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/") as process:
+        yield limited(process.stdout.readline).split()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
@@ -306,7 +305,7 @@ def test_bodies_of_all_callers_together_are_bounded_and_given_back() -> None:
 
     async def app(_: Message, receive: Any, send: Any) -> None:
         got.append((await receive())["body"])
-        await inside.wait()
+        await asyncio.wait_for(inside.wait(), LONG)
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     async def main() -> list[int]:

@@ -135,7 +135,9 @@ def test_no_credential_is_in_the_log_or_a_list_of_processes(world: World) -> Non
     world.call(shown)
     world.call(shown)
     assert shown not in world.service.log.getvalue()
-    assert "MUNGE:" not in subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
+    assert (
+        "MUNGE:" not in subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, timeout=60).stdout
+    )
 
 
 def test_without_munge_there_are_tokens(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from forebay.history.store.journal import read_after
 from forebay.model.errors import BadInput
 from support.certificates import certificate
 from support.control import GB, Running, running
+from support.processes import limited
 from support.stores import PostgreSQL
 
 FOREBAY = str(Path(sys.executable).with_name("forebay"))
@@ -37,7 +38,7 @@ def process(folder: Path, *more: str) -> Iterator[tuple["subprocess.Popen[str]",
         started = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
             assert started.stdout is not None
-            told = json.loads(started.stdout.readline())
+            told = json.loads(limited(started.stdout.readline))
             assert told == {"ready": "service", "addresses": [f"unix:{socket}"]}
             yield started, Running(ServiceSettings(socket=socket))
         finally:

@@ -14,7 +14,7 @@ LONG = 60.0
 
 def hang() -> None:
     while True:
-        select.select([], [], [])
+        select.select([], [], [], LONG)
 
 
 def test_what_is_done_in_time_is_done(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from forebay.act.volumes import ceiling
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.volume import NoRoom, NotOurs, VolumeFailed
 from forebay.model.errors import BadInput, UnknownName
+from support.processes import limited
 from support.volumes import (
     GROUP,
     MIB,
@@ -195,7 +196,7 @@ def test_a_process_killed_while_it_makes_leaves_what_the_next_one_finishes(disk:
     if not child:
         disk.volumes(die).make(NAME, disk.size, uid=USER, gid=GROUP)
         os._exit(0)
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert limited(lambda: os.waitpid(child, 0))[1] == signal.SIGKILL
     assert [made.state for made in disk.volumes().find()] == ["half"]
     assert len(loops_below(disk.root)) == 1
     assert disk.volumes().make(NAME, disk.size, uid=USER, gid=GROUP).state == "whole"

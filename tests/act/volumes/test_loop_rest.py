@@ -10,6 +10,7 @@ import pytest
 
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.volume import VolumeFailed
+from support.processes import limited
 from support.volumes import GROUP, MIB, NAME, USER, LoopDisk, loops_below, sh, small_loop_disk
 
 SIZE = 32 * MIB
@@ -75,7 +76,7 @@ def test_an_agent_killed_half_way_goes_on_at_its_next_start_and_nothing_is_lost(
     if not child:
         slow(disk, Steps(reserve=lambda: os.kill(os.getpid(), signal.SIGKILL))).make(NAME, SIZE, uid=USER, gid=GROUP)
         signal.pause()
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert limited(lambda: os.waitpid(child, 0))[1] == signal.SIGKILL
     steps = Steps()
     volumes = slow(disk, steps)
     [found] = volumes.find()

@@ -44,7 +44,7 @@ def client(exposed: Exposed, folder: Path, *, key: str | None = None) -> subproc
     psk = folder / "client.psk"
     psk.write_text(f"{exposed.settings['user']}:{key or exposed.settings['key']}\n")
     uri = f"{exposed.settings['uri']}?tls-psk-file={psk}"
-    return subprocess.run(("nbdcopy", uri, "-"), capture_output=True, check=False)
+    return subprocess.run(("nbdcopy", uri, "-"), capture_output=True, check=False, timeout=60)
 
 
 def test_whoever_has_the_key_reads_the_volume(made: Made, door: Exposures, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_nobody_reads_it_with_another_key_or_without_one(made: Made, door: Expos
     exposed = door.expose(made, "nbd", [LOCAL])
     assert client(exposed, tmp_path, key="00" * 32).returncode != 0
     plain = exposed.settings["uri"].replace("nbds://forebay@", "nbd://")
-    assert subprocess.run(("nbdinfo", plain), capture_output=True, check=False).returncode != 0
+    assert subprocess.run(("nbdinfo", plain), capture_output=True, check=False, timeout=60).returncode != 0
 
 
 def test_exposed_again_it_is_the_same_also_after_the_agent_died(made: Made, door: Exposures, tmp_path: Path) -> None:

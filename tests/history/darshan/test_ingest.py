@@ -344,7 +344,7 @@ def test_killed_at_any_moment_it_goes_on_from_the_last_batch(database: str, tmp_
             process = _started(tmp_path / "ingest.py", database, folder)
             wait_until_rows(store, goal, process)
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            process.wait(60)
             found = len(rows(store))
             assert found >= max(goal, seen)
             assert found == len(rows(store, logs))

@@ -77,7 +77,7 @@ def hang():
     if child:
         remember(remembered() | {"child": child})
     while True:
-        select.select([], [], [])
+        select.select([], [], [], 600)
 
 
 def folder_of(path):

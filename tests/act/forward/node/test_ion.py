@@ -343,7 +343,7 @@ def test_more_than_fits_is_not_read_until_there_is_room(tmp_path: Path) -> None:
                 thread.soon(lambda: bool(server.waiting))
                 assert node.buffers.out <= 5 * (STRIPE + 4096)
                 server.answer()
-            telling.join()
+            telling.join(60)
             assert [client.receive().status for _ in range(12)] == [0] * 12
             thread.soon(lambda: node.admitted == 0)
         server.close()

@@ -1,0 +1,37 @@
+"""Processes that a test starts: they end with it, and nobody waits for them without a limit."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any, TypeVar
+
+PATIENCE = 120.0
+"""Seconds after which something will not happen any more; no test waits for them where all is well."""
+Value = TypeVar("Value")
+
+
+@contextmanager
+def started(argv: Any, **how: Any) -> Iterator[subprocess.Popen[Any]]:
+    """Runs meanwhile, and is killed at the end if it still runs."""
+    process = subprocess.Popen(argv, **how)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+
+
+def limited(wait: Callable[[], Value]) -> Value:
+    """What it returns, within `PATIENCE`: for what takes no limit of its own, such as `process.stdout.readline`."""
+    results: list[Value] = []
+    thread = Thread(target=lambda: results.append(wait()), daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert results, f"{wait}: nothing within {PATIENCE:g} s"
+    return results[0]

@@ -1,0 +1,60 @@
+"""Waits without a limit, as far as they can be seen in the source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+_STARTS = {"run", "call", "check_call", "check_output"}
+_SLEEPS = {"wait", "join", "result", "acquire", "get", "communicate"}
+"""Methods that wait forever unless an argument says how long."""
+_READS = {"read", "readline", "readlines"}
+_LIMITED = {"wait_for", "timeout", "timeout_at", "limited"}
+
+
+def endless_waits(source: str) -> list[tuple[int, str]]:
+    """The line and the text of each.
+
+    >>> endless_waits("process.wait()\\nprocess.wait(60)\\nsubprocess.run(argv)\\nawait wait_for(event.wait(), 60)")
+    [(1, 'process.wait()'), (3, 'subprocess.run(argv)')]
+    """
+    tree = ast.parse(source)
+    limited = set(_inside_limits(tree))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node not in limited]
+    opened = {item.context_expr for node in ast.walk(tree) if isinstance(node, ast.With) for item in node.items}
+    found = [call for call in calls if _is_endless(call) or (call in opened and _name(call.func) == "Popen")]
+    return sorted((call.lineno, ast.unparse(call)) for call in found)
+
+
+def _inside_limits(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _name(node.func) in _LIMITED:
+            yield from (inner for argument in node.args for inner in ast.walk(argument))
+        if isinstance(node, ast.AsyncWith) and any(
+            isinstance(item.context_expr, ast.Call) and _name(item.context_expr.func) in _LIMITED for item in node.items
+        ):
+            yield from ast.walk(node)
+
+
+def _is_endless(call: ast.Call) -> bool:
+    name, words = _name(call.func), {word.arg for word in call.keywords}
+    on = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    if "timeout" in words or None in words:
+        return False
+    if (on == "subprocess" and name in _STARTS) or name == "urlopen":
+        return True
+    if name == "communicate":
+        return True
+    if name in _SLEEPS and on not in ("", "os.path"):
+        return not call.args and not words
+    if name == "select":
+        return len(call.args) == 3 and isinstance(call.args[0], ast.List)
+    if name == "waitpid":
+        return ast.unparse(call.args[1]) == "0"
+    return name in _READS and on.rpartition(".")[2] in ("stdout", "stderr")
+
+
+def _name(function: ast.expr) -> str:
+    return (
+        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    )
