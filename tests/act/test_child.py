@@ -36,6 +36,20 @@ def test_one_that_does_not_listen_is_made_to_end() -> None:
     assert child.code == -signal.SIGKILL
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_it_takes_signals_that_we_ignore_or_block(number: signal.Signals) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        child = Child(("/bin/sh", "-c", f"kill -{int(number)} $$; echo ignored"))
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        signal.signal(number, before)
+    assert said(child) == b""
+    child.stop(LONG)
+    assert child.code == -number
+
+
 def test_its_own_end_is_seen() -> None:
     child = Child(python("raise SystemExit(3)"))
     assert said(child) == b""

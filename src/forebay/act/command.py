@@ -167,10 +167,14 @@ def _end_within(process: int, grace: float) -> None:
 
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
+_ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD)
 
 
 def _end_with_parent(parent: int) -> Callable[[], None]:
     def prepare() -> None:
+        for number in _ENDING:  # a background job ignores some of them, and would pass that on
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         _prctl(_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() != parent:  # it ended before we could ask
             os._exit(1)
