@@ -2,12 +2,17 @@
 
 import glob
 import json
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import markupsafe
 import pytest
+from typer.main import get_command
 
+from forebay.show.cli import app
 from support.command import Forebay
 
 EXAMPLE = Path(__file__).parents[2] / "src/forebay/show/examples/machine.toml"
@@ -30,9 +35,39 @@ def test_every_command_has_help(forebay: Forebay, command: tuple[str, ...]) -> N
     assert "Usage: forebay" in ran.out
 
 
+def groups(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
+    """The words of every command that has commands of its own."""
+    if hasattr(command, "commands"):
+        yield words
+        for name, inner in command.commands.items():
+            yield from groups(inner, *words, name)
+
+
+@pytest.mark.parametrize("group", list(groups(get_command(app))), ids=lambda words: " ".join(words) or "forebay")
+def test_every_summary_fits_into_a_line(
+    forebay: Forebay, monkeypatch: pytest.MonkeyPatch, group: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = forebay(*group, "--help").out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert listed
+    for line in listed:
+        _, summary = line.split(maxsplit=1)
+        assert summary.endswith((".", "?")) and not summary.endswith(("...", "et al.")), line
+        assert len(line) < 80 and line[2] != " ", line
+
+
 @pytest.mark.parametrize("command", [("allocate",), ("simulate",), ("study", "osts"), ("study", "robustness")])
 def test_help_shows_an_example(forebay: Forebay, command: tuple[str, ...]) -> None:
     assert "Example: forebay " + " ".join(command) in forebay(*command, "--help").out
+
+
+def test_an_ignored_end_of_children_does_not_make_every_command_a_success(forebay: Forebay) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert forebay("--version").code == 0
+        assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 def test_policies_go_from_easy_to_hard_with_their_inputs(forebay: Forebay) -> None:

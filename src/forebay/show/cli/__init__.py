@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from typing import NoReturn
 
@@ -86,6 +87,7 @@ app.command("compile", epilog=compile.EXAMPLE)(compile.compile_kernels)
 
 def main() -> None:
     """Run a command; exit with 2 for the user's mistake and 1 for ours, in one line each."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, every command seems to end well
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     announce_compiling()

@@ -43,7 +43,7 @@ def advise(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """How to stripe the files of a job that is about to start, and why."""
+    """Advise how to stripe the files of a new job, and say why."""
     from forebay.history.store import open_store
 
     if release is not None:

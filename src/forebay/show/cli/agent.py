@@ -20,7 +20,7 @@ def agent(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Run the agent of a storage node: it makes, exposes and releases volumes as the service asks. Ctrl-C ends it."""
+    """Run a storage node's agent, which manages its volumes. Ctrl-C ends it."""
     from forebay.act.control.agent_file import read_agent
 
     found = read_agent(file)

@@ -39,7 +39,10 @@ def burst_buffer(
     out: Annotated[Path | None, typer.Option(help="Folder for what comes out. [study-burst-buffer]")] = None,
     json: Json = False,
 ) -> None:
-    """Which disks hold each job's data: every policy on every platform (Monniot et al. 2023, section 5)."""
+    """Which disks hold each job's data: policies and platforms.
+
+    Every policy on every platform (Monniot et al. 2023, section 5).
+    """
     from forebay.show.cli.lists import policy_list
     from forebay.show.cli.storage import from_here
     from forebay.simulate.storage.rules import MODES, OPTIMAL, Feedback

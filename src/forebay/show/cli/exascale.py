@@ -30,7 +30,10 @@ def exascale(
     out: Annotated[Path | None, typer.Option(help="Folder for what comes out. [study-exascale]")] = None,
     json: Json = False,
 ) -> None:
-    """A month of a whole centre: the node-hours that all four decisions would win against what it does today."""
+    """Node-hours that a whole centre would win in a month.
+
+    All four decisions, against what the centre does today.
+    """
     from forebay.simulate.centre.machine import read_centre
     from forebay.simulate.centre.workload import read_workload
     from forebay.simulate.studies.exascale import ExascaleStudy

@@ -55,7 +55,7 @@ def server(
     metrics: Annotated[str | None, typer.Option(help="Serve Prometheus metrics at HOST:PORT.")] = None,
     json: Json = False,
 ) -> None:
-    """Run a data server, which holds stripes of files as objects under a folder."""
+    """Run a data server, which keeps stripes of files in a folder."""
     from contextlib import ExitStack
 
     from forebay.act.forward.data.emulate import Emulation
@@ -124,7 +124,7 @@ def ion(
     db: Annotated[str | None, typer.Option(help="Without a council: the history that gets the jobs' runs.")] = None,
     json: Json = False,
 ) -> None:
-    """Run an I/O node: programs' requests come in, are ordered, and go to the data servers."""
+    """Run an I/O node, which orders requests and forwards them."""
     from forebay.act.forward.node.start import NodeOptions, start_node
     from forebay.model.units import parse_duration, parse_size
 
@@ -182,7 +182,7 @@ def council(
     db: Annotated[str | None, typer.Option(help="The history that gets the jobs' runs.")] = None,
     json: Json = False,
 ) -> None:
-    """Run the council: it watches all I/O nodes and learns which setting is best for what they see."""
+    """Run the council, which learns the best setting for I/O nodes."""
     from forebay.act.forward.council.process import CouncilSettings
     from forebay.act.forward.council.start import start_council
     from forebay.act.forward.net.address import parse_address
@@ -217,7 +217,7 @@ def up(
     check: Annotated[bool, typer.Option("--check", help="Only check the file.")] = False,
     json: Json = False,
 ) -> None:
-    """Run a whole layer on this machine: servers, I/O nodes, council, mount. Ctrl-C ends it."""
+    """Run a whole layer on this machine. Ctrl-C ends it."""
     from forebay.act.forward.layer_file import read_layer
 
     found = read_layer(file)

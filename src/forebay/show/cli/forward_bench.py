@@ -65,7 +65,10 @@ def bench(
     plot: Annotated[Path | None, typer.Option(help="Also draw it into this PNG or PDF file.")] = None,
     json: Json = False,
 ) -> None:
-    """Drive a layer with the patterns of MPI-IO Test from real processes; every byte that comes back is checked."""
+    """Drive a layer with the patterns of MPI-IO Test.
+
+    Real processes write and read; every byte that comes back is checked.
+    """
     from forebay.act.forward.bench.pattern import OPERATIONS, Workload
     from forebay.act.forward.bench.run import Plan, bench
     from forebay.model.errors import UnknownName

@@ -24,10 +24,11 @@ def train(
     workers: Workers = None,
     json: Json = False,
 ) -> None:
-    """Train what recognises access patterns on simulated runs: a 5-5-3 network and a tree of depth 5.
+    """Train the recognition of access patterns on simulated runs.
 
-    The better of both on sizes that were not in training becomes the default; how they were trained and how well they
-    do is in the file too. Needs scikit-learn, which using the weights does not.
+    Trains a 5-5-3 network and a tree of depth 5. The better of both on sizes that were not in training becomes the
+    default; how they were trained and how well they do is in the file too. Needs scikit-learn, which using the weights
+    does not.
     """
     import numpy as np
 

@@ -58,7 +58,7 @@ def drawing(plot: Path) -> Iterator[None]:
 
 @app.command(epilog="Example: forebay history stats --plot stripes.png")
 def stats(db: Database = None, plot: Picture = None, json: Json = False) -> None:
-    """How the file system is used: stripe counts and sizes, defaults, applications, requests."""
+    """Show how the file system is used: stripes, applications, requests."""
     from forebay.history.store.sums import app_count, layout_sums, top_apps
     from forebay.profile.usage import usage
     from forebay.show.history import usage_document
@@ -83,7 +83,7 @@ def stats(db: Database = None, plot: Picture = None, json: Json = False) -> None
 
 @app.command(epilog="Example: forebay history apps")
 def apps(db: Database = None, plot: Picture = None, json: Json = False) -> None:
-    """Every application: runs, volume, performance, numbers of processes, last run."""
+    """List applications: runs, volume, performance, processes, last run."""
     from forebay.history.store.sums import app_sums
     from forebay.show.history import apps_document
     from forebay.show.history_tables import print_apps
@@ -163,7 +163,7 @@ def show(
 def osts(
     since: Since = None, until: Until = None, db: Database = None, plot: Picture = None, json: Json = False
 ) -> None:
-    """Bytes and slowness of every OST over all runs: which one is sick? The worst first."""
+    """Find sick OSTs: bytes and slowness over all runs, the worst first."""
     from forebay.history.store.targets import observations, ost_sums
     from forebay.profile.health import ost_health
     from forebay.show.history import between, osts_document

@@ -35,7 +35,10 @@ def ingest(
     workers: Workers = None,
     json: Json = False,
 ) -> None:
-    """Read Darshan logs into the history; known ones are skipped, changed ones read again."""
+    """Read Darshan logs into the history; skip those already there.
+
+    Logs that have changed are read again.
+    """
     from forebay.history.darshan.ingest import Report
     from forebay.history.store import open_store
     from forebay.show.output import print_json

@@ -25,7 +25,7 @@ _NEEDS: tuple[Kind, ...] = ("allocate", "place", "storage", "stripe")  # kinds t
 
 
 def policies(json: Json = False) -> None:
-    """Every policy, what it needs to know, and where it comes from, easy to hard."""
+    """List all policies: what each must know, and where it is from."""
     from forebay.decide.registry import policies as all_policies
     from forebay.show.output import print_json, print_table
 

@@ -25,7 +25,10 @@ def profile(
     plot: Picture = None,
     json: Json = False,
 ) -> None:
-    """What an application is like: pattern, volumes, bandwidth by OSTs, drift, forecast."""
+    """Describe an application: pattern, volumes, bandwidth, drift.
+
+    Includes its bandwidth by OSTs and a forecast.
+    """
     from forebay.history.store.behaviour import behaviours
     from forebay.profile.application import profile_of
     from forebay.show.history import profile_document

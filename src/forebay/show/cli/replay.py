@@ -29,7 +29,10 @@ def replay(
     export: Annotated[Path | None, typer.Option(help="Write the journal to this file, one event a line.")] = None,
     json: Json = False,
 ) -> None:
-    """Decide the requests of a service's journal again under another policy, side by side with what was decided."""
+    """Decide a journal's requests again under another policy.
+
+    The result stands side by side with what the service decided.
+    """
     from forebay.decide.registry import find
     from forebay.show.output import print_json, progress
     from forebay.simulate.storage.journal import replay_journal

@@ -37,9 +37,10 @@ def request_windows(
     out: Annotated[Path | None, typer.Option(help="Folder for what comes out. [study-request-windows]")] = None,
     json: Json = False,
 ) -> None:
-    """Windows of twins in 144 situations, who learns the best of them, and who recognises them (Bez et al. 2019).
+    """Windows of twins in 144 situations, and who learns them.
 
-    The model of the data servers is fitted to the paper's figures: what comes out is not a validation of the paper.
+    After Bez et al. 2019, with who recognises the situations. The model of the data servers is fitted to the paper's
+    figures: what comes out is not a validation of the paper.
     """
     from forebay.simulate.studies.request_windows import check, default_tuners, other_schedulers, paper_study
 

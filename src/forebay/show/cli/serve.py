@@ -30,7 +30,7 @@ def serve(
     check: Annotated[bool, typer.Option("--check", help="Only check the settings.")] = False,
     json: Json = False,
 ) -> None:
-    """Run the control service: it grants space on the disks of the storage nodes."""
+    """Run the control service, which grants space on storage nodes."""
     from forebay.act.control.settings import read_service
     from forebay.decide.registry import find
 
@@ -69,7 +69,7 @@ def make(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Make a token, or replace it by a new one (the old one ends within seconds)."""
+    """Make a token, or replace one (the old one ends within seconds)."""
     import time
 
     from forebay.act.control.api_forms import TokenForm

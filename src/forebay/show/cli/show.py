@@ -23,7 +23,10 @@ def show(
     port: Annotated[int, typer.Option(help="Listen at this port [default: any].", min=0, max=65535)] = 0,
     json: Json = False,
 ) -> None:
-    """Show a finished study or a journal in the browser, on this machine alone, until Ctrl-C."""
+    """Show a finished study or a journal in the browser.
+
+    Only this machine can open the page. Ctrl-C ends it.
+    """
     import asyncio
     import json as codec
 

@@ -47,7 +47,7 @@ def simulate(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """What policies would do to the applications' I/O and to the machine, or to requests for storage.
+    """Simulate policies on applications' I/O, or on storage requests.
 
     With one policy of each kind, everything in detail; with several, one line for each
     combination. Applications with fixed `targets` keep them. What the command line doesn't say,

@@ -39,7 +39,7 @@ def size(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """How large must the burst buffer be? The smallest platform of a family that serves the target."""
+    """Find the smallest burst buffer that serves the target."""
     from forebay.show.cli.lists import policy_list
     from forebay.show.cli.storage import from_here
     from forebay.show.output import print_json, progress

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from forebay.act.slurm.reconcile import Terms
     from forebay.act.slurm.service import SlurmClient
 
-app = typer.Typer(help="Slurm: burst buffers for jobs, and what is done before and after them.", no_args_is_help=True,
+app = typer.Typer(help="Connect Slurm: burst buffers for jobs, prolog and epilog.", no_args_is_help=True,
                   rich_markup_mode=None)  # fmt: skip
 slurm_jobs.add_to(app)
 
@@ -57,7 +57,10 @@ def install(
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that differ.")] = False,
     json: Json = False,
 ) -> None:
-    """Write what Slurm needs for burst buffers beside slurm.conf, and say what to put into slurm.conf itself."""
+    """Write Slurm's files for burst buffers beside slurm.conf.
+
+    Prints the lines to put into slurm.conf itself.
+    """
     from forebay.act.control.client import service_of
     from forebay.act.slurm.files import Hooks, cache_of, cluster_of, conf_lines, job_texts, plan, texts, write
 
@@ -143,7 +146,7 @@ def _say_installed(planned: Sequence[Planned], hooks: Hooks, lines: Sequence[str
 
 @app.command(epilog="Example: forebay slurm check /etc/slurm")
 def check(folder: Folder, service: Service = None, token: Token = None, json: Json = False) -> None:
-    """Are the files there, does slurm.conf name them, are Lua's modules there, and does the service answer?"""
+    """Check files, slurm.conf, Lua modules and the service."""
     from forebay.act.slurm.looking import look
     from forebay.show.output import print_json
 
@@ -192,7 +195,7 @@ def reconcile(
     service: Service = None,
     token: Token = None,
 ) -> None:
-    """Give back the space of jobs that Slurm no longer knows, and keep that of jobs that still wait."""
+    """Give back the space of jobs that Slurm no longer knows."""
     from forebay.act.slurm.reconcile import Terms
 
     pause = None if every is None else _seconds("every", every)

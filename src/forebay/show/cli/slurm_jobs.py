@@ -45,7 +45,7 @@ def prolog(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Before a job: lay out its folder, share out targets, tell it by environment. Always ends with 0, in time."""
+    """Prepare a job: folder layout, targets, environment. Always ends with 0, in time."""
     from forebay.act.slurm.jobs import Said
 
     if check:
@@ -56,7 +56,7 @@ def prolog(
 
 
 def epilog(config: Config = CONFIG, job: JobId = "", user: User = "", json: Json = False) -> None:
-    """After a job: its targets are free again, and its Darshan logs are read into the history. Always ends with 0."""
+    """Tidy up after a job: free its targets, ingest its Darshan logs. Always ends with 0."""
     from forebay.act.slurm.jobs import Said
 
     said = Said(job=job, user=user)

@@ -42,7 +42,7 @@ def rules(
     token: Token = None,
     authority: Authority = None,
 ) -> None:
-    """The rules of granting: what is split, how often one without space comes again, how long a grant may last."""
+    """Show or change the rules for grants: split, tries, longest time."""
     from forebay.model.units import format_size
     from forebay.show.output import print_json
 

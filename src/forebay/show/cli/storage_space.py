@@ -245,7 +245,10 @@ def list_(
     token: Token = None,
     authority: Authority = None,
 ) -> None:
-    """Your grants (an administrator's list has everybody's), with their states and the reasons."""
+    """List your grants with their states and the reasons.
+
+    An administrator sees everybody's.
+    """
     from forebay.show.output import print_json
     from forebay.show.storage_grants import print_grants
 

@@ -20,7 +20,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def strays(json: Json = False, service: Service = None, token: Token = None, authority: Authority = None) -> None:
-    """Volumes that belong to no grant that lives, and why they are still there. For administrators.
+    """List volumes that belong to no living grant, and why. For administrators.
 
     They are kept where the service's store was put back to an earlier copy, or is a new one, and the node's agent
     knows better: until they are adopted or discarded, nobody else gets their space.
@@ -46,7 +46,7 @@ def adopt(
 def discard(
     what: What, json: Json = False, service: Service = None, token: Token = None, authority: Authority = None
 ) -> None:
-    """Remove what is kept of a grant, or all that is kept on a node, which is trusted again. For administrators."""
+    """Remove kept volumes of a grant or node, and trust it again. For administrators."""
     with client_of(service, token, authority) as client:
         _say(client.discard(what), json, f"{what}: what was kept is removed")
 

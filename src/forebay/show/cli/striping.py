@@ -31,7 +31,10 @@ def striping(
     out: Annotated[Path | None, typer.Option(help="Folder for what comes out. [study-striping]")] = None,
     json: Json = False,
 ) -> None:
-    """Stripe count, stripe size and first target: every policy, run by run (Kim et al. 2022, section 5)."""
+    """Stripe count, stripe size and first target, run by run.
+
+    Every policy (Kim et al. 2022, section 5).
+    """
     from forebay.decide.registry import policies
     from forebay.show.cli.lists import policy_list
     from forebay.simulate.studies.striping import StripingStudy, noise_cases, paper_settings

@@ -56,17 +56,17 @@ class _Kind:
 _KINDS = (
     _Kind(
         name="io-nodes",
-        summary="How many and which I/O nodes: every policy, on many drawn sets of applications (Bandet et al., VI-A).",
+        summary="How many and which I/O nodes (Bandet et al., VI-A). Every policy, on many drawn sets of applications.",
         example="forebay study io-nodes --curves marenostrum4.csv --sets 20 --loads 0.2:1.2:0.2",
     ),
     _Kind(
         name="osts",
-        summary="How many and which OSTs: the same with curves of object storage targets (Bandet et al., VI-C).",
+        summary="How many and which OSTs (Bandet et al., VI-C). Like io-nodes, with curves of object storage targets.",
         example="forebay study osts --sets 20 --loads 0.2:1.2:0.2",
     ),
     _Kind(
         name="robustness",
-        summary="Policies that see only the class of each curve, against the truth (Bandet et al., VI-B).",
+        summary="Policies that see only curves' classes (Bandet, VI-B).",
         example="forebay study robustness --curves marenostrum4.csv --sets 20",
         allocate="tcpu,best-bandwidth,forebay",
         place="greedy-non-clairvoyant,greedy-clairvoyant",

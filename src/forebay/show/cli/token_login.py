@@ -20,7 +20,10 @@ def login(
     ] = None,
     authority: Annotated[Path | None, typer.Option(help="Who signed the service's certificate, a PEM file.")] = None,
 ) -> None:
-    """Print a link that logs you in at the service's page, once and within five minutes."""
+    """Print a link that logs you in at the service's page.
+
+    It works once, within five minutes.
+    """
     from forebay.act.control.client import Client, service_of
     from forebay.model.errors import BadInput
     from forebay.show.output import print_json
