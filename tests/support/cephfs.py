@@ -5,7 +5,6 @@ No manager daemon: nothing here needs what it adds (statistics; so `df` says 0),
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from support.ports import free_ports
+
 PROGRAMS = ("ceph", "ceph-mon", "ceph-osd", "ceph-mds", "ceph-fuse", "monmaptool", "fusermount3")
 OSDS = 4
-_PATIENCE = 60.0
+_PATIENCE = 120.0
 """Seconds until the cluster has to be there."""
 
 _SETTINGS = """
@@ -61,7 +62,7 @@ class CephFS:
         for name in ("mnt", "mon", "mds", *(f"osd{k}" for k in range(OSDS))):
             (self.folder / name).mkdir()
         (self.folder / "keyring").touch()
-        fsid, port = str(uuid.uuid4()), _free_port()
+        fsid, port = str(uuid.uuid4()), free_ports(1)[0]
         self._settings.write_text(_SETTINGS.format(fsid=fsid, port=port, folder=self.folder))
         self._start_monitor(fsid, port)
         self._start_osds()
@@ -73,10 +74,9 @@ class CephFS:
         self._daemon("ceph-fuse", str(self.mount))
         _wait(self.mount.is_mount, "ceph-fuse did not mount")
 
-    def striped(self, name: str, *, size: int = 65536, count: int = OSDS) -> Path:
-        """A folder whose new files are striped like this."""
-        folder = self.mount / name
-        folder.mkdir()
+    def striped(self, *, size: int = 65536, count: int = OSDS) -> Path:
+        """A new folder whose new files are striped like this."""
+        folder = Path(tempfile.mkdtemp(dir=self.mount))
         layout = f"stripe_unit={size} stripe_count={count} object_size={64 * size} pool=data"
         os.setxattr(folder, "ceph.dir.layout", layout.encode())
         return folder
@@ -130,12 +130,6 @@ def _wait(ready, otherwise: str) -> None:  # type: ignore[no-untyped-def]
         if time.monotonic() > end:
             raise TimeoutError(otherwise)
         time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -5,9 +5,9 @@ All of them run in the foreground as children of the test; what a job leaves beh
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
-import random
 import re
 import shutil
 import signal
@@ -15,12 +15,13 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from support.forward_processes import PATIENCE, wait_until
+from support.ports import free_ports
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel", "sinfo")
 PACKAGES = "slurm-wlm munge lua-socket lua-cjson"
@@ -28,7 +29,6 @@ USER = "forebay-test"
 """Whose jobs they are; Slurm gives no burst buffer to root."""
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "BOOT_FAIL", "DEADLINE", "NODE_FAIL", "PREEMPTED"})
 CLUSTER = "test"
-_PORTS = (20_000, 32_000)
 _LINES = """
 ClusterName={cluster}
 SlurmctldHost={host}(127.0.0.1)
@@ -249,19 +249,6 @@ class Slurm:
         return {row["JobId"]: row for row in told}
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on, below those that the system gives to anybody who calls."""
-    with ExitStack() as stack:
-        found: list[int] = []
-        while len(found) < count:
-            port = random.SystemRandom().randrange(*_PORTS)
-            door = stack.enter_context(socket.socket())
-            with suppress(OSError):
-                door.bind(("127.0.0.1", port))
-                found.append(port)
-        return found
-
-
 def skip_without_slurm() -> None:
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     if missing:
@@ -272,12 +259,14 @@ def skip_without_slurm() -> None:
 
 def make_user() -> None:
     """The user of the jobs, if there is none yet; it stays."""
-    with suppress(KeyError):
-        pwd.getpwnam(USER)
-        return
     argv = ("useradd", "--system", "--no-create-home", "--user-group", "--shell", "/bin/sh", USER)
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    if done.returncode not in (0, 9):  # 9: another test was faster
+    with Path("/etc/passwd").open() as lock:  # useradd fails while another one runs
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(KeyError):
+            pwd.getpwnam(USER)
+            return
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    if done.returncode:
         pytest.skip(f"no user for jobs can be made: {done.stderr.strip()}")
 
 

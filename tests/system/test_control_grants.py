@@ -15,6 +15,7 @@ import pytest
 
 from support.control_processes import MB, System, control_system
 from support.forward_processes import wait_until
+from support.ports import free_ports
 from support.processes import PATIENCE, limited, started
 
 ROOT = os.geteuid() == 0
@@ -80,7 +81,7 @@ def test_nobody_but_the_owner_and_an_administrator_may_show_extend_or_release(pl
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate with openssl")
 def test_agents_and_clients_can_come_by_https_with_tokens_and_an_agent_only_for_its_own_node(system: System) -> None:
-    port = free_port()
+    port = free_ports(1)[0]
     certificate, key = certified(system.folder)
     system.configure(f"listen = '127.0.0.1:{port}'\ncertificate = '{certificate}'\nkey = '{key}'")
     url = f"https://127.0.0.1:{port}"
@@ -108,12 +109,6 @@ def certified(folder: Path) -> tuple[Path, Path]:
     subprocess.run((*made, *names), check=True, capture_output=True, timeout=PATIENCE)
     key.chmod(0o600)
     return certificate, key
-
-
-def free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return int(door.getsockname()[1])
 
 
 def test_paths_come_out_for_a_shell(plain: System) -> None:

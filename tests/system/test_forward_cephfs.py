@@ -19,7 +19,7 @@ STRIPE = 65536
 
 @pytest.fixture(scope="module")
 def running(cephfs: CephFS) -> Iterator[tuple[Layer, Path]]:
-    folder = cephfs.striped("layer", size=STRIPE, count=OSDS)
+    folder = cephfs.striped(size=STRIPE, count=OSDS)
     with layer() as made:
         made.add_nodes(
             1, "--root", str(folder), "--layout-from", "ceph", "--servers", str(OSDS), "--scheduler", "twins"
@@ -79,3 +79,8 @@ def test_fio_finds_what_it_wrote_to_cephfs_through_mount_and_node(running: tuple
     finally:
         part.stop()
     assert found["read"]["io_bytes"] > 0
+
+
+def test_every_layer_has_a_folder_of_its_own(cephfs: CephFS) -> None:
+    """A module whose tests run in two goes sets up its layer twice, on one cluster."""
+    assert cephfs.striped() != cephfs.striped()

@@ -15,7 +15,7 @@ from support.browser import MISSING, NARROW, Visitor, browser, visitor
 from support.certificates import certificate
 from support.control_processes import MB, System, control_system, forebay
 from support.forward_processes import wait_until
-from support.slurm import free_ports
+from support.ports import free_ports
 
 pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is a browser"),

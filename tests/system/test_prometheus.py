@@ -26,7 +26,7 @@ from support.certificates import certificate
 from support.control_processes import System, control_system
 from support.doc_options import wrong_options
 from support.forward_processes import PATIENCE, Layer, Part, layer, start, wait_until
-from support.slurm import free_ports
+from support.ports import free_ports
 
 MISSING = [name for name in ("prometheus", "promtool", "openssl") if not shutil.which(name)]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
