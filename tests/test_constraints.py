@@ -38,4 +38,6 @@ def test_all_that_is_installed_is_pinned() -> None:
 
 
 def test_every_pin_is_what_the_tests_run_with() -> None:
-    assert {name: each.version for name, each in INSTALLED.items() if PINS.get(name, each.version) != each.version} == {}
+    assert {
+        name: each.version for name, each in INSTALLED.items() if PINS.get(name, each.version) != each.version
+    } == {}

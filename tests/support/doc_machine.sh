@@ -23,6 +23,10 @@ done
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --rbind /sys "$root/sys"
+if [ -c /dev/fuse ]; then  # without udev it is root's alone, and users mount too
+    mknod -m 666 "$room/fuse" c 10 229
+    mount --bind "$room/fuse" "$root/dev/fuse"
+fi
 mkdir -p "$root/srv/given" "$root/srv/depends"
 mount --bind "$given" "$root/srv/given"
 mkdir -p "$kernels" "$root/srv/kernels"
