@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ HOST = "10.0.2.2"
 """This machine's 127.0.0.1, as the virtual machine sees it."""
 _ROOT = ("virtio_pci", "virtio_net", "9pnet_virtio", "9p", "overlay")
 _DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
-_END = "the machine's work ended with"
+END = "the machine's work ended with"
 _INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
@@ -35,7 +35,7 @@ for folder in proc sys dev; do mount --move /$folder /root/$folder; done
 mount -t tmpfs none /root/run; mount -t configfs none /root/sys/kernel/config
 ifconfig lo up; ifconfig eth0 10.0.2.15 netmask 255.255.255.0 up
 chroot /root /bin/sh -c {command}
-echo; echo "{end} $?"
+code=$?; echo; echo "{end} $code"
 poweroff -f
 """
 
@@ -53,7 +53,9 @@ class Ran:
 
 def run(command: Sequence[str], *, modules: Sequence[str], folder: Path, timeout: float) -> Ran:
     """The command in a new machine with those modules loaded; `folder` is for its own files. `timeout` in seconds."""
-    kernel = _unpacked()
+    if not shutil.which("qemu-system-x86_64"):
+        raise NoMachine("qemu-system-x86_64 is not installed (Debian: qemu-system-x86)")
+    kernel = unpacked("kernel", _kernel_package, lambda: "busybox-static")
     initrd = folder / "initrd"
     initrd.write_bytes(_archive(_files(kernel, command, (*_ROOT, *modules))))
     share = "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"
@@ -91,51 +93,52 @@ def run(command: Sequence[str], *, modules: Sequence[str], folder: Path, timeout
         words = done.stdout + done.stderr
     except subprocess.TimeoutExpired as error:
         words = f"{(error.stdout or b'').decode(errors='replace')}\n(stopped after {timeout} s)"
-    ended = re.search(rf"{_END} (\d+)", words)
+    return outcome(words)
+
+
+def outcome(words: str) -> Ran:
+    """What the machine's command ended with, as its last lines say."""
+    ended = re.search(rf"{END} (\d+)", words)
     return Ran(code=int(ended[1]) if ended else -1, out=words)
 
 
-def _unpacked() -> Path:
-    """A kernel with its modules, and a static busybox."""
+def unpacked(name: str, *packages: Callable[[], str]) -> Path:
+    """A folder with the files of Debian's packages, which are fetched once."""
     if os.geteuid() != 0:
         raise NoMachine("only root may read the whole of this machine")
-    if not shutil.which("qemu-system-x86_64"):
-        raise NoMachine("qemu-system-x86_64 is not installed (Debian: qemu-system-x86)")
     if not shutil.which("apt-get") or not shutil.which("dpkg"):
         raise NoMachine("a kernel is to be had only on Debian")
-    with _alone():
-        _fetch()
-    return KEPT / "files"
-
-
-def _fetch() -> None:
-    if not (KEPT / "ready").exists():
-        shutil.rmtree(KEPT, ignore_errors=True)
-        KEPT.mkdir(parents=True)
-        _called("apt-get", "-qq", "download", _kernel_package(), "busybox-static")
-        for file in KEPT.glob("*.deb"):
-            _called("dpkg", "-x", file.name, "files")
-            file.unlink()
-        (KEPT / "ready").touch()
+    folder = KEPT / name
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        if not (folder / "ready").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            _called("apt-get", "-qq", "download", *(package() for package in packages), at=folder)
+            for file in folder.glob("*.deb"):
+                _called("dpkg", "-x", file.name, "files", at=folder)
+                file.unlink()
+            (folder / "ready").touch()
+    return folder / "files"
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """No other test fetches at the same time."""
-    with KEPT.with_suffix(".lock").open("w") as lock:
+def _alone(folder: Path) -> Iterator[None]:
+    """No other test fetches the same at the same time."""
+    with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _kernel_package() -> str:
-    found = re.search(r"Depends: (linux-image-\S+)", _called("apt-cache", "depends", "linux-image-amd64"))
+    found = re.search(r"Depends: (linux-image-\S+)", _called("apt-cache", "depends", "linux-image-amd64", at=KEPT))
     if not found:
         raise NoMachine("apt-cache knows no linux-image-amd64")
     return found[1]
 
 
-def _called(*argv: str) -> str:
-    done = subprocess.run(argv, cwd=KEPT, capture_output=True, text=True, check=False, timeout=120)
+def _called(*argv: str, at: Path) -> str:
+    done = subprocess.run(argv, cwd=at, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode:
         raise NoMachine(f"{shlex.join(argv)}: {done.stderr.strip().splitlines()[-1:]}")
     return done.stdout
@@ -143,15 +146,15 @@ def _called(*argv: str) -> str:
 
 def _files(kernel: Path, command: Sequence[str], modules: Sequence[str]) -> dict[str, bytes | None]:
     """All that the machine starts from: a path each, and its bytes; None is a folder."""
-    order = _in_order(kernel, modules)
-    words = {"modules": " ".join(order), "command": shlex.quote(shlex.join(command)), "end": _END}
+    order = in_order(kernel, modules)
+    words = {"modules": " ".join(order), "command": shlex.quote(shlex.join(command)), "end": END}
     folders: dict[str, bytes | None] = dict.fromkeys(("bin", "proc", "sys", "dev", "lower", "upper", "root", "modules"))
     busybox = next(kernel.rglob("bin/busybox"))
     loaded = {f"modules/{name}.ko": content for name, content in order.items()}
     return folders | {"bin/busybox": busybox.read_bytes(), "init": _INIT.format(**words).encode()} | loaded
 
 
-def _in_order(kernel: Path, wanted: Sequence[str]) -> dict[str, bytes]:
+def in_order(kernel: Path, wanted: Sequence[str]) -> dict[str, bytes]:
     """Modules and what they depend on, each after what it needs."""
     paths = {path.name.split(".")[0].replace("-", "_"): path for path in kernel.rglob("*.ko*")}
     order: dict[str, bytes] = {}
