@@ -21,7 +21,9 @@ from support.forward_processes import PATIENCE, wait_until
 
 MB = 10**6
 SILENT = 2.0
-"""Seconds after which a node counts as silent."""
+"""Seconds after which a node counts as silent, where a test waits for that."""
+NEVER = 600.0
+"""Where none does: a node stays there, however slow the machine is."""
 
 
 class Process:
@@ -75,8 +77,8 @@ def forebay(*words: str) -> subprocess.CompletedProcess[str]:
 class System:
     """Everything is under `folder`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, silent: float) -> None:
+        self.folder, self._silent = folder, silent
         self.address = f"unix:{folder}/s"
         self.configure()
         self.service = Process(folder / "service.log", "serve", "--config", str(folder / "serve.toml"))
@@ -85,7 +87,8 @@ class System:
 
     def configure(self, more: str = "") -> None:
         rules = "rules = { interval = 1, tries = 1000000, split = '150 MB' }"
-        text = f"[service]\nsocket = '{self.folder}/s'\ndb = '{self.folder}/db'\nsilent = {SILENT}\n{rules}\n{more}\n"
+        places = f"socket = '{self.folder}/s'\ndb = '{self.folder}/db'"
+        text = f"[service]\n{places}\nsilent = {self._silent}\n{rules}\n{more}\n"
         (self.folder / "serve.toml").write_text(text)
 
     def add_agent(self, node: str, *disks: str, capacity: str = "100 MB", more: str = "") -> Process:
@@ -158,12 +161,12 @@ class System:
 
 
 @contextmanager
-def control_system() -> Iterator[System]:
+def control_system(silent: float = NEVER) -> Iterator[System]:
     """In a folder with a short path that others may enter; at the end no process and no volume is left."""
     with tempfile.TemporaryDirectory(prefix="fb-") as name:
         folder = Path(name)
         folder.chmod(0o711)
-        system = System(folder)
+        system = System(folder, silent)
         try:
             yield system
         finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.control_processes import MB, System, control_system
+from support.control_processes import MB, NEVER, SILENT, System, control_system
 from support.forward_processes import wait_until
 from support.ports import free_ports
 from support.processes import PATIENCE, limited, started
@@ -23,8 +23,9 @@ USER = 12345 if ROOT else os.geteuid()
 
 
 @pytest.fixture
-def system() -> Iterator[System]:
-    with control_system() as made:
+def system(request: pytest.FixtureRequest) -> Iterator[System]:
+    """Where a parameter says so, its nodes are silent after so many seconds."""
+    with control_system(getattr(request, "param", NEVER)) as made:
         yield made
 
 
@@ -147,7 +148,7 @@ def test_what_can_never_be_is_refused_in_one_line(plain: System) -> None:
 
 
 def test_a_grant_ends_with_its_time_and_its_space_is_free(plain: System) -> None:
-    grant = plain.told("request", "--size", "80MB", "--time", "2s", "--wait")
+    grant = plain.told("request", "--size", "80MB", "--time", "2s")
     wait_state(plain, grant["id"], "expired")
     assert plain.on_disks() == []
     assert plain.told("request", "--size", "80MB", "--time", "1h", "--wait")["state"] == "ready"
@@ -169,6 +170,7 @@ def test_a_drained_node_gets_nothing_new_until_it_is_undrained(plain: System) ->
     assert plain.told("wait", new["id"])["state"] == "ready"
 
 
+@pytest.mark.parametrize("system", [SILENT], indirect=True)
 def test_a_silent_node_gets_nothing_new_its_owners_are_told_and_it_may_come_back(plain: System) -> None:
     old = plain.told("request", "--size", "10MB", "--time", "1h", "--wait")
     plain.agents["n1"].signal(signal.SIGSTOP)
@@ -178,7 +180,10 @@ def test_a_silent_node_gets_nothing_new_its_owners_are_told_and_it_may_come_back
     assert new["state"] == "queued"
     plain.agents["n1"].signal(signal.SIGCONT)
     assert plain.told("wait", new["id"])["state"] == "ready"
-    assert "does not answer" not in plain.command("show", old["id"]).stdout.split("Volumes")[0]
+    wait_until(
+        lambda: "does not answer" not in plain.command("show", old["id"]).stdout.split("Volumes")[0],
+        "its owner is still told so",
+    )
 
 
 def test_one_place_tells_the_story_of_a_grant(plain: System) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from support.browser import MISSING, NARROW, Visitor, browser, visitor
 from support.certificates import certificate
-from support.control_processes import MB, System, control_system, forebay
+from support.control_processes import MB, SILENT, System, control_system, forebay
 from support.forward_processes import wait_until
 from support.ports import free_ports
 
@@ -59,7 +59,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    with control_system() as system, browser() as chromium:
+    with control_system(SILENT) as system, browser() as chromium:
         port = free_ports(1)[0]
         own, key = certificate(system.folder)
         system.configure(f"listen = '127.0.0.1:{port}'\ncertificate = '{own}'\nkey = '{key}'")

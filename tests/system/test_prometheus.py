@@ -23,7 +23,7 @@ import yaml
 
 from forebay.act.all_metrics import PARTS
 from support.certificates import certificate
-from support.control_processes import System, control_system
+from support.control_processes import SILENT, System, control_system
 from support.doc_options import wrong_options
 from support.forward_processes import PATIENCE, Layer, Part, layer, start, wait_until
 from support.ports import free_ports
@@ -80,7 +80,7 @@ class Scene:
 def _scene(folder: Path) -> Iterator[Scene]:
     own, key = certificate(folder)
     listen, ion, council, port, *servers = free_ports(6)
-    with control_system() as system, layer() as forward:
+    with control_system(SILENT) as system, layer() as forward:
         system.configure(f"listen = '127.0.0.1:{listen}'\ncertificate = '{own}'\nkey = '{key}'")
         system.add_agent("n1", "directory", more='fields = { tier = "nvme" }')
         system.start()

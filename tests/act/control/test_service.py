@@ -3,10 +3,12 @@
 import json
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from forebay.act.control.silence import Silence
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import fold
 from forebay.decide.grants.rules import GrantRules
@@ -113,10 +115,15 @@ def test_an_agent_hears_of_what_it_is_to_do(service: Running) -> None:
     assert [action["volume"] for action in answers[0]] == [f"{asked['id']}.0"]
 
 
-def test_a_node_that_is_not_heard_of_is_silent_until_it_answers(tmp_path: Path) -> None:
+def test_a_node_that_is_not_heard_of_is_silent_until_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("forebay.act.control.service.Silence", partial(Silence, clock=lambda: now[0]))
     with running(tmp_path, silent=0.4) as service:
         service.hello()
         asked = service.ask()
+        now[0] += 1
         _until(service, "NodeSilent")
         assert service.call("GET", "/v1/health")["silent"] == 1
         assert service.grant(asked["id"])["marks"] == ["node n does not answer"]
