@@ -53,6 +53,7 @@ def test_two_servers_on_one_port_are_named(forebay: Forebay, tmp_path: Path) -> 
         (("--scheduler", "twin"), "--scheduler: no request scheduler 'twin'; did you mean 'twins'?"),
         (("--window", "soon"), "--window: 'soon' is not a number with a unit"),
         (("--aggregate", "1 GiB"), "--aggregate: a message may have"),
+        (("--scheduler", "fifo:aggregate=1073741824"), "--scheduler: a message may have"),
         (("--root", "/tmp"), "needs data servers, or a folder (--root), and not both"),
         (("--stripe-size", "5 B"), "--stripe-size: a stripe size must be"),
         (("--council", "x"), "--council: must be like"),

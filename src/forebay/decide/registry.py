@@ -94,6 +94,16 @@ def find(kind: Kind, spec: str) -> Policy:
     return _with_options(policy, spec, settings) if settings else policy
 
 
+def given_options(kind: Kind, spec: str) -> dict[str, object]:
+    """The options that `spec` itself gives.
+
+    >>> given_options("order", "twins:window=4000000")
+    {'window': 4000000}
+    """
+    policy = find(kind, spec)
+    return {name: policy.options[name] for name, _, _ in (word.partition("=") for word in spec.split(":")[1:])}
+
+
 def known(where: str, kind: Kind, spec: str) -> str:
     """`spec`, if it names a policy."""
     try:

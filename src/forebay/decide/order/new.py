@@ -115,6 +115,13 @@ def use(q: Any, scheduler: Policy | str, **settings: int | None) -> None:
         _SETTERS[name](q, value)
 
 
+def set_option(q: Any, name: str, value: int) -> None:
+    """Change one setting by its name (those of `use`); all others stay."""
+    if name not in _SETTERS:
+        raise BadInput(name, "unknown setting of a scheduler")
+    _SETTERS[name](q, _expect(name, value, *_LIMITS[name]))
+
+
 def _expect(name: str, value: object, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
         raise BadInput(name, f"must be a whole number from {least} to {most}, not {value!r}")

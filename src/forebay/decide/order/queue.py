@@ -20,7 +20,7 @@ from forebay.decide.order.choose import enter, leave, number, pick
 from forebay.decide.order.contiguous import contiguous
 from forebay.decide.order.lists import append, unlink
 from forebay.decide.order.look import depth, in_flight, waiting
-from forebay.decide.order.new import new_queue, use
+from forebay.decide.order.new import new_queue, set_option, use
 from forebay.decide.order.slots import address, slot_at
 from forebay.decide.order.words import (
     AGGREGATE,
@@ -76,6 +76,7 @@ __all__ = [
     "in_flight",
     "new_queue",
     "set_aggregate",
+    "set_option",
     "set_patience",
     "set_quantum",
     "set_scheduler",

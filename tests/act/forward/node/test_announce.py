@@ -14,7 +14,7 @@ from forebay.act.forward.net.pool import Buffers
 from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, packed, unpacked
 from forebay.act.forward.node.announce import Announcer, checked
 from forebay.act.forward.node.ion import IoNode
-from forebay.decide.order.words import WINDOW
+from forebay.decide.order.words import AGGREGATE, WINDOW
 from forebay.model.errors import UserError
 from support.forward import KEY, unix
 from support.forward_nodes import STRIPE, NodeThread, node_thread
@@ -83,6 +83,7 @@ def announcing(thread: NodeThread, node: IoNode, council: PretendCouncil) -> Ite
     [
         ("window", 0), ("window", -1), ("window", 2**62), ("window", 1.5), ("window", True), ("window", "1ms"),
         ("window", None), ("aggregate", -1), ("aggregate", 1 << 40), ("scheduler", "twin"), ("scheduler", 5),
+        ("scheduler", "fifo:aggregate=1099511627776"), ("scheduler", "twins:window=1"),
         ("nothing", 1), (None, None), (["window"], 5),
     ],
 )  # fmt: skip
@@ -108,6 +109,35 @@ def test_a_decision_is_followed_and_nonsense_is_counted(tmp_path: Path) -> None:
             assert int(node.dispatch.q[WINDOW]) == 250_000
             council.say({"parameter": "scheduler", "value": "hbrr"})
             thread.soon(lambda: node.dispatch.scheduler == "hbrr")
+        council.close()
+
+
+def test_a_decision_about_one_setting_keeps_all_others(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread:
+        queue = {"aggregate": 1 << 20, "window": 4_000_000}
+        node = thread.node(thread.serve(1), scheduler="twins", queue=queue)
+        council = PretendCouncil(thread)
+
+        def settings() -> tuple[str, int, int]:
+            return node.dispatch.scheduler, int(node.dispatch.q[WINDOW]), int(node.dispatch.q[AGGREGATE])
+
+        with announcing(thread, node, council):
+            for parameter, value, wanted in (
+                ("window", 500_000, ("twins", 500_000, 1 << 20)),
+                ("aggregate", 1 << 19, ("twins", 500_000, 1 << 19)),
+                ("scheduler", "twins-work-conserving", ("twins-work-conserving", 500_000, 1 << 19)),
+                ("scheduler", "twins:window=250000", ("twins:window=250000", 250_000, 1 << 19)),
+                ("quantum", 3, ("twins:window=250000", 250_000, 1 << 19)),
+                ("scheduler", "fifo", ("fifo", 500_000, 1 << 19)),
+            ):
+                before = node.counts["decisions"]
+                council.say({"parameter": parameter, "value": value})
+                thread.soon(lambda before=before: node.counts["decisions"] > before)
+                assert settings() == wanted
+            council.heard.clear()
+            council.say({"parameter": "aggregate", "value": 1 << 20, "ignore": True})
+            thread.soon(lambda: any(words["parameter"] == "aggregate" for words in council.of(Kind.ANNOUNCE)))
+            assert council.of(Kind.ANNOUNCE)[-1]["value"] == 1 << 19  # as it is, whoever set it
         council.close()
 
 

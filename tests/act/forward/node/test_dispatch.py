@@ -7,6 +7,9 @@ import pytest
 from forebay.act.forward.net.wire import Kind, Message
 from forebay.act.forward.node.dispatch import Batch, Dispatch, Request
 from forebay.act.forward.striping import Piece
+from forebay.decide.order.choose import ORDERS
+from forebay.decide.order.words import AGGREGATE, PATIENCE, QUANTUM, WINDOW
+from forebay.model.errors import BadInput
 from support.forward import LoopThread, loop_thread
 
 LONG_AGO = -1.0
@@ -86,6 +89,40 @@ def test_what_waited_for_a_server_is_given_up_once(thread: LoopThread) -> None:
     assert (first.left, first.status) == (1, 0)  # with its server by now: that one answers
     assert (second.left, second.status) == (0, errno.EIO)
     assert world.owner.finished == [second]
+
+
+SETTINGS = {"window": (WINDOW, 4_000_000), "quantum": (QUANTUM, 3), "aggregate": (AGGREGATE, 1 << 20),
+            "patience": (PATIENCE, 17)}  # fmt: skip
+
+
+@pytest.mark.parametrize("scheduler", [policy.name for policy in ORDERS])
+@pytest.mark.parametrize(
+    ("name", "value"), [("window", 250_000), ("quantum", 9), ("aggregate", 1 << 16), ("patience", 5)]
+)
+def test_changing_one_setting_keeps_all_others(thread: LoopThread, scheduler: str, name: str, value: int) -> None:
+    dispatch = World(thread, 2, scheduler, **{own: given for own, (_, given) in SETTINGS.items()}).dispatch
+    wanted = {own: value if own == name else given for own, (_, given) in SETTINGS.items()}
+
+    def settings() -> dict[str, int]:
+        return {own: int(dispatch.q[word]) for own, (word, _) in SETTINGS.items()}
+
+    thread.call(dispatch.change, name, value)
+    assert (dispatch.scheduler, settings()) == (scheduler, wanted)
+    for other in ("hbrr", "sjf", "twins", scheduler):
+        thread.call(dispatch.change, "scheduler", other)
+        assert (dispatch.scheduler, settings()) == (other, wanted)
+    with pytest.raises(BadInput):
+        thread.call(dispatch.change, name, -1)
+    assert settings() == wanted
+
+
+def test_a_new_scheduler_brings_its_own_defaults_for_what_nobody_set(thread: LoopThread) -> None:
+    dispatch = World(thread, 2, "twins:window=4000000").dispatch
+    thread.call(dispatch.change, "scheduler", "hbrr")
+    assert (dispatch.q[WINDOW], dispatch.q[AGGREGATE], dispatch.q[QUANTUM]) == (4_000_000, 1 << 20, 8)
+    thread.call(dispatch.change, "scheduler", "hbrr:quantum=2")
+    thread.call(dispatch.change, "scheduler", "mlf")
+    assert (dispatch.q[WINDOW], dispatch.q[AGGREGATE], dispatch.q[QUANTUM]) == (4_000_000, 0, 8)
 
 
 def test_a_request_that_found_no_place_gets_one_when_a_server_is_lost(thread: LoopThread) -> None:

@@ -15,14 +15,15 @@ from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.door import connect
 from forebay.act.forward.net.wire import LONGEST, BadMessage, Flag, Kind, Message, packed, unpacked
 from forebay.act.forward.node.ion import IoNode
-from forebay.decide.order.words import WINDOW
-from forebay.decide.registry import find
+from forebay.decide.order.words import AGGREGATE, QUANTUM, WINDOW
+from forebay.decide.registry import given_options
 from forebay.model.errors import BadInput, ForebayError
 from forebay.model.observed import Observed
 
 EVERY = 1.0
 RANGES = {"window": (10_000, 1_000_000_000), "aggregate": (0, LONGEST), "quantum": (1, 1 << 20)}
 """What a council may set: nanoseconds, bytes, messages."""
+_WORDS = {"window": WINDOW, "aggregate": AGGREGATE, "quantum": QUANTUM}
 _SOONEST, _LATEST = 0.1, 5.0
 _MOST_QUEUED = 1 << 20
 _MOST_JOBS = 1000
@@ -36,24 +37,20 @@ class Settings:
     def __init__(self, node: IoNode) -> None:
         self._node = node
         self._changed: dict[str, float] = {}
-        self._values: dict[str, int | str] = {}
         self._began = monotonic()
 
-    def now(self, parameter: str) -> tuple[int | str | None, float]:
+    def now(self, parameter: str) -> tuple[int | str, float]:
         """A parameter's value, and for how many seconds it has been that."""
         held = monotonic() - self._changed.get(parameter, self._began)
-        if parameter == "window":
-            return int(self._node.dispatch.q[WINDOW]), held
         if parameter == "scheduler":
             return self._node.dispatch.scheduler, held
-        return self._values.get(parameter), held
+        return int(self._node.dispatch.q[_WORDS[parameter]]), held
 
     def set(self, parameter: object, value: object) -> None:
         """Raises BadInput for what no council may set."""
         name, wanted = checked(parameter, value)
         if self.now(name)[0] != wanted:
             self._node.dispatch.change(name, wanted)
-            self._values[name] = wanted
             self._changed[name] = monotonic()
 
 
@@ -64,7 +61,10 @@ def checked(parameter: object, value: object) -> tuple[str, int | str]:
     ('window', 500000)
     """
     if parameter == "scheduler" and isinstance(value, str):
-        return "scheduler", find("order", value).name
+        for name, option in given_options("order", value).items():
+            if name in RANGES:
+                checked(name, option)
+        return "scheduler", value
     if not isinstance(parameter, str) or parameter not in RANGES:
         raise BadInput("decision", f"there is no parameter {parameter!r}")
     low, high = RANGES[parameter]

@@ -16,10 +16,23 @@ from forebay.act.forward.net.timer import Alarm
 from forebay.act.forward.net.wire import Bytes, Message
 from forebay.act.forward.node.windows import Windows
 from forebay.act.forward.striping import Piece
-from forebay.decide.order.queue import NEVER, NONE, WAKE, arrive, depth, done, drop, follower, new_queue, take_of, use
+from forebay.decide.order.new import DEFAULTS
+from forebay.decide.order.queue import (
+    NEVER,
+    NONE,
+    WAKE,
+    arrive,
+    depth,
+    done,
+    drop,
+    follower,
+    new_queue,
+    set_option,
+    take_of,
+    use,
+)
 from forebay.decide.order.words import AGGREGATE, WAITING
-from forebay.decide.registry import find
-from forebay.model.errors import BadInput
+from forebay.decide.registry import find, given_options
 
 
 class Opened(Protocol):
@@ -106,6 +119,8 @@ class Dispatch:
         """`sizes` are those of `new_queue`."""
         policy = find("order", scheduler)
         self.scheduler = policy.name
+        wanted = {name: value for name, value in sizes.items() if name in DEFAULTS and value is not None}
+        self._settings: dict[str, Any] = given_options("order", scheduler) | wanted
         self.q = new_queue(policy, servers=servers.count, **sizes)
         self._take = take_of(policy)
         self._words = memoryview(self.q)  # type: ignore[arg-type]
@@ -289,16 +304,18 @@ class Dispatch:
         return tuple(int(depth(self.q, s)) + len(parked) for s, parked in enumerate(self._parked))
 
     def change(self, name: str, value: Any) -> None:
-        """Set a parameter of the scheduler, or the scheduler itself, from now on."""
+        """Set a parameter of the scheduler, or the scheduler itself, from now on; all others stay as they were set.
+
+        Another scheduler brings its own defaults only for what nobody has set.
+        """
         if name == "scheduler":
             policy = find("order", value)
-            use(self.q, policy)
+            use(self.q, policy, **self._settings | given_options("order", value))
             self.scheduler, self._take = policy.name, take_of(policy)
             self._windows = "window" in policy.options
-        elif name in ("window", "quantum", "aggregate", "patience"):
-            use(self.q, self.scheduler, **{name: value})
         else:
-            raise BadInput(name, "is no parameter of a scheduler")
+            set_option(self.q, name, value)
+            self._settings[name] = value
         self.soon()
 
     def close(self) -> None:

@@ -73,9 +73,11 @@ def settings_of(options: NodeOptions) -> NodeSettings:
     if options.window is not None:
         queue["window"] = round(options.window * 1e9)
     if options.aggregate is not None:
-        if options.aggregate > LONGEST:
-            raise BadInput("--aggregate", f"a message may have {LONGEST} bytes, not {options.aggregate:.0f}")
         queue["aggregate"] = round(options.aggregate)
+    most = queue.get("aggregate", policy.options.get("aggregate", 0))
+    if isinstance(most, int) and most > LONGEST:
+        where = "--scheduler" if options.aggregate is None else "--aggregate"
+        raise BadInput(where, f"a message may have {LONGEST} bytes, not {most}")
     if options.memory < _LEAST_MEMORY:  # a message of the longest kind would never be let in
         raise BadInput("--memory", f"must be at least {_LEAST_MEMORY >> 20} MiB")
     return NodeSettings(
