@@ -11,6 +11,8 @@ from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
+from forebay.act.forward.data.tree import open_file, read_file, replace_file
+
 MOST = 1 << 16
 
 
@@ -18,10 +20,11 @@ class Fences:
     """At most `most` sessions, in a file of 8 bytes each; the oldest are forgotten first."""
 
     def __init__(self, path: Path, most: int = MOST) -> None:
-        self._path, self._most = path, most
+        self._name, self._most = os.fsencode(path.name), most
+        self._base = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         known = array("Q")
-        if path.exists():
-            data = path.read_bytes()
+        with suppress(FileNotFoundError):
+            data = read_file(self._base, self._name)
             known.frombytes(data[: len(data) // known.itemsize * known.itemsize])
         self._sessions: OrderedDict[int, None] = OrderedDict()
         for session in known:
@@ -46,6 +49,7 @@ class Fences:
 
     def close(self) -> None:
         os.close(self._file)
+        os.close(self._base)
 
     def _remember(self, session: int) -> None:
         self._sessions[session] = None
@@ -54,7 +58,5 @@ class Fences:
             self._sessions.popitem(last=False)
 
     def _rewritten(self) -> int:
-        new = self._path.with_name(f"{self._path.name}.new")
-        new.write_bytes(array("Q", self._sessions).tobytes())
-        new.replace(self._path)
-        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        replace_file(self._base, self._name, array("Q", self._sessions).tobytes())
+        return open_file(self._base, self._name, os.O_WRONLY | os.O_APPEND)

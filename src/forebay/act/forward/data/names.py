@@ -35,6 +35,7 @@ from forebay.act.forward.data.records import (
     parent,
     unlinked,
 )
+from forebay.act.forward.data.tree import open_folder, read_file, replace_file
 from forebay.act.forward.striping import settled
 from forebay.model.layout import Layout
 
@@ -155,9 +156,9 @@ class Names:
 
     def pending(self) -> Iterator[Forget]:
         """Files without a name whose objects may still be there."""
-        for place in sorted((self._shelf.folder / "unlinked").iterdir()):
+        for name in self._shelf.list(b"unlinked"):
             with suppress(OSError):
-                record = self._shelf.read(b"unlinked/" + place.name.encode())
+                record = self._shelf.read(b"unlinked/" + name)
                 if record.file is not None:
                     yield record.file, record.layout
 
@@ -205,12 +206,12 @@ class Names:
 
     def readdir(self, path: bytes, after: bytes = b"", most: int = _PAGE) -> tuple[list[tuple[bytes, bool]], bool]:
         """Names and whether each is a folder, in their order, behind `after`; and whether there are more."""
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        folder = os.open(named(clean(path)), flags, dir_fd=self._shelf.base)
+        folder = open_folder(self._shelf.base, named(clean(path)))
         try:
             with os.scandir(folder) as entries:
-                all_of_it = ((os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries)
-                behind = (entry for entry in all_of_it if entry[0] > after and entry[0] != FOLDER)
+                kinds = ((os.fsencode(entry.name), _is_folder(entry)) for entry in entries)
+                ours = ((name, folder) for name, folder in kinds if folder is not None)
+                behind = (entry for entry in ours if entry[0] > after and entry[0] != FOLDER)
                 found = heapq.nsmallest(most + 1, behind)
         finally:
             os.close(folder)
@@ -257,15 +258,15 @@ class Names:
 
     def recover(self) -> None:
         """Put in order what a process that was killed left behind."""
-        for left in (self._shelf.folder / "temp").iterdir():
-            self._shelf.clear(b"temp/" + left.name.encode())
+        for left in self._shelf.list(b"temp"):
+            self._shelf.clear(b"temp/" + left)
         self._finish_replacing()
-        for place in (self._shelf.folder / "unlinked").iterdir():
-            self._recover_unlinked(place.name.encode())
-        for folder in (self._shelf.folder / "ids").iterdir():
-            for record in folder.iterdir():
-                if record.stat().st_nlink == 1:  # its name was never made, and nobody was told of it
-                    record.rename(self._shelf.folder / "unlinked" / record.name)
+        for name in self._shelf.list(b"unlinked"):
+            with suppress(ValueError):  # not an id: not ours
+                self._recover_unlinked(name)
+        for folder in self._shelf.list(b"ids"):
+            with suppress(NotADirectoryError):  # not ours
+                self._recover_ids(b"ids/" + folder)
 
     # Steps of the above
 
@@ -302,7 +303,7 @@ class Names:
                 return record
 
     def _make_folder(self, place: bytes, record: Record) -> None:
-        os.mkdir(place, dir_fd=self._shelf.base)
+        self._shelf.mkdir(place)
         self._step("mkdir: made")
         self._shelf.write(place + b"/" + FOLDER, record)
         self._step("mkdir: recorded")
@@ -329,23 +330,22 @@ class Names:
             return
         self._check_empty(to, target)
         temp = self._shelf.temp()
-        (self._shelf.folder / os.fsdecode(temp)).write_bytes(path + b"\0" + to)
+        replace_file(self._shelf.base, temp, path + b"\0" + to)
         self._shelf.rename(temp, b"replacing")
         self._step("replace: intended")
         self._finish_replacing()
 
     def _finish_replacing(self) -> None:
         """A folder that takes the place of an empty one: two steps, and a note that says so between them."""
-        note = self._shelf.folder / "replacing"
-        if not note.exists():
+        if not self._shelf.exists(b"replacing"):
             return
-        path, _, to = note.read_bytes().partition(b"\0")
+        path, _, to = read_file(self._shelf.base, b"replacing").partition(b"\0")
         if self._shelf.exists(named(path)):
             self._shelf.drop(inside(to))
             self._step("replace: emptied")
             self._shelf.rename(named(path), named(to))
             self._step("replace: renamed")
-        note.unlink()
+        self._shelf.drop(b"replacing")
 
     def _renamed(self, path: bytes, to: bytes) -> None:
         self._shelf.touched(named(parent(path)))
@@ -357,6 +357,12 @@ class Names:
             self._shelf.drop(b"unlinked/" + name)  # it still has its name: what would have taken that never came
         else:
             self._shelf.drop(by_id(int(name, 16)))
+
+    def _recover_ids(self, folder: bytes) -> None:
+        for name in self._shelf.list(folder):
+            status = self._shelf.status(folder + b"/" + name)
+            if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:  # it never got a name, and nobody knows of it
+                self._shelf.rename(folder + b"/" + name, b"unlinked/" + name)
 
     def _disowned(self, file: int, layout: Layout) -> Forget:
         self._shelf.drop(by_id(file))
@@ -390,3 +396,10 @@ class Names:
 
     def _folder_time(self, path: bytes) -> int:
         return self._shelf.status(named(path)).st_mtime_ns
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool | None:
+    """None of what the layer has not made: a link, a pipe, ..."""
+    if entry.is_dir(follow_symlinks=False):
+        return True
+    return False if entry.is_file(follow_symlinks=False) else None

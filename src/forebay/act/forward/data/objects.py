@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from forebay.act.forward.data.tree import open_file, open_folder, parent_of
 from forebay.act.forward.net.wire import LAST_OFFSET, Bytes
 
 MOST_OPEN = 512
@@ -25,11 +26,11 @@ class Objects:
     def __init__(self, folder: Path, most_open: int = MOST_OPEN) -> None:
         folder.mkdir(exist_ok=True)
         self._folder = folder
-        self._root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         self._open: OrderedDict[int, int] = OrderedDict()
         self._most_open = most_open
         self._gone: OrderedDict[int, None] = OrderedDict()
-        self._unsynced: set[str] = set()  # folders with new names in them
+        self._unsynced: set[bytes] = set()  # folders with new names in them
 
     def read(self, file: int, offset: int, room: memoryview) -> int:
         """How many bytes from `offset` on were put into the room: fewer than fit where the object ends."""
@@ -81,8 +82,8 @@ class Objects:
         handle = self._open.pop(file, None)
         if handle is not None:
             os.close(handle)
-        with suppress(FileNotFoundError):
-            os.unlink(_place(file), dir_fd=self._root)
+        with suppress(FileNotFoundError), parent_of(self._root, _place(file)) as (folder, name):
+            os.unlink(name, dir_fd=folder)
 
     def to_sync(self, file: int) -> list[int]:
         """Descriptors of the caller's own, to be fsynced by `synced`, in any thread."""
@@ -94,7 +95,7 @@ class Objects:
         if folder in self._unsynced:
             # Taken out now: a name that comes while the thread is at work asks for another sync.
             self._unsynced.discard(folder)
-            found += (os.open(each, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._root) for each in (folder, "."))
+            found += (open_folder(self._root, each) for each in (folder, b"."))
         return found
 
     def sync_failed(self, file: int) -> None:
@@ -119,18 +120,17 @@ class Objects:
         if file in self._gone:
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
         try:
-            return self._kept(file, os.open(_place(file), os.O_RDWR | os.O_CLOEXEC, dir_fd=self._root))
+            return self._kept(file, open_file(self._root, _place(file), os.O_RDWR))
         except FileNotFoundError:
             return None
 
     def _made(self, file: int) -> int:
         place = _place(file)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
-            handle = os.open(place, flags, 0o600, dir_fd=self._root)
+            handle = open_file(self._root, place, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:
             os.mkdir(place[:2], dir_fd=self._root)
-            handle = os.open(place, flags, 0o600, dir_fd=self._root)
+            handle = open_file(self._root, place, os.O_RDWR | os.O_CREAT)
         self._unsynced.add(place[:2])
         return self._kept(file, handle)
 
@@ -155,6 +155,6 @@ def synced(descriptors: list[int]) -> None:
         raise failed
 
 
-def _place(file: int) -> str:
-    name = f"{file:016x}"
-    return f"{name[:2]}/{name}"
+def _place(file: int) -> bytes:
+    name = f"{file:016x}".encode()
+    return name[:2] + b"/" + name

@@ -7,9 +7,10 @@ import json
 import os
 from pathlib import Path
 
+from forebay.act.forward.data.tree import list_folder, open_file, read_file, replace_file
 from forebay.model.errors import BadInput, UserError, why
 
-_LOCK, _IDENTITY = "lock", "server.json"
+_LOCK, _IDENTITY = b"lock", b"server.json"
 
 
 class Place:
@@ -19,41 +20,45 @@ class Place:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._base = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                self._lock = open_file(self._base, _LOCK, os.O_RDWR | os.O_CREAT)
+            except OSError:
+                os.close(self._base)
+                raise
         except OSError as error:
             raise BadInput(str(folder), f"can't be used: {why(error)}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._claim({"format": 1, "index": index, "servers": servers})
         except BlockingIOError:
-            os.close(self._lock)
+            self.close()
             raise UserError(f"{folder}: another server uses this folder") from None
         except BaseException:
-            os.close(self._lock)
+            self.close()
             raise
 
     def close(self) -> None:
         os.close(self._lock)
+        os.close(self._base)
 
     def _claim(self, mine: dict[str, int]) -> None:
-        identity = self.folder / _IDENTITY
         try:
-            theirs = json.loads(identity.read_text())
+            theirs = json.loads(read_file(self._base, _IDENTITY))
         except FileNotFoundError:
-            self._settle(identity, mine)
+            self._settle(mine)
             return
         except (OSError, ValueError):
-            raise BadInput(str(identity), "can't be read") from None
+            raise BadInput(str(self.folder / os.fsdecode(_IDENTITY)), "can't be read") from None
         if theirs != mine:
             raise BadInput(str(self.folder), f"belongs to {_words(theirs)}, not to {_words(mine)}")
 
-    def _settle(self, identity: Path, mine: dict[str, int]) -> None:
-        others = sorted({entry.name for entry in self.folder.iterdir()} - {_LOCK, f"{_IDENTITY}.new"})
+    def _settle(self, mine: dict[str, int]) -> None:
+        others = sorted(set(list_folder(self._base, b".")) - {_LOCK, _IDENTITY + b".new"})
         if others:
-            raise BadInput(str(self.folder), f"is not empty ({others[0]!r} is in it) and no server's folder")
-        new = identity.with_name(f"{_IDENTITY}.new")
-        new.write_text(json.dumps(mine) + "\n")
-        new.replace(identity)
+            first = os.fsdecode(others[0])
+            raise BadInput(str(self.folder), f"is not empty ({first!r} is in it) and no server's folder")
+        replace_file(self._base, _IDENTITY, json.dumps(mine).encode() + b"\n")
 
 
 def _words(identity: object) -> str:

@@ -7,13 +7,15 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from forebay.act.forward.data.tree import list_folder, open_file, open_folder, parent_of, rename
 from forebay.model.layout import Layout
 
 FOLDER = b".forebay-folder"
@@ -65,7 +67,7 @@ class Shelf:
         self._unsynced.clear()
 
     def read(self, place: bytes) -> Record:
-        handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.base)
+        handle = open_file(self.base, place, os.O_RDONLY)
         try:
             return _record(os.pread(handle, _RECORD, 0))
         finally:
@@ -73,7 +75,7 @@ class Shelf:
 
     def write(self, place: bytes, record: Record) -> None:
         """In place, or new."""
-        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self.base)
+        handle = open_file(self.base, place, os.O_WRONLY | os.O_CREAT)
         try:
             if os.pwrite(handle, _text(record), 0) != _RECORD:
                 raise error(errno.ENOSPC)
@@ -81,7 +83,8 @@ class Shelf:
             os.close(handle)
 
     def status(self, place: bytes) -> os.stat_result:
-        return os.stat(place, dir_fd=self.base, follow_symlinks=False)
+        with parent_of(self.base, place) as (folder, name):
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
     def exists(self, place: bytes) -> bool:
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -90,7 +93,8 @@ class Shelf:
         return False
 
     def link(self, place: bytes, to: bytes) -> None:
-        os.link(place, to, src_dir_fd=self.base, dst_dir_fd=self.base)
+        with parent_of(self.base, place) as (folder, name), parent_of(self.base, to) as (into, new):
+            os.link(name, new, src_dir_fd=folder, dst_dir_fd=into, follow_symlinks=False)
 
     def link_by_id(self, place: bytes, file: int) -> None:
         """FileExistsError where the id is taken."""
@@ -98,31 +102,39 @@ class Shelf:
         try:
             self.link(place, to)
         except FileNotFoundError:
-            os.mkdir(to[:6], dir_fd=self.base)
+            self.mkdir(to[:6])
             self.link(place, to)
 
+    def mkdir(self, place: bytes) -> None:
+        with parent_of(self.base, place) as (folder, name):
+            os.mkdir(name, dir_fd=folder)
+
     def rename(self, place: bytes, to: bytes) -> None:
-        os.rename(place, to, src_dir_fd=self.base, dst_dir_fd=self.base)
+        rename(self.base, place, to)
 
     def drop(self, place: bytes) -> None:
         """Remove it, if it is there."""
-        with suppress(FileNotFoundError):
-            os.unlink(place, dir_fd=self.base)
+        with suppress(FileNotFoundError), parent_of(self.base, place) as (folder, name):
+            os.unlink(name, dir_fd=folder)
 
     def temp(self) -> bytes:
         return b"temp/" + secrets.token_hex(8).encode()
 
     def clear(self, place: bytes) -> None:
         """Remove whatever is there, with all that is in it."""
-        path = self.folder / os.fsdecode(place)
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError), parent_of(self.base, place) as (folder, name):
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                shutil.rmtree(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+
+    def list(self, place: bytes) -> list[bytes]:
+        """The names in a folder."""
+        return list_folder(self.base, place)
 
     def touched(self, place: bytes) -> None:
         """The names in the folder changed: it must get to the disk with the next sync."""
-        handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.base)
+        handle = open_folder(self.base, place)
         if self._unsynced.setdefault(os.fstat(handle).st_ino, handle) != handle:
             os.close(handle)
         if len(self._unsynced) > _MOST_UNSYNCED:
@@ -130,11 +142,12 @@ class Shelf:
             os.fsync(oldest)
             os.close(oldest)
 
-    def to_sync(self, file: int) -> list[int]:
+    def to_sync(self, file: int) -> Sequence[int]:
         """Descriptors of the caller's own: of the file's record, and of all folders that were touched."""
         place = by_id(file)
         with suppress(FileNotFoundError):
-            found = [os.open(each, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.base) for each in (place, place[:6], b"ids")]
+            found = [open_file(self.base, place, os.O_RDONLY)]
+            found += (open_folder(self.base, each) for each in (place[:6], b"ids"))
             found += self._unsynced.values()
             self._unsynced.clear()
             return found

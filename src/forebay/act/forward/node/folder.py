@@ -58,9 +58,9 @@ class Folder:
     def _check(self, status: os.stat_result, flags: int) -> None:
         if status.st_dev != self._device:
             raise OSError(errno.EXDEV, "another file system is mounted there")
-        if not flags & os.O_DIRECTORY and not stat.S_ISREG(status.st_mode):
-            number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
-            raise OSError(number, os.strerror(number))
+        check_kind(status)
+        if not flags & os.O_DIRECTORY and stat.S_ISDIR(status.st_mode):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
 
     def stat(self, path: bytes) -> os.stat_result:
         with self.parent(path) as (folder, name):
@@ -94,5 +94,13 @@ class Folder:
         return found[:PAGE], len(found) > PAGE
 
     def full(self, path: bytes) -> Path:
-        """For commands that take no descriptor."""
+        """For commands that take no descriptor: of a file or folder, with no link on the way."""
+        check_kind(self.stat(path))
         return self.path / os.fsdecode(clean(path.lstrip(b"/")))
+
+
+def check_kind(status: os.stat_result) -> None:
+    """Raises unless it is a file or a folder."""
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        number = errno.ELOOP if stat.S_ISLNK(status.st_mode) else errno.EINVAL
+        raise OSError(number, os.strerror(number))
