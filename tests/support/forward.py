@@ -308,8 +308,9 @@ class PretendNode:
         if message.kind in (Kind.OPEN, Kind.ATTACH):
             self.attached.add(file)
         if message.kind == Kind.STAT and not words["folder"]:
-            size, latest = self._objects.size(file)
+            size, latest, allocated = self._objects.size(file)
             words = {**words, "size": size, "mtime": latest if latest > words["stamp"] else words["mtime"]}
+            words |= {"ctime": max(words["ctime"], latest), "allocated": allocated}
         if message.kind in (Kind.UNLINK, Kind.RENAME):
             for gone, _ in words["forget"]:
                 self._objects.forget(gone)

@@ -141,6 +141,16 @@ def test_attributes_are_kept(point: Path) -> None:
     assert not path.exists()
 
 
+def test_du_counts_what_a_file_takes_on_the_servers(point: Path) -> None:
+    with (point / "sparse").open("wb") as file:
+        file.truncate(10 << 30)
+        file.seek(5 << 30)
+        file.write(b"x")
+    (point / "full").write_bytes(os.urandom(1 << 20))
+    assert int(run("du", "-k", "--apparent-size", point / "sparse").split()[0]) == 10 << 20
+    assert int(run("du", "-k", point / "sparse").split()[0]) < 1024 <= int(run("du", "-k", point / "full").split()[0])
+
+
 def test_a_file_that_is_open_outlives_its_name(point: Path) -> None:
     path = point / "temporary"
     with path.open("w+b") as file:

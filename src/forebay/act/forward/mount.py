@@ -181,8 +181,8 @@ class Mount(Operations):
             raise OSError(errno.EBADF, "not open") from None
 
     def _attributes(self, found: Stat) -> dict[str, Any]:
-        times = {"st_mtime": found.mtime, "st_ctime": found.mtime, "st_atime": found.mtime}
+        times = {"st_mtime": found.mtime, "st_ctime": found.ctime, "st_atime": found.mtime}
         links = 2 if found.is_folder else 1
-        blocks = -(-found.size // 512)
+        blocks = -(-found.allocated // 512)
         sizes = {"st_size": found.size, "st_blocks": blocks, "st_blksize": _BEST, "st_nlink": links}
         return {"st_mode": found.mode} | self._owner | times | sizes

@@ -53,7 +53,7 @@ def test_objects_hold_what_was_written_however_few_are_open(
 
 def test_what_is_not_there_is_empty_and_reading_does_not_make_it(objects: Objects) -> None:
     assert read(objects, 7, 0, 10) == b""
-    assert objects.size(7) == (0, 0)
+    assert objects.size(7) == (0, 0, 0)
     objects.truncate(7, 0)
     assert objects.to_sync(7) == []
     assert list(objects.files()) == []

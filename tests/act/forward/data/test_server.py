@@ -67,7 +67,7 @@ def test_checksums_on_request(node: Speaker) -> None:
 
 def test_what_is_not_there_is_empty(node: Speaker) -> None:
     assert node.ask(Kind.READ, file=9, size=10).payload == b""
-    assert node.words(Kind.SIZE, file=9) == {"size": 0, "mtime": 0}
+    assert node.words(Kind.SIZE, file=9) == {"size": 0, "mtime": 0, "allocated": 0}
     assert node.ask(Kind.FSYNC, file=9).status == 0
 
 

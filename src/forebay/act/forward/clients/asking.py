@@ -110,11 +110,14 @@ class OpenFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stat:
-    """What is known of a file or folder: `mode` with its type, size in bytes, time of the last change in ns."""
+    """What is known of a file or folder: `mode` with its type, size in bytes, and times in ns: of the last change of
+    its bytes, and of anything. `allocated` is the bytes of disk that it takes, fewer where it has holes."""
 
     mode: int
     size: int
+    allocated: int
     mtime: int
+    ctime: int
     file: int
     layout: Layout
 
@@ -337,7 +340,9 @@ def _stat(answer: Message) -> Stat:
     return Stat(
         mode=(stat.S_IFDIR if folder else stat.S_IFREG) | words["mode"],
         size=words.get("size", 0),
+        allocated=words.get("allocated", words.get("size", 0)),
         mtime=words["mtime"],
+        ctime=words.get("ctime", words["mtime"]),
         file=words.get("id") or 0,
         layout=layout_of(words["layout"]),
     )

@@ -116,10 +116,14 @@ class Names:
             raise error(errno.ESTALE) from None
 
     def stat(self, path: bytes) -> Record:
-        """The record; of a folder with the time at which its names last changed."""
+        """The record; of a folder with the times at which its names last changed."""
         path = clean(path)
         found = self._known(path)
-        return found if found.file is not None else replace(found, mtime=found.changed(self._folder_time(path)))
+        if found.file is not None:
+            return found
+        status = self._shelf.status(named(path))
+        ctime = max(found.ctime, status.st_ctime_ns)
+        return replace(found, mtime=found.changed(status.st_mtime_ns), ctime=ctime)
 
     def set_attributes(
         self, where: bytes | int, *, mode: int | None = None, mtime: int | None = None, stamp: int = 0

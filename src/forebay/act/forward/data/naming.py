@@ -148,8 +148,8 @@ def layout_of(words: Any) -> Layout:
 
 def record_words(record: Record) -> dict[str, Any]:
     layout = layout_words(record.layout)
-    words = {"id": record.file, "layout": layout, "mode": record.mode, "mtime": record.mtime, "stamp": record.stamp}
-    return words if record.file is not None else {n: words[n] for n in ("layout", "mode", "mtime")}
+    words = {"layout": layout, "mode": record.mode, "mtime": record.mtime, "ctime": record.ctime}
+    return words if record.file is None else words | {"id": record.file, "stamp": record.stamp}
 
 
 def forget_words(forget: list[Forget]) -> dict[str, Any]:

@@ -66,13 +66,14 @@ class Objects:
         if handle is not None:
             os.ftruncate(handle, size)
 
-    def size(self, file: int) -> tuple[int, int]:
-        """Bytes, and when they last changed in nanoseconds since 1970; zeros where there is no object."""
+    def size(self, file: int) -> tuple[int, int, int]:
+        """Bytes, when they last changed in nanoseconds since 1970, and the bytes of disk that they take: less where
+        there are holes. Zeros where there is no object."""
         handle = self._handle(file)
         if handle is None:
-            return 0, 0
+            return 0, 0, 0
         status = os.fstat(handle)
-        return status.st_size, status.st_mtime_ns
+        return status.st_size, status.st_mtime_ns, status.st_blocks * 512
 
     def forget(self, file: int) -> None:
         """Remove the object, if it is there, and take nothing for it any more."""

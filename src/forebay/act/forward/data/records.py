@@ -11,7 +11,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class Record:
 
     `mtime` (ns since 1970) is what was set last, when the latest of the objects' own times was `stamp`: once an
     object's time is later, that is the file's. So no server's clock is ever compared with another's. `key` is
-    that of the request which made it.
+    that of the request which made it. `ctime` is when the record itself last changed: its mode, times or name.
     """
 
     file: int | None
@@ -42,6 +42,7 @@ class Record:
     mtime: int
     stamp: int = 0
     key: int = 0
+    ctime: int = field(default=0, compare=False)  # the record's own on the disk, so it is not written into it
 
     def changed(self, latest: int) -> int:
         """When the file last changed, if `latest` is the latest of its objects' times."""
@@ -69,7 +70,7 @@ class Shelf:
     def read(self, place: bytes) -> Record:
         handle = open_file(self.base, place, os.O_RDONLY)
         try:
-            return _record(os.pread(handle, _RECORD, 0))
+            return replace(_record(os.pread(handle, _RECORD, 0)), ctime=os.fstat(handle).st_ctime_ns)
         finally:
             os.close(handle)
 
@@ -202,6 +203,7 @@ def unlinked(file: int) -> bytes:
 
 def _text(record: Record) -> bytes:
     words = asdict(record) | {"layout": [record.layout.count, record.layout.size, record.layout.start]}
+    del words["ctime"]
     return json.dumps(words, separators=(",", ":")).encode().ljust(_RECORD - 1) + b"\n"
 
 

@@ -285,8 +285,8 @@ class Server:
         self._objects.forget(message.file)
 
     def _size(self, message: Message) -> dict[str, int]:
-        size, mtime = self._objects.size(message.file)
-        return {"size": size, "mtime": mtime}
+        size, mtime, allocated = self._objects.size(message.file)
+        return {"size": size, "mtime": mtime, "allocated": allocated}
 
     def _fence(self, message: Message) -> None:
         if not message.file:  # the I/O nodes' own requests have no session

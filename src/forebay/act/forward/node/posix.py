@@ -346,9 +346,11 @@ def _record(status: os.stat_result, layout: Layout) -> dict[str, Any]:
         "layout": [layout.count, layout.size, layout.start],
         "mode": stat.S_IMODE(status.st_mode),
         "mtime": status.st_mtime_ns,
+        "ctime": status.st_ctime_ns,
         "stamp": 0,
         "folder": stat.S_ISDIR(status.st_mode),
         "size": status.st_size,
+        "allocated": status.st_blocks * 512,
     }
 
 

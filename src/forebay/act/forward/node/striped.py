@@ -134,8 +134,9 @@ class DataServers(Backend):
     async def _stat(self, asked: Asked) -> Answer:
         record = unpacked((await self._name(asked)).payload)
         if not record.get("folder"):
-            size, latest = await self._measured(record["id"], _layout(record["layout"]), asked.session)
+            size, latest, allocated = await self._measured(record["id"], _layout(record["layout"]), asked.session)
             record |= {"size": size, "mtime": latest if latest > record["stamp"] else record["mtime"]}
+            record |= {"ctime": max(record.get("ctime", 0), latest), "allocated": allocated}
         return Answer(payload=packed(record), file=record.get("id") or 0)
 
     async def _set(self, asked: Asked) -> Answer:
@@ -197,14 +198,15 @@ class DataServers(Backend):
             kind, file=asked.file, offset=offset, session=asked.session, within=self._patience
         )
 
-    async def _measured(self, file: int, layout: Layout, session: int) -> tuple[int, int]:
-        """How long the file is, and the latest time of its objects."""
+    async def _measured(self, file: int, layout: Layout, session: int) -> tuple[int, int, int]:
+        """How long the file is, the latest time of its objects, and the bytes of disk that they take."""
         servers = servers_of(layout, self.count)
         answers = await self._all(
             self.links[server].ask(Kind.SIZE, file=file, session=session, within=self._patience) for server in servers
         )
         found = [unpacked(answer.payload) for answer in answers]
-        return file_size(layout, [words["size"] for words in found]), max(words["mtime"] for words in found)
+        size, latest = file_size(layout, [words["size"] for words in found]), max(words["mtime"] for words in found)
+        return size, latest, sum(words.get("allocated", words["size"]) for words in found)
 
     async def _all(self, asks: Any) -> list[Message]:
         """All answers; where one is an error, that error once all are there."""
