@@ -106,7 +106,7 @@ class Passthrough(Operations):
     def chmod(self, path: str | None, mode: int, handle: int | None) -> int:  # noqa: ARG002
         return 0
 
-    def chown(self, path: str | None, uid: int, gid: int) -> int:  # noqa: ARG002
+    def chown(self, path: str | None, uid: int, gid: int, handle: int | None) -> int:  # noqa: ARG002
         return 0
 
     def utimens(self, path: str | None, times: Times, handle: int | None) -> int:  # noqa: ARG002

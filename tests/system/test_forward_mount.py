@@ -225,6 +225,43 @@ def test_the_advisor_puts_a_layout_on_a_mounted_folder(point: Path, tmp_path: Pa
     assert isinstance(advice.layout, Layout)
 
 
+PRIVATE = """
+umask 077 && cd "$0"
+echo a > mine && echo b >> mine && cat mine && chmod 640 mine && mkdir folder && echo c > folder/f && cat folder/f
+stat -c '%U %u %a' mine
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be other users")
+@pytest.mark.parametrize("backend", ["data servers", "a folder"])
+def test_everybody_has_files_of_their_own(backend: str) -> None:
+    needs_fuse()
+    with layer() as made:
+        made.folder.chmod(0o711)
+        if backend == "data servers":
+            made.add_servers(2)
+            made.add_nodes(1)
+        else:
+            (made.folder / "root").mkdir()
+            made.add_nodes(1, "--root", str(made.folder / "root"))
+        start(*made.servers, *made.nodes)
+        part, point = made.add_mount("mnt", "--everybody")
+        part.start()
+        point.chmod(0o1777)
+        argv = ["/bin/sh", "-ec", PRIVATE, str(point)]
+        done = subprocess.run(
+            argv, user=12345, group=12345, extra_groups=[], capture_output=True, text=True, timeout=60
+        )
+        assert (done.stderr, done.stdout.splitlines()) == ("", ["a", "b", "c", "UNKNOWN 12345 640"])
+        for words in ("cat mine", "echo x >> mine", "chmod 777 mine", "rm -f mine", "ls folder"):
+            argv = ["/bin/sh", "-c", f'cd "$0" && {words}', str(point)]
+            other = subprocess.run(argv, user=23456, group=23456, extra_groups=[], capture_output=True, timeout=60)
+            assert other.returncode != 0, words
+        os.chown(point / "mine", 23456, -1)
+        found = (point / "mine").stat()
+        assert (found.st_uid, found.st_gid, (point / "mine").read_text()) == (23456, 12345, "a\nb\n")
+
+
 def test_a_mount_ends_with_a_signal_or_when_it_is_unmounted(running: Layer) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         part, point = running.add_mount("short")

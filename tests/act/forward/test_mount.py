@@ -178,10 +178,36 @@ def test_times_that_are_to_be_left_alone_are(mount: Mount) -> None:
 def test_files_belong_to_who_mounts(mount: Mount, owner: tuple[int, int], fine: bool) -> None:
     put(mount, "/a")
     if fine:
-        assert mount.chown("/a", *owner) == 0
+        assert mount.chown("/a", *owner, None) == 0
     else:
         with raises(errno.EPERM):
-            mount.chown("/a", *owner)
+            mount.chown("/a", *owner, None)
+
+
+def test_where_everybody_may_use_it_files_belong_to_who_makes_them(mount: Mount, pretend_layer: PretendLayer) -> None:
+    put(mount, "/before")
+    client = Client(pretend_layer.addresses, KEY, patience=10)
+    client.open("/nobodys", os.O_CREAT).close()
+    shared = Mount(client, lambda: None, lambda: (4711, 4712))
+
+    def owner(path: str, seen: Mount = shared) -> tuple[int, int]:
+        found = seen.getattr(path, None)
+        return found["st_uid"], found["st_gid"]
+
+    mine = os.getuid(), os.getgid()
+    put(shared, "/a")
+    shared.mkdir("/d", 0o2770)
+    shared.chown("/d", -1, 99, None)
+    shared.mkdir("/d/e", 0o700)
+    assert (owner("/a"), owner("/d"), owner("/d/e")) == ((4711, 4712), (4711, 99), (4711, 99))
+    assert shared.getattr("/d/e", None)["st_mode"] == stat.S_IFDIR | 0o2700
+    assert owner("/before") == owner("/nobodys") == owner("/") == mine
+    handle = shared.open("/a", os.O_RDONLY)
+    shared.chown(None, 77, -1, handle)
+    assert owner("/a") == (77, 4712)
+    assert owner("/a", mount) == owner("/d", mount) == mine  # as ever, where only one user has the mount
+    shared.release(None, handle)
+    shared.destroy("/")
 
 
 def test_a_folders_layout_is_an_attribute_that_its_new_files_get(mount: Mount) -> None:

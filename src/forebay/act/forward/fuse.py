@@ -21,6 +21,7 @@ from forebay.model.errors import UserError
 
 _LIBRARIES = ("libfuse3.so.3", "libfuse3.so.4", "libfuse3.so")
 _NOW, _OMIT = (1 << 30) - 1, (1 << 30) - 2  # UTIME_NOW and UTIME_OMIT in place of nanoseconds
+_LEFT = (1 << 32) - 1  # -1 as a uid_t
 _SERVED = 8
 """What libfuse's main function returns once it was mounted and is ended by a signal."""
 _WRITABLE, _READABLE = 0x200, 0x100  # PyBUF_WRITE and PyBUF_READ
@@ -78,7 +79,9 @@ class Operations(Protocol):
     @abstractmethod
     def chmod(self, path: str | None, mode: int, handle: int | None) -> int: ...
     @abstractmethod
-    def chown(self, path: str | None, uid: int, gid: int) -> int: ...
+    def chown(self, path: str | None, uid: int, gid: int, handle: int | None) -> int:
+        """-1 leaves the user or the group."""
+
     @abstractmethod
     def utimens(self, path: str | None, times: Times, handle: int | None) -> int: ...
     @abstractmethod
@@ -164,6 +167,12 @@ def _loads(name: str) -> bool:
     return True
 
 
+def caller() -> tuple[int, int]:
+    """User and group of the program whose call is being served; within an operation."""
+    uid, gid, _ = _library().fuse_get_context()
+    return uid, gid
+
+
 def check(folder: Path) -> None:
     """Whether something can be mounted there; the error says why not, and what to do."""
     try:
@@ -210,6 +219,10 @@ def _whole(fuse: Any) -> Any:
 
         def chmod_fuse_3(self, path: bytes | None, mode: int, fip: Any) -> int:
             return int(self.operations.chmod(self._text(path), mode, _handle(fip)))
+
+        def chown_fuse_3(self, path: bytes | None, uid: int, gid: int, fip: Any) -> int:
+            user, group = (-1 if number == _LEFT else number for number in (uid, gid))
+            return int(self.operations.chown(self._text(path), user, group, _handle(fip)))
 
         def utimens_fuse_3(self, path: bytes | None, buf: Any, fip: Any) -> int:
             return int(self.operations.utimens(self._text(path), _times(buf), _handle(fip)))

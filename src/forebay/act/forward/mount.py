@@ -1,10 +1,10 @@
 """The layer as a mounted file system: what each call of an unmodified program becomes.
 
 Nothing is kept here: a write is with the data servers when it returns, and a read asks them. Symbolic and hard links,
-device files and owners other than the one who mounts are not there; the time of the last access is that of the last
-change. Appending is done at the end that the kernel knows of: processes of one mount take turns, those of several
-mounts have to agree among themselves, as with NFS. A file can be mapped into memory for reading (MAP_PRIVATE), not
-shared.
+and device files are not there, and unless everybody may use it, no owner but the one who mounts; the time of the last
+access is that of the last change. Appending is done at the end that the kernel knows of: processes of one mount take
+turns, those of several mounts have to agree among themselves, as with NFS. A file can be mapped into memory for reading
+(MAP_PRIVATE), not shared.
 """
 
 from __future__ import annotations
@@ -33,8 +33,12 @@ class Mount(Operations):
     flag_nopath = True
     flag_nullpath_ok = True
 
-    def __init__(self, client: Client, ready: Callable[[], None]) -> None:
-        self._client, self._ready = client, ready
+    def __init__(
+        self, client: Client, ready: Callable[[], None], caller: Callable[[], tuple[int, int]] | None = None
+    ) -> None:
+        """`caller` tells the user and group of the program that calls, where everybody may use the mount; without it
+        all files belong to who mounts."""
+        self._client, self._ready, self._caller = client, ready, caller
         self._numbers = itertools.count(1)
         self._files: dict[int, File] = {}
         self._folders: dict[int, str] = {}
@@ -49,7 +53,8 @@ class Mount(Operations):
     # Open files
 
     def create(self, path: str, mode: int, flags: int) -> int:
-        return self._opened(self._client.open(path, flags | os.O_CREAT, stat.S_IMODE(mode)))
+        file = self._client.open(path, flags | os.O_CREAT, stat.S_IMODE(mode), owner=self._new_owner())
+        return self._opened(file)
 
     def open(self, path: str, flags: int) -> int:
         return self._opened(self._client.open(path, flags & ~(os.O_CREAT | os.O_EXCL)))
@@ -99,7 +104,7 @@ class Mount(Operations):
         return 0
 
     def mkdir(self, path: str, mode: int) -> int:
-        self._client.mkdir(path, stat.S_IMODE(mode))
+        self._client.mkdir(path, stat.S_IMODE(mode), owner=self._new_owner())
         return 0
 
     def rmdir(self, path: str) -> int:
@@ -117,9 +122,16 @@ class Mount(Operations):
             self._client.chmod(path, stat.S_IMODE(mode))
         return 0
 
-    def chown(self, path: str | None, uid: int, gid: int) -> int:  # noqa: ARG002
-        if uid not in (-1, self._owner["st_uid"]) or gid not in (-1, self._owner["st_gid"]):
-            raise OSError(errno.EPERM, "all files belong to who mounts")
+    def chown(self, path: str | None, uid: int, gid: int, handle: int | None) -> int:
+        if self._caller is None:
+            if uid not in (-1, self._owner["st_uid"]) or gid not in (-1, self._owner["st_gid"]):
+                raise OSError(errno.EPERM, "all files belong to who mounts")
+            return 0
+        wanted = None if uid == -1 else uid, None if gid == -1 else gid  # the kernel has checked who may do that
+        if path is None:
+            self._file(handle).chown(*wanted)
+        else:
+            self._client.chown(path, *wanted)
         return 0
 
     def utimens(self, path: str | None, times: Times, handle: int | None) -> int:
@@ -169,6 +181,15 @@ class Mount(Operations):
     def removexattr(self, path: str, name: str) -> int:  # noqa: ARG002
         raise OSError(errno.EPERM if name == LAYOUT else errno.ENODATA, "can't be removed")
 
+    def _new_owner(self) -> tuple[int, int]:
+        return self._caller() if self._caller else (self._owner["st_uid"], self._owner["st_gid"])
+
+    def _owner_of(self, found: Stat) -> dict[str, int]:
+        if self._caller is None:
+            return self._owner
+        own = {"st_uid": found.uid, "st_gid": found.gid}
+        return self._owner | {name: number for name, number in own.items() if number is not None}
+
     def _opened(self, file: File) -> int:
         number = next(self._numbers)
         self._files[number] = file
@@ -185,4 +206,4 @@ class Mount(Operations):
         links = 2 if found.is_folder else 1
         blocks = -(-found.allocated // 512)
         sizes = {"st_size": found.size, "st_blocks": blocks, "st_blksize": _BEST, "st_nlink": links}
-        return {"st_mode": found.mode} | self._owner | times | sizes
+        return {"st_mode": found.mode} | self._owner_of(found) | times | sizes

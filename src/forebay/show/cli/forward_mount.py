@@ -33,7 +33,10 @@ def mount(
     ] = "0 s",
     patience: Annotated[str, typer.Option(help="How long a request may wait for I/O nodes that are away.")] = "30 s",
     everybody: Annotated[
-        bool, typer.Option("--everybody", help="Other users may use it too (allow_other of FUSE).")
+        bool,
+        typer.Option(
+            "--everybody", help="Other users may use it too, each with their own files (allow_other of FUSE)."
+        ),
     ] = False,
     checksums: Annotated[bool, typer.Option("--checksums", help="Check every payload on its way.")] = False,
     app: Annotated[str, typer.Option(help="What the history calls the program that runs on it.")] = "mount",
@@ -43,7 +46,7 @@ def mount(
     """Mount the layer, for programs that know nothing of it. Unmounting it, SIGTERM or Ctrl-C end it."""
     from forebay.act.forward.clients.identity import identity
     from forebay.act.forward.clients.sync import Client
-    from forebay.act.forward.fuse import Manner, check, mount
+    from forebay.act.forward.fuse import Manner, caller, check, mount
     from forebay.act.forward.mount import Mount
     from forebay.act.forward.net.key import read_key
 
@@ -53,7 +56,7 @@ def mount(
     manner = Manner(foreground=not daemon, threads=threads, cache=_seconds("--cache", cache), everybody=everybody)
     check_layer(nodes, there, secret, min(wait, LOOK))
     client = Client(there, secret, who=who, patience=wait, connections=threads, checked=checksums)
-    mount(Mount(client, lambda: _ready(folder)), folder, manner)
+    mount(Mount(client, lambda: _ready(folder), caller if everybody else None), folder, manner)
 
 
 def addresses(text: str) -> list[Address]:

@@ -1,6 +1,7 @@
 """The names of files, against a plain folder as the oracle; and killed after every step that changes the disk."""
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -330,6 +331,16 @@ def test_times_and_modes_are_kept(tree: Tree) -> None:
     tree.again()
     record = tree.names.stat(b"a")
     assert (record.mode, record.mtime, record.changed(77), record.changed(78)) == (0o600, 1_000, 1_000, 78)
+
+
+def test_a_record_of_the_time_before_owners_is_read(tree: Tree) -> None:
+    tree.names.open(b"a", create=True, mode=0o640, owner=(5, 6))
+    place = tree.folder / "names" / "a"
+    words = json.loads(place.read_bytes())
+    assert (words.pop("uid"), words.pop("gid")) == (5, 6)
+    place.write_bytes(json.dumps(words).encode().ljust(511) + b"\n")
+    record = tree.names.stat(b"a")
+    assert (record.uid, record.gid, record.mode) == (None, None, 0o640)
 
 
 def test_a_folder_has_the_time_that_was_set_until_its_names_change(tree: Tree) -> None:

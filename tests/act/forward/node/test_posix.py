@@ -1,4 +1,5 @@
 import errno
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,6 +79,40 @@ def test_names_are_those_of_the_mounted_folder(thread: NodeThread, client: Clien
     assert client.ask(Kind.UNLINK, words={"path": b"g"}).status == errno.ENOENT
     assert client.ask(Kind.UNLINK, words={"path": b"g", "again": True}).status == 0
     assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+def test_what_is_new_has_the_mode_that_was_asked_for(thread: NodeThread, client: Client, umask: int) -> None:
+    root = thread.folder / "root"
+    before = os.umask(umask)
+    try:
+        for mode in (0o000, 0o600, 0o666, 0o4755):
+            words = {"path": b"f%o" % mode, "create": True, "mode": mode}
+            assert client.ask(Kind.OPEN, words=words).status == 0
+            assert client.ask(Kind.MKDIR, words={"path": b"d%o" % mode, "mode": mode}).status == 0
+            for kind in "fd":
+                assert (root / f"{kind}{mode:o}").stat().st_mode & 0o7777 == mode
+    finally:
+        os.umask(before)
+    for path in (b"f0", b"d0"):
+        assert client.ask(Kind.SETATTR, words={"path": path, "mode": 0o711, "mtime": 5 * 10**9}).status == 0
+        assert client.words(Kind.STAT, words={"path": path})["mode"] == 0o711
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_is_new_belongs_to_who_made_it(thread: NodeThread, client: Client) -> None:
+    root = thread.folder / "root"
+    words = {"path": b"f", "create": True, "mode": 0o600, "uid": 4711, "gid": 4712}
+    found = client.words(Kind.OPEN, words=words)
+    assert (found["uid"], found["gid"], found["mode"]) == (4711, 4712, 0o600)
+    assert client.ask(Kind.MKDIR, words={"path": b"d", "mode": 0o2770, "uid": 4711, "gid": 4712}).status == 0
+    assert client.ask(Kind.MKDIR, words={"path": b"d/e", "mode": 0o700, "uid": 1, "gid": 1}).status == 0
+    below = (root / "d/e").stat()
+    assert (below.st_uid, below.st_gid, below.st_mode & 0o7777) == (1, 4712, 0o2700)
+    assert client.ask(Kind.SETATTR, words={"path": b"f", "uid": 7}).status == 0
+    assert ((root / "f").stat().st_uid, (root / "f").stat().st_gid) == (7, 4712)
+    for owner in (-1, 2**32 - 1, "root", 1.5):
+        assert client.ask(Kind.SETATTR, words={"path": b"f", "uid": owner}).status == errno.EINVAL
 
 
 def test_a_file_that_must_be_new_is(client: Client) -> None:

@@ -16,6 +16,7 @@ from forebay.act.forward.clients.asking import Asking, Entry, Handle, Lost, Open
 from forebay.act.forward.clients.bundle import Bundle
 from forebay.act.forward.clients.identity import Identity, identity
 from forebay.act.forward.clients.sync import Buffer
+from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.net.address import Address
 from forebay.model.layout import Layout
 
@@ -44,9 +45,9 @@ class AsyncClient:
         self._closed = False
 
     async def open(
-        self, path: PathLike, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None
+        self, path: PathLike, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None, owner: Owner = NOBODY
     ) -> AsyncFile:
-        return AsyncFile(self, await self._run(self._asking.open(path, flags, mode, layout)))
+        return AsyncFile(self, await self._run(self._asking.open(path, flags, mode, layout, owner)))
 
     async def stat(self, path: PathLike) -> Stat:
         return await self._run(self._asking.stat(path))
@@ -61,8 +62,10 @@ class AsyncClient:
     async def readdir(self, path: PathLike = "/") -> list[Entry]:
         return await self._run(self._asking.readdir(path))
 
-    async def mkdir(self, path: PathLike, mode: int = 0o755, *, layout: Layout | None = None) -> None:
-        await self._run(self._asking.mkdir(path, mode, layout))
+    async def mkdir(
+        self, path: PathLike, mode: int = 0o755, *, layout: Layout | None = None, owner: Owner = NOBODY
+    ) -> None:
+        await self._run(self._asking.mkdir(path, mode, layout, owner))
 
     async def rmdir(self, path: PathLike) -> None:
         await self._run(self._asking.rmdir(path))
@@ -77,10 +80,13 @@ class AsyncClient:
         await self._run(self._asking.set_layout(path, layout))
 
     async def chmod(self, path: PathLike, mode: int) -> None:
-        await self._run(self._asking.set_attributes(path, mode, None))
+        await self._run(self._asking.set_attributes(path, mode=mode))
+
+    async def chown(self, path: PathLike, uid: int | None, gid: int | None) -> None:
+        await self._run(self._asking.set_attributes(path, uid=uid, gid=gid))
 
     async def utime(self, path: PathLike, mtime: int) -> None:
-        await self._run(self._asking.set_attributes(path, None, mtime))
+        await self._run(self._asking.set_attributes(path, mtime=mtime))
 
     async def statfs(self) -> Space:
         return await self._run(self._asking.statfs())
@@ -153,10 +159,13 @@ class AsyncFile(OpenFile):
         return await self._run(self._asking.fstat(self._handle))
 
     async def chmod(self, mode: int) -> None:
-        await self._run(self._asking.set_handle(self._handle, mode, None))
+        await self._run(self._asking.set_handle(self._handle, mode=mode))
+
+    async def chown(self, uid: int | None, gid: int | None) -> None:
+        await self._run(self._asking.set_handle(self._handle, uid=uid, gid=gid))
 
     async def utime(self, mtime: int) -> None:
-        await self._run(self._asking.set_handle(self._handle, None, mtime))
+        await self._run(self._asking.set_handle(self._handle, mtime=mtime))
 
     async def close(self) -> None:
         if not self._closed:

@@ -24,6 +24,7 @@ from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
+from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.data.naming import layout_of, layout_words
 from forebay.act.forward.net.wire import AGAIN, LAST_OFFSET, LONGEST, Bytes, Kind, Message, packed, unpacked
 from forebay.model.errors import ForebayError
@@ -111,13 +112,16 @@ class OpenFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stat:
     """What is known of a file or folder: `mode` with its type, size in bytes, and times in ns: of the last change of
-    its bytes, and of anything. `allocated` is the bytes of disk that it takes, fewer where it has holes."""
+    its bytes, and of anything. `allocated` is the bytes of disk that it takes, fewer where it has holes; `uid` and
+    `gid` are whose it is, None for whoever mounts."""
 
     mode: int
     size: int
     allocated: int
     mtime: int
     ctime: int
+    uid: int | None
+    gid: int | None
     file: int
     layout: Layout
 
@@ -154,13 +158,15 @@ class Asking:
 
     # Open files
 
-    def open(self, path: PathLike, flags: int, mode: int, layout: Layout | None) -> Talk[Handle]:
+    def open(self, path: PathLike, flags: int, mode: int, layout: Layout | None, owner: Owner = NOBODY) -> Talk[Handle]:
         words = {
             "path": wire_path(path),
             "create": bool(flags & os.O_CREAT),
             "exclusive": bool(flags & os.O_CREAT and flags & os.O_EXCL),
             "mode": mode,
             "layout": None if layout is None else layout_words(layout),
+            "uid": owner[0],
+            "gid": owner[1],
         }
         answer = yield from self._once(Kind.OPEN, words)
         found = _words(answer)
@@ -210,8 +216,9 @@ class Asking:
     def fstat(self, handle: Handle) -> Talk[Stat]:
         return _stat((yield from self._asked(Ask(Kind.STAT, handle))))
 
-    def set_handle(self, handle: Handle, mode: int | None, mtime: int | None) -> Talk[None]:
-        yield from self._asked(Ask(Kind.SETATTR, handle, words={"mode": mode, "mtime": mtime}))
+    def set_handle(self, handle: Handle, **attributes: int | None) -> Talk[None]:
+        """`mode`, `mtime`, `uid` and `gid`: those that are not None."""
+        yield from self._asked(Ask(Kind.SETATTR, handle, words=attributes))
 
     def closed(self, handle: Handle) -> bool:
         """One who had the file open is done with it; whether that was the last one."""
@@ -227,8 +234,9 @@ class Asking:
     def stat(self, path: PathLike) -> Talk[Stat]:
         return _stat((yield from self._told(Kind.STAT, {"path": wire_path(path)})))
 
-    def set_attributes(self, path: PathLike, mode: int | None, mtime: int | None) -> Talk[None]:
-        yield from self._told(Kind.SETATTR, {"path": wire_path(path), "mode": mode, "mtime": mtime})
+    def set_attributes(self, path: PathLike, **attributes: int | None) -> Talk[None]:
+        """As `set_handle`."""
+        yield from self._told(Kind.SETATTR, {"path": wire_path(path), **attributes})
 
     def unlink(self, path: PathLike) -> Talk[None]:
         yield from self._once(Kind.UNLINK, {"path": wire_path(path)})
@@ -236,9 +244,9 @@ class Asking:
     def rename(self, path: PathLike, to: PathLike) -> Talk[None]:
         yield from self._once(Kind.RENAME, {"path": wire_path(path), "to": wire_path(to)})
 
-    def mkdir(self, path: PathLike, mode: int, layout: Layout | None) -> Talk[None]:
+    def mkdir(self, path: PathLike, mode: int, layout: Layout | None, owner: Owner = NOBODY) -> Talk[None]:
         words = {"path": wire_path(path), "mode": mode, "layout": None if layout is None else layout_words(layout)}
-        yield from self._once(Kind.MKDIR, words)
+        yield from self._once(Kind.MKDIR, words | {"uid": owner[0], "gid": owner[1]})
 
     def rmdir(self, path: PathLike) -> Talk[None]:
         yield from self._once(Kind.RMDIR, {"path": wire_path(path)})
@@ -343,6 +351,8 @@ def _stat(answer: Message) -> Stat:
         allocated=words.get("allocated", words.get("size", 0)),
         mtime=words["mtime"],
         ctime=words.get("ctime", words["mtime"]),
+        uid=words.get("uid"),
+        gid=words.get("gid"),
         file=words.get("id") or 0,
         layout=layout_of(words["layout"]),
     )

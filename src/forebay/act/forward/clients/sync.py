@@ -35,6 +35,7 @@ from forebay.act.forward.clients.asking import (
 )
 from forebay.act.forward.clients.identity import Identity, identity
 from forebay.act.forward.clients.tie import Tie
+from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.net.address import Address, parse_address
 from forebay.act.forward.net.key import read_key
 from forebay.model.layout import Layout
@@ -79,10 +80,12 @@ class Client:
         self._closed = False
         self._begin()
 
-    def open(self, path: PathLike, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None) -> File:
+    def open(
+        self, path: PathLike, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None, owner: Owner = NOBODY
+    ) -> File:
         """The file; `flags` are those of os.open (O_CREAT, O_EXCL and O_TRUNC count). A new file gets `layout`, or its
         folder's."""
-        return File(self, self._run(self._asking.open(path, flags, mode, layout)))
+        return File(self, self._run(self._asking.open(path, flags, mode, layout, owner)))
 
     def stat(self, path: PathLike) -> Stat:
         return self._run(self._asking.stat(path))
@@ -99,9 +102,9 @@ class Client:
         """Names and kinds, in the order of the names' bytes; without '.' and '..'."""
         return self._run(self._asking.readdir(path))
 
-    def mkdir(self, path: PathLike, mode: int = 0o755, *, layout: Layout | None = None) -> None:
+    def mkdir(self, path: PathLike, mode: int = 0o755, *, layout: Layout | None = None, owner: Owner = NOBODY) -> None:
         """A new folder, whose new files get `layout`, or what its parent's get."""
-        self._run(self._asking.mkdir(path, mode, layout))
+        self._run(self._asking.mkdir(path, mode, layout, owner))
 
     def rmdir(self, path: PathLike) -> None:
         self._run(self._asking.rmdir(path))
@@ -119,11 +122,15 @@ class Client:
         self._run(self._asking.set_layout(path, layout))
 
     def chmod(self, path: PathLike, mode: int) -> None:
-        self._run(self._asking.set_attributes(path, mode, None))
+        self._run(self._asking.set_attributes(path, mode=mode))
+
+    def chown(self, path: PathLike, uid: int | None, gid: int | None) -> None:
+        """Say whose it is; None leaves the user or the group."""
+        self._run(self._asking.set_attributes(path, uid=uid, gid=gid))
 
     def utime(self, path: PathLike, mtime: int) -> None:
         """Set when it last changed, in nanoseconds since 1970."""
-        self._run(self._asking.set_attributes(path, None, mtime))
+        self._run(self._asking.set_attributes(path, mtime=mtime))
 
     def statfs(self) -> Space:
         return self._run(self._asking.statfs())
@@ -265,10 +272,13 @@ class File(OpenFile):
         return self._run(self._asking.fstat(self._handle))
 
     def chmod(self, mode: int) -> None:
-        self._run(self._asking.set_handle(self._handle, mode, None))
+        self._run(self._asking.set_handle(self._handle, mode=mode))
+
+    def chown(self, uid: int | None, gid: int | None) -> None:
+        self._run(self._asking.set_handle(self._handle, uid=uid, gid=gid))
 
     def utime(self, mtime: int) -> None:
-        self._run(self._asking.set_handle(self._handle, None, mtime))
+        self._run(self._asking.set_handle(self._handle, mtime=mtime))
 
     def close(self) -> None:
         """Done with it; a second call does nothing."""

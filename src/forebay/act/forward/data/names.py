@@ -41,6 +41,9 @@ from forebay.model.layout import Layout
 
 Forget = tuple[int, Layout]
 """A file that has no name any more: its id, and where its objects are."""
+Owner = tuple[int | None, int | None]
+"""A user and a group; None is for whoever mounts the layer."""
+NOBODY: Owner = None, None
 _PAGE = 32768
 
 
@@ -90,6 +93,7 @@ class Names:
         exclusive: bool = False,
         mode: int = 0o644,
         layout: Layout | None = None,
+        owner: Owner = NOBODY,
         key: int = 0,
         again: bool = False,
     ) -> tuple[Record, bool]:
@@ -99,7 +103,7 @@ class Names:
         if found is None:
             if not create:
                 raise error(errno.ENOENT)
-            return self._create(path, mode, layout, key), True
+            return self._create(path, mode, layout, owner, key), True
         if create and exclusive:
             if again and key and found.key == key:
                 return found, True
@@ -126,9 +130,15 @@ class Names:
         return replace(found, mtime=found.changed(status.st_mtime_ns), ctime=ctime)
 
     def set_attributes(
-        self, where: bytes | int, *, mode: int | None = None, mtime: int | None = None, stamp: int = 0
+        self,
+        where: bytes | int,
+        *,
+        mode: int | None = None,
+        mtime: int | None = None,
+        stamp: int = 0,
+        owner: Owner = NOBODY,
     ) -> None:
-        """Of a file by its path or id, or of a folder; `stamp` is the latest of the objects' times."""
+        """Of a file by its path or id, or of a folder; `stamp` is the latest of the objects' times. None leaves it."""
         if isinstance(where, int):
             place, found = by_id(where), self.attach(where)
         else:
@@ -140,6 +150,8 @@ class Names:
             found = replace(found, mode=mode & 0o7777)
         if mtime is not None:
             found = replace(found, mtime=mtime, stamp=stamp)
+        uid, gid = owner
+        found = replace(found, uid=found.uid if uid is None else uid, gid=found.gid if gid is None else gid)
         self._shelf.write(place, found)
         self._step("attributes: written")
 
@@ -174,7 +186,14 @@ class Names:
     # Folders
 
     def mkdir(
-        self, path: bytes, *, mode: int = 0o755, layout: Layout | None = None, key: int = 0, again: bool = False
+        self,
+        path: bytes,
+        *,
+        mode: int = 0o755,
+        layout: Layout | None = None,
+        owner: Owner = NOBODY,
+        key: int = 0,
+        again: bool = False,
     ) -> None:
         """A new folder; without a layout it has its parent's."""
         path = clean(path)
@@ -183,10 +202,15 @@ class Names:
             return
         if found is not None:
             raise error(errno.EEXIST)
-        layout = layout or self._known(parent(path)).layout
+        above = self._known(parent(path))
+        uid, gid = _owner_in(above, owner)
+        mode = mode & 0o7777 | above.mode & stat.S_ISGID
+        record = Record(
+            file=None, layout=layout or above.layout, mode=mode, mtime=self._now(), key=key, uid=uid, gid=gid
+        )
         temp = self._shelf.temp()
         try:
-            self._make_folder(temp, Record(file=None, layout=layout, mode=mode & 0o7777, mtime=self._now(), key=key))
+            self._make_folder(temp, record)
             self._shelf.rename(temp, named(path))
         except OSError:
             self._shelf.clear(temp)
@@ -274,11 +298,13 @@ class Names:
 
     # Steps of the above
 
-    def _create(self, path: bytes, mode: int, layout: Layout | None, key: int) -> Record:
-        wanted = layout or self._known(parent(path)).layout
+    def _create(self, path: bytes, mode: int, layout: Layout | None, owner: Owner, key: int) -> Record:
+        above = self._known(parent(path))
+        wanted, (uid, gid) = layout or above.layout, _owner_in(above, owner)
         temp = self._shelf.temp()
         try:
-            record = self._with_id(temp, wanted, Record(file=0, layout=wanted, mode=mode & 0o7777, mtime=0, key=key))
+            new = Record(file=0, layout=wanted, mode=mode & 0o7777, mtime=0, key=key, uid=uid, gid=gid)
+            record = self._with_id(temp, wanted, new)
             try:
                 self._shelf.link(temp, named(path))
             except OSError:
@@ -407,3 +433,8 @@ def _is_folder(entry: os.DirEntry[str]) -> bool | None:
     if entry.is_dir(follow_symlinks=False):
         return True
     return False if entry.is_file(follow_symlinks=False) else None
+
+
+def _owner_in(above: Record, owner: Owner) -> Owner:
+    """Of something new in that folder: the group is the folder's where its mode says so."""
+    return (owner[0], above.gid) if above.mode & stat.S_ISGID else owner

@@ -6,12 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from forebay.act.forward.data.names import Forget, Names
+from forebay.act.forward.data.names import Forget, Names, Owner
 from forebay.act.forward.data.records import Record
 from forebay.act.forward.net.wire import BadMessage, Kind, Message, unpacked
 from forebay.model.layout import Layout
 
 _MOST_REMEMBERED = 1 << 14
+_NO_USER = (1 << 32) - 1
 _KINDS: dict[type, str] = {bytes: "bytes", int: "a number", bool: "yes or no", list: "a list"}
 
 
@@ -69,6 +70,7 @@ class NameRequests:
             exclusive=_of(words, "exclusive", bool, False),
             mode=_of(words, "mode", int, 0o644),
             layout=_layout(words),
+            owner=_owner(words),
             key=_of(words, "key", int, 0),
             again=_of(words, "again", bool, False),
         )
@@ -86,6 +88,7 @@ class NameRequests:
             _path(words),
             mode=_of(words, "mode", int, 0o755),
             layout=_layout(words),
+            owner=_owner(words),
             key=_of(words, "key", int, 0),
             again=_of(words, "again", bool, False),
         )
@@ -116,9 +119,10 @@ class NameRequests:
         words = _words(message)
         self._names.set_attributes(
             _path(words) if "path" in words else message.file,
-            mode=_of(words, "mode", int) if words.get("mode") is not None else None,
-            mtime=_of(words, "mtime", int) if words.get("mtime") is not None else None,
+            mode=_number(words, "mode"),
+            mtime=_number(words, "mtime"),
             stamp=_of(words, "stamp", int, 0),
+            owner=_owner(words),
         )
 
     def _pending(self, _: Message) -> dict[str, Any]:
@@ -148,7 +152,8 @@ def layout_of(words: Any) -> Layout:
 
 def record_words(record: Record) -> dict[str, Any]:
     layout = layout_words(record.layout)
-    words = {"layout": layout, "mode": record.mode, "mtime": record.mtime, "ctime": record.ctime}
+    words: dict[str, Any] = {"layout": layout, "mode": record.mode, "mtime": record.mtime, "ctime": record.ctime}
+    words |= {"uid": record.uid, "gid": record.gid}
     return words if record.file is None else words | {"id": record.file, "stamp": record.stamp}
 
 
@@ -170,6 +175,17 @@ def _path(words: dict[str, Any]) -> bytes:
 
 def _layout(words: dict[str, Any]) -> Layout | None:
     return None if words.get("layout") is None else layout_of(words["layout"])
+
+
+def _number(words: dict[str, Any], name: str) -> int | None:
+    return None if words.get(name) is None else int(_of(words, name, int))
+
+
+def _owner(words: dict[str, Any]) -> Owner:
+    uid, gid = _number(words, "uid"), _number(words, "gid")
+    if not all(number is None or 0 <= number < _NO_USER for number in (uid, gid)):
+        raise BadMessage("no such user or group")
+    return uid, gid
 
 
 def _of(words: dict[str, Any], name: str, kind: type, default: Any = None) -> Any:

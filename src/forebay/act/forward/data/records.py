@@ -33,7 +33,8 @@ class Record:
 
     `mtime` (ns since 1970) is what was set last, when the latest of the objects' own times was `stamp`: once an
     object's time is later, that is the file's. So no server's clock is ever compared with another's. `key` is
-    that of the request which made it. `ctime` is when the record itself last changed: its mode, times or name.
+    that of the request which made it. `uid` and `gid` are whose it is; None is for whoever mounts the layer. `ctime` is
+    when the record itself last changed: its mode, times or name.
     """
 
     file: int | None
@@ -42,6 +43,8 @@ class Record:
     mtime: int
     stamp: int = 0
     key: int = 0
+    uid: int | None = None
+    gid: int | None = None
     ctime: int = field(default=0, compare=False)  # the record's own on the disk, so it is not written into it
 
     def changed(self, latest: int) -> int:

@@ -7,13 +7,16 @@ import heapq
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.data.records import clean
 from forebay.model.errors import BadInput, why
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SOMETHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Whatever it is, and whether it may be opened or not."""
 PAGE = 4096
 
 
@@ -70,9 +73,36 @@ class Folder:
         with self.parent(path) as (folder, name):
             os.unlink(name, dir_fd=folder)
 
-    def mkdir(self, path: bytes, mode: int) -> None:
+    def create(self, path: bytes, mode: int, owner: Owner) -> int:
+        """A descriptor of a new file."""
+        with self.parent(path) as (folder, name):
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            handle = os.open(name, flags, mode, dir_fd=folder)
+            try:
+                _settle(handle, folder, mode, owner)
+            except OSError:
+                os.close(handle)
+                raise
+            return handle
+
+    def mkdir(self, path: bytes, mode: int, owner: Owner) -> None:
         with self.parent(path) as (folder, name):
             os.mkdir(name, mode, dir_fd=folder)
+            handle = os.open(name, _SOMETHING, dir_fd=folder)
+            try:
+                _settle(handle, folder, mode, owner)
+            finally:
+                os.close(handle)
+
+    def set_attributes(self, path: bytes, mode: int | None, mtime: int | None, owner: Owner) -> None:
+        """Of a file or folder, whether it may be opened or not."""
+        with self.parent(path) as (folder, name):
+            handle = os.open(name, _SOMETHING, dir_fd=folder)
+        try:
+            check_kind(os.fstat(handle))
+            set_attributes(handle, mode, mtime, owner)
+        finally:
+            os.close(handle)
 
     def rmdir(self, path: bytes) -> None:
         with self.parent(path) as (folder, name):
@@ -104,3 +134,24 @@ def check_kind(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         number = errno.ELOOP if stat.S_ISLNK(status.st_mode) else errno.EINVAL
         raise OSError(number, os.strerror(number))
+
+
+def set_attributes(handle: int, mode: int | None, mtime: int | None, owner: Owner) -> None:
+    """Of what a descriptor stands for, also one of O_PATH; what is None stays."""
+    place = Path(f"/proc/self/fd/{handle}")
+    uid, gid = (-1 if number is None else number for number in owner)
+    if (uid, gid) != (-1, -1):
+        os.chown(place, uid, gid)
+    if mode is not None:
+        place.chmod(mode & 0o7777)
+    if mtime is not None:
+        os.utime(place, ns=(place.stat().st_atime_ns, mtime))
+
+
+def _settle(handle: int, folder: int, mode: int, owner: Owner) -> None:
+    """Owner and mode of something new, whatever this process's are; its group is the folder's where that says so."""
+    inherits = os.fstat(folder).st_mode & stat.S_ISGID
+    with suppress(PermissionError):  # only root gives files away; without root they stay this process's
+        set_attributes(handle, None, None, (owner[0], None if inherits else owner[1]))
+    kept = os.fstat(handle).st_mode & stat.S_ISGID if inherits else 0
+    set_attributes(handle, mode | kept, None, NOBODY)

@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from forebay.act.forward.data.names import Owner
 from forebay.act.forward.net.pool import Buffers
 from forebay.act.forward.net.wire import Bytes, Kind, Message, packed
 from forebay.act.forward.node.backend import Answer, Asked, Backend
 from forebay.act.forward.node.dispatch import Batch, Opened
-from forebay.act.forward.node.folder import Folder
+from forebay.act.forward.node.folder import Folder, set_attributes
 from forebay.act.forward.node.layouts import Places
 from forebay.act.forward.striping import Piece
 from forebay.model.errors import UserError
@@ -190,11 +191,7 @@ class MountedFolder(Backend):
     async def _open(self, asked: Asked) -> Answer:
         words = asked.words
         path = words["path"]
-        flags = os.O_CREAT if words.get("create") else 0
-        made = False
-        if flags and words.get("exclusive"):
-            flags |= os.O_EXCL
-        handle, made, status = await self._in_thread(self._opened, path, flags, words.get("mode") or 0o644, words)
+        handle, made, status = await self._in_thread(self._opened, path, words)
         known = self._files.get(status.st_ino)
         if known is not None:
             os.close(handle)
@@ -206,26 +203,31 @@ class MountedFolder(Backend):
         record = _record(status, known.places.layout) | {"created": made}
         return Answer(payload=packed(record), file=status.st_ino, opened=known.places.layout, name=path)
 
-    def _opened(self, path: bytes, flags: int, mode: int, words: dict[str, Any]) -> tuple[int, bool, os.stat_result]:
-        made = False
-        try:
-            handle = self._writable(path, flags & ~os.O_CREAT & ~os.O_EXCL, mode)
-            status = os.fstat(handle)
-            # A request that is made again may have made the file itself before its answer was lost.
-            if flags & os.O_EXCL and not (words.get("again") and not status.st_size):
-                os.close(handle)
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        except FileNotFoundError:
-            if not flags & os.O_CREAT:
-                raise
-            handle, made = self._folder.open(path, os.O_RDWR | flags, mode), True
-        return handle, made, os.fstat(handle)
+    def _opened(self, path: bytes, words: dict[str, Any]) -> tuple[int, bool, os.stat_result]:
+        while True:
+            try:
+                handle = self._writable(path)
+                status = os.fstat(handle)
+                # A request that is made again may have made the file itself before its answer was lost.
+                if words.get("create") and words.get("exclusive") and not (words.get("again") and not status.st_size):
+                    os.close(handle)
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+                return handle, False, status
+            except FileNotFoundError:
+                if not words.get("create"):
+                    raise
+            try:
+                handle = self._folder.create(path, _mode(words, 0o644), _owner(words))
+                return handle, True, os.fstat(handle)
+            except FileExistsError:  # somebody else has made it meanwhile
+                if words.get("exclusive"):
+                    raise
 
-    def _writable(self, path: bytes, flags: int, mode: int) -> int:
+    def _writable(self, path: bytes) -> int:
         try:
-            return self._folder.open(path, os.O_RDWR | flags, mode)
+            return self._folder.open(path, os.O_RDWR)
         except PermissionError:
-            return self._folder.open(path, os.O_RDONLY | flags, mode)
+            return self._folder.open(path, os.O_RDONLY)
 
     def _places(self, path: bytes) -> Places:
         try:
@@ -264,14 +266,11 @@ class MountedFolder(Backend):
 
     def _set_attributes(self, asked: Asked, handle: int | None) -> None:
         words = asked.words
-        own = self._folder.open(words["path"], os.O_RDONLY) if handle is None else os.dup(handle)
-        try:
-            if words.get("mode") is not None:
-                os.fchmod(own, words["mode"] & 0o7777)
-            if words.get("mtime") is not None:
-                os.utime(own, ns=(os.fstat(own).st_atime_ns, words["mtime"]))
-        finally:
-            os.close(own)
+        values = words.get("mode"), words.get("mtime"), _owner(words)
+        if handle is None:
+            self._folder.set_attributes(words["path"], *values)
+        else:
+            set_attributes(handle, *values)
 
     async def _truncate(self, asked: Asked) -> Answer:
         await self._in_thread(os.ftruncate, self._handle(asked), asked.offset)
@@ -300,7 +299,8 @@ class MountedFolder(Backend):
 
     async def _mkdir(self, asked: Asked) -> Answer:
         try:
-            await self._in_thread(self._folder.mkdir, asked.words["path"], asked.words.get("mode") or 0o755)
+            words = asked.words
+            await self._in_thread(self._folder.mkdir, words["path"], _mode(words, 0o755), _owner(words))
         except FileExistsError:
             if not asked.words.get("again"):
                 raise
@@ -340,6 +340,18 @@ _WAYS: dict[int, Callable[[MountedFolder, Asked], Any]] = {
 }
 
 
+def _mode(words: dict[str, Any], usual: int) -> int:
+    mode = words.get("mode")
+    return usual if mode is None else int(mode)
+
+
+def _owner(words: dict[str, Any]) -> Owner:
+    uid, gid = words.get("uid"), words.get("gid")
+    if not all(number is None or (type(number) is int and 0 <= number < 2**32 - 1) for number in (uid, gid)):
+        raise OSError(errno.EINVAL, "no such user or group")
+    return uid, gid
+
+
 def _record(status: os.stat_result, layout: Layout) -> dict[str, Any]:
     return {
         "id": status.st_ino,
@@ -347,6 +359,8 @@ def _record(status: os.stat_result, layout: Layout) -> dict[str, Any]:
         "mode": stat.S_IMODE(status.st_mode),
         "mtime": status.st_mtime_ns,
         "ctime": status.st_ctime_ns,
+        "uid": status.st_uid,
+        "gid": status.st_gid,
         "stamp": 0,
         "folder": stat.S_ISDIR(status.st_mode),
         "size": status.st_size,
