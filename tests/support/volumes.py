@@ -243,7 +243,7 @@ def connected(settings: dict[str, str], host: str) -> Iterator[Path]:
 
 def appeared(before: set[Path]) -> Path:
     """The device that was not there before; the kernel looks at it after the connection is told."""
-    for _ in range(1000):
+    for _ in range(10_000):
         if new := set(Path("/dev").glob("nvme*n1")) - before:
             return new.pop()
         time.sleep(0.01)

@@ -3,16 +3,37 @@
 import os
 import select
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from forebay.act.slurm import jobs_guard
 from forebay.act.slurm.jobs_guard import within
 
-LONG = 60.0
+SHORT, LONG = 0.05, 60.0
 
 
-def hang() -> None:
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A pipe: time is over once the work has written to it, and ended processes are waited for without hurry."""
+    reading, writing = os.pipe()
+    ended = jobs_guard._ended
+
+    def over(watch: int, seconds: float) -> bool:
+        if seconds == SHORT:
+            assert select.select([reading], [], [], LONG)[0]
+            return False
+        return ended(watch, LONG if seconds else 0.0)
+
+    monkeypatch.setattr(jobs_guard, "_ended", over)
+    yield writing
+    os.close(reading)
+    os.close(writing)
+
+
+def hang(begun: int) -> None:
+    os.write(begun, b"x")
     while True:
         select.select([], [], [], LONG)
 
@@ -22,18 +43,18 @@ def test_what_is_done_in_time_is_done(tmp_path: Path) -> None:
     assert (tmp_path / "done").exists()
 
 
-def test_what_hangs_is_interrupted_and_can_clean_up(tmp_path: Path) -> None:
+def test_what_hangs_is_interrupted_and_can_clean_up(tmp_path: Path, begun: int) -> None:
     def work() -> None:
         try:
-            hang()
+            hang(begun)
         finally:
             (tmp_path / "cleaned").touch()
 
-    assert within(0.05, work, grace=LONG) == "not done within 0.05 s; ended"
+    assert within(SHORT, work, grace=LONG) == "not done within 0.05 s; ended"
     assert (tmp_path / "cleaned").exists()
 
 
-def test_what_does_not_listen_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_listen_is_ended(monkeypatch: pytest.MonkeyPatch, begun: int) -> None:
     children, fork = [], os.fork
 
     def noted() -> int:
@@ -42,10 +63,10 @@ def test_what_does_not_listen_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def work() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        hang()
+        hang(begun)
 
     monkeypatch.setattr(os, "fork", noted)
-    assert "ended" in within(0.5, work, grace=0.05)
+    assert "ended" in within(SHORT, work, grace=0.0)
     with pytest.raises(ProcessLookupError):
         os.kill(children[0], 0)
 
@@ -55,9 +76,9 @@ def test_an_end_of_its_own_is_told() -> None:
     assert within(LONG, lambda: os.kill(os.getpid(), signal.SIGKILL)) == "ended by signal 9"
 
 
-def test_an_interrupt_that_was_ignored_before_counts() -> None:
+def test_an_interrupt_that_was_ignored_before_counts(begun: int) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        assert "ended" in within(0.05, hang, grace=LONG)
+        assert "ended" in within(SHORT, lambda: hang(begun), grace=LONG)
     finally:
         signal.signal(signal.SIGINT, before)

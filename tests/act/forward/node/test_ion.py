@@ -1,5 +1,6 @@
 import errno
 import random
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -235,6 +236,7 @@ def test_requests_wait_for_a_server_that_comes_back(tmp_path: Path) -> None:
 def test_after_its_patience_a_request_is_given_up_with_the_servers_name(tmp_path: Path) -> None:
     with node_thread(tmp_path) as thread:
         node = thread.node(thread.serve(2), patience=0.05)
+        thread.soon(lambda: all(node.backend.up))
         with thread.client(node) as client:
             file = client.open(b"f", [2, STRIPE, 0])
             thread.stop_server(1)
@@ -249,9 +251,11 @@ def test_after_its_patience_a_request_is_given_up_with_the_servers_name(tmp_path
 def test_a_server_that_does_not_answer_in_time_is_hung_up_on(tmp_path: Path) -> None:
     with node_thread(tmp_path) as thread:
         server = PretendServer(thread.thread, unix(tmp_path, "server0"))
-        node = thread.node([unix(tmp_path, "server0")], timeout=0.01)
+        node = thread.node([unix(tmp_path, "server0")])
         with thread.client(node) as client:
-            answer = client.write(client.open(b"f"), 0, b"x" * 2000)
+            file = client.open(b"f")
+            node.settings = replace(node.settings, timeout=0.01)
+            answer = client.write(file, 0, b"x" * 2000)
             assert answer.status == AGAIN
             assert "no answer" in answer.payload.decode()
         server.close()
@@ -261,6 +265,7 @@ def test_another_server_at_the_address_is_not_talked_to(tmp_path: Path) -> None:
     with node_thread(tmp_path) as thread:
         server = PretendServer(thread.thread, unix(tmp_path, "server0"), index=1, of=4)
         node = thread.node([unix(tmp_path, "server0")], patience=0.05)
+        thread.soon(lambda: node.backend.links[0].why != "not connected yet")
         with thread.client(node) as client:
             answer = client.ask(Kind.OPEN, words={"path": b"f", "create": True})
             assert answer.status == errno.EIO
