@@ -25,7 +25,7 @@ MISSING = (
 )
 """Why there is no browser; "" if there is one."""
 WIDE, NARROW = {"width": 1360, "height": 860}, {"width": 390, "height": 844}
-PATIENCE = 30_000
+PATIENCE = 120_000
 """Milliseconds for what must come."""
 _ARGUMENTS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # whatever has a name can't be reached

@@ -83,11 +83,11 @@ class CephFS:
 
     def stop(self) -> None:
         if self.mount.is_mount():
-            subprocess.run(["fusermount3", "-u", "-z", str(self.mount)], check=False, timeout=20)
+            subprocess.run(["fusermount3", "-u", "-z", str(self.mount)], check=False, timeout=60)
         for process in reversed(self._running):
             process.kill()  # nothing of it is to be kept
         for process in self._running:
-            process.wait(20)
+            process.wait(60)
 
     def _start_monitor(self, fsid: str, port: int) -> None:
         made = str(self.folder / "monmap")

@@ -28,7 +28,7 @@ from support.forward_processes import PATIENCE
 
 _TESTS = Path(__file__).resolve().parent.parent
 _CLOCK = Path(__file__).with_name("control_chaos_clock.c")
-_FIRST = 600.0  # seconds for the parent, which may have to compile what decides
+_FIRST = 240.0  # seconds for the parent, which may have to compile what decides
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,11 @@ _deadline = pytest.StashKey[float]()
 
 def pytest_configure() -> None:
     reset_signals()
+
+
+def pytest_unconfigure() -> None:
+    """A thread that hangs does not keep the process from ending."""
+    faulthandler.dump_traceback_later(END, exit=True, file=sys.__stderr__)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -222,7 +222,7 @@ def test_an_exposed_volume_is_served_again_after_the_agent_was_killed(system: Sy
     grant = system.told("request", "--size", "20MB", "--time", "1h", "--expose", "nbd", "--wait")
     settings = grant["volumes"][0]["settings"]
     where = settings["address"], int(settings["port"])
-    socket.create_connection(where, 10).close()
+    socket.create_connection(where, 60).close()
     system.agents["n1"].kill()
     system.agents["n1"].start()
     wait_until(lambda: _answers(where), "it is not served again")
@@ -233,7 +233,7 @@ def test_an_exposed_volume_is_served_again_after_the_agent_was_killed(system: Sy
 
 def _answers(where: tuple[str, int]) -> bool:
     try:
-        socket.create_connection(where, 10).close()
+        socket.create_connection(where, 60).close()
     except OSError:
         return False
     return True

@@ -169,6 +169,7 @@ def test_something_else_at_that_port_is_no_scheduler(greeting: bytes, monkeypatc
 
 
 def _greet(server: socket.socket, greeting: bytes) -> socket.socket:
+    server.settimeout(60)
     caller, _ = server.accept()
     caller.sendall(greeting)
     return caller

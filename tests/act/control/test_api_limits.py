@@ -226,7 +226,7 @@ def test_over_tcp_a_host_has_some_connections_also_before_it_has_said_anything(t
         trust = ssl.create_default_context(cafile=str(own))
         for _ in range(500):
             try:
-                with httpx.Client(base_url=service.addresses[1], verify=trust) as client:
+                with httpx.Client(base_url=service.addresses[1], verify=trust, timeout=LONG) as client:
                     assert client.get("/v1/health").status_code == 200
                     break
             except httpx.TransportError:

@@ -143,7 +143,7 @@ def test_a_secret_goes_to_a_file_that_only_its_owner_may_read(tmp_path: Path) ->
 
 ASK = """
 import json, os, sys, httpx
-with httpx.Client(transport=httpx.HTTPTransport(uds={socket!r}), base_url="http://x") as client:
+with httpx.Client(transport=httpx.HTTPTransport(uds={socket!r}), base_url="http://x", timeout=60) as client:
     os.setgroups([]); os.setgid({uid}); os.setuid({uid})
     answers = [client.post("/v1/grants", json={{"size": 10, "seconds": 60}}), client.get("/v1/journal"),
                client.post("/v1/nodes/n/hello", json={{"disks": []}})]

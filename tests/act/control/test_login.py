@@ -208,7 +208,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture
 def browser(service: Running) -> Iterator[httpx.Client]:
     """By https, with a memory for cookies and what browsers send."""
-    with httpx.Client(base_url=service.addresses[1], verify=False, headers={"Sec-Fetch-Site": "same-origin"}) as client:
+    own = {"Sec-Fetch-Site": "same-origin"}
+    with httpx.Client(base_url=service.addresses[1], verify=False, headers=own, timeout=60) as client:
         yield client
 
 

@@ -32,7 +32,7 @@ class World:
     def call(self, shown: str, method: str = "GET", path: str = "/v1/grants", body: bytes = b"") -> httpx.Response:
         trust = ssl.create_default_context(cafile=str(self.authority))
         headers = {"Authorization": f"MUNGE {shown}", "Content-Type": "application/json"}
-        with httpx.Client(base_url=self.service.addresses[1], verify=trust) as client:
+        with httpx.Client(base_url=self.service.addresses[1], verify=trust, timeout=60) as client:
             return client.request(method, path, content=body, headers=headers)
 
 

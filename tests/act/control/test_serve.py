@@ -43,7 +43,7 @@ def process(folder: Path, *more: str) -> Iterator[tuple["subprocess.Popen[str]",
             yield started, Running(ServiceSettings(socket=socket))
         finally:
             started.kill()
-            started.communicate(timeout=30)
+            started.communicate(timeout=60)
 
 
 def test_a_killed_service_forgets_nothing_that_it_answered(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_killed_service_forgets_nothing_that_it_answered(tmp_path: Path) -> No
         grants = [service.ask(key=str(number))["id"] for number in range(5)]
         seen = service.call("GET", "/v1/grants")
         started.send_signal(signal.SIGKILL)
-        started.wait(30)
+        started.wait(60)
     with process(tmp_path) as (_, service):
         assert service.call("GET", "/v1/grants") == seen
         assert [service.ask(key=str(number), status=200)["id"] for number in range(5)] == grants
@@ -66,8 +66,8 @@ def test_it_ends_when_it_is_told_to_even_while_somebody_waits(tmp_path: Path) ->
             with service.client() as client, client.stream("GET", "/v1/events") as events:
                 assert next(events.iter_lines()) == ": forebay"
                 started.send_signal(signal.SIGTERM)
-                assert started.wait(30) == 0
-            assert waiting.result(30) == []
+                assert started.wait(60) == 0
+            assert waiting.result(60) == []
     assert not (tmp_path / "socket").exists()
 
 
@@ -88,7 +88,7 @@ def test_over_tcp_there_is_tls_and_nobody_without_a_token(tmp_path: Path) -> Non
         secret = service.token("mine", "user", uid=1000)
         url = service.addresses[1]
         assert url.startswith("https://127.0.0.1:")
-        with httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=str(own))) as client:
+        with httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=str(own)), timeout=60) as client:
             assert client.get("/v1/health").json()["status"] == "ready"
             assert client.post("/v1/grants", json={"size": 1, "seconds": 1}).status_code == 401
             client.headers["Authorization"] = f"Bearer {secret}"

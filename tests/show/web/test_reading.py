@@ -178,7 +178,7 @@ def server(study: Path) -> Iterator[Server]:
 
 
 def test_whoever_has_no_key_reads_nothing(server: Server) -> None:
-    with httpx.Client(base_url=server.origin) as client:
+    with httpx.Client(base_url=server.origin, timeout=60) as client:
         for path in ("/", "/v1/page", "/page/main.js", "/study/report.html", "/?key=wrong"):
             answer = client.get(path)
             assert answer.status_code == 403 and "with its key" in answer.json()["error"]
@@ -192,7 +192,7 @@ def test_whoever_has_no_key_reads_nothing(server: Server) -> None:
 
 
 def test_it_serves_the_page_and_the_studys_files_and_says_what_is_not_there(server: Server) -> None:
-    with httpx.Client(base_url=server.origin) as client:
+    with httpx.Client(base_url=server.origin, timeout=60) as client:
         client.get(server.address)
         page = client.get("/page/main.js")
         assert page.headers["content-type"].startswith("text/javascript")

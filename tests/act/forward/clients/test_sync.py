@@ -431,6 +431,7 @@ def test_a_node_that_talks_nonsense_counts_as_gone(made: Made, tmp_path: Path) -
     with socket.socket(socket.AF_UNIX) as liar:
         liar.bind(str(tmp_path / "liar"))
         liar.listen()
+        liar.settimeout(60)
 
         def lie() -> None:
             peer, _ = liar.accept()
