@@ -48,7 +48,9 @@ class Visitor:
 
     def shot(self, name: str) -> Path:
         """A picture of what is seen, into $FOREBAY_SCREENSHOTS or a folder among the temporary ones."""
-        folder = Path(os.environ.get("FOREBAY_SCREENSHOTS") or Path(tempfile.gettempdir()) / "forebay-screenshots")
+        folder = Path(
+            os.environ.get("FOREBAY_SCREENSHOTS") or Path(tempfile.gettempdir()) / f"forebay-screenshots-{os.getuid()}"
+        )
         folder.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=folder / f"{name}.png")
         return folder / f"{name}.png"
