@@ -421,8 +421,7 @@ class Names:
             return None
 
     def _known(self, path: bytes) -> Record:
-        is_folder = stat.S_ISDIR(self._shelf.status(named(path)).st_mode)
-        return self._shelf.read(inside(path) if is_folder else named(path))
+        return self._shelf.read(named(path))
 
     def _folder_time(self, path: bytes) -> int:
         return self._shelf.status(named(path)).st_mtime_ns

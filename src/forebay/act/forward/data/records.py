@@ -11,7 +11,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +71,9 @@ class Shelf:
         self._unsynced.clear()
 
     def read(self, place: bytes) -> Record:
-        handle = open_file(self.base, place, os.O_RDONLY)
-        try:
-            return replace(_record(os.pread(handle, _RECORD, 0)), ctime=os.fstat(handle).st_ctime_ns)
-        finally:
-            os.close(handle)
+        """Of a file that is at that place; of a folder, what is in it."""
+        with parent_of(self.base, place) as (folder, name):
+            return _read_at(folder, name)
 
     def write(self, place: bytes, record: Record) -> None:
         """In place, or new."""
@@ -204,16 +202,29 @@ def unlinked(file: int) -> bytes:
     return f"unlinked/{file:016x}".encode()
 
 
+def _read_at(folder: int, name: bytes) -> Record:
+    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode) and name != FOLDER:
+            return _read_at(handle, FOLDER)
+        if not stat.S_ISREG(status.st_mode):
+            raise error(errno.EIO)
+        return _record(os.pread(handle, _RECORD, 0), status.st_ctime_ns)
+    finally:
+        os.close(handle)
+
+
 def _text(record: Record) -> bytes:
     words = asdict(record) | {"layout": [record.layout.count, record.layout.size, record.layout.start]}
     del words["ctime"]
     return json.dumps(words, separators=(",", ":")).encode().ljust(_RECORD - 1) + b"\n"
 
 
-def _record(text: bytes) -> Record:
+def _record(text: bytes, ctime: int) -> Record:
     try:
         words: dict[str, Any] = json.loads(text)
         count, size, start = words.pop("layout")
-        return Record(layout=Layout(count=count, size=size, start=start), **words)
+        return Record(layout=Layout(count=count, size=size, start=start), ctime=ctime, **words)
     except (ValueError, TypeError, KeyError):
         raise OSError(errno.EIO, "a name's record can't be read") from None

@@ -8,28 +8,36 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@contextmanager
-def parent_of(base: int, place: bytes) -> Iterator[tuple[int, bytes]]:
+class parent_of:  # noqa: N801  (used as a function; a generator would take longer than the system's calls)
     """A descriptor of the folder that the place is in, below the folder `base`; and the place's last name."""
-    *folders, name = place.split(b"/")
-    here = base
-    try:
-        for folder in folders:
-            below = os.open(folder, _STEP, dir_fd=here)
-            if here != base:
-                os.close(here)
-            here = below
-        yield here, name
-    finally:
-        if here != base:
-            os.close(here)
+
+    __slots__ = ("_base", "_here", "_place")
+
+    def __init__(self, base: int, place: bytes) -> None:
+        self._base, self._place, self._here = base, place, base
+
+    def __enter__(self) -> tuple[int, bytes]:
+        *folders, name = self._place.split(b"/")
+        try:
+            for folder in folders:
+                below = os.open(folder, _STEP, dir_fd=self._here)
+                self.__exit__()
+                self._here = below
+        except BaseException:
+            self.__exit__()
+            raise
+        return self._here, name
+
+    def __exit__(self, *_: object) -> None:
+        if self._here != self._base:
+            os.close(self._here)
+            self._here = self._base
 
 
 def open_file(base: int, place: bytes, flags: int, mode: int = 0o600) -> int:
