@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from forebay.act.forward.data.tree import open_file, open_folder, parent_of
+from forebay.act.forward.data.tree import Parent, open_file, open_folder
 from forebay.act.forward.net.wire import LAST_OFFSET, Bytes
 
 MOST_OPEN = 512
@@ -83,7 +83,7 @@ class Objects:
         handle = self._open.pop(file, None)
         if handle is not None:
             os.close(handle)
-        with suppress(FileNotFoundError), parent_of(self._root, _place(file)) as (folder, name):
+        with suppress(FileNotFoundError), Parent(self._root, _place(file)) as (folder, name):
             os.unlink(name, dir_fd=folder)
 
     def to_sync(self, file: int) -> list[int]:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forebay.act.forward.data.tree import list_folder, open_file, open_folder, parent_of, rename
+from forebay.act.forward.data.tree import Parent, list_folder, open_file, open_folder, rename
 from forebay.model.layout import Layout
 
 FOLDER = b".forebay-folder"
@@ -72,7 +72,7 @@ class Shelf:
 
     def read(self, place: bytes) -> Record:
         """Of a file that is at that place; of a folder, what is in it."""
-        with parent_of(self.base, place) as (folder, name):
+        with Parent(self.base, place) as (folder, name):
             return _read_at(folder, name)
 
     def write(self, place: bytes, record: Record) -> None:
@@ -85,7 +85,7 @@ class Shelf:
             os.close(handle)
 
     def status(self, place: bytes) -> os.stat_result:
-        with parent_of(self.base, place) as (folder, name):
+        with Parent(self.base, place) as (folder, name):
             return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
     def exists(self, place: bytes) -> bool:
@@ -95,7 +95,7 @@ class Shelf:
         return False
 
     def link(self, place: bytes, to: bytes) -> None:
-        with parent_of(self.base, place) as (folder, name), parent_of(self.base, to) as (into, new):
+        with Parent(self.base, place) as (folder, name), Parent(self.base, to) as (into, new):
             os.link(name, new, src_dir_fd=folder, dst_dir_fd=into, follow_symlinks=False)
 
     def link_by_id(self, place: bytes, file: int) -> None:
@@ -108,7 +108,7 @@ class Shelf:
             self.link(place, to)
 
     def mkdir(self, place: bytes) -> None:
-        with parent_of(self.base, place) as (folder, name):
+        with Parent(self.base, place) as (folder, name):
             os.mkdir(name, dir_fd=folder)
 
     def rename(self, place: bytes, to: bytes) -> None:
@@ -116,7 +116,7 @@ class Shelf:
 
     def drop(self, place: bytes) -> None:
         """Remove it, if it is there."""
-        with suppress(FileNotFoundError), parent_of(self.base, place) as (folder, name):
+        with suppress(FileNotFoundError), Parent(self.base, place) as (folder, name):
             os.unlink(name, dir_fd=folder)
 
     def temp(self) -> bytes:
@@ -124,7 +124,7 @@ class Shelf:
 
     def clear(self, place: bytes) -> None:
         """Remove whatever is there, with all that is in it."""
-        with suppress(FileNotFoundError), parent_of(self.base, place) as (folder, name):
+        with suppress(FileNotFoundError), Parent(self.base, place) as (folder, name):
             if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 shutil.rmtree(name, dir_fd=folder)
             else:

@@ -14,8 +14,11 @@ _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class parent_of:  # noqa: N801  (used as a function; a generator would take longer than the system's calls)
-    """A descriptor of the folder that the place is in, below the folder `base`; and the place's last name."""
+class Parent:
+    """The folder that a place is in, below the folder `base`: a descriptor of it, and the place's last name.
+
+    A class, as a generator would take longer than the system's calls.
+    """
 
     __slots__ = ("_base", "_here", "_place")
 
@@ -42,7 +45,7 @@ class parent_of:  # noqa: N801  (used as a function; a generator would take long
 
 def open_file(base: int, place: bytes, flags: int, mode: int = 0o600) -> int:
     """A descriptor of a regular file below the folder `base`; EIO if it is something else."""
-    with parent_of(base, place) as (folder, name):
+    with Parent(base, place) as (folder, name):
         handle = os.open(name, flags | _FILE, mode, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -52,7 +55,7 @@ def open_file(base: int, place: bytes, flags: int, mode: int = 0o600) -> int:
 
 def open_folder(base: int, place: bytes) -> int:
     """A descriptor of a folder below the folder `base`."""
-    with parent_of(base, place) as (folder, name):
+    with Parent(base, place) as (folder, name):
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
 
 
@@ -72,7 +75,7 @@ def read_file(base: int, place: bytes) -> bytes:
 def replace_file(base: int, place: bytes, content: bytes) -> None:
     """Its old content, or this: whatever happens in between."""
     new = place + b".new"
-    with parent_of(base, new) as (folder, name), suppress(FileNotFoundError):
+    with Parent(base, new) as (folder, name), suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
     with os.fdopen(open_file(base, new, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
         file.write(content)
@@ -80,5 +83,5 @@ def replace_file(base: int, place: bytes, content: bytes) -> None:
 
 
 def rename(base: int, place: bytes, to: bytes) -> None:
-    with parent_of(base, place) as (folder, name), parent_of(base, to) as (into, new):
+    with Parent(base, place) as (folder, name), Parent(base, to) as (into, new):
         os.rename(name, new, src_dir_fd=folder, dst_dir_fd=into)
