@@ -169,7 +169,9 @@ def _loads(name: str) -> bool:
 
 def caller() -> tuple[int, int]:
     """User and group of the program whose call is being served; within an operation."""
-    uid, gid, _ = _library().fuse_get_context()
+    import mfusepy  # which `mount` has loaded
+
+    uid, gid, _ = mfusepy.fuse_get_context()
     return uid, gid
 
 
