@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act import command
-from forebay.act.command import CommandFailed, Done, ended, run, shown
+from forebay.act.command import CommandFailed, CommandHangs, Done, ended, run, shown
 from forebay.model.errors import UserError
 
 LONG = 60.0
@@ -106,16 +107,52 @@ def test_a_child_that_keeps_the_output_open_does_not_outlive_the_command() -> No
         run(("sh", "-c", "sleep 100000 & exit 0"), timeout=1.0)
 
 
-def test_a_command_that_can_not_be_killed_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that hangs inside the kernel, on a server that is away, takes no signals."""
+@pytest.fixture
+def unkillable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Commands that hang inside the kernel, on a server that is away, take no signals."""
 
     def not_allowed(_: int, __: int) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "killpg", not_allowed)
     monkeypatch.setattr(command, "_GRACE", 0.01)
-    with pytest.raises(CommandFailed, match=r"no answer within 0.01 s; stopped$"):
+    monkeypatch.setattr(command, "_stuck", {})
+    yield
+    for process in command._stuck.values():
+        process.kill()
+        process.wait(LONG)
+
+
+@pytest.mark.usefixtures("unkillable")
+def test_a_command_that_can_not_be_killed_is_left_behind() -> None:
+    with pytest.raises(CommandHangs, match=r"no answer within 0.01 s; process \d+ can't be stopped$"):
         run(("sleep", "3"), timeout=0.01)
+
+
+@pytest.mark.usefixtures("unkillable")
+def test_what_hangs_is_not_started_again_until_it_has_ended(tmp_path: Path) -> None:
+    starts, end = tmp_path / "starts", tmp_path / "end"
+    os.mkfifo(end)
+    waiting = ("sh", "-c", f"echo >> '{starts}'; read x < '{end}'")
+    with pytest.raises(CommandHangs, match="can't be stopped"):
+        run(waiting, timeout=0.01)
+    with pytest.raises(CommandHangs, match=r"not tried, as process \d+ has hung in it since an earlier try"):
+        run(waiting, timeout=LONG)
+    end.write_text("now\n")
+    command._stuck[waiting].wait(LONG)
+    assert starts.read_text() == "\n"
+    with pytest.raises(CommandHangs, match="can't be stopped"):  # that is another one
+        run(waiting, timeout=0.01)
+
+
+def test_what_was_printed_before_it_hung_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: object, timeout: float) -> None:
+        raise subprocess.TimeoutExpired("lfs", timeout, output=b"half\n")
+
+    monkeypatch.setattr("subprocess.Popen.communicate", late)
+    with pytest.raises(CommandHangs) as hung:
+        run(("sleep", "100000"), timeout=LONG)
+    assert hung.value.out == "half\n"
 
 
 def test_an_interrupt_stops_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,14 @@ class CommandFailed(UserError):
     """A command that is missing, hangs or refuses; the message is one line with the command's own words."""
 
 
+class CommandHangs(CommandFailed):
+    """A command that did not end in time; `out` is what it had printed until then."""
+
+    def __init__(self, message: str, out: str = "") -> None:
+        super().__init__(message)
+        self.out = out
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
     """A command that came to its end."""
@@ -62,29 +70,54 @@ def shown(argv: Sequence[str]) -> str:
     return _printable(shlex.join(argv))
 
 
-def run(argv: Sequence[str], *, timeout: float) -> str:
+def run(argv: Sequence[str], *, timeout: float, errors: str = "replace") -> str:
     """What the command prints; one that ends with anything but 0 is an error. `timeout` in seconds."""
-    done = ended(argv, timeout=timeout)
+    done = ended(argv, timeout=timeout, errors=errors)
     if done.code:
         raise done.failed()
     return done.out
 
 
-def ended(argv: Sequence[str], *, timeout: float) -> Done:
+def ended(argv: Sequence[str], *, timeout: float, errors: str = "replace") -> Done:
     """The command, once it has ended: well or not. One that takes longer than `timeout` seconds is stopped.
 
+    One that hangs inside the kernel can't be stopped. It is given up and remembered: as long as it hangs, the same
+    command is not started again, as it would hang behind it. `errors` says what becomes of bytes that are not UTF-8.
     If this process is killed meanwhile, the system ends the command too.
     """
+    _check_stuck(argv)
     with _started(argv) as process:
         try:
             out, err = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            _stop(process)
-            raise CommandFailed(f"{shown(argv)}: no answer within {timeout:g} s; stopped") from None
+        except subprocess.TimeoutExpired as late:
+            end = "stopped" if _stop_or_remember(process, argv) else f"process {process.pid} can't be stopped"
+            printed = (late.output or b"").decode("utf-8", errors)
+            raise CommandHangs(f"{shown(argv)}: no answer within {timeout:g} s; {end}", printed) from None
         except BaseException:
-            _stop(process)
+            _stop_or_remember(process, argv)
             raise
-    return Done(argv=tuple(argv), code=process.returncode, out=_text(out), err=_text(err))
+    said, complained = out.decode("utf-8", errors), err.decode("utf-8", errors)
+    return Done(argv=tuple(argv), code=process.returncode, out=said, err=complained)
+
+
+_stuck: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
+"""Commands that took no signal, by what they are."""
+
+
+def _stop_or_remember(process: _Process, argv: Sequence[str]) -> bool:
+    ended_now = _stop(process)
+    if not ended_now:
+        _stuck[tuple(argv)] = process
+    return ended_now
+
+
+def _check_stuck(argv: Sequence[str]) -> None:
+    earlier = _stuck.get(tuple(argv))
+    if earlier is None:
+        return
+    if earlier.poll() is None:
+        raise CommandHangs(f"{shown(argv)}: not tried, as process {earlier.pid} has hung in it since an earlier try")
+    del _stuck[tuple(argv)]
 
 
 _held: set[int] = set()
@@ -139,7 +172,8 @@ class Child:
         self.signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(grace)
-        _stop(self._process)
+        if not _stop(self._process):
+            self._process.returncode = -signal.SIGKILL  # nobody asks for it again
         if self._process.stdout:
             self._process.stdout.close()
 
@@ -213,17 +247,15 @@ def _opened(argv: Sequence[str], **how: Any) -> _Process:
         raise CommandFailed(f"{shown(argv)}: can't be started: {error}") from None
 
 
-def _stop(process: _Process) -> None:
+def _stop(process: _Process) -> bool:
+    """Kill it and all that it started; False if it takes no signal."""
     with suppress(ProcessLookupError, PermissionError):  # it ended just now, or runs as somebody else
         os.killpg(process.pid, signal.SIGKILL)
     try:
         process.wait(_GRACE)
     except subprocess.TimeoutExpired:
-        process.returncode = -signal.SIGKILL  # nobody asks for it again
-
-
-def _text(output: bytes) -> str:
-    return output.decode("utf-8", "replace")
+        return False
+    return True
 
 
 def _printable(line: str) -> str:
