@@ -61,6 +61,30 @@ def test_newer_releases_count_more_and_print_finer_times() -> None:
     assert stats == {1: {"4711:1000:node 7": Counted(total=5468160, latest=pytest.approx(1720516680.547391371))}}
 
 
+@pytest.mark.parametrize(
+    "printed, job",
+    [
+        ('"my\\x20prog.0"', "my prog.0"),
+        ('"it\\x22s:dd:0"', 'it"s:dd:0'),
+        ('"back\\x5Cslash"', "back\\slash"),
+        ('"caf\udcc3\\xA9\\x20\udce2\\x98\\x83"', "café ☃"),
+        ("a\\x20b", "a\\x20b"),  # not quoted: nobody escaped it
+        ("caf\udcc3", "caf\\xc3"),
+        ('"', '"'),
+        ("", ""),
+    ],
+)
+def test_ids_are_as_they_were_given(printed: str, job: str) -> None:
+    text = f"obdfilter.scratch-OST0000.job_stats=\njob_stats:\n- job_id:          {printed}\n  snapshot_time:   5.0\n"
+    assert parse_job_stats(text) == {0: {job: Counted(latest=5.0)}}
+    job.encode()  # nobody who prints or stores it fails
+
+
+def test_targets_that_served_nobody_have_no_jobs() -> None:
+    text = "obdfilter.scratch-OST0000.job_stats=\nobdfilter.scratch-OST0001.job_stats=\n"
+    assert parse_job_stats(text) == {0: {}, 1: {}}
+
+
 def test_other_file_systems_on_the_same_node_are_left_out() -> None:
     assert list(parse_job_stats(OLDER, "home")) == [0]
     assert parse_job_stats(OLDER, "home")[0]["4711"].total == 7
@@ -114,6 +138,13 @@ def test_a_job_seen_within_the_window_uses_the_target_even_if_it_moves_nothing_n
     assert from_job_stats(reading, reading, seconds=1.0, since=40.0) == [Load(index=0, jobs=frozenset("a"))]
 
 
+def test_who_moved_no_bytes_does_not_use_the_target() -> None:
+    """A `touch`, a statistic of Forebay's own `lfs df`: an operation, and no byte."""
+    reading = {0: {"touch.0": counted(0, latest=50.0), "lfs.0": counted(0, latest=50.0)}}
+    assert from_job_stats(reading, reading, seconds=1.0, since=40.0) == []
+    assert from_job_stats({0: {}}, reading, seconds=1.0, since=40.0) == []
+
+
 def test_an_ost_that_comes_with_the_second_reading_has_no_rate_yet() -> None:
     found = from_job_stats({}, {0: {"a": counted(100, latest=50.0)}}, seconds=1.0, since=40.0)
     assert found == [Load(index=0, rate=0.0, jobs=frozenset("a"))]
@@ -164,13 +195,16 @@ class Clock:
 
 def test_job_stats_are_read_twice_on_the_server(pretend: Pretend) -> None:
     made = pretend("lustre")
-    jobs = [{"job": "4711", "latest": 990, "read": 0, "write": 5 * MIB, "step": 8 * MIB}]
-    over = [{"job": "1", "latest": 5, "read": MIB, "write": MIB}]
-    made.change(job_stats={"scratch-OST0002": jobs + over, "home-OST0003": jobs})
+    jobs = [{"job": "4711 é", "latest": 990, "read": 0, "write": 5 * MIB, "step": 8 * MIB}]
+    over = [
+        {"job": "1", "latest": 5, "read": MIB, "write": MIB},
+        {"job": "lfs.0", "latest": 1000, "read": 0, "write": 0},
+    ]
+    made.change(job_stats={"scratch-OST0002": jobs + over, "home-OST0003": jobs, "scratch-OST0004": over[1:]})
     clock = Clock()
     settings = Settings(kind="lustre", name="scratch", job_stats=True, window=60.0, sample=4.0, timeout=60.0)
     found = loads(settings, pause=clock.wait, now=clock, ticks=clock)
-    assert found == (Load(index=2, rate=2.0 * MIB, jobs=frozenset({"4711"})),)
+    assert found == (Load(index=2, rate=2.0 * MIB, jobs=frozenset({"4711 é"})),)
 
 
 def test_job_stats_where_no_ost_is_served_are_refused_in_the_commands_words(pretend: Pretend) -> None:

@@ -1,7 +1,8 @@
 """The bytes that each job moved on each OST, as `lctl get_param obdfilter.*.job_stats` prints them.
 
 The text looks like YAML and is read line by line: job ids are whatever a site puts into them
-(`kworker/14:1.0`, `@37:uid`), and YAML does not take all of that.
+(`kworker/14:1.0`, `@37:uid`), and YAML does not take all of that. Newer releases quote what is not plain, and write
+some bytes of it as `\\x20`, in the middle of a character too: so the text is as `surrogateescape` decodes it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ _OST = re.compile(r"^obdfilter\.(?P<name>.+)-OST(?P<index>[0-9a-fA-F]{4,8})\.job
 _JOB = re.compile(r"^\s*- job_id:\s*(?P<job>.*?)\s*$")
 _LATEST = re.compile(r"^\s*snapshot_time:\s*(?P<seconds>\d{1,18}(?:\.\d+)?)(?:\s|$)")
 _BYTES = re.compile(r"^\s*(?:read|write)_bytes:\s*\{.*\bsum:\s*(?P<sum>\d{1,30})\b")
+_ESCAPED = re.compile(rb"\\x([0-9A-Fa-f]{2})")
 _WHERE = shown(("lctl", "get_param", "job_stats"))
 
 
@@ -36,12 +38,12 @@ def parse_job_stats(text: str, name: str = "") -> JobBytes:
     found: JobBytes = {}
     jobs: dict[str, Counted] | None = None
     job = ""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if ost := _OST.match(line):
             mine = not name or ost["name"] == name
             jobs = found.setdefault(int(ost["index"], 16), {}) if mine else {}
         elif started := _JOB.match(line):
-            job = started["job"].strip("\"'")
+            job = decode_job(started["job"])
             _of(jobs)[job] = Counted()
         elif latest := _LATEST.match(line):
             _of(jobs)[job] = Counted(total=_one(jobs, job).total, latest=float(latest["seconds"]))
@@ -51,6 +53,19 @@ def parse_job_stats(text: str, name: str = "") -> JobBytes:
     if jobs is None:
         raise BadInput(_WHERE, "names no OST")
     return found
+
+
+def decode_job(text: str) -> str:
+    r"""The job's id as it was given; bytes that are no text are shown.
+
+    >>> decode_job(r'"my\x20prog.0"'), decode_job("4711"), decode_job('"caf\udcc3\\xA9"'), decode_job("a\udcff")
+    ('my prog.0', '4711', 'café', 'a\\xff')
+    """
+    quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    found = (text[1:-1] if quoted else text).encode("utf-8", "surrogateescape")
+    if quoted:
+        found = _ESCAPED.sub(lambda byte: bytes([int(byte[1], 16)]), found)
+    return found.decode("utf-8", "backslashreplace")
 
 
 def _of(jobs: dict[str, Counted] | None) -> dict[str, Counted]:

@@ -76,12 +76,15 @@ def from_rates(rates: Iterable[tuple[int, str, float]]) -> list[Load]:
 
 
 def from_job_stats(before: JobBytes, after: JobBytes, *, seconds: float, since: float) -> list[Load]:
-    """Loads of two readings of the counters, `seconds` apart; a job last seen before `since` (epoch) is over."""
+    """Loads of two readings of the counters, `seconds` apart; a job last seen before `since` (epoch) is over.
+
+    Whoever moved no bytes does not count: every `lfs df` and `touch` is a job with an operation or two on each OST.
+    """
     found = []
     for index, counted in sorted(after.items()):
         earlier = before.get(index, counted)
         moved = {job: _moved(earlier.get(job), c) for job, c in counted.items()}
-        jobs = frozenset(job for job, c in counted.items() if moved[job] or c.latest >= since)
+        jobs = frozenset(job for job, c in counted.items() if moved[job] or (c.total and c.latest >= since))
         if jobs:
             found.append(Load(index=index, rate=sum(moved.values()) / seconds if seconds > 0 else 0.0, jobs=jobs))
     return found
@@ -93,4 +96,4 @@ def _moved(earlier: Counted | None, later: Counted) -> int:
 
 
 def _job_stats(settings: Settings) -> JobBytes:
-    return parse_job_stats(run(_COMMAND, timeout=settings.timeout), settings.name)
+    return parse_job_stats(run(_COMMAND, timeout=settings.timeout, errors="surrogateescape"), settings.name)
