@@ -1,12 +1,15 @@
 """`lfs` as several releases of Lustre print it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.act.command import CommandHangs, Done, ended, run
 from forebay.act.filesystem import LayoutRefused
+from forebay.act.filesystems import file_system
 from forebay.act.lustre import Lustre, size_text
 from forebay.act.lustre_text import Component, parse_df, parse_stripe
 from forebay.model.errors import BadInput, UserError
@@ -97,87 +100,130 @@ def test_a_list_cut_short_has_the_osts_up_to_there(cut: int) -> None:
 
 
 PLAIN = """\
-lmm_stripe_count:  8
-lmm_stripe_size:   4194304
-lmm_pattern:       raid0
-lmm_layout_gen:    0
-lmm_stripe_offset: 12
-
+stripe_count:  8
+stripe_size:   4194304
+pattern:       raid0
+stripe_offset: 12
 """
+OLDER = "\n".join(f"lmm_{line}" for line in PLAIN.splitlines()) + "\n\n"
 IN_A_POOL = """\
-lmm_stripe_count:  -1
-lmm_stripe_size:   1048576
-lmm_pattern:       raid0
-lmm_stripe_offset: -1
-lmm_pool:          flash
+stripe_count:  -1
+stripe_size:   1048576
+pattern:       raid0
+stripe_offset: -1
+pool:          flash
 """
 OVERSTRIPED = PLAIN.replace("raid0", "raid0,overstriped").replace("count:  8", "count:  64")
+LISTED = """\
+stripe_count:  2
+stripe_size:   0
+pattern:       raid0
+stripe_offset: 1
+lmm_objects:
+      - l_ost_idx: 1
+        l_fid:     0x100010000:0x0:0x0
+      - l_ost_idx: 4
+        l_fid:     0x100040000:0x0:0x0
+"""
+UNSET = """\
+stripe_count:  0
+stripe_size:   0
+pattern:
+stripe_offset: -1
+"""
 PFL = """\
-  lcm_layout_gen:    0
-  lcm_mirror_count:  1
-  lcm_entry_count:   3
-  component0:
-    lcme_id:             N/A
+lcm_layout_gen:    0
+lcm_mirror_count:  1
+lcm_entry_count:   3
+components:
+  - lcme_id:             N/A
     lcme_mirror_id:      N/A
     lcme_flags:          0
     lcme_extent.e_start: 0
     lcme_extent.e_end:   65536
     sub_layout:
-      lmm_stripe_count:  0
-      lmm_stripe_size:   65536
-      lmm_pattern:       mdt
-      lmm_stripe_offset: -1
-
-  component1:
-    lcme_id:             N/A
+      stripe_count:  0
+      stripe_size:   65536
+      pattern:       mdt
+      mdt_index:     -1
+  - lcme_id:             N/A
     lcme_mirror_id:      N/A
     lcme_flags:          0
     lcme_extent.e_start: 65536
     lcme_extent.e_end:   1073741824
     sub_layout:
-      lmm_stripe_count:  1
-      lmm_stripe_size:   1048576
-      lmm_pattern:       raid0
-      lmm_stripe_offset: -1
-      lmm_pool:          flash
-
-  component2:
-    lcme_id:             N/A
+      stripe_count:  1
+      stripe_size:   0
+      pattern:       raid0
+      stripe_offset: 2
+      pool:          flash
+  - lcme_id:             N/A
     lcme_mirror_id:      N/A
     lcme_flags:          0
     lcme_extent.e_start: 1073741824
     lcme_extent.e_end:   EOF
     sub_layout:
-      lmm_stripe_count:  4
-      lmm_stripe_size:   4194304
-      lmm_pattern:       raid0
-      lmm_stripe_offset: 2
-      lmm_pool:          disk
+      stripe_count:  4
+      stripe_size:   4194304
+      pattern:       raid0
+      stripe_offset: -1
+      pool:          disk
 """
+
+
+def as_before_2_16(text: str) -> str:
+    """Components are numbered, everything is indented, and a DoM component has a stripe_offset."""
+    parts = text.replace("mdt_index:     -1", "stripe_offset: -1").split("  - lcme_id: ")
+    head = parts[0].replace("components:\n", "").replace("lcm_", "  lcm_")
+    numbered = [f"  component{at}:\n    lcme_id: {part}\n" for at, part in enumerate(parts[1:])]
+    return head + "".join(numbered).replace("      stripe", "      lmm_stripe").replace("  p", "  lmm_p")
+
+
 MIRRORED = PFL.replace("lcm_mirror_count:  1", "lcm_mirror_count:  2")
-SELF_EXTENDING = PFL.replace("lmm_stripe_size:   4194304", "lmm_extension_size: 67108864")
-UNSET = PLAIN.replace("8", "0", 1).replace("4194304", "0").replace("12", "-1")
-NO_PATTERN = UNSET.replace("raid0", "0")
+SELF_EXTENDING = PFL.replace("stripe_size:   4194304", "extension_size: 67108864").replace(
+    "lcme_flags:          0", "lcme_flags:          extension"
+)
+# As lfs shows `-E 64K -L mdt -E 1G -o 2,5 ...` too.
+PERHAPS_LISTED = PFL.replace("stripe_count:  1", "stripe_count:  2")
 
 
 @pytest.mark.parametrize(
     "text, options",
     [
         (PLAIN, "-c 8 -S 4194304 -i 12"),
-        (IN_A_POOL, "-c -1 -S 1048576 -i -1 -p flash"),
+        (OLDER, "-c 8 -S 4194304 -i 12"),
+        (IN_A_POOL, "-c -1 -S 1048576 -p flash"),
+        (IN_A_POOL.replace("-1", "0", 1).replace("1048576", "0").replace("flash", "007"), "-p 007"),
         (OVERSTRIPED, "-C 64 -S 4194304 -i 12"),
+        (LISTED, "-o 1,4"),
         (
             PFL,
-            "-E 65536 -L mdt -E 1073741824 -c 1 -S 1048576 -i -1 -p flash -E eof -c 4 -S 4194304 -i 2 -p disk",
+            "-E 65536 -L mdt -E 1073741824 -c 1 -i 2 -p flash -E -1 -c 4 -S 4194304 -i -1 -p disk",
         ),
-        (UNSET, "-d"),
-        (NO_PATTERN, "-d"),
+        (
+            as_before_2_16(PFL),
+            "-E 65536 -L mdt -E 1073741824 -c 1 -i 2 -p flash -E -1 -c 4 -S 4194304 -i -1 -p disk",
+        ),
         (f"/scratch/run\n{PLAIN}", "-c 8 -S 4194304 -i 12"),
     ],
-    ids=["plain", "pool", "overstriped", "PFL", "unset", "no pattern", "name above"],
+    ids=["plain", "older", "pool", "pool alone", "overstriped", "list", "PFL", "older PFL", "name above"],
 )
 def test_options_that_make_a_layout_again(text: str, options: str) -> None:
-    assert " ".join(parse_stripe(text, "getstripe").options()) == options
+    striped = parse_stripe(text, "getstripe")
+    assert " ".join(striped.options()) == options
+    assert not striped.is_unset
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        UNSET,
+        UNSET.replace("pattern:       ", "pattern:       0"),
+        UNSET.replace("pattern:       ", "pattern:       raid0"),
+    ],
+)
+def test_a_folder_without_a_layout_of_its_own_is_known(text: str) -> None:
+    assert parse_stripe(text, "getstripe").is_unset
 
 
 @pytest.mark.parametrize(
@@ -185,8 +231,12 @@ def test_options_that_make_a_layout_again(text: str, options: str) -> None:
     [
         (MIRRORED, "a mirrored layout"),
         (SELF_EXTENDING, "a self-extending layout"),
-        (PLAIN.replace("raid0", "released"), "a layout of pattern released"),
-        (PLAIN.replace("raid0", "80000001"), "a layout of pattern 80000001"),
+        (PLAIN.replace("raid0", "raid0,released"), "a layout of pattern raid0,released"),
+        (PLAIN.replace("raid0", "unknown_c0"), "a layout of pattern unknown_c0"),
+        (PFL.replace("flags:          0", "flags:          prefer"), "a layout with components flagged prefer"),
+        (PERHAPS_LISTED, "a progressive layout that may name its OSTs"),
+        (PFL.replace("      pool:          disk\n", ""), "a progressive layout with a default after a value"),
+        (PFL.replace("count:  4", "count:  0"), "a progressive layout with a default after a value"),
     ],
 )
 def test_a_layout_that_could_not_be_put_back_is_refused_beforehand(text: str, what: str) -> None:
@@ -195,7 +245,9 @@ def test_a_layout_that_could_not_be_put_back_is_refused_beforehand(text: str, wh
 
 
 def test_the_last_component_is_what_most_of_a_large_file_gets() -> None:
-    assert parse_stripe(PFL, "x").last == Component(count=4, size=4 * MIB, start=2, pool="disk", end="eof")
+    last = Component(count=4, size=4 * MIB, start=ANY, pool="disk", end="-1", flags="0")
+    assert parse_stripe(PFL, "x").last == last
+    assert parse_stripe(as_before_2_16(PFL), "x").last == last
 
 
 @pytest.mark.parametrize(
@@ -203,14 +255,13 @@ def test_the_last_component_is_what_most_of_a_large_file_gets() -> None:
     [
         ("", "says nothing of a layout"),
         ("/scratch/run\n", "says nothing of a layout"),
-        ("lmm_stripe_count: 8\n", "has no lmm_stripe_size"),
-        (PLAIN.replace("8", "eight", 1), "lmm_stripe_count must be a whole number, not 'eight'"),
-        (PLAIN.replace("8", "true", 1), "lmm_stripe_count must be a whole number, not True"),
-        (IN_A_POOL.replace("flash", "007"), "the pool name 7 can't be read"),
+        ("/scratch/run has no stripe info\n", "has no stripe info"),
+        ("stripe_count: 8\n", "has no stripe_size"),
+        (PLAIN.replace("8", "eight", 1), "stripe_count must be a whole number, not 'eight'"),
+        (PLAIN + PLAIN, "has several values of stripe_count"),
+        (PFL[: PFL.rindex("  - lcme_id")], "lists 2 of 3 components"),
         ("component0: 3\n", "says nothing of a layout"),
-        ("component0:\n  sub_layout: []\n", "says nothing of a layout"),
-        ("a: [", "is not YAML"),
-        ("[" * 1000, "is nested too deeply"),
+        ("a: [", "says nothing of a layout"),
     ],
 )
 def test_text_that_is_no_layout_is_one_line(text: str, reason: str) -> None:
@@ -276,11 +327,6 @@ def test_a_first_ost_that_does_not_exist_is_refused(lustre: Pretended) -> None:
         lustre.system.apply(Layout(count=1, start=8), lustre.folder("run"))
 
 
-def test_an_ost_that_does_not_answer_leaves_the_others(lustre: Pretended) -> None:
-    lustre.change_target(2, state="Resource temporarily unavailable")
-    assert [t.index for t in lustre.system.targets() if t.usable] == [0, 1, 3, 4, 5, 6, 7]
-
-
 def test_all_osts_are_as_many_as_are_usable(lustre: Pretended) -> None:
     lustre.lose(0)
     folder = lustre.folder("run")
@@ -288,32 +334,159 @@ def test_all_osts_are_as_many_as_are_usable(lustre: Pretended) -> None:
     assert lustre.system.layout(folder) == Layout(count=7, size=MIB)
 
 
-COMPOSITE = {
-    "components": [
-        {"end": 65536, "count": 0, "size": 0, "start": -1, "pattern": "mdt"},
-        {"end": 1 << 30, "count": 1, "size": MIB, "start": -1, "pool": "flash"},
-        {"end": "eof", "count": 4, "size": 4 * MIB, "start": -1},
-    ]
-}
+def test_a_full_ost_is_not_chosen(lustre: Pretended) -> None:
+    lustre.change_target(3, free=0)
+    with pytest.raises(BadInput, match="first target 3: out of space"):
+        lustre.system.apply(Layout(count=1, start=3), lustre.folder("run"))
+    with pytest.raises(BadInput, match="stripe count 8: there are 7 usable targets of 8"):
+        lustre.system.apply(Layout(count=8), lustre.folder("run"))
 
 
 @pytest.mark.parametrize(
-    "earlier",
-    [
-        COMPOSITE,
-        {"count": 3, "size": 0, "start": -1, "pool": "flash"},
-        {"count": 16, "size": MIB, "start": 2, "pattern": "raid0,overstriped"},
-        {"count": -1, "size": 2 * MIB, "start": -1},
-    ],
-    ids=["PFL", "pool", "overstriped", "all"],
+    "drained, because",
+    [({"max_create_count": 0}, "drained (max_create_count=0 on the MDS)"), ({"osp_active": 0}, "inactive on the MDS")],
 )
-def test_every_kind_of_earlier_layout_is_put_back(lustre: Pretended, earlier: dict[str, object]) -> None:
+def test_an_ost_that_is_drained_on_the_mds_is_not_chosen_where_that_can_be_read(
+    lustre: Pretended, drained: dict[str, int], because: str
+) -> None:
+    lustre.change_target(3, **drained)
+    assert all(t.usable for t in lustre.system.targets())
+    lustre.change(server=True)
+    assert {t.index: t.because for t in lustre.system.targets() if not t.usable} == {3: because}
+
+
+@pytest.mark.parametrize("wanted, lost", [(Layout(count=8), {3}), (Layout(count=1, start=3), {3})])
+def test_elsewhere_a_new_file_shows_it_and_the_earlier_layout_is_put_back(
+    lustre: Pretended, wanted: Layout, lost: set[int]
+) -> None:
     folder = lustre.folder("run")
-    layouts = {str(folder.resolve()): earlier}
-    lustre.change(layouts=layouts, pools={"flash": [0, 1, 2]}, alter={"lfs setstripe": {"count": 7}}, once=True)
+    lustre.change_target(3, max_create_count=0)
+    with pytest.raises(
+        LayoutRefused, match=r"a new file in .*/run gets .*; the earlier layout is back in place$"
+    ) as no:
+        lustre.system.apply(wanted, folder)
+    assert no.value.lost == lost
+    assert list(folder.iterdir()) == []
+    assert lustre.system.undo(folder) == (("lfs", "setstripe", "-d", str(folder)),)
+
+
+def give(folder: Path, options: str) -> None:
+    """As somebody else would set it."""
+    run(("lfs", "setstripe", *options.split(), str(folder)), timeout=60.0)
+
+
+def test_the_osts_outside_the_pool_of_a_folder_are_not_chosen(lustre: Pretended) -> None:
+    folder = lustre.folder("run")
+    lustre.change(pools={"fast": [1, 2, 3]})
+    give(folder, "-c 2 -p fast")
+    assert [t.index for t in lustre.system.restrict(lustre.system.targets(), folder) if t.usable] == [1, 2, 3]
+    with pytest.raises(BadInput, match="stripe count 6: there are 3 usable targets of 8"):
+        lustre.system.apply(Layout(count=6), folder)
+    with pytest.raises(BadInput, match=f"first target 5: not in pool fast of {folder}"):
+        lustre.system.apply(Layout(count=1, start=5), folder)
+    assert lustre.system.apply(Layout(count=3, start=2), folder).layout == Layout(count=3, start=2)
+
+
+def test_a_pool_without_osts_leaves_none_out(lustre: Pretended) -> None:
+    folder = lustre.folder("run")
+    lustre.change(pools={"empty": []})
+    give(folder, "-p empty")
+    assert lustre.system.apply(Layout(count=6), folder).layout.count == 6
+
+
+def test_a_configured_number_of_osts_does_not_make_them_exist(lustre: Pretended) -> None:
+    claims = file_system(replace(lustre.settings, targets=64))
+    with pytest.raises(BadInput, match="stripe count 9: there are 8 usable targets of 64"):
+        claims.apply(Layout(count=9), lustre.folder("run"))
+    with pytest.raises(BadInput, match="first target 8: there is no such OST"):
+        claims.apply(Layout(count=1, start=8), lustre.folder("run"))
+    assert lustre.calls("set") == []
+    assert claims.apply(Layout(count=8), lustre.folder("run")).layout.count == 8
+
+
+def test_with_an_ost_down_nothing_hangs(lustre: Pretended) -> None:
+    """`lfs df` would, so it is not even tried where the client says that it has lost one."""
+    lustre.change_target(2, state="down")
+    targets = lustre.system.targets()
+    assert {t.index: t.because for t in targets if not t.usable} == {2: "not connected (disconn)"}
+    assert lustre.calls("list") == []
+    assert lustre.system.apply(Layout(count=7), lustre.folder("run")).layout.count == 7
+
+
+def test_whoever_may_not_read_that_gives_df_up(lustre: Pretended) -> None:
+    lustre.change_target(2, state="down")
+    lustre.change(user=True)
+    hasty = replace(lustre.system, timeout=2.0)  # type: ignore[type-var]
+    assert {t.index: t.because for t in hasty.targets() if not t.usable} == {2: "resource temporarily unavailable"}
+
+
+def test_what_df_printed_before_it_hung_tells_which_ost_it_waits_for(
+    lustre: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lustre.change(user=True)
+    half = run(("lfs", "df", "-v"), timeout=60.0).split("scratch-OST0002")[0]
+
+    def hangs(argv: tuple[str, ...], *, timeout: float) -> Done:
+        if argv[:2] == ("lfs", "df"):
+            raise CommandHangs("lfs df: no answer", half)
+        return ended(argv, timeout=timeout)
+
+    monkeypatch.setattr("forebay.act.lustre.ended", hangs)
+    targets = lustre.system.targets()
+    assert {t.index: t.because for t in targets if not t.usable} == {2: "does not answer"}
+    assert [t.index for t in targets if t.free_bytes] == [0, 1]
+
+
+EARLIER = [
+    "-c 3 -p flash",
+    "-p flash",
+    "-S 8M",
+    "-i 4",
+    "-C 16 -S 1M -i 2",
+    "-c -1 -S 2M",
+    "-o 1,4",
+    "-o 1,1 -S 2M",
+    "-E 1M -c 1 -E -1 -c 2",
+    "-E 4M -c 1 -S 1M -E -1 -c -1 -S 4M",
+    "-E 64K -L mdt -E 1G -c 1 -p flash -E -1 -c 4 -S 4M",
+    "-E 1M -c 1",
+    "-E -1 -c 7",
+]
+
+
+BOTH = [("2.17", earlier) for earlier in EARLIER] + [("2.15", earlier) for earlier in EARLIER if "-E" in earlier]
+
+
+@pytest.mark.parametrize("release, earlier", BOTH)
+def test_every_kind_of_earlier_layout_is_put_back(lustre: Pretended, earlier: str, release: str) -> None:
+    folder = lustre.folder("run")
+    lustre.change(pools={"flash": [0, 1, 2]}, release=release)
+    give(folder, earlier)
+    layouts = lustre.state()["layouts"]
+    lustre.change(alter={"lfs setstripe": {"count": 3}}, once=True)
     with pytest.raises(LayoutRefused, match=r"the earlier layout is back in place$"):
         lustre.system.apply(Layout(count=2), folder)
     assert lustre.state()["layouts"] == layouts
+
+
+def test_a_layout_that_may_name_its_osts_is_not_touched(lustre: Pretended) -> None:
+    folder = lustre.folder("run")
+    give(folder, "-E 4M -o 1,4 -E -1 -c 3")
+    before = lustre.state()["layouts"]
+    with pytest.raises(BadInput, match="a progressive layout that may name its OSTs could not be put back"):
+        lustre.system.apply(Layout(count=2), folder)
+    assert lustre.state()["layouts"] == before
+
+
+def test_a_folder_that_shows_the_layout_of_the_root_has_none_of_its_own_again(lustre: Pretended) -> None:
+    give(lustre.mount, "-E 1M -o 1,4 -E -1 -c 2")  # which could not be put back itself
+    folder = lustre.folder("run")
+    shown = run(("lfs", "getstripe", "-d", "--raw", "-y", str(folder)), timeout=60.0)
+    lustre.change(alter={"lfs setstripe": {"count": 3}}, once=True)
+    with pytest.raises(LayoutRefused, match=r"the earlier layout is back in place$"):
+        lustre.system.apply(Layout(count=2), folder)
+    assert run(("lfs", "getstripe", "-d", "--raw", "-y", str(folder)), timeout=60.0) == shown
+    assert lustre.state()["layouts"][str(folder.resolve())] == {}
 
 
 def test_lfs_refuses_in_its_own_words(lustre: Pretended) -> None:

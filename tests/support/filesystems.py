@@ -6,14 +6,16 @@
 import json
 import os
 import shlex
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
+from forebay.act import command
 from forebay.act.filesystem import FileSystem
 from forebay.act.filesystems import file_system
 from forebay.act.settings import Kind, Settings
@@ -30,7 +32,10 @@ VERBS: dict[Kind, dict[Doing, str]] = {
     },
     "beegfs8": {"set": "beegfs entry set", "get": "beegfs entry info", "list": "beegfs target list"},
 }
-_FAKES = Path(__file__).parent / "fakes"
+FAKES = Path(__file__).parent / "fakes"
+sys.path.append(str(FAKES))  # as it is where they run
+import _fake  # noqa: E402
+import _lustre  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -80,12 +85,47 @@ class Pretended:
 Pretend = Callable[..., Pretended]
 
 
+class _Quick:
+    """One of the commands that has ended already: no process was needed for it."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.returncode = code
+        self._printed = out.encode("utf-8", "surrogateescape"), err.encode()
+
+    def communicate(self, timeout: float) -> tuple[bytes, bytes]:  # noqa: ARG002
+        return self._printed
+
+    def __enter__(self) -> "_Quick":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def answer_quickly(monkeypatch: pytest.MonkeyPatch, commands: Path) -> None:
+    """Lustre's commands are answered at once; only one that hangs is started."""
+    start = command._started
+    known = {"lfs": _lustre.lfs, "lctl": _lustre.lctl}
+
+    def started(argv: Sequence[str]) -> Any:
+        if argv[0] not in known or shutil.which(argv[0]) != str(commands / argv[0]):
+            return start(argv)
+        state = _fake.remembered()
+        try:
+            return _Quick(*_fake.perform(known[argv[0]], argv[0], argv[1], list(argv[1:])))
+        except _fake.Hangs:
+            _fake.remember(state)
+            return start(argv)
+
+    monkeypatch.setattr(command, "_started", started)
+
+
 @pytest.fixture
 def pretend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pretend:
     """Call it with a kind, and how many targets it has, for a file system that the commands on PATH know."""
 
     def make(kind: Kind, targets: int = 8) -> Pretended:
         commands = put_on_path(tmp_path, monkeypatch)
+        answer_quickly(monkeypatch, commands)
         mount = tmp_path / "mnt"
         mount.mkdir()
         made = Pretended(kind, mount, commands / "state.json")
@@ -103,7 +143,7 @@ def put_on_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("lfs", "lctl", "beegfs-ctl", "beegfs"):
         script = commands / name
         # -S -E: nothing of this environment is needed, and the command starts in half the time
-        start = shlex.join([sys.executable, "-SEB", str(_FAKES / name)])
+        start = shlex.join([sys.executable, "-SEB", str(FAKES / name)])
         script.write_text(f'#!/bin/sh\nexec {start} "$@"\n')
         script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")

@@ -49,9 +49,9 @@ class _BeeGFS(FileSystem):
                 raise done.failed() from None
             raise
 
-    def undo(self, folder: Path) -> Command:
+    def undo(self, folder: Path) -> tuple[Command, ...]:
         # Every BeeGFS folder has a pattern of its own, and what is not named (pool, mirroring) stays as it is.
-        return self.set_command(self.layout(folder), folder)
+        return (self.set_command(self.layout(folder), folder),)
 
     @abstractmethod
     def _list_command(self) -> Command:

@@ -1,15 +1,41 @@
-"""Lustre, through `lfs`."""
+"""Lustre, through `lfs` and `lctl`."""
 
 from __future__ import annotations
 
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.act.command import ended, run
-from forebay.act.filesystem import Command, FileSystem, Fitted, as_argument, listed, numbered
-from forebay.act.lustre_text import Striped, parse_df, parse_stripe
+from forebay.act.command import CommandFailed, CommandHangs, ended, run
+from forebay.act.filesystem import (
+    Command,
+    FileSystem,
+    Fitted,
+    LayoutDiffers,
+    as_argument,
+    leave_out,
+    listed,
+    numbered,
+    said,
+)
+from forebay.act.lustre_text import (
+    STATE_PARAMETERS,
+    Issues,
+    Ost,
+    Striped,
+    parse_check,
+    parse_df,
+    parse_osts,
+    parse_pool,
+    parse_states,
+    parse_stripe,
+)
 from forebay.history.limits import MOST_STRIPES
 from forebay.history.toml import located
+from forebay.model.errors import BadInput, why
 from forebay.model.layout import ANY, DEFAULT_SIZE, Layout, Target
 
 # Lustre can't restripe in place, so a file that exists keeps its layout.
@@ -39,9 +65,45 @@ class Lustre(FileSystem):
     def targets(self, folder: Path | None = None) -> tuple[Target, ...]:
         if self.known_targets is not None:
             return numbered(self.known_targets)
-        where = self.mount or folder
-        done = ended(("lfs", "df", "-v", *((as_argument(where),) if where else ())), timeout=self.timeout)
-        return listed(done, parse_df(done.out))
+        lost, drained = self._states()
+        if lost:  # then `lfs df` would hang, if they are of this file system
+            osts = self._osts(folder)
+            if any((ost.system, ost.index) in lost for ost in osts):
+                return _known_of(osts, (), {**drained, **lost})
+        where = self._where(folder)
+        try:
+            done = ended(("lfs", "df", "-v", *where), timeout=self.timeout)
+        except CommandHangs as hung:
+            return self._targets_without_df(folder, parse_df(hung.out), drained)
+        found = listed(done, parse_df(done.out))
+        system = next((ost.system for ost in self._osts(folder)), "") if drained else ""
+        return leave_out(found, {index: why for (of, index), why in drained.items() if of == system})
+
+    def _targets_without_df(self, folder: Path | None, seen: Sequence[Target], drained: Issues) -> tuple[Target, ...]:
+        """What is known while `lfs df` hangs, for which it takes one OST that is away."""
+        osts = self._osts(folder)
+        try:
+            away = parse_check(ended(("lfs", "check", "osts"), timeout=self.timeout).err)
+        except CommandFailed:
+            away = {}
+        if not away and seen:  # df lists them in order, and waits for the first that is missing
+            last = seen[-1].index
+            away = {(ost.system, ost.index): "does not answer" for ost in osts if ost.index > last and ost.active}
+            away = dict([min(away.items(), key=lambda item: item[0][1])]) if away else {}
+        return _known_of(osts, seen, {**drained, **away})
+
+    def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:
+        """A pool of the folder's leaves the other OSTs out; so does a `known_targets` that is too large."""
+        pool = self._striped(folder).last.pool
+        if not pool and self.known_targets is None:
+            return tuple(targets)
+        osts = self._osts(folder)
+        existing = {ost.index for ost in osts}
+        issues = {t.index: "there is no such OST" for t in targets if t.index not in existing}
+        # Files of a folder whose pool is empty get any OST.
+        if pool and (members := self._pool(osts[0].system, pool)):
+            issues |= {t.index: f"not in pool {pool} of {folder}" for t in targets if t.index not in members}
+        return leave_out(targets, issues)
 
     def layout(self, folder: Path) -> Layout:
         striped = self._striped(folder)
@@ -50,12 +112,106 @@ class Lustre(FileSystem):
         count = abs(last.count) * every or 1
         return located(striped.where, lambda: Layout(count=count, size=last.size or DEFAULT_SIZE, start=last.start))
 
-    def undo(self, folder: Path) -> Command:
-        return "lfs", "setstripe", *self._striped(folder, "--raw").options(), as_argument(folder)
+    def undo(self, folder: Path) -> tuple[Command, ...]:
+        striped = self._striped(folder, "--raw")
+        # What is not named stays (a pool) or is taken over, so everything goes first.
+        clear = ("lfs", "setstripe", "-d", as_argument(folder))
+        if striped.is_unset or self._is_inherited(striped, folder):
+            return (clear,)
+        return clear, ("lfs", "setstripe", *striped.options(), as_argument(folder))
+
+    def confirm(self, layout: Layout, folder: Path, targets: Sequence[Target]) -> None:
+        """The folder and a new file in it: pools, full and drained OSTs change what files get, and nothing says so."""
+        FileSystem.confirm(self, layout, folder, targets)
+        with _new_file(folder) as path:
+            striped = self._striped_file(path)
+        part = striped.components[0]
+        start = part.osts[0] if part.osts and layout.start != ANY else ANY
+        if len(striped.components) == 1 and (part.count, part.size, start) == (layout.count, layout.size, layout.start):
+            return
+        lost = frozenset[int]()
+        if part.count < layout.count:  # it would have had any other that takes objects
+            lost = frozenset(t.index for t in targets if t.usable) - set(part.osts)
+        elif start != layout.start:
+            lost = frozenset({layout.start})
+        pool = f" of pool {part.pool}" if part.pool else ""
+        on = f" on OST {', '.join(map(str, part.osts))}{pool}" if part.osts else ""
+        gets = said(located(striped.where, lambda: Layout(count=part.count, size=part.size)))
+        raise LayoutDiffers(f"a new file in {folder} gets {gets}{on}, not {said(layout)}", lost)
+
+    def _is_inherited(self, striped: Striped, folder: Path) -> bool:
+        """Whether it is what the file system's root has: every folder without a layout of its own shows that."""
+        root = self.mount or _mount_of(folder)
+        if root is None or _same(root, folder):
+            return False
+        try:
+            above = self._striped(root, "--raw")
+        except (CommandFailed, BadInput):
+            return False
+        return (above.components, above.mirrors) == (striped.components, striped.mirrors)
 
     def _striped(self, folder: Path, *options: str) -> Striped:
         command = ("lfs", "getstripe", "-d", "-y", *options, as_argument(folder))
         return parse_stripe(run(command, timeout=self.timeout), " ".join(command))
+
+    def _striped_file(self, path: Path) -> Striped:
+        command = ("lfs", "getstripe", "-y", as_argument(path))
+        return parse_stripe(run(command, timeout=self.timeout), " ".join(command))
+
+    def _states(self) -> tuple[Issues, Issues]:
+        """As far as this machine and this user are told; see `parse_states`."""
+        try:
+            return parse_states(ended(("lctl", "get_param", *STATE_PARAMETERS), timeout=self.timeout).out)
+        except CommandFailed:  # it is not on everybody's PATH
+            return {}, {}
+
+    def _osts(self, folder: Path | None) -> tuple[Ost, ...]:
+        done = ended(("lfs", "osts", *self._where(folder)), timeout=self.timeout)
+        return listed(done, parse_osts(done.out))
+
+    def _pool(self, system: str, pool: str) -> frozenset[int]:
+        try:
+            return parse_pool(run(("lfs", "pool_list", f"{system}.{pool}"), timeout=self.timeout))
+        except CommandFailed:  # a new file tells as well
+            return frozenset()
+
+    def _where(self, folder: Path | None) -> tuple[str, ...]:
+        where = self.mount or folder
+        return (as_argument(where),) if where else ()
+
+
+def _known_of(osts: Sequence[Ost], seen: Sequence[Target], issues: Issues) -> tuple[Target, ...]:
+    """The OSTs as `lfs osts` lists them, with what was seen of them and what speaks against them."""
+    inactive = {(ost.system, ost.index): "inactive device" for ost in osts if not ost.active}
+    by_index = {t.index: t for t in seen}
+    targets = [by_index.get(ost.index, Target(index=ost.index)) for ost in osts]
+    issues = {**issues, **inactive}
+    return leave_out(targets, {o.index: issues[o.system, o.index] for o in osts if (o.system, o.index) in issues})
+
+
+@contextmanager
+def _new_file(folder: Path) -> Iterator[Path]:
+    """An empty file, for a moment. Nothing asks for its size: with an OST down, that would hang."""
+    path = folder / f".forebay-{secrets.token_hex(8)}"
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError as error:
+        raise BadInput(str(folder), f"can't make a file there to see what new files get: {why(error)}") from None
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _mount_of(folder: Path) -> Path | None:
+    found = Path(os.path.realpath(folder))
+    while not os.path.ismount(found):
+        found = found.parent
+    return found if found != found.parent else None
+
+
+def _same(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def size_text(size: int) -> str:

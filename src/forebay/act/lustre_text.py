@@ -1,18 +1,17 @@
-"""What `lfs` prints, as values."""
+"""What `lfs` and `lctl` print, as values."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
 
-from forebay.history.yaml_events import load
 from forebay.model.errors import BadInput
 from forebay.model.layout import ANY, Target
 
 KIB = 1 << 10
+_FULL = 1 << 30
+"""An OST at 100 % with less than this is full: what it has left is promised to clients (their grants)."""
 # lfs-df(1); a letter in lower case (f: flash) is not an issue with the target.
 _STATES = {
     "D": "degraded",
@@ -22,16 +21,15 @@ _STATES = {
     "I": "out of inodes",
 }
 _USED = re.compile(
-    r"^(?P<uuid>\S+)\s+\d+\s+\d+\s+(?P<free>\d{1,18})\s+\S+\s+.*\[OST:(?P<shown>\d+)\](?:\s+(?P<flags>\S+))?$"
+    r"^(?P<uuid>\S+)\s+\d+\s+\d+\s+(?P<free>\d{1,18})\s+(?P<used>\S+)\s+.*\[OST:(?P<shown>\d{1,9})\]"
+    r"(?:\s+(?P<flags>\S+))?$"
 )
 _AWAY = re.compile(r"^(?:\S+-)?OST(?P<index>[0-9a-fA-F]{4,8})(?:_UUID)?\s*:\s*(?P<because>\S.*)$")
-_UUID = re.compile(r"-OST([0-9a-fA-F]{4,8})(?:_UUID)?$")
-_BEGINS = re.compile(r"^[ ]*(?:lmm_\w+|lcm_\w+|component\d+):", re.MULTILINE)
-_PLAIN, _OVERSTRIPED = "raid0", "raid0,overstriped"
+_UUID = re.compile(r"(?P<system>\S+)-OST(?P<index>[0-9a-fA-F]{4,8})(?:_UUID)?$")
 
 
 def parse_df(text: str) -> tuple[Target, ...]:
-    """The OSTs of `lfs df -v`, ascending; one that is flagged or away is not usable, and says why."""
+    """The OSTs of `lfs df -v`, ascending; one that is flagged, full or away is not usable, and says why."""
     found = {t.index: t for line in text.splitlines() if (t := _target(line.strip()))}
     return tuple(found[index] for index in sorted(found))
 
@@ -39,13 +37,15 @@ def parse_df(text: str) -> tuple[Target, ...]:
 def _target(line: str) -> Target | None:
     if used := _USED.match(line):
         # The name has the index that setstripe takes; the number in brackets counts the lines in some releases.
-        named = _UUID.search(used["uuid"])
+        named, free = _UUID.search(used["uuid"]), int(used["free"]) * KIB
         issues = _issues(used["flags"] or "")
+        if free == 0 or (used["used"] == "100%" and free < _FULL):
+            issues.append(_STATES["S"])  # which older releases do not flag
         return Target(
-            index=int(named[1], 16) if named else int(used["shown"]),
-            free_bytes=int(used["free"]) * KIB,
+            index=int(named["index"], 16) if named else int(used["shown"]),
+            free_bytes=free,
             usable=not issues,
-            because=", ".join(issues),
+            because=", ".join(dict.fromkeys(issues)),
         )
     if away := _AWAY.match(line):
         return Target(index=int(away["index"], 16), usable=False, because=away["because"].lower())
@@ -57,8 +57,100 @@ def _issues(flags: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ost:
+    """One OST as `lfs osts` lists it, which no server has to answer for; `system` is the file system's name."""
+
+    index: int
+    system: str
+    active: bool = True
+
+
+def parse_osts(text: str) -> tuple[Ost, ...]:
+    """
+    >>> parse_osts("OBDS:\\n2: scratch-OST0002_UUID INACTIVE\\n")
+    (Ost(index=2, system='scratch', active=False),)
+    """
+    lines = re.findall(r"^\s*(\d{1,9}):\s+(\S+)\s+(\w+)\s*$", text, re.MULTILINE)
+    named = ((int(index), _UUID.search(uuid), state) for index, uuid, state in lines)
+    return tuple(
+        Ost(index=index, system=name["system"] if name else "", active=state == "ACTIVE")
+        for index, name, state in sorted(named, key=lambda line: line[0])
+    )
+
+
+def parse_pool(text: str) -> frozenset[int]:
+    """The OSTs of `lfs pool_list SYSTEM.POOL`.
+
+    >>> sorted(parse_pool("Pool: scratch.fast\\nscratch-OST0001_UUID\\nscratch-OST000a_UUID\\n"))
+    [1, 10]
+    """
+    return frozenset(int(name["index"], 16) for line in text.splitlines()[1:] if (name := _UUID.search(line.strip())))
+
+
+STATE_PARAMETERS = ("osp.*.active", "osp.*.max_create_count", "osp.*.prealloc_status", "osc.*.import")
+"""What `lctl get_param` is asked for; osp.* are on an MDS only, and osc.*.import is for root's eyes."""
+Issues = dict[tuple[str, int], str]
+"""Why an OST can't be used, by file system and index."""
+_PARAMETER = re.compile(
+    r"^(?P<kind>osp|osc)\.(?P<system>.+)-OST(?P<index>[0-9a-fA-F]{4,8})-osc-(?P<client>[^.]+)\.(?P<name>\w+)=(?P<value>.*)$"
+)
+_IMPORT_STATE = re.compile(r"^\s+state:\s*(?P<state>\w+)\s*$")
+# An import that idles reconnects by itself when it is needed.
+_CONNECTED = {"FULL", "IDLE", "NEW"}
+_NO_SPACE = -28
+
+
+def parse_states(text: str) -> tuple[Issues, Issues]:
+    """Of the STATE_PARAMETERS: the OSTs that this client has lost, and those on which the MDS creates no objects."""
+    lost: Issues = {}
+    drained: Issues = {}
+    current: tuple[str, int] | None = None
+    for line in text.splitlines():
+        if parameter := _PARAMETER.match(line):
+            ost = parameter["system"], int(parameter["index"], 16)
+            # An MDS shows its own connections among those of the clients.
+            is_import = parameter["kind"] == "osc" and parameter["name"] == "import"
+            current = ost if is_import and not parameter["client"].startswith("MDT") else None
+            if parameter["kind"] == "osp" and (why := _drained(parameter["name"], parameter["value"])):
+                drained.setdefault(ost, why)
+        elif current and (state := _IMPORT_STATE.match(line)) and state["state"] not in _CONNECTED:
+            lost[current] = f"not connected ({state['state'].lower()})"
+    return lost, drained
+
+
+def _drained(name: str, value: str) -> str:
+    if name == "active" and value == "0":
+        return "inactive on the MDS"
+    if name == "max_create_count" and value == "0":
+        return "drained (max_create_count=0 on the MDS)"
+    if name == "prealloc_status" and value != "0":
+        return _STATES["S"] if value == str(_NO_SPACE) else f"the MDS can't create objects there (status {value})"
+    return ""
+
+
+_UNREACHED = re.compile(
+    r"check '(?P<system>.+)-OST(?P<index>[0-9a-fA-F]{4,8})-osc-(?!MDT)[^']*': (?P<because>.*?)\s*(?:\(\d+\))?$",
+    re.MULTILINE,
+)
+
+
+def parse_check(text: str) -> Issues:
+    """The OSTs that `lfs check osts` complains of, on stderr."""
+    return {(f["system"], int(f["index"], 16)): f["because"].lower() for f in _UNREACHED.finditer(text)}
+
+
+_PLAIN, _OVERSTRIPED, _ON_MDT = "raid0", "raid0,overstriped", "mdt"
+TO_THE_END = "-1"
+"""As a component's end: that of the file, however long it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """One part of a layout as `lfs` has it: 0 is the file system's default, a negative count a multiple of all OSTs."""
+    """One part of a layout as `lfs` has it: 0 is the file system's default, a negative count a multiple of all OSTs.
+
+    `pattern` is empty where a folder has no layout of its own. `osts` are those of a file's objects, or a list that
+    a folder was given. `extension` marks the part of a self-extending layout that has no objects.
+    """
 
     count: int
     size: int
@@ -66,87 +158,160 @@ class Component:
     pattern: str = _PLAIN
     pool: str = ""
     end: str = ""
+    flags: str = ""
+    osts: tuple[int, ...] = ()
+    extension: bool = False
 
-    def options(self) -> tuple[str, ...]:
+    def options(self, before: Component) -> tuple[str, ...]:
+        """The options of `lfs setstripe` that make it, after a component that they would else be taken over from."""
         end = ("-E", self.end) if self.end else ()
-        pool = ("-p", self.pool) if self.pool else ()
-        if self.pattern == "mdt":
+        if self.pattern == _ON_MDT:
             return *end, "-L", "mdt"
         count = "-C" if self.pattern == _OVERSTRIPED else "-c"
-        return *end, count, str(self.count), "-S", str(self.size), "-i", str(self.start), *pool
+        return (
+            *end,
+            *((count, str(self.count)) if self.count and not self.osts else ()),
+            *(("-S", str(self.size)) if self.size else ()),  # lfs refuses 0
+            *(("-i", str(self.start)) if self.start != before.start and not self.osts else ()),
+            *(("-o", ",".join(map(str, self.osts))) if self.osts else ()),
+            *(("-p", self.pool) if self.pool else ()),
+        )
+
+
+_NOTHING = Component(count=0, size=0, start=ANY, pattern="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Striped:
-    """The layout of a folder: one component, or several one after the other (PFL)."""
+    """A layout: one component, or several one after the other (PFL), perhaps in several mirrors."""
 
     components: tuple[Component, ...]
-    cannot_be_put_back: str = ""
+    mirrors: int = 1
     where: str = ""
+
+    @property
+    def is_unset(self) -> bool:
+        """Whether a folder has no layout of its own (as read with --raw)."""
+        return len(self.components) == 1 and replace(self.components[0], pattern="") == _NOTHING
 
     @property
     def last(self) -> Component:
         """What most of a large file gets; as `lfs getstripe -c` on a folder answers."""
-        return self.components[-1]
+        with_objects = [c for c in self.components if c.pattern != _ON_MDT and not c.extension]
+        return (with_objects or self.components)[-1]
 
     def options(self) -> tuple[str, ...]:
-        """The options of `lfs setstripe` that make this layout (as read with --raw)."""
-        if self.cannot_be_put_back:
-            raise BadInput(self.where, f"{self.cannot_be_put_back} could not be put back; the folder is not touched")
-        if self.components == (Component(count=0, size=0, start=ANY),):
-            return ("-d",)  # it has none of its own
-        return tuple(option for component in self.components for option in component.options())
+        """The options of `lfs setstripe` that make this layout (as read with --raw) where there is none."""
+        if special := self._too_special():
+            raise BadInput(self.where, f"{special} could not be put back; the folder is not touched")
+        options: tuple[str, ...] = ()
+        before = _NOTHING
+        for component in self.components:
+            options += component.options(before)
+            before = _NOTHING if component.pattern == _ON_MDT else component
+        return options
+
+    def _too_special(self) -> str:
+        """What of this layout the options of `setstripe` used here can't say, if anything."""
+        if self.mirrors not in (0, 1):
+            return "a mirrored layout"
+        if any(c.extension for c in self.components):
+            return "a self-extending layout"
+        for c in self.components:
+            if c.pattern not in ("", _PLAIN, _OVERSTRIPED, _ON_MDT):
+                return f"a layout of pattern {c.pattern}"
+            if c.flags not in ("", "0"):
+                return f"a layout with components flagged {c.flags}"
+        return self._too_special_in_parts() if self.components[0].end else ""
+
+    def _too_special_in_parts(self) -> str:
+        before = _NOTHING
+        for c in self.components:
+            if c.start != ANY and c.count > 1 and not c.osts:
+                # lfs shows `-E 4M -o 1,4` and `-E 4M -c 2 -i 1` alike.
+                return "a progressive layout that may name its OSTs"
+            if c.pattern == _ON_MDT:
+                before = _NOTHING
+                continue
+            # A component takes over from the one before it what is not said, and lfs takes no 0.
+            left_out = before.count and not c.count, before.size and not c.size, before.pool and not c.pool
+            if any(left_out) or (before.pattern == _OVERSTRIPED != c.pattern):
+                return "a progressive layout with a default after a value"
+            before = c
+        return ""
+
+
+_FIELD = re.compile(r"^\s*(?:-\s+)?(?:lmm_)?(?P<key>[a-z][\w.]*):(?:\s+(?P<value>.*?))?\s*$")
+_OBJECT = re.compile(r"\bl_ost_idx:\s*(?P<index>\d{1,9})\b")
+_WHOLE = re.compile(r"-?\d{1,19}")
 
 
 def parse_stripe(text: str, where: str) -> Striped:
-    """The layout that `lfs getstripe -d -y` prints; `where` names that command in errors."""
-    begins = _BEGINS.search(text)  # some releases put the folder's name above it
-    document = load(Path(where), text[begins.start() if begins else 0 :].encode())
-    if not isinstance(document, Mapping):
-        raise BadInput(where, "says nothing of a layout")
-    names = sorted((k for k in document if re.fullmatch(r"component\d+", str(k))), key=lambda k: int(str(k)[9:]))
-    parts = [_table(document[name], f"{where}: {name}") for name in names] or [{"sub_layout": document}]
-    components = tuple(_component(part, where) for part in parts)
-    return Striped(components=components, cannot_be_put_back=_too_special(document, parts, components), where=where)
+    """The layout that `lfs getstripe -y` prints of a file, or with -d of a folder; `where` names that command.
 
-
-def _component(part: Mapping[str, Any], where: str) -> Component:
-    own = _table(part.get("sub_layout"), f"{where}: sub_layout")
-    end = part.get("lcme_extent.e_end", "")
-    return Component(
-        count=_whole(own, "lmm_stripe_count", where),
-        size=_whole(own, "lmm_stripe_size", where) if "lmm_extension_size" not in own else 0,
-        start=max(ANY, _whole(own, "lmm_stripe_offset", where)),
-        pattern=str(own.get("lmm_pattern") or _PLAIN),  # 0 where none is set
-        pool=_text(own.get("lmm_pool", ""), where),
-        end=str(end).lower(),
+    It looks like YAML and is read line by line: names of pools are whatever a site gives them (007, null), and from
+    release to release components are a list or numbered (component0), and a folder's fields have lmm_ or not.
+    """
+    head: dict[str, str] = {}
+    parts: list[dict[str, str]] = []
+    osts: list[list[int]] = [[]]
+    for line in text.split("\n"):
+        if stripe := _OBJECT.search(line):
+            osts[-1].append(int(stripe["index"]))
+        elif field := _FIELD.match(line):
+            if field["key"] == "lcme_id":
+                parts.append({})
+                osts.append([])
+            table = parts[-1] if parts else head
+            if field["key"] in table and field["key"] != "l_fid":
+                raise BadInput(where, f"has several values of {field['key']}")
+            table[field["key"]] = field["value"] or ""
+    if "stripe_count" not in head and "lcm_entry_count" not in head and not parts:
+        known = "has no stripe info" in text
+        raise BadInput(where, "has no stripe info" if known else "says nothing of a layout")
+    if parts and _whole(head, "lcm_entry_count", where, default=len(parts)) != len(parts):
+        raise BadInput(where, f"lists {len(parts)} of {head['lcm_entry_count']} components")
+    tables = zip(parts, osts[1:], strict=True) if parts else [(head, osts[0])]
+    components = tuple(_component(table, tuple(found), where) for table, found in tables)
+    return Striped(
+        components=components, mirrors=_whole(head, "lcm_mirror_count", where, default=1) if parts else 1, where=where
     )
 
 
-def _too_special(document: Mapping[Any, Any], parts: list[dict[str, Any]], components: tuple[Component, ...]) -> str:
-    """What of this layout the options of `setstripe` used here can't say, if anything."""
-    if document.get("lcm_mirror_count", 1) not in (0, 1):
-        return "a mirrored layout"
-    if any("lmm_extension_size" in (p.get("sub_layout") or {}) for p in parts):
-        return "a self-extending layout"
-    odd = [c.pattern for c in components if c.pattern not in (_PLAIN, _OVERSTRIPED, "mdt")]
-    return f"a layout of pattern {odd[0]}" if odd else ""
+def _component(table: Mapping[str, str], osts: tuple[int, ...], where: str) -> Component:
+    extension = "extension_size" in table
+    count = _whole(table, "stripe_count", where)
+    size = 0 if extension else _whole(table, "stripe_size", where)
+    on_mdt = "mdt_index" in table and "stripe_offset" not in table
+    start = ANY if on_mdt else max(ANY, _whole(table, "stripe_offset", where))
+    pattern = table.get("pattern", _PLAIN)
+    if pattern == "0":  # as older releases say that there is none
+        pattern = _PLAIN if count or size else ""
+    return Component(
+        count=count,
+        size=size,
+        start=start,
+        pattern=pattern,
+        pool=table.get("pool", ""),
+        end=_end(table, where),
+        flags=table.get("lcme_flags", ""),
+        osts=osts,
+        extension=extension,
+    )
 
 
-def _table(value: object, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise BadInput(where, "says nothing of a layout")
-    return value
+def _end(table: Mapping[str, str], where: str) -> str:
+    end = table.get("lcme_extent.e_end", "")
+    if "lcme_id" in table and end != "EOF":
+        return str(_whole(table, "lcme_extent.e_end", where))
+    return TO_THE_END if end else ""
 
 
-def _whole(table: Mapping[str, Any], key: str, where: str) -> int:
-    value = table.get(key)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise BadInput(where, f"{key} must be a whole number, not {value!r}" if key in table else f"has no {key}")
-    return value
-
-
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise BadInput(where, f"the pool name {value!r} can't be read")
-    return value
+def _whole(table: Mapping[str, str], key: str, where: str, *, default: int | None = None) -> int:
+    if key not in table:
+        if default is None:
+            raise BadInput(where, f"has no {key}")
+        return default
+    if not _WHOLE.fullmatch(table[key]):
+        raise BadInput(where, f"{key} must be a whole number, not {table[key]!r}")
+    return int(table[key])

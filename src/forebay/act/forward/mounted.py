@@ -69,8 +69,8 @@ class Mounted(FileSystem):
     def layout(self, folder: Path) -> Layout:
         return located(f"{folder}: {LAYOUT}", lambda: parse_layout(_attribute(folder, LAYOUT)))
 
-    def undo(self, folder: Path) -> Command:
-        return self.set_command(self.layout(folder), folder)
+    def undo(self, folder: Path) -> tuple[Command, ...]:
+        return (self.set_command(self.layout(folder), folder),)
 
 
 def _attribute(folder: Path, name: str) -> str:

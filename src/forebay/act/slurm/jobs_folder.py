@@ -6,7 +6,7 @@ A user can put links into folders of his own. Root would follow them; the user g
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,13 +63,18 @@ class AsUser(FileSystem):
         with acting_as(self.job):
             return self.files.layout(folder)
 
-    def undo(self, folder: Path) -> Command:
+    def undo(self, folder: Path) -> tuple[Command, ...]:
         with acting_as(self.job):
             return self.files.undo(folder)
 
-    def apply(self, layout: Layout, folder: Path) -> Applied:
+    def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:
         with acting_as(self.job):
-            return self.files.apply(layout, folder)
+            return self.files.restrict(targets, folder)
+
+    def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> Applied:
+        there = self.targets(folder) if targets is None else targets  # root is told more of them
+        with acting_as(self.job):
+            return self.files.apply(layout, folder, there)
 
 
 def filled(pattern: str, job: Job) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,10 +68,10 @@ class Unmounted(FileSystem):
         with self.through.client() as client:
             return client.layout(folder)
 
-    def undo(self, folder: Path) -> Command:
-        return self.set_command(self.layout(folder), folder)
+    def undo(self, folder: Path) -> tuple[Command, ...]:
+        return (self.set_command(self.layout(folder), folder),)
 
-    def apply(self, layout: Layout, folder: Path) -> Applied:
+    def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> Applied:  # noqa: ARG002
         fitted, before = self.fitted(layout), self.layout(folder)
         with self.through.client() as client:
             client.set_layout(folder, fitted.layout)

@@ -7,16 +7,15 @@ over OSDs by a hash of their names; objects are counted round the servers instea
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from forebay.act.command import run
 from forebay.act.filesystem import as_argument
 from forebay.act.forward.striping import Piece
-from forebay.history.yaml_events import load
+from forebay.act.lustre_text import TO_THE_END, Component, parse_stripe
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import DEFAULT_SIZE, Layout
 
@@ -145,51 +144,24 @@ def _getstripe(path: Path) -> str:
     return run(("lfs", "getstripe", *folder, "-y", as_argument(path)), timeout=_TIMEOUT)
 
 
-_BEGINS = re.compile(r"^[ ]*(?:lmm_\w+|lcm_\w+|component\d+):", re.MULTILINE)
-
-
 def lustre_places(text: str, servers: int, where: str) -> Places:
     """Of what `lfs getstripe -y` prints of a file, or with -d of a folder; OSTs are counted round `servers`."""
-    begins = _BEGINS.search(text)  # some releases put the name above it
-    document = load(Path(where), text[begins.start() if begins else 0 :].encode())
-    if not isinstance(document, Mapping):
-        raise BadInput(where, "lfs getstripe says nothing of a layout")
-    names = sorted((k for k in document if re.fullmatch(r"component\d+", str(k))), key=lambda k: int(str(k)[9:]))
-    if not names:
-        return _lustre_part(document, servers, where)
-    components = [part if isinstance(part := document[name], Mapping) else {} for name in names]
-    parts = tuple(_lustre_part(component.get("sub_layout"), servers, where) for component in components)
-    return Parts(tuple(map(_end, components)), parts)
+    components = parse_stripe(text, where).components
+    if not components[0].end:
+        return _lustre_part(components[0], servers)
+    ends: list[int] = []
+    parts: list[RoundRobin] = []
+    for component in components:
+        # Into the extension of a self-extending layout grows the part before it.
+        parts.append(parts[-1] if component.extension and parts else _lustre_part(component, servers))
+        ends.append(_END if component.end == TO_THE_END else int(component.end))
+    return Parts(tuple(ends), tuple(parts))
 
 
-def _end(component: Mapping[str, Any]) -> int:
-    end = component.get("lcme_extent.e_end")
-    return end if isinstance(end, int) else _END  # EOF
-
-
-def _lustre_part(part: object, servers: int, where: str) -> RoundRobin:
-    if not isinstance(part, Mapping):
-        raise BadInput(where, "lfs getstripe says nothing of a layout")
-    size, count, first = (part.get(f"lmm_stripe_{key}") for key in ("size", "count", "offset"))
-    if not (isinstance(size, int) and isinstance(count, int) and isinstance(first, int)):
-        raise BadInput(where, "lfs getstripe gives no stripe size, count and offset")
-    osts = _osts(part.get("lmm_objects"))
-    if not osts:  # a folder, or nothing written yet: as many as are asked for, from the first on
-        osts = [max(first, 0) + i for i in range(count if count > 0 else servers)]
-    return RoundRobin(size or DEFAULT_SIZE, tuple(ost % servers for ost in osts))
-
-
-def _osts(objects: object) -> list[int]:
-    """The OST of each stripe; releases differ in how they nest them."""
-    found: list[int] = []
-    for entry in objects if isinstance(objects, Sequence) else ():
-        inner = entry if isinstance(entry, Mapping) else {}
-        while inner and "l_ost_idx" not in inner:
-            below = next(iter(inner.values()))
-            inner = below if isinstance(below, Mapping) else {}
-        if isinstance(inner.get("l_ost_idx"), int):
-            found.append(inner["l_ost_idx"])
-    return found
+def _lustre_part(part: Component, servers: int) -> RoundRobin:
+    # A folder, or nothing written yet: as many as are asked for, from the first on.
+    osts = part.osts or range(max(part.start, 0), max(part.start, 0) + (part.count if part.count > 0 else servers))
+    return RoundRobin(part.size or DEFAULT_SIZE, tuple(ost % servers for ost in osts))
 
 
 def _ceph(path: Path, servers: int) -> Places | None:
