@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from forebay.act import command
 from forebay.act.advise import Advice, Asked, advise, known_targets
+from forebay.act.attempts import advise_for_folder
 from forebay.act.command import CommandFailed
 from forebay.act.filesystem import FileSystem, LayoutRefused, numbered
 from forebay.act.live import Load
@@ -23,7 +25,7 @@ from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import decisions
 from forebay.model.errors import BadInput
 from forebay.model.layout import ANY, Target
-from support.filesystems import KINDS, Pretend
+from support.filesystems import KINDS, Pretend, Pretended
 from support.history_rows import ost_columns, run_row
 
 MIB = 1 << 20
@@ -292,11 +294,54 @@ def test_a_mistake_is_one_line_and_exit_2(forebay: Any, arguments: tuple[object,
     assert words in err
 
 
-def test_a_file_system_that_hangs_is_given_up(forebay: Any, pretend: Pretend, tmp_path: Path) -> None:
-    system = pretend("lustre")
-    system.change(hang=["lfs df"])
-    file = tmp_path / "scratch.toml"
+@pytest.fixture
+def hasty(pretend: Pretend, tmp_path: Path) -> tuple[Pretended, Path]:
+    """A Lustre and the file that describes it, with little patience for its commands."""
+    system, file = pretend("lustre"), tmp_path / "scratch.toml"
     file.write_text(f'[filesystem]\nkind = "lustre"\nmount = "{system.mount}"\ntimeout = "1 s"\n')
+    return system, file
+
+
+def test_a_file_system_that_hangs_is_given_up(forebay: Any, hasty: tuple[Pretended, Path]) -> None:
+    system, file = hasty
+    system.change(hang=["lfs df", "lfs osts"])
     code, out, err = forebay("--app", "x", "--procs", 3, "--system", file)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "no answer within 1 s" in err
+
+
+def test_with_an_ost_down_there_is_advice_that_leaves_it_out(forebay: Any, hasty: tuple[Pretended, Path]) -> None:
+    system, file = hasty
+    system.change_target(0, state="down")
+    code, out, err = forebay("--app", "x", "--procs", 3, "--system", file)
+    assert (code, err) == (0, "")
+    assert "left out: target 0 (not connected (disconn))" in out
+
+
+def test_what_a_new_file_shows_is_decided_again(store: Store, pretend: Pretend) -> None:
+    """An OST that is drained on the MDS, which no client is told."""
+    fill(store, run(1, "a", count=8, perf=9e8))
+    system = pretend("lustre")
+    system.change_target(3, max_create_count=0)
+    asked = Asked(app="new", nprocs=8, now=1000.0, chance=0.3, job="j", until=2000.0)
+    targets, folder = system.system.targets(), system.folder("run")
+    advice = advise_for_folder(store, asked, find("stripe", "dca-io"), system.system, targets, apply_to=folder)
+    assert (advice.outcome, advice.layout.count) == ("applied", 7)
+    assert advice.notes[-1] == "left out: target 3 (takes no new files, as one showed)"
+    assert [row["outcome"] for row in remembered(store)] == ["refused", "applied"]
+    assert 3 not in leases(store)
+
+
+def test_in_a_folder_with_a_pool_only_its_osts_are_advised(forebay: Any, pretend: Pretend, tmp_path: Path) -> None:
+    system, file = pretend("lustre"), tmp_path / "scratch.toml"
+    file.write_text(f'[filesystem]\nkind = "lustre"\nmount = "{system.mount}"\n')
+    system.change(pools={"fast": [5, 6, 7]})
+    folder = system.folder("out")
+    command.run(("lfs", "setstripe", "-c", "1", "-p", "fast", str(folder)), timeout=60.0)
+    code, out, err = forebay("--app", "x", "--procs", 64, "--system", file, "--apply", folder)
+    assert (code, err) == (0, "")
+    assert "left out: targets 0, 1, 2, 3, 4 (not in pool fast of" in out
+    layout = system.state()["layouts"][str(folder.resolve())]
+    assert layout["pool"] == "fast"
+    assert layout["start"] in (-1, 5, 6, 7)
+    assert layout["count"] <= 3

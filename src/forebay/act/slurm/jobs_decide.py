@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from forebay.act.advise import Advice, Asked, advise
+from forebay.act.advise import Advice, Asked
+from forebay.act.attempts import advise_for_folder
 from forebay.act.filesystem import said
 from forebay.act.filesystems import file_system
 from forebay.act.live import loads
@@ -107,7 +108,10 @@ def _advised(
 ) -> Advice:
     """With no more stripes than the allocation among running jobs leaves to this one, if one is asked for."""
     settings, above = scratch.settings, fixed_part(scratch.folder)
+    folder = Path(filled(scratch.folder, job))
     there = file_system(settings).targets(above)
+    if not shadow:  # there is a folder by now
+        there = AsUser(file_system(settings), job).restrict(there, folder)
     usable = sum(target.usable for target in there)
     if not usable:
         raise BadInput(settings.name or str(above), "has no target that can be used now")
@@ -119,9 +123,8 @@ def _advised(
         app=new.app, nprocs=new.nprocs, now=new.now, chance=new.chance, job=new.job, until=new.until,
         system=system_of(settings),
     )  # fmt: skip
-    folder = Path(filled(scratch.folder, job))
     files, policy = AsUser(file_system(settings), job), find("stripe", scratch.policy)
-    return advise(store, asked, policy, files, there, loads(settings), apply_to=folder, shadow=shadow)
+    return advise_for_folder(store, asked, policy, files, there, loads(settings), apply_to=folder, shadow=shadow)
 
 
 def _note_job(connection: Connection, job: Job, now: float) -> None:

@@ -110,7 +110,8 @@ def _advise(
     apply: Path | None,
     shadow: bool,
 ) -> Advice:
-    from forebay.act.advise import Asked, advise, known_targets
+    from forebay.act.advise import Asked, known_targets
+    from forebay.act.attempts import advise_for_folder
     from forebay.act.filesystems import file_system
     from forebay.act.live import loads
     from forebay.decide.registry import find
@@ -119,6 +120,8 @@ def _advise(
     chosen, files = find("stripe", policy), file_system(settings)
     live = settings.mount is not None or apply is not None
     there = files.targets(apply) if settings.targets or live else known_targets(store, targets)
+    if apply is not None:
+        there = files.restrict(there, apply)
     if not any(t.usable for t in there):
         raise BadInput(settings.name or "the file system", "has no target that can be used now")
     now = time.time()
@@ -131,7 +134,7 @@ def _advise(
         until=now + seconds,
         system=settings.name or str(settings.mount or "default"),
     )
-    return advise(store, asked, chosen, files, there, loads(settings), apply_to=apply, shadow=shadow)
+    return advise_for_folder(store, asked, chosen, files, there, loads(settings), apply_to=apply, shadow=shadow)
 
 
 def _settings(system: Path | None, targets: int | None) -> Settings:
