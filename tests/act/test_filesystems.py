@@ -1,6 +1,7 @@
 """One suite for every file system: whatever the commands are called, they have to keep the same promises."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,14 @@ def test_a_known_number_of_targets_asks_nobody(pretended: Pretended) -> None:
     assert [t.index for t in system.targets()] == list(range(256))
     assert all(t.usable for t in system.targets())
     assert pretended.state()["log"] == []
+
+
+def test_a_configured_number_of_targets_does_not_make_them_exist(pretended: Pretended) -> None:
+    claims = file_system(replace(pretended.settings, targets=64))
+    with pytest.raises(BadInput, match="stripe count 9: there are 8 usable targets of 64"):
+        claims.apply(Layout(count=9), pretended.folder("run"))
+    assert pretended.calls("set") == []
+    assert claims.apply(Layout(count=8), pretended.folder("run")).layout.count == 8
 
 
 def test_an_empty_list_is_one_line(pretended: Pretended) -> None:

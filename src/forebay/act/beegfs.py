@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.act.beegfs_text import parse_entry7, parse_entry8, parse_targets7, parse_targets8
 from forebay.act.command import ended, run
-from forebay.act.filesystem import Command, FileSystem, Fitted, as_argument, listed, numbered
-from forebay.model.errors import BadInput
+from forebay.act.filesystem import Command, FileSystem, Fitted, as_argument, leave_out, listed, numbered
+from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, KIB, MIB, Layout, Target
 
 MOST_TARGETS = 65535
@@ -48,6 +49,16 @@ class _BeeGFS(FileSystem):
             if done.code:
                 raise done.failed() from None
             raise
+
+    def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:  # noqa: ARG002 - nor pools
+        """A `known_targets` that is too large does not count, where the targets can be listed after all."""
+        if self.known_targets is None:
+            return tuple(targets)
+        try:
+            existing = len(self._listed(run(self._list_command(), timeout=self.timeout)))
+        except UserError:
+            return tuple(targets)
+        return leave_out(targets, {t.index: "there is no such target" for t in targets[existing:]})
 
     def undo(self, folder: Path) -> tuple[Command, ...]:
         # Every BeeGFS folder has a pattern of its own, and what is not named (pool, mirroring) stays as it is.
