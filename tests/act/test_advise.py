@@ -315,7 +315,7 @@ def test_with_an_ost_down_there_is_advice_that_leaves_it_out(forebay: Any, hasty
     system.change_target(0, state="down")
     code, out, err = forebay("--app", "x", "--procs", 3, "--system", file)
     assert (code, err) == (0, "")
-    assert "left out: target 0 (not connected (disconn))" in out
+    assert "target 0 left out: not connected (DISCONN)" in out
 
 
 def test_what_a_new_file_shows_is_decided_again(store: Store, pretend: Pretend) -> None:
@@ -327,7 +327,7 @@ def test_what_a_new_file_shows_is_decided_again(store: Store, pretend: Pretend) 
     targets, folder = system.system.targets(), system.folder("run")
     advice = advise_for_folder(store, asked, find("stripe", "dca-io"), system.system, targets, apply_to=folder)
     assert (advice.outcome, advice.layout.count) == ("applied", 7)
-    assert advice.notes[-1] == "left out: target 3 (takes no new files, as one showed)"
+    assert advice.notes[-1] == "target 3 left out: a new file could not get it"
     assert [row["outcome"] for row in remembered(store)] == ["refused", "applied"]
     assert 3 not in leases(store)
 
@@ -340,7 +340,7 @@ def test_in_a_folder_with_a_pool_only_its_osts_are_advised(forebay: Any, pretend
     command.run(("lfs", "setstripe", "-c", "1", "-p", "fast", str(folder)), timeout=60.0)
     code, out, err = forebay("--app", "x", "--procs", 64, "--system", file, "--apply", folder)
     assert (code, err) == (0, "")
-    assert "left out: targets 0, 1, 2, 3, 4 (not in pool fast of" in out
+    assert "targets 0, 1, 2, 3, 4 left out: not in pool fast of" in out
     layout = system.state()["layouts"][str(folder.resolve())]
     assert layout["pool"] == "fast"
     assert layout["start"] in (-1, 5, 6, 7)

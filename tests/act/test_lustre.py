@@ -404,7 +404,7 @@ def test_with_an_ost_down_nothing_hangs(lustre: Pretended) -> None:
     """`lfs df` would, so it is not even tried where the client says that it has lost one."""
     lustre.change_target(2, state="down")
     targets = lustre.system.targets()
-    assert {t.index: t.because for t in targets if not t.usable} == {2: "not connected (disconn)"}
+    assert {t.index: t.because for t in targets if not t.usable} == {2: "not connected (DISCONN)"}
     assert lustre.calls("list") == []
     assert lustre.system.apply(Layout(count=7), lustre.folder("run")).layout.count == 7
 

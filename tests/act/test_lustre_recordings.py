@@ -168,7 +168,7 @@ def test_an_ost_that_is_down_is_seen_in_its_import_and_by_lfs_check() -> None:
     (fine,) = (row for row in recordings() if row.command == "lctl get_param osc.*OST0002*.import")
     assert parse_states(fine.out) == ({}, {})
     assert parse_states(fine.out.replace("state: FULL", "state: DISCONN"))[0] == {
-        ("scratch", 2): "not connected (disconn)"
+        ("scratch", 2): "not connected (DISCONN)"
     }
     checks = {row.state: parse_check(row.err) for row in recorded("lfs", "check", "osts")}
     assert checks["OST 2 unmounted (down)"] == {("scratch", 2): "resource temporarily unavailable"}

@@ -92,7 +92,7 @@ def advise(
             take(connection, asked.system, asked.job, striping.targets, until=asked.until, now=asked.now)
     put_on = apply_to is not None and not shadow
     if apply_to is not None and put_on:
-        _put_on(store, files, fitted.layout, apply_to, asked, decision)
+        _put_on(store, files, fitted.layout, apply_to, targets, asked, decision)
     return Advice(
         asked=asked,
         policy=policy.name,
@@ -151,9 +151,17 @@ def _file_per_process(view: StripeView) -> bool:
     return view.processes > 1 and 2 * shared <= sum(alike.runs for alike in view.peers)
 
 
-def _put_on(store: Store, files: FileSystem, layout: Layout, folder: Path, asked: Asked, decision: int) -> None:
+def _put_on(
+    store: Store,
+    files: FileSystem,
+    layout: Layout,
+    folder: Path,
+    targets: Sequence[Target],
+    asked: Asked,
+    decision: int,
+) -> None:
     try:
-        files.apply(layout, folder)
+        files.apply(layout, folder, targets)
     except (UserError, KeyboardInterrupt):
         with store.writing() as connection:
             change_outcome(connection, decision, "refused")

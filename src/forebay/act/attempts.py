@@ -12,10 +12,11 @@ from forebay.act.filesystem import FileSystem, LayoutRefused, leave_out
 from forebay.act.live import Load
 from forebay.decide.policy import Policy
 from forebay.history.store import Store
+from forebay.model.errors import BadInput
 from forebay.model.layout import Target
 
 _TRIES = 3
-_UNTAKEN = "takes no new files, as one showed"
+_UNTAKEN = "a new file could not get it"
 
 
 def advise_for_folder(
@@ -46,14 +47,20 @@ def advise_for_folder(
     return replace(advice, notes=(*advice.notes, *_notes(targets)))
 
 
+def check_usable(targets: Sequence[Target], name: str) -> None:
+    """Raise BadInput if there is no target to choose; `name` is the file system's."""
+    if not any(t.usable for t in targets):
+        raise BadInput(name, f"no target can be used now: {'; '.join(_notes(targets)) or 'there is none'}")
+
+
 def _notes(targets: Sequence[Target]) -> list[str]:
     """
     >>> _notes([Target(index=0), *(Target(index=i, usable=False, because="degraded") for i in (3, 4))])
-    ['left out: targets 3, 4 (degraded)']
+    ['targets 3, 4 left out: degraded']
     """
     out = sorted((t for t in targets if not t.usable), key=lambda t: (t.because, t.index))
     grouped = [(because, [t.index for t in group]) for because, group in groupby(out, key=lambda t: t.because)]
-    return [f"left out: {_numbered(indices)} ({because or 'not usable'})" for because, indices in grouped]
+    return [f"{_numbered(indices)} left out: {because or 'not usable'}" for because, indices in grouped]
 
 
 def _numbered(indices: Sequence[int], most: int = 10) -> str:

@@ -114,7 +114,7 @@ def parse_states(text: str) -> tuple[Issues, Issues]:
             if parameter["kind"] == "osp" and (why := _drained(parameter["name"], parameter["value"])):
                 drained.setdefault(ost, why)
         elif current and (state := _IMPORT_STATE.match(line)) and state["state"] not in _CONNECTED:
-            lost[current] = f"not connected ({state['state'].lower()})"
+            lost[current] = f"not connected ({state['state']})"
     return lost, drained
 
 

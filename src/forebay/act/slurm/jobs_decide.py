@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from forebay.act.advise import Advice, Asked
-from forebay.act.attempts import advise_for_folder
+from forebay.act.attempts import advise_for_folder, check_usable
 from forebay.act.filesystem import said
 from forebay.act.filesystems import file_system
 from forebay.act.live import loads
@@ -22,7 +22,7 @@ from forebay.decide.registry import find
 from forebay.history.store import Connection, Store
 from forebay.history.store.jobs import add_jobs
 from forebay.history.store.running import is_known, last_under
-from forebay.model.errors import BadInput, ForebayError, why
+from forebay.model.errors import ForebayError, why
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,12 +112,10 @@ def _advised(
     there = file_system(settings).targets(above)
     if not shadow:  # there is a folder by now
         there = AsUser(file_system(settings), job).restrict(there, folder)
-    usable = sum(target.usable for target in there)
-    if not usable:
-        raise BadInput(settings.name or str(above), "has no target that can be used now")
+    check_usable(there, settings.name or str(above))
     if targets is not None and targets.count is None:
         with store.reading() as connection:
-            share = how_many(connection, targets, new, usable, system_of(settings))
+            share = how_many(connection, targets, new, sum(t.usable for t in there), system_of(settings))
         settings = replace(settings, max_count=min(share.count, settings.max_count or share.count))
     asked = Asked(
         app=new.app, nprocs=new.nprocs, now=new.now, chance=new.chance, job=new.job, until=new.until,

@@ -111,7 +111,7 @@ def _advise(
     shadow: bool,
 ) -> Advice:
     from forebay.act.advise import Asked, known_targets
-    from forebay.act.attempts import advise_for_folder
+    from forebay.act.attempts import advise_for_folder, check_usable
     from forebay.act.filesystems import file_system
     from forebay.act.live import loads
     from forebay.decide.registry import find
@@ -122,8 +122,7 @@ def _advise(
     there = files.targets(apply) if settings.targets or live else known_targets(store, targets)
     if apply is not None:
         there = files.restrict(there, apply)
-    if not any(t.usable for t in there):
-        raise BadInput(settings.name or "the file system", "has no target that can be used now")
+    check_usable(there, settings.name or "the file system")
     now = time.time()
     asked = Asked(
         app=app,
