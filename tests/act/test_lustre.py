@@ -327,7 +327,7 @@ def test_a_first_ost_that_does_not_exist_is_refused(lustre: Pretended) -> None:
         lustre.system.apply(Layout(count=1, start=8), lustre.folder("run"))
 
 
-def test_all_osts_are_as_many_as_are_usable(lustre: Pretended) -> None:
+def test_all_osts_are_as_many_as_are_active(lustre: Pretended) -> None:
     lustre.lose(0)
     folder = lustre.folder("run")
     lustre.change(layouts={str(folder.resolve()): {"count": -1, "size": MIB, "start": -1}})
@@ -355,19 +355,33 @@ def test_an_ost_that_is_drained_on_the_mds_is_not_chosen_where_that_can_be_read(
     assert {t.index: t.because for t in lustre.system.targets() if not t.usable} == {3: because}
 
 
-@pytest.mark.parametrize("wanted, lost", [(Layout(count=8), {3}), (Layout(count=1, start=3), {3})])
-def test_elsewhere_a_new_file_shows_it_and_the_earlier_layout_is_put_back(
-    lustre: Pretended, wanted: Layout, lost: set[int]
-) -> None:
+@pytest.mark.parametrize("wanted", [Layout(count=8), Layout(count=1, start=3), Layout(count=2, start=5)])
+def test_elsewhere_a_new_file_shows_it_and_the_earlier_layout_is_put_back(lustre: Pretended, wanted: Layout) -> None:
     folder = lustre.folder("run")
-    lustre.change_target(3, max_create_count=0)
-    with pytest.raises(
-        LayoutRefused, match=r"a new file in .*/run gets .*; the earlier layout is back in place$"
-    ) as no:
+    for index in (3, 5):
+        lustre.change_target(index, max_create_count=0)
+    with pytest.raises(LayoutRefused, match=r"new file in .*/run gets .*; the earlier layout is back in place$") as no:
         lustre.system.apply(wanted, folder)
-    assert no.value.lost == lost
+    assert no.value.lost == {3, 5}
     assert list(folder.iterdir()) == []
     assert lustre.system.undo(folder) == (("lfs", "setstripe", "-d", str(folder)),)
+
+
+def test_where_no_file_can_be_made_the_earlier_layout_is_put_back(lustre: Pretended) -> None:
+    for index in range(8):
+        lustre.change_target(index, max_create_count=0)
+    with pytest.raises(LayoutRefused, match="has no stripe info; the earlier layout is back in place"):
+        lustre.system.apply(Layout(count=1), lustre.folder("run"))
+
+
+def test_a_folder_in_which_no_file_can_be_made_is_left_as_it_was(
+    lustre: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forebay.act.lustre._new_path", lambda folder: folder / "nowhere" / "file")
+    with pytest.raises(
+        LayoutRefused, match="can't make a file there .* no such file or directory; the earlier layout is"
+    ):
+        lustre.system.apply(Layout(count=1), lustre.folder("run"))
 
 
 def give(folder: Path, options: str) -> None:

@@ -23,6 +23,7 @@ from forebay.act.filesystem import (
 )
 from forebay.act.lustre_text import (
     STATE_PARAMETERS,
+    Component,
     Issues,
     Ost,
     Striped,
@@ -35,7 +36,7 @@ from forebay.act.lustre_text import (
 )
 from forebay.history.limits import MOST_STRIPES
 from forebay.history.toml import located
-from forebay.model.errors import BadInput, why
+from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import ANY, DEFAULT_SIZE, Layout, Target
 
 # Lustre can't restripe in place, so a file that exists keeps its layout.
@@ -108,7 +109,7 @@ class Lustre(FileSystem):
     def layout(self, folder: Path) -> Layout:
         striped = self._striped(folder)
         last = striped.last
-        every = sum(t.usable for t in self.targets(folder)) if last.count < 0 else 1
+        every = sum(ost.active for ost in self._osts(folder)) if last.count < 0 else 1
         count = abs(last.count) * every or 1
         return located(striped.where, lambda: Layout(count=count, size=last.size or DEFAULT_SIZE, start=last.start))
 
@@ -129,15 +130,23 @@ class Lustre(FileSystem):
         start = part.osts[0] if part.osts and layout.start != ANY else ANY
         if len(striped.components) == 1 and (part.count, part.size, start) == (layout.count, layout.size, layout.start):
             return
-        lost = frozenset[int]()
-        if part.count < layout.count:  # it would have had any other that takes objects
-            lost = frozenset(t.index for t in targets if t.usable) - set(part.osts)
-        elif start != layout.start:
-            lost = frozenset({layout.start})
         pool = f" of pool {part.pool}" if part.pool else ""
         on = f" on OST {', '.join(map(str, part.osts))}{pool}" if part.osts else ""
         gets = said(located(striped.where, lambda: Layout(count=part.count, size=part.size)))
+        lost = frozenset(t.index for t in targets if t.usable) - self._taking_files(folder, part)
         raise LayoutDiffers(f"a new file in {folder} gets {gets}{on}, not {said(layout)}", lost)
+
+    def _taking_files(self, folder: Path, part: Component) -> frozenset[int]:
+        """The OSTs that a file can get which asks for all of them, and those that `part` of another got."""
+        pool = ("-p", part.pool) if part.pool else ()
+        path = _new_path(folder)
+        try:
+            run(("lfs", "setstripe", "-c", "-1", *pool, as_argument(path)), timeout=self.timeout)
+            return frozenset((*self._striped_file(path).components[0].osts, *part.osts))
+        except UserError:
+            return frozenset(part.osts)
+        finally:
+            path.unlink(missing_ok=True)
 
     def _is_inherited(self, striped: Striped, folder: Path) -> bool:
         """Whether it is what the file system's root has: every folder without a layout of its own shows that."""
@@ -189,10 +198,14 @@ def _known_of(osts: Sequence[Ost], seen: Sequence[Target], issues: Issues) -> tu
     return leave_out(targets, {o.index: issues[o.system, o.index] for o in osts if (o.system, o.index) in issues})
 
 
+def _new_path(folder: Path) -> Path:
+    return folder / f".forebay-{secrets.token_hex(8)}"
+
+
 @contextmanager
 def _new_file(folder: Path) -> Iterator[Path]:
     """An empty file, for a moment. Nothing asks for its size: with an OST down, that would hang."""
-    path = folder / f".forebay-{secrets.token_hex(8)}"
+    path = _new_path(folder)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:

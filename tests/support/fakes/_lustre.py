@@ -331,7 +331,8 @@ def laid_out(state, layout):
     if "components" not in layout:
         return with_objects(state, layout)
     first, *rest = layout["components"]
-    return {"components": [with_objects(state, first), *rest]}
+    made = with_objects(state, first)
+    return made and {"components": [made, *rest]}
 
 
 def with_objects(state, part):
@@ -342,6 +343,8 @@ def with_objects(state, part):
         if part["start"] != -1 and part["start"] not in members:
             return with_objects(state, UNSET)  # nothing of the folder's layout counts then
         places = [index for index in members if index in places]
+    if not places:
+        return None
     count = part["count"] or state["default"]["count"]
     most = len(places) * abs(count) if count < 0 else count
     if part.get("pattern") != "raid0,overstriped" or count == -1:
