@@ -205,8 +205,9 @@ PERHAPS_LISTED = PFL.replace("stripe_count:  1", "stripe_count:  2")
             "-E 65536 -L mdt -E 1073741824 -c 1 -i 2 -p flash -E -1 -c 4 -S 4194304 -i -1 -p disk",
         ),
         (f"/scratch/run\n{PLAIN}", "-c 8 -S 4194304 -i 12"),
+        (f"(Default) {PLAIN}", "-c 8 -S 4194304 -i 12"),
     ],
-    ids=["plain", "older", "pool", "pool alone", "overstriped", "list", "PFL", "older PFL", "name above"],
+    ids=["plain", "older", "pool", "pool alone", "overstriped", "list", "PFL", "older PFL", "name above", "default"],
 )
 def test_options_that_make_a_layout_again(text: str, options: str) -> None:
     striped = parse_stripe(text, "getstripe")
@@ -379,7 +380,7 @@ def test_a_folder_in_which_no_file_can_be_made_is_left_as_it_was(
 ) -> None:
     monkeypatch.setattr("forebay.act.lustre._new_path", lambda folder: folder / "nowhere" / "file")
     with pytest.raises(
-        LayoutRefused, match="can't make a file there .* no such file or directory; the earlier layout is"
+        LayoutRefused, match=r"can't make a file there .* no such file or directory; the earlier layout is"
     ):
         lustre.system.apply(Layout(count=1), lustre.folder("run"))
 

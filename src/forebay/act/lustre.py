@@ -160,7 +160,7 @@ class Lustre(FileSystem):
         return (above.components, above.mirrors) == (striped.components, striped.mirrors)
 
     def _striped(self, folder: Path, *options: str) -> Striped:
-        command = ("lfs", "getstripe", "-d", "-y", *options, as_argument(folder))
+        command = ("lfs", "getstripe", "-d", *options, "-y", as_argument(folder))
         return parse_stripe(run(command, timeout=self.timeout), " ".join(command))
 
     def _striped_file(self, path: Path) -> Striped:
@@ -185,7 +185,8 @@ class Lustre(FileSystem):
             return frozenset()
 
     def _where(self, folder: Path | None) -> tuple[str, ...]:
-        where = self.mount or folder
+        """Where the file system is mounted, if that is known: the same for every folder."""
+        where = self.mount or (folder and (_mount_of(folder) or folder))
         return (as_argument(where),) if where else ()
 
 

@@ -241,7 +241,7 @@ class Striped:
         return ""
 
 
-_FIELD = re.compile(r"^\s*(?:-\s+)?(?:lmm_)?(?P<key>[a-z][\w.]*):(?:\s+(?P<value>.*?))?\s*$")
+_FIELD = re.compile(r"^\s*(?:\(Default\)\s+|-\s+)?(?:lmm_)?(?P<key>[a-z][\w.]*):(?:\s+(?P<value>.*?))?\s*$")
 _OBJECT = re.compile(r"\bl_ost_idx:\s*(?P<index>\d{1,9})\b")
 _WHOLE = re.compile(r"-?\d{1,19}")
 
