@@ -11,7 +11,15 @@ from forebay.act.command import CommandHangs, Done, ended, run
 from forebay.act.filesystem import LayoutRefused
 from forebay.act.filesystems import file_system
 from forebay.act.lustre import Lustre, size_text
-from forebay.act.lustre_text import Component, parse_df, parse_stripe
+from forebay.act.lustre_text import (
+    Component,
+    parse_check,
+    parse_df,
+    parse_osts,
+    parse_pool,
+    parse_states,
+    parse_stripe,
+)
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, GRAIN, Layout
 from support.filesystems import Pretend, Pretended
@@ -90,6 +98,17 @@ def test_text_without_osts_has_none(text: str) -> None:
 @given(st.text())
 def test_any_text_can_be_taken_for_df(text: str) -> None:
     assert all(t.index >= 0 for t in parse_df(text))
+
+
+@given(st.text())
+def test_any_text_can_be_taken_for_the_state_of_osts(text: str) -> None:
+    noisy = (
+        f"osc.scratch-OST0002-osc-ff30.import=\n{text}\nosp.{text}-OST0001-osc-MDT0000.active=0\n1: {text}-OST0001_UUID"
+    )
+    assert all(because for issues in parse_states(noisy) for because in issues.values())
+    assert all(ost.index >= 0 for ost in parse_osts(noisy))
+    assert parse_check(noisy) == {}
+    assert parse_pool(noisy) <= {1}
 
 
 @given(cut=st.integers(0, len(DF_2_12)))
@@ -356,7 +375,7 @@ def test_an_ost_that_is_drained_on_the_mds_is_not_chosen_where_that_can_be_read(
     assert {t.index: t.because for t in lustre.system.targets() if not t.usable} == {3: because}
 
 
-@pytest.mark.parametrize("wanted", [Layout(count=8), Layout(count=1, start=3), Layout(count=2, start=5)])
+@pytest.mark.parametrize("wanted", [Layout(count=8), Layout(count=1, start=3), Layout(count=4, start=1)])
 def test_elsewhere_a_new_file_shows_it_and_the_earlier_layout_is_put_back(lustre: Pretended, wanted: Layout) -> None:
     folder = lustre.folder("run")
     for index in (3, 5):
@@ -366,6 +385,12 @@ def test_elsewhere_a_new_file_shows_it_and_the_earlier_layout_is_put_back(lustre
     assert no.value.lost == {3, 5}
     assert list(folder.iterdir()) == []
     assert lustre.system.undo(folder) == (("lfs", "setstripe", "-d", str(folder)),)
+
+
+def test_a_degraded_ost_among_those_of_a_file_is_no_reason_to_refuse(lustre: Pretended) -> None:
+    lustre.change_target(2, flags="D")  # files get it nevertheless
+    layout = Layout(count=3, start=1)
+    assert lustre.system.apply(layout, lustre.folder("run")).layout == layout
 
 
 def test_where_no_file_can_be_made_the_earlier_layout_is_put_back(lustre: Pretended) -> None:

@@ -83,14 +83,11 @@ class Lustre(FileSystem):
     def _targets_without_df(self, folder: Path | None, seen: Sequence[Target], drained: Issues) -> tuple[Target, ...]:
         """What is known while `lfs df` hangs, for which it takes one OST that is away."""
         osts = self._osts(folder)
-        try:
-            away = parse_check(ended(("lfs", "check", "osts"), timeout=self.timeout).err)
-        except CommandFailed:
-            away = {}
+        unreached = self._unreached()
+        away = {key: unreached[key] for ost in osts if (key := (ost.system, ost.index)) in unreached}
         if not away and seen:  # df lists them in order, and waits for the first that is missing
-            last = seen[-1].index
-            away = {(ost.system, ost.index): "does not answer" for ost in osts if ost.index > last and ost.active}
-            away = dict([min(away.items(), key=lambda item: item[0][1])]) if away else {}
+            waits_for = [ost for ost in osts if ost.active and ost.index > seen[-1].index][:1]
+            away = {(ost.system, ost.index): "does not answer" for ost in waits_for}
         return _known_of(osts, seen, {**drained, **away})
 
     def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:
@@ -128,12 +125,18 @@ class Lustre(FileSystem):
             striped = self._striped_file(path)
         part = striped.components[0]
         start = part.osts[0] if part.osts and layout.start != ANY else ANY
-        if len(striped.components) == 1 and (part.count, part.size, start) == (layout.count, layout.size, layout.start):
+        alike = (len(striped.components), part.count, part.size, start) == (1, layout.count, layout.size, layout.start)
+        usable = [t.index for t in targets if t.usable]
+        # Files with a first OST have those after it, and somebody may have been told which these are.
+        following = sorted(usable, key=lambda index: (index < layout.start, index))[: layout.count]
+        if alike and (layout.start == ANY or set(part.osts) == set(following)):
             return
+        lost = frozenset(usable) - self._taking_files(folder, part)
+        if alike and not lost:
+            return  # it has one that nobody should be given, a degraded one for instance
         pool = f" of pool {part.pool}" if part.pool else ""
         on = f" on OST {', '.join(map(str, part.osts))}{pool}" if part.osts else ""
         gets = said(located(striped.where, lambda: Layout(count=part.count, size=part.size)))
-        lost = frozenset(t.index for t in targets if t.usable) - self._taking_files(folder, part)
         raise LayoutDiffers(f"a new file in {folder} gets {gets}{on}, not {said(layout)}", lost)
 
     def _taking_files(self, folder: Path, part: Component) -> frozenset[int]:
@@ -173,6 +176,12 @@ class Lustre(FileSystem):
             return parse_states(ended(("lctl", "get_param", *STATE_PARAMETERS), timeout=self.timeout).out)
         except CommandFailed:  # it is not on everybody's PATH
             return {}, {}
+
+    def _unreached(self) -> Issues:
+        try:
+            return parse_check(ended(("lfs", "check", "osts"), timeout=self.timeout).err)
+        except CommandFailed:
+            return {}
 
     def _osts(self, folder: Path | None) -> tuple[Ost, ...]:
         done = ended(("lfs", "osts", *self._where(folder)), timeout=self.timeout)

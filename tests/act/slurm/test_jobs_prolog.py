@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from forebay.act.command import run
 from forebay.act.slurm.jobs import Job
 from forebay.act.slurm.jobs_decide import application
 from forebay.act.slurm.jobs_prolog import prolog
@@ -47,6 +48,19 @@ def test_every_file_system_gets_its_layout(store: Store, pretend: Pretend, tmp_p
     found = before(store, rules_of(tmp_path, system=system))
     assert found.troubles == ()
     assert system.system.layout(Path(found.environment["FOREBAY_SCRATCH"])).count == 4
+
+
+def test_a_job_is_told_the_osts_that_its_files_get(store: Store, pretend: Pretend, tmp_path: Path) -> None:
+    """Those of the pool that its folder has from the one above, and of these none that is drained."""
+    fill(store, [a_run(1, "other", nprocs=8, count=4)])
+    system, job = pretend("lustre"), own_job()
+    system.change(pools={"fast": [2, 4, 5, 7]})
+    run(("lfs", "setstripe", "-c", "1", "-p", "fast", str(system.folder(job.user))), timeout=60.0)
+    system.change_target(4, max_create_count=0)
+    found = before(store, rules_of(tmp_path, system=system), job)
+    assert found.troubles == ()
+    assert found.environment["FOREBAY_OSTS"] == "2,5,7"
+    assert leases(store, "scratch") == {job.job: {2, 5, 7}}
 
 
 def test_two_jobs_are_laid_out_apart(store: Store, pretend: Pretend, tmp_path: Path) -> None:
