@@ -345,3 +345,14 @@ def test_in_a_folder_with_a_pool_only_its_osts_are_advised(forebay: Any, pretend
     assert layout["pool"] == "fast"
     assert layout["start"] in (-1, 5, 6, 7)
     assert layout["count"] <= 3
+
+
+def test_in_shadow_mode_a_known_number_of_targets_asks_nobody(
+    forebay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # there is no lfs
+    file = tmp_path / "scratch.toml"
+    file.write_text('[filesystem]\nkind = "lustre"\ntargets = 4\n')
+    code, out, err = forebay("--app", "x", "--procs", 3, "--system", file, "--apply", tmp_path, "--shadow")
+    assert (code, err) == (0, "")
+    assert "in shadow mode, nothing is touched" in out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,7 +149,7 @@ class Lustre(FileSystem):
         except UserError:
             return frozenset(part.osts)
         finally:
-            path.unlink(missing_ok=True)
+            _remove(path)
 
     def _is_inherited(self, striped: Striped, folder: Path) -> bool:
         """Whether it is what the file system's root has: every folder without a layout of its own shows that."""
@@ -223,7 +223,12 @@ def _new_file(folder: Path) -> Iterator[Path]:
     try:
         yield path
     finally:
-        path.unlink(missing_ok=True)
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # an empty file that stays is no reason to fail
+        path.unlink()
 
 
 def _mount_of(folder: Path) -> Path | None:

@@ -120,7 +120,7 @@ def _advise(
     chosen, files = find("stripe", policy), file_system(settings)
     live = settings.mount is not None or apply is not None
     there = files.targets(apply) if settings.targets or live else known_targets(store, targets)
-    if apply is not None:
+    if apply is not None and not (shadow and settings.targets):  # of which nothing can be asked here, perhaps
         there = files.restrict(there, apply)
     check_usable(there, settings.name or "the file system")
     now = time.time()
