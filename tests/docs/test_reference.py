@@ -165,6 +165,7 @@ def _each(document: Any) -> list[Any]:
 def _cases(here: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
     examples, db = ROOT / "examples", ("--db", here / "history.db")
     yield "policies", ("policies",)
+    yield "compile", ("compile",)
     yield "allocate", ("allocate", examples / "machine.toml")
     yield "simulate", ("simulate", examples / "machine.toml")
     yield "simulate", ("simulate", examples / "machine.toml", "--allocate", "static,tcpu")
