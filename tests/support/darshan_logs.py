@@ -16,7 +16,9 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "darshan"
 
 POSIX = 1
 MPIIO = 2
+PNETCDF_VAR = 6  # from format 3.41 on; later ones moved up by one
 LUSTRE = 7  # in format 3.21
+STDIO = 8
 
 
 def wheel_logs() -> list[Path]:
@@ -97,6 +99,34 @@ class Parts:
 
     def without_module(self, number: int) -> "Parts":
         self._parts[1 + number] = b""
+        return self
+
+    def widened(self) -> "Parts":
+        """The same as a log of format 3.41, with room for 64 modules, made of one of 3.21."""
+        assert self._version.startswith(b"3.21")
+        versions = struct.unpack(f"<{self._modules}I", self._versions)
+        moved = [number + (number >= PNETCDF_VAR) for number in range(self._modules)]
+        parts, numbers = [b""] * 65, [0] * 64
+        parts[0] = self._parts[0]
+        for number, part, version in zip(moved, self._parts[1:], versions, strict=True):
+            parts[1 + number], numbers[number] = part, version
+        text = zlib.decompress(self._job)
+        uid, start, end, *rest = struct.unpack_from("<5q", text)
+        self._job = zlib.compress(struct.pack("<7q", uid, start, 0, end, 0, *rest) + text[40:])
+        self._parts, self._versions, self._modules = parts, struct.pack("<64I", *numbers), 64
+        self._wide, self._start = True, 32
+        self._head = b"3.41".ljust(8, b"\0") + self._head[8:16] + bytes(16)
+        return self
+
+    def with_module_version(self, number: int, version: int) -> "Parts":
+        made = bytearray(self._versions)
+        struct.pack_into("<I", made, 4 * number, version)
+        self._versions = bytes(made)
+        return self
+
+    def with_raw(self, number: int, part: bytes) -> "Parts":
+        """These bytes as the module's part, as they are."""
+        self._parts[1 + number] = part
         return self
 
     def with_version(self, text: str) -> "Parts":

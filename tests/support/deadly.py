@@ -4,10 +4,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from forebay.history.darshan import summary, work
 from forebay.history.darshan.work import read_many as read_all
 from forebay.history.found import Found
 
 NAME = "deadly.darshan"
+ENDLESS = "endless.darshan"
 MARK = "met"
 """A file beside the log: which process died on it last."""
 
@@ -18,3 +20,19 @@ def read_many(paths: Sequence[str]) -> list[Found]:
             Path(path).with_name(MARK).write_text(str(os.getpid()))
             os.abort()
     return read_all(paths)
+
+
+def read_for_ever(paths: Sequence[str]) -> list[Found]:
+    """All but one, with which the library is never done."""
+    read = summary.read_log
+
+    def read_log(path: Path) -> summary.Summary:
+        while path.name == ENDLESS:
+            pass
+        return read(path)
+
+    work.MOST_SECONDS, work.SECONDS_PER_BYTE, summary.read_log = 0.2, 0.0, read_log
+    try:
+        return read_all(paths)
+    finally:
+        summary.read_log = read

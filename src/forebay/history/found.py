@@ -6,10 +6,13 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+Status = Literal["", "failed", "empty", "partial", "incomplete"]
+"""What there is to know of a log: nothing, it can't be read, no I/O was recorded, Darshan left records out, or it has
+parts that can't be read."""
 Part = tuple[dict[str, Any], dict[int, int]]
 """What one process did (a row of `runs`), and the bytes that it moved to and from each file."""
 
@@ -25,7 +28,8 @@ def as_text(name: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """A log as it was found: what it says (`row`), or why it says nothing (`reason`). `path` is text (`as_text`).
+    """A log as it was found: what it says (`row`), or why it says nothing or not all (`reason`). `path` is text
+    (`as_text`).
 
     One of a single process of a job has a `summary`, by which it is put together with those of others.
     """
@@ -35,6 +39,7 @@ class Found:
     mtime_ns: int
     digest: str = ""
     row: Mapping[str, Any] | None = None
+    status: Status = ""
     reason: str = ""
     summary: str | None = None
 

@@ -149,13 +149,14 @@ def print_run(found: Document) -> None:
         title = "OSTs" if len(shown) == len(found["osts"]) else f"OSTs, the {_MOST_OSTS} slowest"
         print_table(title, ("OST", "files", "volume", "seconds", "slowness"), [_ost_cells(ost) for ost in shown])
     for log in found["logs"]:
-        typer.echo(f"log: {printable(log['path'])} ({format_size(log['size'])})")
+        lacks = f": {log['reason']}" if log["reason"] else ""
+        typer.echo(f"log: {printable(log['path'])} ({format_size(log['size'])}){lacks}")
 
 
 def _partial_words(modules: Sequence[Document]) -> str:
     parts = [m["module"] for m in modules if m["partial_flag"]]
     whose = f" of {' and '.join(parts)}" if parts else ""
-    return f"Partial: Darshan ran out of memory for records{whose}; bytes, files and times are too low."
+    return f"Partial: records{whose} are missing; bytes, files and times are too low."
 
 
 def _module_cells(module: Document) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""The first bytes of a Darshan log: whether it is one, whether it is whole, and whether we can read it.
+"""The first bytes of a Darshan log: whether it is one, whether it is whole, and where its parts are.
 
 The library says little about a log that it can't read, so what can be told from the header is told here.
 """
@@ -6,7 +6,9 @@ The library says little about a log that it can't read, so what can be told from
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from forebay.model.errors import BadInput, why
 
@@ -14,16 +16,49 @@ MAGIC = 6567223
 NEWEST = (3, 41)
 """The newest log format that is known; 3.41 is that of Darshan 3.4.1 and later."""
 _OLDEST = (3, 0)
+_KNOWN = (_OLDEST, (3, 10), (3, 20), (3, 21), NEWEST)
 _FIRST_WIDE = (3, 41)  # from here on there is room for 64 modules, before for 16
 _ENDS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2"}
+_INSERTED = {6: (3, 41), 4: (3, 20)}  # PNETCDF_VAR and H5D: the numbers that moved all later ones up, and since when
 
 
 class UnreadableLog(BadInput):
     """A log that nothing can be had from."""
 
 
-def check(path: Path) -> bytes:
-    """The log's bytes up to the end of its header, if it is a whole log of a known format."""
+class Place(NamedTuple):
+    """Where a part of a log is, in bytes."""
+
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """`order` is that of bytes in numbers, as `struct` writes it. `modules` are the places of the parts of modules,
+    by the numbers that the log's own format gives them."""
+
+    version: tuple[int, int]
+    version_text: str
+    order: str
+    job: Place
+    names: Place
+    modules: tuple[Place, ...]
+
+    @property
+    def wide(self) -> bool:
+        """Whether it is of the newer kind, with room for 64 modules and with times in nanoseconds."""
+        return self.version >= _FIRST_WIDE
+
+    def module(self, number: int) -> Place:
+        """The place of a module's part, by the number that today's library gives it."""
+        for inserted, since in _INSERTED.items():
+            number -= self.version < since and number > inserted
+        return self.modules[number]
+
+
+def read_header(path: Path) -> Header:
+    """The header of a whole log of a known format."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -31,11 +66,17 @@ def check(path: Path) -> bytes:
     except OSError as error:
         raise UnreadableLog(str(path), why(error)) from None
     _check_kind(path, head)
-    end = _end(head, _version(path, head))
-    if end is None or end > size:
-        wanted = f"; {end:,} bytes are announced" if end else ""
-        raise UnreadableLog(str(path), f"is truncated: {size:,} bytes{wanted}")
-    return head
+    text, version = _version(path, head)
+    _check_compression(path, head)
+    found = _header(head, text, version, size)
+    if found is None:
+        raise UnreadableLog(str(path), f"is truncated: {size:,} bytes")
+    end = max(sum(place) for place in (found.names, *found.modules))
+    if end > size:
+        raise UnreadableLog(str(path), f"is truncated: {size:,} bytes; {end:,} bytes are announced")
+    if found.job.length <= 0 or any(p.length and p.offset < found.job.offset for p in (found.names, *found.modules)):
+        raise UnreadableLog(str(path), "is damaged: its parts overlap")
+    return found
 
 
 def _check_kind(path: Path, head: bytes) -> None:
@@ -53,7 +94,7 @@ def _check_kind(path: Path, head: bytes) -> None:
         raise UnreadableLog(str(path), "is not a Darshan log")
 
 
-def _version(path: Path, head: bytes) -> tuple[int, int]:
+def _version(path: Path, head: bytes) -> tuple[str, tuple[int, int]]:
     text = head[:8].split(b"\0")[0].decode("ascii", "replace")
     try:
         major, minor = (int(part) for part in text.split("."))
@@ -63,15 +104,35 @@ def _version(path: Path, head: bytes) -> tuple[int, int]:
         raise UnreadableLog(str(path), f"has log format {text}, newer than the {NEWEST[0]}.{NEWEST[1]} known here")
     if (major, minor) < _OLDEST:
         raise UnreadableLog(str(path), f"has log format {text}; formats from 3.00 on can be read")
-    return major, minor
+    if (major, minor) not in _KNOWN:
+        raise UnreadableLog(str(path), f"has log format {text}, which no Darshan release writes")
+    return text, (major, minor)
 
 
-def _end(head: bytes, version: tuple[int, int]) -> int | None:
-    """Where the last part of the log ends; None if not even the header is there."""
+def _check_compression(path: Path, head: bytes) -> None:
+    kind = head[16:17]
+    if kind == b"\1":
+        raise UnreadableLog(str(path), "is compressed with bzip2; `darshan-convert` makes a log of it that can be read")
+    if kind not in (b"", b"\0"):
+        raise UnreadableLog(str(path), "is damaged: it is compressed in a way that nobody knows")
+
+
+def _header(head: bytes, text: str, version: tuple[int, int], size: int) -> Header | None:
+    """None if not all of it is there."""
     order = "<" if struct.unpack("<q", head[8:16])[0] == MAGIC else ">"
     modules, start = (64, 32) if version >= _FIRST_WIDE else (16, 24)
     count = 2 * (modules + 1)  # offset and length of the names, then of each module
-    if len(head) < start + 8 * count + 4 * modules:
+    end = start + 8 * count + 4 * modules
+    if len(head) < end:
         return None
     numbers = struct.unpack_from(f"{order}{count}Q", head, start)
-    return max(int(offset + length) for offset, length in zip(numbers[::2], numbers[1::2], strict=True))
+    names, *places = map(Place, numbers[::2], numbers[1::2])
+    first = next((place.offset for place in (names, *places) if place.offset), size)
+    return Header(
+        version=version,
+        version_text=text,
+        order=order,
+        job=Place(end, first - end),
+        names=names,
+        modules=tuple(places),
+    )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from forebay.history.darshan.processes import together
 from forebay.history.darshan.work import PRELOADED, read_many, unread
-from forebay.history.found import Found, as_text
+from forebay.history.found import Found, Status, as_text
 from forebay.history.store import Store
 from forebay.history.store.logs import no_longer_stale, parts, record, stale_keys, unchanged
 from forebay.history.store.runs import add_runs, remove_runs
@@ -36,14 +36,14 @@ SUFFIXES = (".darshan", ".darshan_partial")
 class Report:
     """What an ingest did, in numbers of logs; `listed` names those with something to say of them.
 
-    `listed` is (path, "failed" | "empty" | "partial", reason), sorted by path.
+    `listed` is (path, status, reason), sorted by path.
     """
 
     read: int = 0
     known: int = 0
     copies: int = 0
     failed: int = 0
-    listed: list[tuple[str, str, str]] = field(default_factory=list)
+    listed: list[tuple[str, Status, str]] = field(default_factory=list)
 
     @property
     def seen(self) -> int:
@@ -140,8 +140,8 @@ def _take_in(store: Store, batch: Sequence[Found], report: Report) -> None:
             continue
         report.read += became[found.path] == "read"
         report.copies += became[found.path] == "copy"
-        if found.reason:
-            report.listed.append((found.path, found.reason.split()[1].rstrip(":"), found.reason))
+        if found.status:
+            report.listed.append((found.path, found.status, found.reason))
 
 
 def _combine(store: Store) -> None:

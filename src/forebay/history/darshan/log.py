@@ -1,11 +1,10 @@
-"""One Darshan log through PyDarshan's cffi backend: records in chunks, sums by the library's accumulators.
+"""One Darshan log: records in chunks through PyDarshan's cffi backend, sums by the library's accumulators.
 
-A log is read front to back once; never more than a chunk of records is in memory.
+Never more than a chunk of records is in memory. What the library could stumble over is read by `parts`.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from darshan.backend import cffi_backend as backend
 
-from forebay.history.darshan.header import UnreadableLog, check
-from forebay.history.limits import LATEST, MOST_OSTS, MOST_PROCESSES, MOST_STRIPES
+from forebay.history.darshan.header import Header, UnreadableLog, read_header
+from forebay.history.darshan.parts import Parts, Striped
+from forebay.history.limits import LATEST, MOST_PROCESSES
 
 CHUNK = 2048
 """Records in memory at a time; 1.4 MB of POSIX records."""
@@ -26,7 +26,6 @@ AT_ONCE = 500 * CHUNK
 """Records in one accumulator: it remembers every file, in about 130 bytes."""
 SMALL = 1 << 18
 """Bytes of a log that can't hold that many: a record is at least 256 bytes, and zlib packs at most 1,030 into one."""
-_MPIIO_HEATMAP = 3668870418325792824  # what processes asked of MPI-IO, not what reached the file system
 _ffi, _lib = backend.ffi, backend.libdutil
 
 
@@ -46,6 +45,7 @@ class Job:
 
 class Module(NamedTuple):
     number: int
+    version: int
     partial: bool
 
 
@@ -63,68 +63,72 @@ class Sums(NamedTuple):
     shared_bytes: int
 
 
-class Component(NamedTuple):
-    """A part of a file's layout: stripe size, from which byte on, up to which (-1: no end), and how many stripes."""
-
-    size: int
-    begin: int
-    end: int
-    stripes: int
-
-
-class Striped(NamedTuple):
-    """Layout of one file; `osts` are those of all components, one after the other, -1 where none is chosen yet."""
-
-    file: int
-    components: tuple[Component, ...]
-    osts: array[int]
-    pool: str
-
-
 @contextmanager
 def opened(path: Path) -> Iterator[Log]:
     """An open log; an `UnreadableLog` if it is none, or not a whole one."""
-    check(path)
+    header = read_header(path)
     handle = _lib.darshan_log_open(str(path).encode(errors="surrogateescape"))
     if handle == _ffi.NULL:
         raise UnreadableLog(str(path), "can't be opened by the Darshan library")
     try:
-        yield Log(path, handle)
+        yield Log(path, header, handle)
     finally:
         _lib.darshan_log_close(handle)
 
 
 class Log:
-    def __init__(self, path: Path, handle: Any) -> None:
-        self._path, self._handle = path, handle
+    def __init__(self, path: Path, header: Header, handle: Any) -> None:
+        self._path, self._header, self._handle = path, header, handle
+        self._parts = Parts(path, header)
         self._size = path.stat().st_size
 
     def job(self) -> Job:
-        found, exe, seconds = _ffi.new("struct darshan_job *"), _ffi.new("char[]", 4097), _ffi.new("double *")
-        if _lib.darshan_log_get_job(self._handle, found) < 0 or _lib.darshan_log_get_exe(self._handle, exe) < 0:
-            raise UnreadableLog(str(self._path), "is damaged: the job's part can't be read")
-        _lib.darshan_log_get_job_runtime(self._handle, found[0], seconds)
-        if not _makes_sense(found):
+        numbers, text = self._parts.job()
+        if self._header.wide:
+            uid, start, start_part, end, end_part, nprocs, job_id = numbers
+            seconds = (end + end_part / 1e9) - (start + start_part / 1e9)
+        else:
+            (uid, start, end, nprocs, job_id), start_part, end_part = numbers, 0, 0
+            seconds = float(end - start + 1)
+        in_time = all(0 <= s <= LATEST for s in (start, end)) and all(0 <= ns < 1e9 for ns in (start_part, end_part))
+        # The number of processes above all, by which the library takes memory.
+        if not in_time or not 1 <= nprocs <= MOST_PROCESSES:
             raise UnreadableLog(str(self._path), "is damaged: the job's part makes no sense")
-        start = float(found.start_time_sec)
         return Job(
-            job_id=found.jobid,
-            uid=found.uid,
-            nprocs=found.nprocs,
-            start_time=start,
+            job_id=job_id,
+            uid=uid,
+            nprocs=nprocs,
+            start_time=float(start),
             # The log of a job that was killed may have no end, and a clock may have been set back.
-            end_time=max(float(found.end_time_sec), start),
-            run_time=max(seconds[0], 0.0),
-            exe=_text(exe),
-            log_ver=_text(_ffi.cast("char *", self._handle)),
+            end_time=float(max(end, start)),
+            run_time=max(seconds, 0.0),
+            exe=text.partition(b"\n")[0].decode("utf-8", "replace"),
+            log_ver=self._header.version_text,
         )
 
-    def modules(self) -> dict[str, Module]:
+    def modules(self) -> tuple[dict[str, Module], list[int]]:
+        """The modules by name, and the numbers of those that the library has no name for."""
         found, count = _ffi.new("struct darshan_mod_info **"), _ffi.new("int *")
         _lib.darshan_log_get_modules(self._handle, found, count)
-        named = {_text(m.name): Module(m.idx, bool(m.partial_flag)) for m in _ffi.unpack(found[0], count[0])}
+        every = _ffi.unpack(found[0], count[0])
+        unknown = [int(m.idx) for m in every if m.name == _ffi.NULL]
+        named = {
+            _text(m.name): Module(m.idx, m.ver & 0xFFFFFFFF, bool(m.partial_flag)) for m in every if m.name != _ffi.NULL
+        }
         _lib.darshan_free(found[0])
-        return named
+        return named, unknown
+
+    def check_records(self, name: str, module: Module) -> None:
+        """Whether all records of a module that the library sums up are there."""
+        self._parts.check_records(name, module.number, module.version)
+
+    def layouts(self, module: Module) -> Iterator[Striped]:
+        """How each file on Lustre is striped."""
+        return self._parts.layouts(module.number, module.version)
+
+    def active_ranks(self, module: Module) -> set[int]:
+        """The processes that moved any byte to or from files, by the heat maps."""
+        return self._parts.active_ranks(module.number, module.version)
 
     def records(self, name: str, module: Module) -> Iterator[np.ndarray[Any, Any]]:
         """Chunks of a module's records: fields id, rank, counters and fcounters. A chunk lives until the next."""
@@ -174,35 +178,6 @@ class Log:
             raise UnreadableLog(
                 str(self._path), f"is damaged: its {name} records are of processes that it does not have"
             )
-
-    def layouts(self, module: Module) -> Iterator[Striped]:
-        """How each file on Lustre is striped."""
-        record = _ffi.new("void **")
-        while True:
-            record[0] = _ffi.NULL
-            if not self._next(module, record, "LUSTRE"):
-                return
-            try:
-                striped = _striped(_ffi.cast("struct darshan_lustre_record *", record[0]))
-            finally:
-                _lib.darshan_free(record[0])
-            if striped is None:
-                raise UnreadableLog(str(self._path), "is damaged: the layout of a file makes no sense")
-            yield striped
-
-    def active_ranks(self, module: Module) -> set[int]:
-        """The processes that moved any byte to or from files, by the heat maps."""
-        record = _ffi.new("void **")
-        ranks: set[int] = set()
-        while True:
-            record[0] = _ffi.NULL
-            if not self._next(module, record, "HEATMAP"):
-                return ranks
-            found = _ffi.cast("struct darshan_heatmap_record *", record[0])
-            bins = 0 if found.base_rec.id == _MPIIO_HEATMAP else found.nbins
-            if bins and (any(_ffi.unpack(found.write_bins, bins)) or any(_ffi.unpack(found.read_bins, bins))):
-                ranks.add(found.base_rec.rank)
-            _lib.darshan_free(record[0])
 
     def _next(self, module: Module, record: Any, name: str) -> bool:
         result = _lib.darshan_log_get_record(self._handle, module.number, record)
@@ -303,30 +278,6 @@ def _sums(name: str, metrics: Any, total: Any) -> Sums:
         shared_files=shared.count + partly.count,
         shared_bytes=sum(k.total_read_volume_bytes + k.total_write_volume_bytes for k in (shared, partly)),
     )
-
-
-def _makes_sense(job: Any) -> bool:
-    """The number of processes above all, by which the library takes memory."""
-    seconds, parts = (job.start_time_sec, job.end_time_sec), (job.start_time_nsec, job.end_time_nsec)
-    in_time = all(0 <= s <= LATEST for s in seconds) and all(0 <= ns < 1e9 for ns in parts)
-    return in_time and 1 <= job.nprocs <= MOST_PROCESSES
-
-
-def _striped(record: Any) -> Striped | None:
-    """The layout; None if it can't be one."""
-    if not 0 <= record.num_stripes <= MOST_STRIPES * record.num_comps:
-        return None
-    osts = array("q", bytes(_ffi.buffer(record.ost_ids, 8 * record.num_stripes)) if record.num_stripes else b"")
-    components, pool = [], ""
-    for i in range(record.num_comps):
-        size, count, _, _, begin, end, _ = record.comps[i].counters
-        components.append(Component(size, begin, end, max(count, 0)))
-        pool = pool or _text(record.comps[i].pool_name)
-    if sum(c.stripes for c in components) > len(osts) or any(c.size < 0 or c.begin < 0 for c in components):
-        return None
-    if osts and not -1 <= min(osts) <= max(osts) < MOST_OSTS:
-        return None
-    return Striped(record.base_rec.id, tuple(components), osts, pool)
 
 
 def _text(characters: Any) -> str:

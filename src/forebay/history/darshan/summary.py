@@ -18,9 +18,10 @@ import numpy as np
 
 from forebay.history.darshan.header import UnreadableLog
 from forebay.history.darshan.log import Job, Log, Module, Sums, columns, opened
+from forebay.history.darshan.parts import UnreadablePart
 from forebay.history.darshan.plausible import impossible
 from forebay.history.darshan.targets import Targets
-from forebay.history.found import as_text
+from forebay.history.found import Status, as_text
 
 SUMMED = ("POSIX", "MPI-IO", "STDIO", "DFS", "DAOS")
 UNKNOWN = "unknown"
@@ -34,33 +35,66 @@ _NAME = re.compile(r"_id(?P<job>\d+)(?:-(?P<pid>\d+))?_\d+-\d+-\d+-\d+")
 @dataclass(slots=True)
 class Summary:
     """A row of `runs` with its modules and OSTs. A log of a single process is one of perhaps many of
-    its job; `files` then tells how many bytes it moved to and from each file."""
+    its job; `files` then tells how many bytes it moved to and from each file. `remarks` say what the log
+    lacks: why, and what that makes of it."""
 
     row: dict[str, Any]
     of_many: bool
     files: dict[int, int] = field(default_factory=dict)
+    remarks: list[tuple[Status, str]] = field(default_factory=list)
 
 
 def read_log(path: Path) -> Summary:
-    """Read one log; an `UnreadableLog` says why if that can't be done."""
+    """Read one log; an `UnreadableLog` says why if that can't be done.
+
+    Parts that can't be read are left out. Only without the records that hold most of what a log says (POSIX, or what
+    there is instead) nothing is known.
+    """
     with opened(path) as log:
-        job, found = log.job(), log.modules()
+        job, (found, unknown) = log.job(), log.modules()
+        remarks = _remarks(found, unknown)
         of_many = job.nprocs == 1 and "MPI-IO" not in found and not _own_job(path, job)
-        seen = _Seen(Targets(log.layouts(found["LUSTRE"]) if "LUSTRE" in found else ()), MOST_FILES if of_many else 0)
+        seen = _Seen(_targets(log, found, remarks), MOST_FILES if of_many else 0)
         counted = _counted(found)
         sums: dict[str, Sums] = {}
         for name in (n for n in SUMMED if n in found):
+            try:
+                log.check_records(name, found[name])
+            except UnreadablePart as error:
+                if name == counted[0]:
+                    raise
+                remarks.append(("partial" if name in counted else "incomplete", error.reason))
+                continue
             records = log.records(name, found[name])
             total = log.sums(name, found[name], job.nprocs, seen.watch(name, records) if name in counted else records)
             if total is not None:
                 sums[name] = total
-        active = _active(log, found, seen, job)
+        active = _active(log, found, seen, job, remarks)
     row = _row(path, job, found, sums, [n for n in counted if n in sums], seen)
-    row["io_procs"] = active
+    row |= {"io_procs": active, "partial_flag": any(status == "partial" for status, _ in remarks)}
     wrong = impossible(row)
     if wrong is not None:
         raise UnreadableLog(str(path), f"is damaged: {wrong}")
-    return Summary(row, of_many, seen.files)
+    return Summary(row, of_many, seen.files, remarks)
+
+
+def _remarks(found: dict[str, Module], unknown: list[int]) -> list[tuple[Status, str]]:
+    remarks: list[tuple[Status, str]] = []
+    if not found and not unknown:
+        remarks.append(("empty", "is empty: no I/O was recorded"))
+    if any(found[name].partial for name in ("LUSTRE", *SUMMED) if name in found):  # traces and heat maps may be
+        remarks.append(("partial", "is partial: Darshan ran out of memory and left records out"))
+    what = "has records of a module that is not known here (number {})"
+    return remarks + [("incomplete", what.format(number)) for number in unknown]
+
+
+def _targets(log: Log, found: dict[str, Module], remarks: list[tuple[Status, str]]) -> Targets:
+    if "LUSTRE" in found:
+        try:
+            return Targets(log.layouts(found["LUSTRE"]))
+        except UnreadablePart as error:
+            remarks.append(("incomplete", error.reason))
+    return Targets(())
 
 
 def _counted(found: dict[str, Module]) -> list[str]:
@@ -68,12 +102,16 @@ def _counted(found: dict[str, Module]) -> list[str]:
     return [n for n in SUMMED if n in found and instead.get(n) not in found]
 
 
-def _active(log: Log, found: dict[str, Module], seen: _Seen, job: Job) -> int:
+def _active(log: Log, found: dict[str, Module], seen: _Seen, job: Job, remarks: list[tuple[Status, str]]) -> int:
     """How many processes did I/O. A record shared by all does not tell which; the heat maps do."""
     if seen.by_all and "HEATMAP" in found and not found["HEATMAP"].partial:
-        ranks = log.active_ranks(found["HEATMAP"])
+        try:
+            ranks = log.active_ranks(found["HEATMAP"])
+        except UnreadablePart as error:
+            remarks.append(("incomplete", error.reason))
+            ranks = set()
         if ranks:
-            return len(ranks)
+            return min(len(ranks), job.nprocs)
     return job.nprocs if seen.by_all else len(seen.ranks)
 
 
@@ -134,7 +172,6 @@ def _row(
         "run_time": job.run_time,
         "modules": ",".join(found),
         "log_ver": job.log_ver,
-        "partial_flag": any(m.partial for m in found.values()),
         "total_bytes": moved,
         "time_by_slowest": seconds,
         "perf_by_slowest": moved / seconds if seconds > 0 else 0.0,

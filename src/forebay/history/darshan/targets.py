@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.history.darshan.log import Striped
+from forebay.history.darshan.parts import Striped
 from forebay.history.darshan.slowness import TELLING_BYTES, relative_to_median
 
 Ints = NDArray[np.int64]
