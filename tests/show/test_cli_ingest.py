@@ -108,11 +108,34 @@ def ingest_all(db: Path, logs: Path) -> Report:
         return ingest(store, [logs], workers=1)
 
 
-def test_an_empty_folder_says_so(forebay: Forebay, tmp_path: Path) -> None:
+def test_a_folder_without_logs_is_named_with_what_to_do_and_makes_no_history(forebay: Forebay, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "notes.txt").write_text("no log")
     ran = forebay("ingest", tmp_path / "none")
-    assert ran.code == 0
-    assert "no Darshan logs (*.darshan) were found there" in ran.out
+    assert (ran.code, ran.err) == (0, "")
+    assert f"{tmp_path / 'none'}: no Darshan logs here or in any folder below (*.darshan or" in ran.out
+    assert "`darshan-config --log-path` prints where Darshan writes them" in ran.out
+    assert not (tmp_path / "history.db").exists()
+    beside = forebay("ingest", tmp_path / "none", wheel_log("noposixopens.darshan"), "--workers", 1)
+    assert "none: no Darshan logs here" in beside.out
+    assert "1 logs read" in beside.out
+    assert forebay("ingest", tmp_path / "none", "--json").json["without_logs"] == [str(tmp_path / "none")]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ingest", "logs"),
+        ("ingest", "--sacct", "jobs.txt"),
+        ("size", "--requests", "history"),
+        ("study", "striping"),
+        ("forward", "train", "out"),
+    ],
+)
+def test_no_workers_at_all_are_refused_before_anything_is_done(forebay: Forebay, command: tuple[str, ...]) -> None:
+    ran = forebay(*command, "--workers", 0)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--workers: 0 is not possible; give 1 to 256 processes; without --workers there is one for each" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from forebay.model.errors import BadInput
 from forebay.work import Dask, Processes, Slurm, workers_of
 
 
-@pytest.mark.parametrize("text", [None, "", "0", 0])
-def test_nothing_said_is_a_process_for_each_core(text: str | int | None) -> None:
+@pytest.mark.parametrize("text", [None, ""])
+def test_nothing_said_is_a_process_for_each_core(text: str | None) -> None:
     assert workers_of(text) == Processes(os.cpu_count() or 1)
 
 
@@ -29,7 +29,7 @@ def test_a_scheduler_is_named_by_host_and_port(address: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("-1", "1.5", "two", "257", "9" * 400, "٣", "4\n5", "tcp://h:1"),
+        *("0", "-1", "1.5", "two", "257", "9" * 400, "٣", "4\n5", "tcp://h:1"),
         *("slurm", "slurm:", "slurm:0", "slurm:-1", "slurm:10001", "slurm:x"),
         *("dask://", "dask://host", "dask://:8786", "dask://host:0", "dask://host:65536", "dask://a b:1"),
     ],

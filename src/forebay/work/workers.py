@@ -66,12 +66,14 @@ def workers_of(text: str | int | None) -> Processes | Dask | Slurm:
     (Processes(count=4), Dask(address='login1:8786'), Slurm(count=16))
     """
     told = "" if text is None else str(text).strip()
-    if told in ("", "0"):
-        return Processes(os.cpu_count() or 1)
+    cores = os.cpu_count() or 1
+    if not told:
+        return Processes(cores)
     if re.fullmatch(r"[0-9]+", told):
-        return Processes(_count(told, MOST_PROCESSES))
+        without = f"without --workers there is one for each core, {cores} here"
+        return Processes(_count(told, MOST_PROCESSES, f"processes; {without}"))
     if found := re.fullmatch(r"slurm:([0-9]+)", told):
-        return Slurm(_count(found[1], MOST))
+        return Slurm(_count(found[1], MOST, "jobs of Slurm"))
     if found := re.fullmatch(r"dask://((?:[\w.-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5}))/?", told):
         if 0 < int(found[2]) < 1 << 16:
             return Dask(found[1])
@@ -79,7 +81,8 @@ def workers_of(text: str | int | None) -> Processes | Dask | Slurm:
     raise BadInput("--workers", f"must be a number of processes, dask://HOST:PORT or slurm:N, not {told!r}")
 
 
-def _count(digits: str, most: int) -> int:
+def _count(digits: str, most: int, what: str) -> int:
     if len(digits) > 9 or not 1 <= int(digits) <= most:
-        raise BadInput("--workers", f"must be between 1 and {most:,} there, not {digits}")
+        shown = digits if len(digits) <= 20 else f"a number of {len(digits)} digits"
+        raise BadInput("--workers", f"{shown} is not possible; give 1 to {most:,} {what}")
     return int(digits)

@@ -47,7 +47,11 @@ def ingest(
     if not paths and not sacct:
         raise BadInput("PATH", "name logs or folders to read, or --sacct FILE")
     report, jobs = Report(), 0
-    _check(paths or [])
+    without = _without_logs(paths or [])
+    if without and not json:
+        _print_without_logs(without)
+    if without == paths and not sacct and not json:
+        return  # without making a history for nothing
     with hired(workers if paths else None) as crew, open_store(db) as store:
         for file in sacct or []:
             jobs += _accounting(store, file)
@@ -57,18 +61,34 @@ def ingest(
     nothing = bool(report.failed) and report.failed == report.seen and not jobs
     if not nothing or report.failed > 1:
         if json:
-            print_json(_document(where, report, jobs))
+            print_json(_document(where, report, jobs) | {"without_logs": [str(path) for path in without]})
         else:
             _print(where, report, jobs, bool(paths))
     if nothing:
         raise BadInput(report.listed[0][0], report.listed[0][2] + _others(report.failed - 1))
 
 
-def _check(paths: list[Path]) -> None:
-    """Before the store is made, so that a wrong path leaves nothing behind."""
+def _without_logs(paths: list[Path]) -> list[Path]:
+    """The folders that have no logs in them. Looked for before the store is made, so that a wrong path leaves nothing
+    behind."""
+    return [path for path in paths if not _has_logs(path)]
+
+
+def _has_logs(path: Path) -> bool:
+    """Or folders that nobody may look into, of which one can't tell."""
     from forebay.history.darshan.ingest import find_logs
 
-    next(find_logs(paths, lambda _path, _why: None), None)
+    closed: list[str] = []
+    return next(find_logs([path], lambda name, _why: closed.append(name)), None) is not None or bool(closed)
+
+
+def _print_without_logs(folders: list[Path]) -> None:
+    from forebay.history.darshan.ingest import SUFFIXES
+
+    kinds = " or ".join(f"*{suffix}" for suffix in SUFFIXES)
+    for folder in folders:
+        typer.echo(f"{folder}: no Darshan logs here or in any folder below ({kinds})")
+    typer.echo("`darshan-config --log-path` prints where Darshan writes them; a log of any name can be given by itself")
 
 
 def _others(more: int) -> str:
@@ -140,7 +160,5 @@ def _print(where: str, report: Report, jobs: int, logs: bool) -> None:
             f"{report.read} logs read, {report.known} known already, {report.copies} copies of known ones, "
             f"{report.failed} that can't be read; history: {where}"
         )
-        if not report.seen:
-            typer.echo("no Darshan logs (*.darshan) were found there")
     if jobs:
         typer.echo(f"{jobs} jobs of Slurm's accounting; history: {where}")

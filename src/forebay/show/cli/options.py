@@ -7,6 +7,16 @@ from typing import Annotated
 
 import typer
 
+
+def _check_workers(text: str | None) -> str | None:
+    """Before any work is done: some commands have much to do before they need anybody."""
+    if text is not None:
+        from forebay.work import workers_of
+
+        workers_of(text)
+    return text
+
+
 DEFAULT_ALLOCATE = "forebay"
 DEFAULT_PLACE = "greedy-non-clairvoyant"
 
@@ -30,6 +40,7 @@ Workers = Annotated[
     typer.Option(
         metavar="N|dask://HOST:PORT|slurm:N",
         help="Who does it: N processes, a Dask cluster, or N jobs of Slurm [default: a process per core].",
+        callback=_check_workers,
         show_default=False,
     ),
 ]
