@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from darshan.backend import cffi_backend as backend
@@ -26,6 +26,8 @@ AT_ONCE = 500 * CHUNK
 """Records in one accumulator: it remembers every file, in about 130 bytes."""
 SMALL = 1 << 18
 """Bytes of a log that can't hold that many: a record is at least 256 bytes, and zlib packs at most 1,030 into one."""
+BINS = ("0_100", "100_1K", "1K_10K", "10K_100K", "100K_1M", "1M_4M", "4M_10M", "10M_100M", "100M_1G", "1G_PLUS")
+"""Request sizes as the names of counters have them; see `names.SIZE_BINS`."""
 _ffi, _lib = backend.ffi, backend.libdutil
 
 
@@ -71,15 +73,16 @@ def opened(path: Path) -> Iterator[Log]:
     if handle == _ffi.NULL:
         raise UnreadableLog(str(path), "can't be opened by the Darshan library")
     try:
-        yield Log(path, header, handle)
+        with path.open("rb") as file:
+            yield Log(path, header, file, handle)
     finally:
         _lib.darshan_log_close(handle)
 
 
 class Log:
-    def __init__(self, path: Path, header: Header, handle: Any) -> None:
+    def __init__(self, path: Path, header: Header, file: IO[bytes], handle: Any) -> None:
         self._path, self._header, self._handle = path, header, handle
-        self._parts = Parts(path, header)
+        self._parts = Parts(path, header, file)
         self._size = path.stat().st_size
 
     def job(self) -> Job:
@@ -149,7 +152,7 @@ class Log:
             yield chunk[:filled]
 
     def sums(self, name: str, module: Module, nprocs: int, chunks: Iterator[np.ndarray[Any, Any]]) -> Sums | None:
-        """The sums over the chunks; None if there is no record."""
+        """The sums over the chunks, whose ranks must be below `nprocs`; None if there is no record."""
         by_rank = _ByRank(name, nprocs)
         watched = by_rank.watched(chunks) if self._size > SMALL else chunks
         found = [self._accumulated(name, module, nprocs, some) for some in _in_turns(watched)]
@@ -161,7 +164,6 @@ class Log:
         self._check(name, _lib.darshan_accumulator_create(module.number, nprocs, accumulator))
         try:
             for chunk in chunks:
-                self._check_ranks(name, chunk["rank"], nprocs)
                 self._check(name, _lib.darshan_accumulator_inject(accumulator[0], _ffi.from_buffer(chunk), len(chunk)))
             self._check(name, _lib.darshan_accumulator_emit(accumulator[0], metrics, _ffi.from_buffer(total)))
         finally:
@@ -171,13 +173,6 @@ class Log:
     def _check(self, name: str, result: int) -> None:
         if result != 0:
             raise UnreadableLog(str(self._path), f"is damaged: the Darshan library can't sum up its {name} records")
-
-    def _check_ranks(self, name: str, ranks: np.ndarray[Any, Any], nprocs: int) -> None:
-        # The library takes a rank for a place in its arrays, without a look at their length.
-        if ranks.max() >= nprocs or ranks.min() < -1:
-            raise UnreadableLog(
-                str(self._path), f"is damaged: its {name} records are of processes that it does not have"
-            )
 
     def _next(self, module: Module, record: Any, name: str) -> bool:
         result = _lib.darshan_log_get_record(self._handle, module.number, record)
@@ -208,6 +203,16 @@ def _chunk(name: str, records: int) -> np.ndarray[Any, Any]:
     return np.zeros(records, dtype=_record(name))
 
 
+def prefix(name: str) -> str:
+    """What the names of a module's counters begin with."""
+    return "MPIIO" if name == "MPI-IO" else name
+
+
+def whole_counters(name: str) -> list[str]:
+    """The names of a module's whole-number counters, in their order."""
+    return list(backend.counter_names(name))
+
+
 @cache
 def columns(name: str) -> dict[str, int]:
     """Where each counter of a module stands in `counters`; and each float one in `fcounters`."""
@@ -225,8 +230,7 @@ class _ByRank:
 
     def __init__(self, name: str, nprocs: int) -> None:
         at = columns(name)
-        prefix = "MPIIO" if name == "MPI-IO" else name
-        self._at = [at[f"{prefix}_F_{kind}_TIME"] for kind in ("READ", "WRITE", "META")]
+        self._at = [at[f"{prefix(name)}_F_{kind}_TIME"] for kind in ("READ", "WRITE", "META")]
         self.seconds = np.zeros(nprocs)
 
     def watched(self, chunks: Iterator[Any]) -> Iterator[Any]:
@@ -257,9 +261,9 @@ def _merged(found: list[Sums], by_rank: _ByRank) -> Sums:
 
 @cache
 def _short_names(name: str) -> tuple[list[str], list[str]]:
-    prefix = "MPIIO" if name == "MPI-IO" else name
     long = backend.counter_names(name), backend.fcounter_names(name)
-    return [n.removeprefix(f"{prefix}_") for n in long[0]], [n.removeprefix(f"{prefix}_") for n in long[1]]
+    whole, real = ([n.removeprefix(f"{prefix(name)}_") for n in names] for names in long)
+    return whole, real
 
 
 def _sums(name: str, metrics: Any, total: Any) -> Sums:

@@ -12,7 +12,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from forebay.history.darshan.header import Header, Place, UnreadableLog
 from forebay.history.limits import MOST_OSTS, MOST_STRIPES
@@ -61,8 +61,8 @@ class Striped(NamedTuple):
 class Parts:
     """The parts of one log."""
 
-    def __init__(self, path: Path, header: Header) -> None:
-        self._path, self._header = path, header
+    def __init__(self, path: Path, header: Header, file: IO[bytes]) -> None:
+        self._path, self._header, self._file = path, header, file
 
     def job(self) -> tuple[tuple[int, ...], bytes]:
         """The job's numbers (user, start, end, processes, job id; times in seconds and nanoseconds from format 3.41
@@ -187,12 +187,14 @@ class Parts:
             raise UnreadablePart(str(self._path), f"is damaged: its {name} part ends too early")
 
     def _packed(self, place: Place) -> Iterator[bytes]:
-        with self._path.open("rb") as file:
-            file.seek(place.offset)
-            left = place.length
-            while left > 0 and (packed := file.read(min(left, _READ))):
-                left -= len(packed)
-                yield packed
+        at, end = place.offset, place.offset + place.length
+        while at < end:
+            self._file.seek(at)  # another part may have been read meanwhile
+            packed = self._file.read(min(end - at, _READ))
+            if not packed:
+                return
+            at += len(packed)
+            yield packed
 
     def _unknown(self, name: str, version: int, newest: int) -> UnreadablePart:
         return UnreadablePart(

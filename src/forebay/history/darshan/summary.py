@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from forebay.history.darshan.header import UnreadableLog
-from forebay.history.darshan.log import Job, Log, Module, Sums, columns, opened
+from forebay.history.darshan.log import BINS, Job, Log, Module, Sums, columns, opened, prefix
 from forebay.history.darshan.parts import UnreadablePart
-from forebay.history.darshan.plausible import impossible
+from forebay.history.darshan.plausible import impossible, plausible_records
 from forebay.history.darshan.targets import Targets
 from forebay.history.found import Status, as_text
 
@@ -27,8 +27,6 @@ SUMMED = ("POSIX", "MPI-IO", "STDIO", "DFS", "DAOS")
 UNKNOWN = "unknown"
 MOST_FILES = 100_000
 """More files of a single process are not told apart from those of its job's other processes."""
-_PREFIXES = {"MPI-IO": "MPIIO"}
-_BINS = ("0_100", "100_1K", "1K_10K", "10K_100K", "100K_1M", "1M_4M", "4M_10M", "10M_100M", "100M_1G", "1G_PLUS")
 _NAME = re.compile(r"_id(?P<job>\d+)(?:-(?P<pid>\d+))?_\d+-\d+-\d+-\d+")
 
 
@@ -65,7 +63,7 @@ def read_log(path: Path) -> Summary:
                     raise
                 remarks.append(("partial" if name in counted else "incomplete", error.reason))
                 continue
-            records = log.records(name, found[name])
+            records = plausible_records(str(path), name, job, log.records(name, found[name]))
             total = log.sums(name, found[name], job.nprocs, seen.watch(name, records) if name in counted else records)
             if total is not None:
                 sums[name] = total
@@ -126,10 +124,10 @@ class _Seen:
         self.files: dict[int, int] = {}
 
     def watch(self, name: str, chunks: Iterator[Any]) -> Iterator[Any]:
-        prefix, at = _PREFIXES.get(name, name), columns(name)
-        integer = [at[f"{prefix}_BYTES_READ"], at[f"{prefix}_BYTES_WRITTEN"]]
-        real = [at[f"{prefix}_F_READ_TIME"], at[f"{prefix}_F_WRITE_TIME"]]
-        ends = [at[n] for n in (f"{prefix}_MAX_BYTE_READ", f"{prefix}_MAX_BYTE_WRITTEN") if n in at]
+        known, at = prefix(name), columns(name)
+        integer = [at[f"{known}_BYTES_READ"], at[f"{known}_BYTES_WRITTEN"]]
+        real = [at[f"{known}_F_READ_TIME"], at[f"{known}_F_WRITE_TIME"]]
+        ends = [at[n] for n in (f"{known}_MAX_BYTE_READ", f"{known}_MAX_BYTE_WRITTEN") if n in at]
         for chunk in chunks:
             moved = chunk["counters"][:, integer].sum(axis=1)
             active = moved > 0
@@ -201,8 +199,8 @@ def _counters(sums: dict[str, Sums], counted: list[str]) -> dict[str, Any]:
 
     requests = total("READS", "WRITES", of=told)
     in_order = total("SEQ_READS", "SEQ_WRITES", of=told)
-    read = [total(f"SIZE_READ_{b}", f"SIZE_READ_AGG_{b}") for b in _BINS]
-    written = [total(f"SIZE_WRITE_{b}", f"SIZE_WRITE_AGG_{b}") for b in _BINS]
+    read = [total(f"SIZE_READ_{b}", f"SIZE_READ_AGG_{b}") for b in BINS]
+    written = [total(f"SIZE_WRITE_{b}", f"SIZE_WRITE_AGG_{b}") for b in BINS]
     both = [r + w for r, w in zip(read, written, strict=True)]
     return {
         "bytes_read": total("BYTES_READ"),
