@@ -124,6 +124,23 @@ class Parts:
         self._versions = bytes(made)
         return self
 
+    def names(self) -> bytes:
+        return inflated(self._parts[0])
+
+    def with_names(self, names: bytes) -> "Parts":
+        """The numbers and names of files."""
+        self._parts[0] = zlib.compress(names, 1)
+        return self
+
+    def with_mounts(self, *mounts: tuple[str, str]) -> "Parts":
+        """These kinds of file systems at these places."""
+        whole = zlib.decompress(self._job)
+        start = (56 if self._wide else 40) + 1024
+        exe = whole[start:].partition(b"\n")[0]
+        text = exe + b"".join(f"\n{kind}\t{place}".encode() for kind, place in mounts)
+        self._job = zlib.compress((whole[:start] + text).ljust(4096, b"\0"), 1)
+        return self
+
     def with_raw(self, number: int, part: bytes) -> "Parts":
         """These bytes as the module's part, as they are."""
         self._parts[1 + number] = part

@@ -10,7 +10,17 @@ _TEXTS = {
     "modules": "POSIX,LUSTRE",
     "log_ver": "3.41",
 }
-_NULLS = {"user", "pool", "components", "seq_pct", "stripe_count", "stripe_size", "file_stripe_count", "stripe_offset"}
+_NULLS = {
+    "filesystem",
+    "user",
+    "pool",
+    "components",
+    "seq_pct",
+    "stripe_count",
+    "stripe_size",
+    "file_stripe_count",
+    "stripe_offset",
+}
 
 
 def run_row(key: str, app: str = "app", **values: Any) -> dict[str, Any]:
@@ -26,5 +36,5 @@ def run_row(key: str, app: str = "app", **values: Any) -> dict[str, Any]:
 def ost_columns(*rows: dict[str, Any]) -> dict[str, list[Any]]:
     """The columns of `run_osts` of rows; what is not given is 0, or not known."""
     names = ("files", "total_bytes", "io_time", "alone_files", "alone_bytes", "alone_time")
-    whole = [dict.fromkeys(names, 0) | {"slowness": None} | row for row in rows]
+    whole = [{"filesystem": ""} | dict.fromkeys(names, 0) | {"slowness": None} | row for row in rows]
     return {name: [row[name] for row in whole] for name in whole[0]} if whole else {}

@@ -13,7 +13,8 @@ from forebay.decide.policy import Policy
 from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
 from forebay.history.store import Connection, Store
 from forebay.history.store.leases import change_outcome, held, highest_target, note_decision, release, take
-from forebay.history.store.past import PastRun, PeerRuns, past_runs, peers
+from forebay.history.store.past import PastRun, PeerRuns, last_filesystem, past_runs, peers
+from forebay.history.store.sums import filesystem_sums
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, Layout, Target
 
@@ -33,6 +34,9 @@ class Asked:
     job: str | None = None
     until: float = 0.0
     system: str = "default"
+    """By which the leases of one file system are told from those of another."""
+    filesystem: str | None = None
+    """Where it is mounted; runs that were on another one tell nothing. None: all runs count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +53,38 @@ class Advice:
     partial_runs: int = 0
 
 
-def known_targets(store: Store, count: int | None) -> tuple[Target, ...]:
+@dataclass(frozen=True, slots=True)
+class ChosenFileSystem:
+    """The file system that advice is about, by its mount point; None where the history knows of none. `because` says
+    why, where nobody named it and there are several."""
+
+    mount: str | None
+    because: str = ""
+
+
+def choose_filesystem(store: Store, app: str, named: Path | None, folder: Path | None) -> ChosenFileSystem:
+    """The one that is named or that `folder` is on; else the one where the application was last, or most others are."""
+    with store.reading() as connection:
+        known = [sums.filesystem for sums in filesystem_sums(connection) if sums.filesystem]
+        last = last_filesystem(connection, app)
+    if named is not None:
+        there = ", ".join(known[:5])
+        unseen = f"no run in the history was on {named}; there are runs on {there}"
+        return ChosenFileSystem(str(named), unseen if known and str(named) not in known else "")
+    above = folder.resolve().parents if folder is not None else ()
+    on = next((str(path) for path in (folder and folder.resolve(), *above) if str(path) in known), None)
+    if on is not None or not known:
+        return ChosenFileSystem(on)
+    why = "its last run was there" if last else "most runs were there"
+    because = f"for {last or known[0]}: {why}; --filesystem names another" if len(known) > 1 else ""
+    return ChosenFileSystem(last or known[0], because)
+
+
+def known_targets(store: Store, count: int | None, filesystem: str | None = None) -> tuple[Target, ...]:
     """As many targets as somebody says there are, or as the history has seen in use."""
     if count is None:
         with store.reading() as connection:
-            highest = highest_target(connection)
+            highest = highest_target(connection, filesystem)
         if highest is None:
             raise BadInput(
                 "--targets", "no run in the history used an OST; say how many there are, or give --system FILE"
@@ -81,7 +112,7 @@ def advise(
     """
     asks_only = not (asked.job or apply_to or shadow)
     with store.reading() if asks_only else store.writing() as connection:
-        past = past_runs(connection, asked.app, SEEN_RUNS)
+        past = past_runs(connection, asked.app, SEEN_RUNS, asked.filesystem)
         view = _view(connection, asked, past, files.max_count, targets, loads)
         striping, spread = _spread(view, policy.decide(view))
         fitted = files.fitted(striping.layout)
@@ -125,7 +156,7 @@ def _view(
         targets=with_load(targets, others),
         max_count=max_count,
         runs=tuple(_past(run) for run in past if run.file_stripe_count and run.stripe_size),
-        peers=tuple(_peers(alike) for alike in peers(connection, asked.app, asked.nprocs)),
+        peers=tuple(_peers(alike) for alike in peers(connection, asked.app, asked.nprocs, asked.filesystem)),
         shared_file=2 * latest.shared_bytes > latest.total_bytes if latest else None,
         io_processes=latest.io_procs if latest else None,
         request_size=latest.common_size if latest else 0,
@@ -212,4 +243,5 @@ def _row(
         "because": striping.reason,
         "outcome": outcome,
         "applied_to": str(folder) if folder else None,
+        "filesystem": asked.filesystem,
     }

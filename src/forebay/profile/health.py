@@ -1,9 +1,9 @@
 """Which OST is sick: slower than the others in the same runs, too often or too clearly to be chance.
 
 Runs are compared with themselves only: an OST's slowness in a run is its seconds per byte over the
-median of the run's OSTs, so that large and small, busy and quiet runs weigh the same. A run tells
-something if at least four OSTs can be compared in it and they differ (one file striped over all of
-them says the same of each).
+median of the run's OSTs on the same file system, so that large and small, busy and quiet runs weigh
+the same. A run tells something if at least four OSTs can be compared in it and they differ (one file
+striped over all of them says the same of each).
 
 An OST was *slow* in a run if it took at least twice the median, and the logarithm of its slowness
 is at least five robust standard deviations of that run's OSTs (1.4826 times the median of the
@@ -19,7 +19,7 @@ With fewer than five runs and fewer than 30 files there is *too little data*.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,6 +52,7 @@ class OstHealth:
     highest, `p_value` the chance to be slow in so many of them if it were like the others.
     """
 
+    filesystem: str
     ost: int
     runs: int
     files: int
@@ -68,8 +69,14 @@ class OstHealth:
     because: str
 
 
+def every_ost(filesystems: Iterable[tuple[Sequence[OstSums], Observed]]) -> list[OstHealth]:
+    """The OSTs of all file systems, the worst first; each is compared with those of its own."""
+    made = [health for sums, observed in filesystems for health in ost_health(sums, observed)]
+    return sorted(made, key=_worst_first)
+
+
 def ost_health(sums: Sequence[OstSums], observed: Observed) -> list[OstHealth]:
-    """Every OST, the worst first; `observed` as `OBSERVED`, ordered by run."""
+    """Every OST of one file system, the worst first; `observed` as `OBSERVED`, ordered by run."""
     told = observed[comparable(observed)]
     slow = was_slow(told)
     by_ost = np.argsort(told["ost"], kind="stable")
@@ -79,7 +86,11 @@ def ost_health(sums: Sequence[OstSums], observed: Observed) -> list[OstHealth]:
         own = slice(*np.searchsorted(told["ost"], (s.ost, s.ost + 1)))
         others = (int(slow.sum() - slow[own].sum()), told.size - told[own].size)
         made.append(_judge(s, told[own], slow[own], others, len(sums)))
-    return sorted(made, key=lambda h: (h.verdict != "sick", -(h.slowness or 0.0), h.ost))
+    return sorted(made, key=_worst_first)
+
+
+def _worst_first(health: OstHealth) -> tuple[object, ...]:
+    return health.verdict != "sick", -(health.slowness or 0.0), health.filesystem, health.ost
 
 
 def comparable(observed: Observed) -> Bools:
@@ -134,6 +145,7 @@ def _judge(sums: OstSums, own: Observed, slow: Bools, others: tuple[int, int], n
         because = f"slow for {slow_files} of {files} files in {runs} {'run' if runs == 1 else 'runs'}"
     enough = runs >= LEAST_RUNS or files >= LEAST_FILES
     return OstHealth(
+        filesystem=sums.filesystem,
         ost=sums.ost,
         runs=sums.runs,
         files=sums.files,

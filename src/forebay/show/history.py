@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from typing import IO, Any
 
-from forebay.history.store.sums import AppSums
+from forebay.history.store.sums import AppSums, FilesystemSums
 from forebay.model.errors import BadInput
 from forebay.profile.application import Profile
 from forebay.profile.health import OstHealth
@@ -18,7 +18,25 @@ Document = dict[str, Any]
 Top = Sequence[tuple[str, int, int]]
 
 
-def usage_document(usage: Usage, apps: int, most_run: Top, most_bytes: Top) -> Document:
+UNKNOWN = "unknown"
+"""What a file system is called of which nothing tells where it is mounted."""
+
+
+def filesystem_named(name: str | None, known: Sequence[str]) -> str | None:
+    """The file system that an option names, as the history has it."""
+    if name is None:
+        return None
+    wanted = "" if name == UNKNOWN else name.rstrip("/") or "/"
+    if wanted not in known:
+        there = ", ".join(mount or UNKNOWN for mount in known)
+        known_words = f"the history knows {there}" if there else "no run in the history was on Lustre"
+        raise BadInput("--filesystem", f"no run was on {name}; {known_words}")
+    return wanted
+
+
+def usage_document(
+    usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Sequence[FilesystemSums]
+) -> Document:
     """Of `forebay history stats`; percentages are of what tells, null where nothing does."""
     return {
         "runs": usage.runs,
@@ -26,6 +44,7 @@ def usage_document(usage: Usage, apps: int, most_run: Top, most_bytes: Top) -> D
         "total_bytes": usage.total_bytes,
         "partial_runs": usage.partial_runs,
         "runs_without_lustre": usage.runs_without_lustre,
+        "filesystems": [asdict(sums) for sums in filesystems],
         "stripe_count": [
             {"low": b.low, "high": b.high, "runs": b.runs, "percent": 100 * b.share} for b in usage.stripe_counts
         ],

@@ -8,12 +8,12 @@ from typing import Any
 import typer
 
 from forebay.history.names import SIZE_BINS
-from forebay.history.store.sums import AppSums
+from forebay.history.store.sums import AppSums, FilesystemSums
 from forebay.model.layout import MIB
 from forebay.model.units import format_bandwidth, format_size
 from forebay.profile.health import OstHealth
 from forebay.profile.usage import Bin, Usage
-from forebay.show.history import Document, Top, when
+from forebay.show.history import UNKNOWN, Document, Top, when
 from forebay.show.output import print_table, ranges
 
 _MOST_OSTS = 40
@@ -55,12 +55,17 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}{'es' if word.endswith('s') else 's'}"
 
 
-def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top) -> None:
+def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Sequence[FilesystemSums]) -> None:
     """`forebay history stats`."""
     typer.echo(
         f"{plural(usage.runs, 'run')} of {plural(apps, 'application')}, {format_size(usage.total_bytes)}; "
         f"{plural(usage.partial_runs, 'run')} from partial logs, {usage.runs_without_lustre:,} without Lustre records"
     )
+    if filesystems:
+        rows = [(mounted(s.filesystem), f"{s.runs:,}", format_size(s.total_bytes)) for s in filesystems]
+        print_table("Lustre file systems, by where most bytes of a run were", ("file system", "runs", "volume"), rows)
+    if len(filesystems) > 1:
+        typer.echo("What follows is over all of them; --filesystem MOUNT shows one.")
     _print_bins("OSTs that a run used (stripe count)", "OSTs", usage.stripe_counts, lambda b: b.label)
     _print_bins("Stripe size", "stripe size", usage.stripe_sizes, lambda b: binary(b.low))
     print_table(
@@ -87,6 +92,11 @@ def _print_bins(title: str, head: str, bins: Sequence[Bin], label: Callable[[Bin
         return
     rows = [(label(b), f"{b.runs:,}", _share(b.share, 3)) for b in bins]
     print_table(title, (head, "runs", "share"), [*rows, ("total", f"{sum(b.runs for b in bins):,}", "100.000%")])
+
+
+def mounted(filesystem: str) -> str:
+    """A file system's name: where it is mounted."""
+    return printable(filesystem) or UNKNOWN
 
 
 def print_apps(apps: Sequence[AppSums]) -> None:
@@ -122,6 +132,7 @@ def print_runs(runs: Iterable[Document], limited: int | None) -> None:
             _bandwidth(run["perf_by_slowest"] or None),
             "-" if run["stripe_count"] is None else run["stripe_count"],
             "-" if run["stripe_size"] is None else binary(run["stripe_size"]),
+            "-" if run["filesystem"] is None else mounted(run["filesystem"]),
             "partial" if run["partial_flag"] else "",
         )
         for run in runs
@@ -129,8 +140,8 @@ def print_runs(runs: Iterable[Document], limited: int | None) -> None:
     if not rows:
         typer.echo("No run started then.")
         return
-    heads = ("run", "application", "started", "job", "processes", "volume", "performance", "OSTs", "stripe size", "")
-    print_table("", heads, rows)
+    heads = ("run", "application", "started", "job", "processes", "volume", "performance")
+    print_table("", (*heads, "OSTs", "stripe size", "file system", ""), rows)
     if limited is not None and len(rows) == limited:
         typer.echo(f"The newest {limited}; --limit N shows more.")
 
@@ -145,9 +156,10 @@ def print_run(found: Document) -> None:
     heads = ("module", "read", "written", "I/O seconds", "performance", "files", "")
     print_table("Modules", heads, [_module_cells(module) for module in found["modules"]])
     if found["osts"]:
-        shown = sorted(found["osts"], key=lambda o: (-(o["slowness"] or 0.0), o["ost"]))[:_MOST_OSTS]
+        shown = sorted(found["osts"], key=lambda o: (-(o["slowness"] or 0.0), o["filesystem"], o["ost"]))[:_MOST_OSTS]
         title = "OSTs" if len(shown) == len(found["osts"]) else f"OSTs, the {_MOST_OSTS} slowest"
-        print_table(title, ("OST", "files", "volume", "seconds", "slowness"), [_ost_cells(ost) for ost in shown])
+        of_osts = ("file system", "OST", "files", "volume", "seconds", "slowness")
+        print_table(title, of_osts, [_ost_cells(ost) for ost in shown])
     for log in found["logs"]:
         lacks = f": {log['reason']}" if log["reason"] else ""
         typer.echo(f"log: {printable(log['path'])} ({format_size(log['size'])}){lacks}")
@@ -172,13 +184,15 @@ def _module_cells(module: Document) -> tuple[object, ...]:
 
 
 def _ost_cells(ost: Document) -> tuple[object, ...]:
-    return ost["ost"], ost["files"], format_size(ost["total_bytes"]), ost["io_time"], _times(ost["slowness"])
+    volume = format_size(ost["total_bytes"])
+    return mounted(ost["filesystem"]), ost["ost"], ost["files"], volume, ost["io_time"], _times(ost["slowness"])
 
 
 def print_osts(osts: Sequence[OstHealth]) -> None:
     """`forebay history osts`."""
     rows = [
         (
+            mounted(o.filesystem),
             o.ost,
             o.verdict,
             _times(o.slowness),
@@ -191,14 +205,31 @@ def print_osts(osts: Sequence[OstHealth]) -> None:
         )
         for o in osts[:_MOST_OSTS]
     ]
-    heads = ("OST", "verdict", "slowness", "worst", "runs compared", "files", "volume", "I/O time", "because")
+    heads = (
+        "file system",
+        "OST",
+        "verdict",
+        "slowness",
+        "worst",
+        "runs compared",
+        "files",
+        "volume",
+        "I/O time",
+        "because",
+    )
     print_table("", heads, rows)
-    sick = [o.ost for o in osts if o.verdict == "sick"]
+    systems = sorted({o.filesystem for o in osts})
+    sick = [
+        f"OST {ranges(own)}" + (f" of {mounted(system)}" if system or len(systems) > 1 else "")
+        for system in systems
+        if (own := [o.ost for o in osts if o.verdict == "sick" and o.filesystem == system])
+    ]
     few = sum(o.verdict == "too little data" for o in osts)
-    told = f"sick: OST {ranges(sick)}" if sick else "no OST is sick"
+    told = f"sick: {', '.join(sick)}" if sick else "no OST is sick"
     if len(osts) > _MOST_OSTS:
         typer.echo(f"The {_MOST_OSTS} worst; --json tells all.")
-    typer.echo(f"{plural(len(osts), 'OST')}; {told}" + (f"; too little data on {few}" if few else ""))
+    where = f" of {len(systems)} file systems" if len(systems) > 1 else ""
+    typer.echo(f"{plural(len(osts), 'OST')}{where}; {told}" + (f"; too little data on {few}" if few else ""))
 
 
 def short_ranges(numbers: Sequence[int]) -> str:

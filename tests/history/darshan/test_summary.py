@@ -150,7 +150,7 @@ def test_a_progressive_layout_spreads_bytes_by_the_part_of_the_file_they_lie_in(
     assert found["total_bytes"] == [4 * mib, 3 * mib, 2 * mib]
     assert found["io_time"] == [4.0, 3.0, 2.0]
     assert found["alone_files"] == [0, 0, 0]
-    assert targets.main_layout() == (mib, 2, 5, "fast")
+    assert targets.main_layout() == (mib, 2, 5, "fast", "")
     assert targets.most_components == 3
     assert targets.main_components() == [
         {"stripe_size": mib, "stripe_count": 1, "begin": 0, "end": 4 * mib},

@@ -22,9 +22,10 @@ from forebay.history.store.journal import (
     read_after,
     unseen,
 )
-from forebay.history.store.schema import VERSION, checkpoints, grant_logs, heard, journal, meta, metadata, tokens
+from forebay.history.store.schema import VERSION, checkpoints, grant_logs, heard, journal, meta, tokens
 from forebay.history.store.tokens import Token, all_tokens, digest_of, keep_token, remove_token
 from forebay.model.errors import BadInput
+from support.old_histories import make_version_2
 
 GRANT = "0123456789abcdef" * 2
 
@@ -115,9 +116,8 @@ def test_a_token_of_the_same_name_is_replaced(store: Store) -> None:
 
 def test_a_database_of_the_first_version_gets_the_tables(database: str) -> None:
     new = [journal, checkpoints, grant_logs, heard, tokens]
-    with open_store(database) as store, store.writing() as connection:
-        metadata.drop_all(connection, tables=new)
-        connection.execute(meta.update().where(meta.c.key == "schema").values(value="1"))
+    gone = [f"DROP TABLE {table.name}" for table in new]
+    make_version_2(database, [*gone, "UPDATE forebay_meta SET value = '1' WHERE key = 'schema'"])
     with open_store(database) as store, store.writing() as connection:
         append(connection, entries(1, 2))
         assert {table.name for table in new} <= set(sa.inspect(connection).get_table_names())

@@ -17,6 +17,7 @@ import numpy as np
 from darshan.backend import cffi_backend as backend
 
 from forebay.history.darshan.header import Header, UnreadableLog, read_header
+from forebay.history.darshan.mounts import FileSystems, mounts_of
 from forebay.history.darshan.parts import Parts, Striped
 from forebay.history.limits import LATEST, MOST_PROCESSES
 
@@ -124,6 +125,11 @@ class Log:
     def check_records(self, name: str, module: Module) -> None:
         """Whether all records of a module that the library sums up are there."""
         self._parts.check_records(name, module.number, module.version)
+
+    def file_systems(self) -> FileSystems:
+        """The Lustre file systems that were mounted, and which of them each file is on."""
+        mounts = mounts_of(self._parts.job()[1])
+        return FileSystems(mounts, self._parts.names)
 
     def layouts(self, module: Module) -> Iterator[Striped]:
         """How each file on Lustre is striped."""

@@ -34,6 +34,7 @@ _MOST_COMPONENTS = 4096
 _MOST_BINS = 1 << 20
 _MPIIO_HEATMAP = 3668870418325792824  # what processes asked of MPI-IO, not what reached the file system
 _JOB_BYTES = 4096
+_NUMBER, _NUMBER_AND_LENGTH = struct.Struct("=Q"), struct.Struct("=QI")
 
 
 class UnreadablePart(UnreadableLog):
@@ -77,6 +78,32 @@ class Parts:
         if len(whole) < text:
             raise UnreadablePart(str(self._path), "is damaged: the job's part can't be read")
         return struct.unpack_from(f"{self._header.order}{numbers}q", whole), whole[text:_JOB_BYTES].partition(b"\0")[0]
+
+    def names(self) -> Iterator[tuple[int, bytes]]:
+        """The number and the name of each file."""
+        buffer = bytearray()
+        for piece in self._pieces(self._header.names, "names"):
+            buffer += piece
+            at = 0
+            while (found := self._name(buffer, at)) is not None:
+                number, name, at = found
+                yield number, name
+            del buffer[:at]
+
+    def _name(self, buffer: bytearray, at: int) -> tuple[int, bytes, int] | None:
+        """The name that begins there, and where the next one does; None if not all of it is there."""
+        head = _NUMBER_AND_LENGTH if self._header.version == (3, 0) else _NUMBER
+        if len(buffer) < at + head.size:
+            return None
+        if head is _NUMBER:
+            end = buffer.find(0, at + head.size)
+            after = end + 1
+        else:
+            end = after = at + head.size + struct.unpack_from(f"{self._header.order}I", buffer, at + 8)[0]
+        if not at + head.size <= end <= len(buffer) or after > len(buffer):
+            return None
+        [number] = struct.unpack_from(f"{self._header.order}Q", buffer, at)
+        return number, bytes(buffer[at + head.size : end]), after
 
     def check_records(self, name: str, number: int, version: int) -> None:
         """Whether the records of a module are all there, each of the size that its version has."""

@@ -107,4 +107,6 @@ def _numbers(row: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
     for part in (row, *row["module_rows"]):
         yield from ((n, v) for n, v in part.items() if isinstance(v, int | float) and n not in _ANY)
     for name, column in row["osts"].items():
+        if name == "filesystem":
+            continue
         yield from ((name, value) for value in column if value is not None)

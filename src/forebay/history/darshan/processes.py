@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from forebay.history.darshan.slowness import relative_to_median
+from forebay.history.darshan.mounts import UNKNOWN
+from forebay.history.darshan.slowness import slowness
 from forebay.history.found import Part
 
 Row = Mapping[str, Any]
@@ -17,7 +18,7 @@ _ADDED = (
     "pattern_requests", "io_less_1k", "io_1k_to_100k",
 )  # fmt: skip
 _OF_FIRST = ("app", "exe", "user", "uid", "job_id", "log_ver")
-_OF_LARGEST = ("stripe_size", "file_stripe_count", "stripe_offset", "components", "pool", "common_size")
+_OF_LARGEST = ("filesystem", "stripe_size", "file_stripe_count", "stripe_offset", "components", "pool", "common_size")
 
 
 def together(parts: Sequence[Part]) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def together(parts: Sequence[Part]) -> dict[str, Any]:
     shared = [file for file, count in users.items() if count > 1]
     run: dict[str, Any] = {name: rows[0][name] for name in _OF_FIRST}
     run |= {name: sum(r[name] for r in rows) for name in _ADDED}
-    run |= {name: largest[name] for name in _OF_LARGEST}
+    run |= {name: largest.get(name) for name in _OF_LARGEST}  # rows of older versions have no file system
     seconds = max(r["time_by_slowest"] for r in rows)
     start, end = rows[0]["start_time"], max(r["end_time"] for r in rows)
     osts = _osts(rows)
@@ -91,17 +92,17 @@ def _modules(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _osts(rows: Sequence[Row]) -> dict[str, list[Any]]:
     """Slowness is worked out anew: a single process seldom uses enough OSTs to tell."""
-    added = [name for row in rows[:1] for name in row["osts"] if name not in ("ost", "slowness")]
-    sums: dict[int, list[Any]] = {}
+    added = [name for row in rows[:1] for name in row["osts"] if name not in ("filesystem", "ost", "slowness")]
+    sums: dict[tuple[str, int], list[Any]] = {}
     for osts in (row["osts"] for row in rows):
-        for ost, *values in zip(osts["ost"], *(osts[name] for name in added), strict=True):
-            before = sums.get(ost)
-            sums[ost] = values if before is None else [a + b for a, b in zip(before, values, strict=True)]
-    merged: dict[str, list[Any]] = {"ost": sorted(sums)}
-    merged |= {name: [sums[ost][i] for ost in merged["ost"]] for i, name in enumerate(added)}
-    alone = zip(merged["alone_bytes"], merged["alone_time"], strict=True)
-    slow = relative_to_median(dict(zip(merged["ost"], alone, strict=True)))
-    return merged | {"slowness": [slow.get(ost) for ost in merged["ost"]]}
+        systems = osts.get("filesystem") or [UNKNOWN] * len(osts["ost"])
+        for system, ost, *values in zip(systems, osts["ost"], *(osts[name] for name in added), strict=True):
+            before = sums.get((system, ost))
+            sums[system, ost] = values if before is None else [a + b for a, b in zip(before, values, strict=True)]
+    places = sorted(sums)
+    merged: dict[str, list[Any]] = {"filesystem": [s for s, _ in places], "ost": [ost for _, ost in places]}
+    merged |= {name: [sums[place][i] for place in places] for i, name in enumerate(added)}
+    return merged | {"slowness": slowness(merged["filesystem"], merged["alone_bytes"], merged["alone_time"])}
 
 
 def _by(name: str, rows: Iterable[Row]) -> list[tuple[Any, list[Row]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 FEWEST_OSTS = 3
@@ -22,3 +22,13 @@ def relative_to_median(moved: Mapping[int, tuple[float, float]]) -> dict[int, fl
         return {}
     middle = median(pace.values())
     return {ost: p / middle for ost, p in pace.items()}
+
+
+def slowness(systems: Sequence[str], moved: Sequence[float], seconds: Sequence[float]) -> list[float | None]:
+    """The slowness of each OST against the others of its file system; None where it is not known."""
+    found: list[float | None] = [None] * len(systems)
+    for system in set(systems):
+        own = {i: (moved[i], seconds[i]) for i, of in enumerate(systems) if of == system}
+        for i, slow in relative_to_median(own).items():
+            found[i] = slow
+    return found

@@ -18,6 +18,7 @@ import numpy as np
 
 from forebay.history.darshan.header import UnreadableLog
 from forebay.history.darshan.log import BINS, Job, Log, Module, Sums, columns, opened, prefix
+from forebay.history.darshan.mounts import NONE
 from forebay.history.darshan.parts import UnreadablePart
 from forebay.history.darshan.plausible import impossible, plausible_records
 from forebay.history.darshan.targets import Targets
@@ -87,11 +88,17 @@ def _remarks(found: dict[str, Module], unknown: list[int]) -> list[tuple[Status,
 
 
 def _targets(log: Log, found: dict[str, Module], remarks: list[tuple[Status, str]]) -> Targets:
-    if "LUSTRE" in found:
-        try:
-            return Targets(log.layouts(found["LUSTRE"]))
-        except UnreadablePart as error:
-            remarks.append(("incomplete", error.reason))
+    if "LUSTRE" not in found:
+        return Targets(())
+    systems = NONE
+    try:
+        systems = log.file_systems()
+    except UnreadablePart as error:
+        remarks.append(("incomplete", error.reason))
+    try:
+        return Targets(log.layouts(found["LUSTRE"]), systems)
+    except UnreadablePart as error:
+        remarks.append(("incomplete", error.reason))
     return Targets(())
 
 
@@ -155,7 +162,7 @@ def _row(
     seconds = sum(sums[n].time_by_slowest for n in counted)
     moved = sum(sums[n].total_bytes for n in counted)
     layout = seen.targets.main_layout()
-    size, count, first, pool = layout or (None, None, None, "")
+    size, count, first, pool, system = layout or (None, None, None, "", None)
     several = job.nprocs > 1  # a file of all processes is nobody else's if there is only one
     return {
         "app": app,
@@ -177,6 +184,7 @@ def _row(
         "shared_files": several * sum(sums[n].shared_files for n in counted),
         "shared_bytes": several * sum(sums[n].shared_bytes for n in counted),
         **_counters(sums, counted),
+        "filesystem": system,
         "stripe_count": seen.targets.osts.size or None,
         "stripe_size": size,
         "file_stripe_count": count,

@@ -12,21 +12,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forebay.history.darshan.mounts import NONE, FileSystems
 from forebay.history.darshan.parts import Striped
-from forebay.history.darshan.slowness import TELLING_BYTES, relative_to_median
+from forebay.history.darshan.slowness import TELLING_BYTES, slowness
 
 Ints = NDArray[np.int64]
 _FIELDS = 5  # of a component: size, begin, end, where its OSTs begin, and how many
-_COLUMNS = ("ost", "files", "total_bytes", "io_time", "alone_files", "alone_bytes", "alone_time", "slowness")
+_OST_BITS = 16  # of a place: the number of the file system is above
+_COLUMNS = (
+    "filesystem",
+    "ost",
+    "files",
+    "total_bytes",
+    "io_time",
+    "alone_files",
+    "alone_bytes",
+    "alone_time",
+    "slowness",
+)
 
 
 class Layouts:
-    """The layouts of files, by number; `widest` has size, count, first OST and pool of each one's widest component."""
+    """The layouts of files, by number; `widest` has size, count, first OST, pool and file system of each one's widest
+    component. `osts` are those of all file systems: the file system's number, and the OST's in the lower 16 bits."""
 
-    def __init__(self, layouts: Iterable[Striped]) -> None:
+    def __init__(self, layouts: Iterable[Striped], systems: FileSystems) -> None:
         self.pools: list[str] = [""]
         self.most_components = 0
-        files, widest = array("Q"), array("q")
+        files, widest, counts = array("Q"), array("q"), array("q")
         self._first, self._components, self._osts = array("q", [0]), array("q"), array("q")
         for layout in layouts:
             files.append(layout.file)
@@ -36,11 +49,14 @@ class Layouts:
                 self._components.extend((size, begin, end, at, stripes))
                 at += stripes
             self._osts += layout.osts
+            counts.append(len(layout.osts))
             self._first.append(len(self._components) // _FIELDS)
             self.most_components = max(self.most_components, len(layout.components))
         self.files = np.frombuffer(files, dtype=np.uint64) if files else np.zeros(0, dtype=np.uint64)
-        self.widest: Ints = np.array(widest, dtype=np.int64).reshape(-1, 4)
-        every = np.frombuffer(self._osts, dtype=np.int64) if self._osts else np.zeros(0, dtype=np.int64)
+        of = systems.of(self.files)
+        self.widest: Ints = np.column_stack((np.array(widest, dtype=np.int64).reshape(-1, 4), of))
+        every = np.array(self._osts, dtype=np.int64)
+        every[every >= 0] += np.repeat(of << _OST_BITS, counts)[every >= 0]
         self.osts: Ints = np.unique(every[every >= 0])
         self._places = np.searchsorted(self.osts, every)
 
@@ -62,14 +78,16 @@ class Layouts:
     def only(self) -> Ints:
         """The place in `osts` of each file's only OST; -1 for files on several or none."""
         one = (np.diff(np.array(self._first, dtype=np.int64)) == 1) & (self.widest[:, 1] == 1)
-        return np.where(one, np.searchsorted(self.osts, self.widest[:, 2]), -1)
+        first = self.widest[:, 2] + (self.widest[:, 4] << _OST_BITS)
+        return np.where(one, np.searchsorted(self.osts, first), -1)
 
 
 class Targets:
     """What is added up over a run's files while its records stream by."""
 
-    def __init__(self, layouts: Iterable[Striped]) -> None:
-        self._layouts = Layouts(layouts)
+    def __init__(self, layouts: Iterable[Striped], systems: FileSystems = NONE) -> None:
+        self._systems = systems.known
+        self._layouts = Layouts(layouts, systems)
         self._order = np.argsort(self._layouts.files, kind="stable")
         self._sorted = self._layouts.files[self._order]
         count = self._sorted.size
@@ -78,6 +96,7 @@ class Targets:
 
     @property
     def osts(self) -> Ints:
+        """Those of all file systems, each by a number of its own."""
         return self._layouts.osts
 
     @property
@@ -107,9 +126,10 @@ class Targets:
         for i in np.flatnonzero(~one).tolist():
             self._spread(i, files, moved, seconds)
         alone = [column.tolist() for column in self._alone(only)]
-        slow = relative_to_median(dict(enumerate(zip(alone[1], alone[2], strict=True))))
-        summed = (self.osts, files, moved.round().astype(np.int64), seconds)
-        columns = [*(column.tolist() for column in summed), *alone, [slow.get(i) for i in range(size)]]
+        systems = [self._systems[number] for number in (self.osts >> _OST_BITS).tolist()]
+        slow = slowness(systems, alone[1], alone[2])
+        summed = (self.osts & ((1 << _OST_BITS) - 1), files, moved.round().astype(np.int64), seconds)
+        columns = [systems, *(column.tolist() for column in summed), *alone, slow]
         return dict(zip(_COLUMNS, columns, strict=True))
 
     def _spread(self, file: int, files: Ints, moved: NDArray[np.float64], seconds: NDArray[np.float64]) -> None:
@@ -143,18 +163,20 @@ class Targets:
         named = ({"stripe_size": s, "stripe_count": len(p), "begin": b, "end": e} for s, b, e, p in parts)
         return list(named) if len(parts) > 1 else []
 
-    def main_layout(self) -> tuple[int, int, int, str] | None:
-        """Stripe size, stripes and pool of the layout that holds most bytes (most files, if no bytes are
-        known), and the first OST of the file that holds most: (size, count, first, pool)."""
+    def main_layout(self) -> tuple[int, int, int, str, str] | None:
+        """Stripe size, stripes, pool and file system of the layout that holds most bytes (most files, if no bytes are
+        known), and the first OST of the file there that holds most: (size, count, first, pool, file system)."""
         laid = self._layouts.widest[:, 1] > 0
         if not laid.any():
             return None
         widest, moved = self._layouts.widest[laid], self._moved[laid]
-        kinds, of = np.unique(widest[:, [0, 1, 3]], axis=0, return_inverse=True)
+        kinds, of = np.unique(widest[:, [0, 1, 3, 4]], axis=0, return_inverse=True)
         held = np.bincount(of.ravel(), weights=moved if moved.any() else None)
         best = len(kinds) - 1 - int(np.argmax(held[::-1]))
-        size, count, pool = kinds[best].tolist()
-        return size, count, int(widest[np.argmax(moved), 2]), self._layouts.pools[pool]
+        size, count, pool, system = kinds[best].tolist()
+        there = widest[:, 4] == system
+        first = int(widest[there][np.argmax(moved[there]), 2])
+        return size, count, first, self._layouts.pools[pool], self._systems[system]
 
 
 def _widest(layout: Striped) -> tuple[int, int, int]:

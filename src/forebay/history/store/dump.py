@@ -9,7 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Select
 
-from forebay.history.store.schema import apps, decisions, jobs, modules, osts, runs
+from forebay.history.store.listing import run_osts
+from forebay.history.store.schema import apps, decisions, filesystems, jobs, modules, osts, runs
 
 _TYPES = {int: "BIGINT", float: "DOUBLE", str: "VARCHAR", bool: "BOOLEAN"}
 AT_ONCE = 20_000
@@ -30,7 +31,7 @@ def dumps(connection: Connection) -> Iterator[Dump]:
     queries: dict[str, Select[Any]] = {
         "runs": named.join_from(runs, apps).order_by(runs.c.run_id),
         "run_modules": modules.select().order_by(modules.c.run_id, modules.c.module),
-        "run_osts": osts.select().order_by(osts.c.run_id, osts.c.ost),
+        "run_osts": run_osts().order_by(osts.c.run_id, filesystems.c.filesystem, osts.c.ost),
         "jobs": jobs.select().order_by(jobs.c.job_id),
         "decisions": decisions.select().order_by(decisions.c.decision_id),
     }

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from forebay.history.store.schema import decisions, leases, osts
+from forebay.history.store.schema import decisions, filesystems, leases, osts
 
 
 def held(connection: Connection, system: str, now: float) -> dict[int, set[str]]:
@@ -44,6 +44,12 @@ def change_outcome(connection: Connection, decision: int, outcome: str) -> None:
     connection.execute(decisions.update().where(decisions.c.decision_id == decision).values(outcome=outcome))
 
 
-def highest_target(connection: Connection) -> int | None:
-    """The highest index of an OST that any run used."""
-    return connection.execute(sa.select(sa.func.max(osts.c.ost))).scalar()
+def highest_target(connection: Connection, filesystem: str | None = None) -> int | None:
+    """The highest index of an OST that any run used; of a file system, or where none of its OSTs is known, of those of
+    which nothing tells."""
+    highest = sa.select(sa.func.max(osts.c.ost))
+    if filesystem is None:
+        return connection.execute(highest).scalar()
+    named = highest.join_from(osts, filesystems)
+    found = (connection.execute(named.where(filesystems.c.filesystem == name)).scalar() for name in (filesystem, ""))
+    return next((index for index in found if index is not None), None)

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, RowMapping
 
-from forebay.history.store.schema import apps, jobs, logs, modules, osts, runs
+from forebay.history.store.schema import apps, filesystems, jobs, logs, modules, osts, runs
 from forebay.model.errors import BadInput, UnknownName
 
 Record = dict[str, Any]
@@ -79,9 +79,15 @@ def run_in_full(connection: Connection, run_id: int) -> dict[str, Any]:
     return {
         "run": _run(row),
         "modules": _children(connection, modules.select().where(modules.c.run_id == run_id).order_by("module")),
-        "osts": _children(connection, osts.select().where(osts.c.run_id == run_id).order_by("ost")),
+        "osts": _children(connection, run_osts().where(osts.c.run_id == run_id).order_by("filesystem", "ost")),
         "logs": _children(connection, files.where(logs.c.run_key == row["run_key"])),
     }
+
+
+def run_osts() -> sa.Select[Any]:
+    """OSTs in runs, with the file system's mount point instead of its number."""
+    columns = (filesystems.c.filesystem if c.name == "filesystem_id" else c for c in osts.columns)
+    return sa.select(*columns).join_from(osts, filesystems)
 
 
 def _streamed(connection: Connection, query: sa.Select[Any]) -> Generator[Record, None, None]:

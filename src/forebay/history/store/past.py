@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection
+from sqlalchemy import ColumnElement, Connection, Table
 
 from forebay.history.store.schema import apps, runs, totals
 
@@ -41,22 +41,40 @@ class PeerRuns:
 _PAST = [runs.c[name] for name in PastRun.__slots__]
 
 
-def past_runs(connection: Connection, app: str, limit: int = 200) -> list[PastRun]:
-    """The newest `limit` runs of an application, oldest first; none for one that nobody has seen."""
+def past_runs(connection: Connection, app: str, limit: int = 200, filesystem: str | None = None) -> list[PastRun]:
+    """The newest `limit` runs of an application, oldest first; none for one that nobody has seen. Those that are known
+    to have been on another file system than the one that is asked about are left out."""
     query = (
         sa.select(*_PAST)
-        .where(runs.c.app_id == sa.select(apps.c.app_id).where(apps.c.app == app).scalar_subquery())
+        .where(_app(app), sa.true() if filesystem is None else sa.or_(*_may_be(runs, filesystem)))
         .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
         .limit(limit)
     )
     return [PastRun(**row) for row in reversed(connection.execute(query).mappings().all())]
 
 
-def peers(connection: Connection, app: str, nprocs: int) -> list[PeerRuns]:
+def last_filesystem(connection: Connection, app: str) -> str | None:
+    """Where the last run of an application was of which that is known: a mount point; None if there is none."""
+    known = sa.and_(runs.c.filesystem.is_not(None), runs.c.filesystem != "")
+    query = sa.select(runs.c.filesystem).where(_app(app), known)
+    return connection.execute(query.order_by(runs.c.start_time.desc(), runs.c.run_id.desc()).limit(1)).scalar()
+
+
+def _app(app: str) -> ColumnElement[bool]:
+    return runs.c.app_id == sa.select(apps.c.app_id).where(apps.c.app == app).scalar_subquery()
+
+
+def _may_be(table: Table, filesystem: str) -> tuple[ColumnElement[bool], ...]:
+    """On the file system, as far as is known: runs without Lustre records tell other things."""
+    name = table.c.filesystem
+    return name == filesystem, name == "", name.is_(None)
+
+
+def peers(connection: Connection, app: str, nprocs: int, filesystem: str | None = None) -> list[PeerRuns]:
     """How other applications' whole runs went on each layout, at the numbers of processes nearest to `nprocs`.
 
     Those are the largest one that is not above it and the smallest that is not below it. Runs that
-    tell no layout or no performance don't count.
+    tell no layout or no performance don't count, nor those that are known to have been on another file system.
     """
     own = connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar()
     others = sa.and_(
@@ -64,6 +82,7 @@ def peers(connection: Connection, app: str, nprocs: int) -> list[PeerRuns]:
         totals.c.file_stripe_count > 0,
         totals.c.timed_runs > 0,
         totals.c.partial_flag.is_(sa.false()),
+        sa.true() if filesystem is None else sa.or_(*_may_be(totals, filesystem)),
     )
     near = {
         connection.execute(sa.select(totals.c.nprocs).where(side, others).order_by(order).limit(1)).scalar()

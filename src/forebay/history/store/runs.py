@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
-from forebay.history.store.schema import apps, modules, osts, runs, totals
+from forebay.history.store.schema import apps, filesystems, modules, osts, runs, totals
 
 Row = Mapping[str, Any]
 AT_ONCE = 500
@@ -30,7 +30,7 @@ def add_runs(connection: Connection, rows: Sequence[Row]) -> None:
     rows = list({row["run_key"]: row for row in rows}.values())
     old = _known(connection, [row["run_key"] for row in rows])
     _forget(connection, list(old.values()))
-    app_ids = _app_ids(connection, sorted({row["app"] for row in rows}))
+    app_ids = _ids(connection, apps, sorted({row["app"] for row in rows}))
     new_id = (connection.execute(sa.select(sa.func.max(runs.c.run_id))).scalar() or 0) + 1
     changed: list[tuple[dict[str, Any], Row]] = []
     added: list[tuple[dict[str, Any], Row]] = []
@@ -75,14 +75,16 @@ def _forget(connection: Connection, ids: Sequence[int]) -> None:
             connection.execute(table.delete().where(table.c.run_id.in_(some)))
 
 
-def _app_ids(connection: Connection, names: Sequence[str]) -> dict[str, int]:
+def _ids(connection: Connection, table: Table, names: Sequence[str]) -> dict[str, int]:
+    """The numbers of names, in a table of a number and a name; new ones get one."""
+    number, named = table.columns
     found: dict[str, int] = {}
     for some in slices(names):
-        found |= {n: i for i, n in connection.execute(sa.select(apps.c.app_id, apps.c.app).where(apps.c.app.in_(some)))}
+        found |= {name: i for i, name in connection.execute(sa.select(number, named).where(named.in_(some)))}
     missing = [name for name in names if name not in found]
-    next_id = (connection.execute(sa.select(sa.func.max(apps.c.app_id))).scalar() or 0) + 1
+    next_id = (connection.execute(sa.select(sa.func.max(number))).scalar() or 0) + 1
     new = {name: next_id + i for i, name in enumerate(missing)}
-    insert_rows(connection, apps, [{"app_id": i, "app": name} for name, i in new.items()])
+    insert_rows(connection, table, [{number.name: i, named.name: name} for name, i in new.items()])
     return found | new
 
 
@@ -105,7 +107,7 @@ def _kind(row: Row) -> tuple[object, ...]:
     """What runs have in common that are summed up together; in the order of the primary key."""
     shared = 2 * row["shared_bytes"] > row["total_bytes"]
     stripes = (row["stripe_count"] or 0, row["file_stripe_count"] or 0, row["stripe_size"] or 0)
-    return row["app_id"], row["nprocs"], *stripes, shared, bool(row["partial_flag"])
+    return row["app_id"], row["nprocs"], *stripes, row["filesystem"] or "", shared, bool(row["partial_flag"])
 
 
 def _measures(row: Row) -> list[int]:
@@ -129,9 +131,15 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> No
 
 
 def _insert_osts(connection: Connection, of_runs: Sequence[tuple[int, Mapping[str, Sequence[Any]]]]) -> None:
-    names = next((list(columns) for _, columns in of_runs if columns), [])
-    values = [(run, *row) for run, columns in of_runs for row in zip(*columns.values(), strict=True)]
-    _put(connection, osts, ["run_id", *names], values)
+    of_runs = [(run, columns) for run, columns in of_runs if columns]
+    names = [name for _, columns in of_runs[:1] for name in columns if name != "filesystem"]
+    ids = _ids(connection, filesystems, sorted({name for _, columns in of_runs for name in columns["filesystem"]}))
+    values = [
+        (run, *row)
+        for run, columns in of_runs
+        for row in zip(map(ids.get, columns["filesystem"]), *(columns[name] for name in names), strict=True)
+    ]
+    _put(connection, osts, ["run_id", "filesystem_id", *names], values)
 
 
 def _put(connection: Connection, table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:

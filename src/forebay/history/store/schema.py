@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = 2
+VERSION = 3
 """What `meta` says of a database made by this code; see migrations.py."""
 
 metadata = MetaData()
@@ -33,6 +33,13 @@ meta = Table("forebay_meta", metadata, Column("key", String(40), primary_key=Tru
 
 apps = Table(
     "apps", metadata, Column("app_id", _Id, primary_key=True), Column("app", Text, nullable=False, unique=True)
+)
+
+filesystems = Table(
+    "filesystems",
+    metadata,
+    Column("filesystem_id", _Id, primary_key=True),
+    Column("filesystem", Text, nullable=False, unique=True),  # where it is mounted; "" where nothing tells
 )
 
 runs = Table(
@@ -85,6 +92,7 @@ runs = Table(
     Column("pfl_components", Integer, nullable=False),  # most components of one file
     Column("components", Text),  # those of the file with most bytes, if it has several, as JSON
     Column("pool", Text),
+    Column("filesystem", Text),  # of the layout that holds most bytes: where it is mounted, "" where nothing tells
     Index("runs_by_app", "app_id", "start_time"),
     Index("runs_by_job", "job_id"),
     Index("runs_by_start", "start_time"),
@@ -109,6 +117,7 @@ osts = Table(
     "run_osts",
     metadata,
     Column("run_id", _Id, ForeignKey("runs.run_id", ondelete="CASCADE"), nullable=False),
+    Column("filesystem_id", _Id, ForeignKey("filesystems.filesystem_id"), nullable=False),
     Column("ost", BigInteger, nullable=False),
     Column("files", BigInteger, nullable=False),
     Column("total_bytes", BigInteger, nullable=False),
@@ -117,9 +126,9 @@ osts = Table(
     Column("alone_files", BigInteger, nullable=False, server_default="0"),
     Column("alone_bytes", BigInteger, nullable=False, server_default="0"),
     Column("alone_time", Float(53), nullable=False, server_default="0"),
-    Column("slowness", Float(53)),  # their seconds per byte over the median of the run's OSTs; null if not known
-    PrimaryKeyConstraint("run_id", "ost"),
-    Index("run_osts_by_ost", "ost", "files", "total_bytes", "io_time"),
+    Column("slowness", Float(53)),  # their seconds per byte over the median of the run's OSTs there; or null
+    PrimaryKeyConstraint("run_id", "filesystem_id", "ost"),
+    Index("run_osts_by_ost", "filesystem_id", "ost", "files", "total_bytes", "io_time"),
     sqlite_with_rowid=False,  # one tree instead of two
 )
 
@@ -150,6 +159,7 @@ totals = Table(
     Column("stripe_count", BigInteger, nullable=False),  # 0 where nothing tells, as the next two
     Column("file_stripe_count", BigInteger, nullable=False),
     Column("stripe_size", BigInteger, nullable=False),
+    Column("filesystem", Text, nullable=False),  # "" where nothing tells
     Column("shared_file", Boolean, nullable=False),  # most bytes went to shared files
     Column("partial_flag", Boolean, nullable=False),
     Column("runs", BigInteger, nullable=False),
@@ -164,12 +174,13 @@ totals = Table(
     Column("io_less_1k", BigInteger, nullable=False),
     Column("io_1k_to_100k", BigInteger, nullable=False),
     PrimaryKeyConstraint(
-        "app_id", "nprocs", "stripe_count", "file_stripe_count", "stripe_size", "shared_file", "partial_flag"
+        *("app_id", "nprocs", "stripe_count", "file_stripe_count", "stripe_size", "filesystem"),
+        *("shared_file", "partial_flag"),
     ),
     Index(  # all that is asked of other applications' runs
         "totals_by_nprocs",
         *("nprocs", "partial_flag", "file_stripe_count", "stripe_size", "shared_file"),
-        *("app_id", "timed_runs", "perf_by_slowest"),
+        *("filesystem", "app_id", "timed_runs", "perf_by_slowest"),
     ),
 )
 """Sums over runs that are alike, kept up to date in the same transaction as the runs: whole
@@ -217,6 +228,7 @@ decisions = Table(
     Column("because", Text, nullable=False),
     Column("outcome", String(20), nullable=False),  # advised, shadow, applied or refused
     Column("applied_to", Text),
+    Column("filesystem", Text),  # that it is about; null where nothing tells
 )
 
 journal = Table(

@@ -50,27 +50,54 @@ _KIND = ("stripe_count", "file_stripe_count", "stripe_size", "partial_flag")
 _SUMS = LayoutSums.__slots__[len(_KIND) :]
 
 
-def layout_sums(connection: Connection) -> list[LayoutSums]:
-    """One for each layout and for whole and partial runs."""
+def layout_sums(connection: Connection, filesystem: str | None = None) -> list[LayoutSums]:
+    """One for each layout and for whole and partial runs; of all runs, or of those on one file system."""
     kind = [totals.c[name] for name in _KIND]
     sums = [sa.func.sum(totals.c[name]).label(name) for name in _SUMS]
-    found = connection.execute(sa.select(*kind, *sums).group_by(*kind).order_by(*kind)).mappings()
+    query = sa.select(*kind, *sums).where(_on(filesystem)).group_by(*kind).order_by(*kind)
+    found = connection.execute(query).mappings()
     # PostgreSQL gives sums of large whole numbers as decimals.
     return [LayoutSums(**{**row, **{name: int(row[name]) for name in _SUMS}}) for row in found]
 
 
-def app_count(connection: Connection) -> int:
-    """Applications with at least one run."""
-    return int(connection.execute(sa.select(sa.func.count(sa.distinct(totals.c.app_id)))).scalar_one())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesystemSums:
+    """All runs on one file system, by where it is mounted ("" where nothing tells)."""
+
+    filesystem: str
+    runs: int
+    total_bytes: int
 
 
-def top_apps(connection: Connection, by: str, limit: int) -> list[tuple[str, int, int]]:
+def filesystem_sums(connection: Connection) -> list[FilesystemSums]:
+    """One for each file system that a run with Lustre records was on, that with most runs first."""
+    name, number = totals.c.filesystem, sa.func.sum(totals.c.runs)
+    query = sa.select(name, number, sa.func.sum(totals.c.total_bytes)).where(_LAID_OUT).group_by(name)
+    rows = connection.execute(query.order_by(number.desc(), name))
+    return [FilesystemSums(filesystem=name, runs=int(n), total_bytes=int(b)) for name, n, b in rows]
+
+
+_LAID_OUT = sa.or_(totals.c.stripe_count > 0, totals.c.stripe_size > 0)
+
+
+def _on(filesystem: str | None) -> sa.ColumnElement[bool]:
+    return sa.true() if filesystem is None else sa.and_(totals.c.filesystem == filesystem, _LAID_OUT)
+
+
+def app_count(connection: Connection, filesystem: str | None = None) -> int:
+    """Applications with at least one run, at all or on a file system."""
+    query = sa.select(sa.func.count(sa.distinct(totals.c.app_id))).where(_on(filesystem))
+    return int(connection.execute(query).scalar_one())
+
+
+def top_apps(connection: Connection, by: str, limit: int, filesystem: str | None = None) -> list[tuple[str, int, int]]:
     """Name, runs and bytes of the applications with most `runs` or `total_bytes`, most first."""
     number, volume = sa.func.sum(totals.c.runs), sa.func.sum(totals.c.total_bytes)
     order = {"runs": number, "total_bytes": volume}[by]
     query = (
         sa.select(apps.c.app, number, volume)
         .join_from(totals, apps)
+        .where(_on(filesystem))
         .group_by(apps.c.app_id, apps.c.app)
         .order_by(order.desc(), apps.c.app)
         .limit(limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,9 @@ def advise(
     procs: Annotated[int | None, typer.Option(help="Its number of processes.")] = None,
     system: Annotated[
         Path | None, typer.Option(help="The file system, a TOML file ([filesystem] kind, mount, ...).")
+    ] = None,
+    filesystem: Annotated[
+        Path | None, typer.Option(help="Where it is mounted: only runs there count.", metavar="MOUNT")
     ] = None,
     policy: Annotated[str, typer.Option(help="Striping policy; NAME:option=value sets an option.")] = "forebay",
     targets: Annotated[
@@ -64,7 +68,7 @@ def advise(
     if apply is not None and not apply.is_dir():
         raise BadInput(str(apply), "is not a folder" if apply.exists() else "there is no such folder")
     with open_store(db, create=False) as store:
-        advice = _advise(store, app, procs, system, policy, targets, job, seconds, apply, shadow)
+        advice = _advise(store, app, procs, system, filesystem, policy, targets, job, seconds, apply, shadow)
     if json:
         from forebay.show.output import print_json
 
@@ -103,6 +107,7 @@ def _advise(
     app: str,
     procs: int,
     system: Path | None,
+    filesystem: Path | None,
     policy: str,
     targets: int | None,
     job: str | None,
@@ -110,16 +115,19 @@ def _advise(
     apply: Path | None,
     shadow: bool,
 ) -> Advice:
-    from forebay.act.advise import Asked, known_targets
+    from forebay.act.advise import Asked, choose_filesystem, known_targets
     from forebay.act.attempts import advise_for_folder, check_usable
     from forebay.act.filesystems import file_system
     from forebay.act.live import loads
     from forebay.decide.registry import find
 
     settings = _settings(system, targets)
+    if settings.mount is not None and filesystem is not None:
+        raise BadInput("--filesystem", "the file of --system says that (mount)")
+    about = choose_filesystem(store, app, settings.mount or filesystem, apply)
     chosen, files = find("stripe", policy), file_system(settings)
     live = settings.mount is not None or apply is not None
-    there = files.targets(apply) if settings.targets or live else known_targets(store, targets)
+    there = files.targets(apply) if settings.targets or live else known_targets(store, targets, about.mount)
     if apply is not None and not (shadow and settings.targets):  # of which nothing can be asked here, perhaps
         there = files.restrict(there, apply)
     check_usable(there, settings.name or "the file system")
@@ -131,9 +139,11 @@ def _advise(
         chance=random.random(),
         job=job,
         until=now + seconds,
-        system=settings.name or str(settings.mount or "default"),
+        system=settings.name or about.mount or "default",
+        filesystem=about.mount,
     )
-    return advise_for_folder(store, asked, chosen, files, there, loads(settings), apply_to=apply, shadow=shadow)
+    advice = advise_for_folder(store, asked, chosen, files, there, loads(settings), apply_to=apply, shadow=shadow)
+    return replace(advice, notes=(about.because, *advice.notes)) if about.because else advice
 
 
 def _settings(system: Path | None, targets: int | None) -> Settings:
@@ -152,6 +162,7 @@ def _document(advice: Advice) -> dict[str, Any]:
     return {
         "app": advice.asked.app,
         "nprocs": advice.asked.nprocs,
+        "filesystem": advice.asked.filesystem,
         "job": advice.asked.job,
         "policy": advice.policy,
         "phase": advice.striping.phase,

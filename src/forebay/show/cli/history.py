@@ -21,6 +21,10 @@ app = typer.Typer(help="Look at what ran.", no_args_is_help=True, rich_markup_mo
 Picture = Annotated[Path | None, typer.Option("--plot", help="Also draw it into this PNG (or PDF) file.")]
 Since = Annotated[str | None, typer.Option(help="Only runs that started on this date (and time) or later.")]
 Until = Annotated[str | None, typer.Option(help="Only runs that started on this date or earlier (before this time).")]
+OnFilesystem = Annotated[
+    str | None,
+    typer.Option("--filesystem", help="Only what was on the file system mounted there.", metavar="MOUNT"),
+]
 _SHOWN = 50
 _MOST = 10**9
 _TOP = 10
@@ -57,28 +61,31 @@ def drawing(plot: Path) -> Iterator[None]:
 
 
 @app.command(epilog="Example: forebay history stats --plot stripes.png")
-def stats(db: Database = None, plot: Picture = None, json: Json = False) -> None:
+def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Picture = None, json: Json = False) -> None:
     """Show how the file system is used: stripes, applications, requests."""
-    from forebay.history.store.sums import app_count, layout_sums, top_apps
+    from forebay.history.store.sums import app_count, filesystem_sums, layout_sums, top_apps
     from forebay.profile.usage import usage
-    from forebay.show.history import usage_document
+    from forebay.show.history import filesystem_named, usage_document
     from forebay.show.history_tables import print_usage
     from forebay.show.output import print_json
 
     check_plot(plot)
     with reading(db) as connection:
-        found = usage(layout_sums(connection))
-        apps, most_run = app_count(connection), top_apps(connection, "runs", _TOP)
-        most_bytes = top_apps(connection, "total_bytes", _TOP)
+        every = filesystem_sums(connection)
+        only = filesystem_named(filesystem, [sums.filesystem for sums in every])
+        found = usage(layout_sums(connection, only))
+        apps, most_run = app_count(connection, only), top_apps(connection, "runs", _TOP, only)
+        most_bytes = top_apps(connection, "total_bytes", _TOP, only)
+    shown = [sums for sums in every if only is None or sums.filesystem == only]
     if plot is not None:
         from forebay.show.figures.history_usage import draw_usage
 
         with drawing(plot):
             draw_usage(found, plot)
     if json:
-        print_json(usage_document(found, apps, most_run, most_bytes))
+        print_json(usage_document(found, apps, most_run, most_bytes, shown))
     else:
-        print_usage(found, apps, most_run, most_bytes)
+        print_usage(found, apps, most_run, most_bytes, shown)
 
 
 @app.command(epilog="Example: forebay history apps")
@@ -161,19 +168,25 @@ def show(
 
 @app.command(epilog="Example: forebay history osts --since 2026-01-01")
 def osts(
-    since: Since = None, until: Until = None, db: Database = None, plot: Picture = None, json: Json = False
+    filesystem: OnFilesystem = None,
+    since: Since = None,
+    until: Until = None,
+    db: Database = None,
+    plot: Picture = None,
+    json: Json = False,
 ) -> None:
     """Find sick OSTs: bytes and slowness over all runs, the worst first."""
-    from forebay.history.store.targets import observations, ost_sums
-    from forebay.profile.health import ost_health
-    from forebay.show.history import between, osts_document
+    from forebay.history.store.targets import filesystem_ids, osts_by_filesystem
+    from forebay.profile.health import every_ost
+    from forebay.show.history import between, filesystem_named, osts_document
     from forebay.show.history_tables import print_osts
     from forebay.show.output import print_json
 
     check_plot(plot)
     low, high = between(since, until)
     with reading(db) as connection:
-        found = ost_health(ost_sums(connection, low, high), observations(connection, low, high))
+        only = filesystem_named(filesystem, list(filesystem_ids(connection)))
+        found = every_ost(osts_by_filesystem(connection, low, high, only))
     if plot is not None and found:
         from forebay.show.figures.history_osts import draw_osts
 

@@ -22,20 +22,49 @@ from forebay.show.storage_view import size
 _COLOURS = {"sick": "#D55E00", "fine": "#0072B2", "too little data": FAINT}
 _MARKERS = {"sick": "D", "fine": "o", "too little data": "x"}
 _NAMED = 12
+_MOST_SYSTEMS = 3
 
 
 def draw_osts(osts: Sequence[OstHealth], out: Path) -> Path:
-    """Write to `out`, by OST, bars of bytes above, and below its slowness in its runs; sick ones are named."""
+    """Write to `out`, for each file system, bars of bytes by OST, and below the slowness of each in its runs where it
+    is known; sick ones are named. Of many file systems those with sick OSTs or most bytes are shown."""
+    every = [[o for o in osts if o.filesystem == name] for name in {o.filesystem: None for o in osts}]
+    every.sort(key=lambda own: (-sum(o.verdict == "sick" for o in own), -sum(o.total_bytes for o in own)))
+    systems = every[:_MOST_SYSTEMS]
+    panels = sum(1 + _tells(own) for own in systems)
     with house_style():
-        figure = Figure(figsize=(WIDTH, 4.2), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 2.1 * panels), layout="constrained")
         FigureCanvasAgg(figure)
-        above, below = figure.subplots(2, 1, sharex=True)
-        _draw_bytes(above, osts)
-        _draw_slowness(below, osts)
-        verdicts = [v for v in _COLOURS if any(o.verdict == v for o in osts)]
-        entries = [Line2D([], [], color=_COLOURS[v], marker=_MARKERS[v], linestyle="none", label=v) for v in verdicts]
-        figure.legend(handles=entries, loc="outside lower center", ncols=3)
+        axes = iter(figure.subplots(panels, 1, squeeze=False)[:, 0])
+        for own in systems:
+            above = last = next(axes)
+            _draw_bytes(above, own)
+            if _tells(own):
+                last = next(axes)
+                last.sharex(above)
+                above.tick_params(labelbottom=False)
+                _draw_slowness(last, own)
+            last.set_xlabel("OST")
+            last.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+        part = f"{len(systems)} of {len(every)} file systems; --filesystem shows another"
+        title = part if len(systems) < len(every) else None
+        figure.legend(handles=_entries(systems), loc="outside lower center", ncols=3, title=title)
         return write(figure, out)
+
+
+def _tells(osts: Sequence[OstHealth]) -> bool:
+    return any(o.slowness is not None for o in osts)
+
+
+def _entries(systems: Sequence[Sequence[OstHealth]]) -> list[Line2D]:
+    """What each colour says: as a point where there are points, or as a bar."""
+    shown = [o for own in systems for o in own]
+    pointed = {o.verdict for o in shown if o.slowness is not None}
+    return [
+        Line2D([], [], color=colour, marker=_MARKERS[v] if v in pointed else "s", linestyle="none", label=v)
+        for v, colour in _COLOURS.items()
+        if any(o.verdict == v for o in shown)
+    ]
 
 
 def _draw_bytes(axes: Axes, osts: Sequence[OstHealth]) -> None:
@@ -46,7 +75,8 @@ def _draw_bytes(axes: Axes, osts: Sequence[OstHealth]) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: size(round(value))))
     axes.grid(axis="x", visible=False)
     sick = sum(o.verdict == "sick" for o in osts)
-    axes.set_title(f"{len(osts)} OSTs, {sick or 'none'} sick", loc="left")
+    where = osts[0].filesystem or "unknown file system"
+    axes.set_title(f"{where}: {len(osts)} {'OST' if len(osts) == 1 else 'OSTs'}, {sick or 'none'} sick", loc="left")
 
 
 def _draw_slowness(axes: Axes, osts: Sequence[OstHealth]) -> None:
@@ -57,8 +87,6 @@ def _draw_slowness(axes: Axes, osts: Sequence[OstHealth]) -> None:
         axes.vlines(at, median, worst, color=colour, linewidth=0.8, alpha=0.7, zorder=2)
         axes.scatter(at, median, s=22 if verdict == "sick" else 10, color=colour, marker=_MARKERS[verdict], zorder=3)
     _slowness_axis(axes, _column(known, "slowness").min(initial=1), _column(known, "worst_slowness").max(initial=1))
-    axes.set_xlabel("OST")
-    axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
     for o in [o for o in known if o.verdict == "sick"][:_NAMED]:
         _name(axes, o, right=o.ost > 0.7 * max(o.ost for o in osts))
 

@@ -9,11 +9,11 @@ from forebay.history.store import Connection, open_store
 from forebay.history.store.advice import last_advice
 from forebay.history.store.behaviour import behaviours
 from forebay.history.store.listing import has_runs
-from forebay.history.store.sums import app_count, app_sums, layout_sums, top_apps
-from forebay.history.store.targets import observations, ost_sums
+from forebay.history.store.sums import app_count, app_sums, filesystem_sums, layout_sums, top_apps
+from forebay.history.store.targets import osts_by_filesystem
 from forebay.model.errors import UserError
 from forebay.profile.application import profile_of
-from forebay.profile.health import ost_health
+from forebay.profile.health import every_ost
 from forebay.profile.usage import usage
 from forebay.show.history import apps_document, osts_document, profile_document, usage_document
 from forebay.show.history_profile import drift_words, forecast_words, pattern_words
@@ -57,10 +57,10 @@ def _overview(connection: Connection) -> Document:
     most_run, most_bytes = (top_apps(connection, by, _TOP) for by in ("runs", "total_bytes"))
     apps = sorted(app_sums(connection), key=lambda app: -app.total_bytes)
     return {
-        "usage": usage_document(used, app_count(connection), most_run, most_bytes),
+        "usage": usage_document(used, app_count(connection), most_run, most_bytes, filesystem_sums(connection)),
         "left_out": max(0, len(apps) - _MOST),
         **apps_document(apps[:_MOST]),
-        **osts_document(ost_health(ost_sums(connection), observations(connection))),
+        **osts_document(every_ost(osts_by_filesystem(connection))),
     }
 
 

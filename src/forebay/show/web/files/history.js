@@ -30,6 +30,8 @@ const percent = (value) => (value === null ? "–" : `${value.toFixed(1)} %`);
 const binary = (bytes) =>
   bytes % 1048576 === 0 ? `${bytes / 1048576} MiB` : bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} B`;
 
+const mounted = (ost) => ost.filesystem || "unknown";
+
 async function drawAll(box) {
   const found = await ask("/v1/page/looks/history");
   if (found.none) {
@@ -107,12 +109,13 @@ async function drawAll(box) {
           "p",
           {},
           sick.length
-            ? h("span", { class: "badge bad" }, `sick: ${sick.map((ost) => ost.ost).join(", ")}`)
+            ? h("span", { class: "badge bad" }, `sick: ${sick.map((ost) => `${ost.ost} of ${mounted(ost)}`).join(", ")}`)
             : "no OST is sick",
         ),
         table(
           "OSTs, the worst first",
           [
+            ["file system", mounted],
             ["OST", (ost) => String(ost.ost), "n"],
             ["verdict", (ost) => ost.verdict],
             ["slowness", (ost) => (ost.slowness === null ? "–" : ost.slowness.toFixed(2)), "n"],
