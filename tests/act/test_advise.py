@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from forebay.act import command
-from forebay.act.advise import Advice, Asked, advise, known_targets
+from forebay.act.advise import Advice, Asked, ChosenFileSystem, advise, choose_filesystem, known_targets
 from forebay.act.attempts import advise_for_folder
 from forebay.act.command import CommandFailed
 from forebay.act.filesystem import FileSystem, LayoutRefused, numbered
@@ -53,9 +53,10 @@ def ask(
     files: FileSystem | None = None,
     targets: tuple[Target, ...] | None = None,
     loads: tuple[Load, ...] = (),
+    filesystem: str | None = None,
     **more: Any,
 ) -> Advice:
-    asked = Asked(app=app, nprocs=procs, now=now, chance=0.3, job=job, until=now + 100)
+    asked = Asked(app=app, nprocs=procs, now=now, chance=0.3, job=job, until=now + 100, filesystem=filesystem)
     return advise(
         store, asked, find("stripe", policy), files or Lustre(known_targets=8), targets or numbered(8), loads, **more
     )
@@ -238,6 +239,36 @@ def test_how_many_targets_there_are_is_taken_from_the_history(store: Store) -> N
     assert len(known_targets(store, 4)) == 4
 
 
+def test_runs_on_another_file_system_tell_nothing(store: Store) -> None:
+    fill(
+        store, run(1, "a", count=8, perf=9e9, filesystem="/scratch"), run(2, "b", count=2, perf=1e9, filesystem="/home")
+    )
+    on = {mount: ask(store, "new", filesystem=mount).layout.count for mount in ("/scratch", "/home", None)}
+    assert on == {"/scratch": 8, "/home": 2, None: 8}
+    fill(store, run(3, count=4, filesystem="/scratch"))
+    assert ask(store, policy="dca-io", filesystem="/scratch").striping.runs == (3,)
+    assert ask(store, policy="dca-io", filesystem="/home").striping.runs == ()
+
+
+def test_the_file_system_is_named_or_that_of_the_folder_or_of_the_last_run(store: Store, tmp_path: Path) -> None:
+    assert choose_filesystem(store, "vpic", None, None) == ChosenFileSystem(None)
+    fill(store, run(1, filesystem="/scratch"), run(2, "a", filesystem=str(tmp_path)), run(3, filesystem=""))
+    assert choose_filesystem(store, "vpic", None, None).mount == "/scratch"
+    assert choose_filesystem(store, "a", None, None).because == f"for {tmp_path}: its last run was there; " + (
+        "--filesystem names another"
+    )
+    (tmp_path / "out").mkdir()
+    assert choose_filesystem(store, "vpic", None, tmp_path / "out") == ChosenFileSystem(str(tmp_path))
+    assert choose_filesystem(store, "vpic", Path("/scratch"), None) == ChosenFileSystem("/scratch")
+    assert "no run in the history was on /new" in choose_filesystem(store, "vpic", Path("/new"), None).because
+
+
+def test_as_many_targets_as_that_file_system_has(store: Store) -> None:
+    here, there = {"filesystem": "/scratch", "ost": 3}, {"filesystem": "/home", "ost": 14}
+    fill(store, run(1, osts=ost_columns(here, there)))
+    assert [len(known_targets(store, None, mount)) for mount in ("/scratch", "/home")] == [4, 15]
+
+
 @pytest.fixture
 def forebay(tmp_path: Path) -> Iterator[Any]:
     """The command, in a process of its own: exit code, output, and what it says on the screen."""
@@ -285,6 +316,7 @@ def test_the_command_decides_applies_and_gives_back(forebay: Any, pretend: Prete
         (("--app", "x", "--procs", 3, "--targets", 4, "--apply", "/nowhere/at/all"), "there is no such folder"),
         (("--app", "x", "--procs", 3, "--targets", 4, "--lease", "soon"), "--lease: 'soon' is not"),
         (("--app", "x", "--procs", 3, "--system", "/nowhere.toml"), "no such file"),
+        (("--app", "x", "--procs", 3, "--filesystem", "/x"), "no run in the history used an OST"),
         (("--release", "7", "--app", "x"), "--release: is for a job that is over"),
     ],
 )

@@ -88,6 +88,8 @@ def test_targets_that_served_nobody_have_no_jobs() -> None:
 def test_other_file_systems_on_the_same_node_are_left_out() -> None:
     assert list(parse_job_stats(OLDER, "home")) == [0]
     assert parse_job_stats(OLDER, "home")[0]["4711"].total == 7
+    with pytest.raises(BadInput, match=r"tells of several file systems \(home, scratch\); set name under"):
+        parse_job_stats(OLDER)
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,13 @@ def test_a_server_below_a_path_is_asked_there(server: Server) -> None:
     assert server.asked[0] == f"/prom/api/v1/query sum by (target, jobid) (rate({WRITES}[90s]))"
 
 
+def test_file_systems_are_not_mixed_where_nobody_says_which(server: Server) -> None:
+    server.answer = lambda _: vector(sample("scratch-OST000e", "1", "5"), sample("home-OST000e", "2", "5"))
+    with pytest.raises(BadInput, match=r"several file systems \(home, scratch\); set name under \[filesystem\]"):
+        rates(server, name="")
+    assert [job for _, job, _ in rates(server, name="home")] == ["2", "2"]
+
+
 def test_a_dot_in_a_name_is_no_wildcard() -> None:
     assert 'target=~"my[.]fs-OST.*"' in question(WRITES, "my.fs", 60)
 

@@ -52,6 +52,8 @@ def parse_job_stats(text: str, name: str = "") -> JobBytes:
             _of(jobs)[job] = Counted(total=one.total + int(moved["sum"]), latest=one.latest)
     if jobs is None:
         raise BadInput(_WHERE, "names no OST")
+    if not name:
+        check_one(_WHERE, {ost["name"] for ost in map(_OST.match, text.split("\n")) if ost})
     return found
 
 
@@ -66,6 +68,14 @@ def decode_job(text: str) -> str:
     if quoted:
         found = _ESCAPED.sub(lambda byte: bytes([int(byte[1], 16)]), found)
     return found.decode("utf-8", "backslashreplace")
+
+
+def check_one(where: str, names: set[str]) -> None:
+    """Where nobody says which file system it is, it must be the only one: OST 14 of another is not this one's."""
+    if len(names) > 1:
+        raise BadInput(
+            where, f"tells of several file systems ({', '.join(sorted(names))}); set name under [filesystem] to one"
+        )
 
 
 def _of(jobs: dict[str, Counted] | None) -> dict[str, Counted]:

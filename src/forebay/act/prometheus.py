@@ -13,6 +13,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
+from forebay.act.job_stats import check_one
 from forebay.model.errors import BadInput, UserError, why
 
 METRICS = ("lustre_job_write_bytes_total", "lustre_job_read_bytes_total")
@@ -29,11 +30,15 @@ class NoMetrics(UserError):
 def busy_jobs(url: str, name: str, window: float, timeout: float) -> Iterator[tuple[int, str, float]]:
     """(OST index, job id, bytes/s) over the last `window` seconds, read and written apart.
 
-    `name` limits the answer to one file system; "" takes all.
+    `name` limits the answer to one file system; "" is for a server that knows only one.
     """
+    seen: set[str] = set()
     for metric in METRICS:
         for row in _result(url, question(metric, name, window), timeout):
-            yield from _rate(row, name, url)
+            for system, index, job, rate in _rate(row, name, url):
+                seen.add(system)
+                check_one(url, seen)
+                yield index, job, rate
 
 
 def question(metric: str, name: str, window: float) -> str:
@@ -46,14 +51,14 @@ def question(metric: str, name: str, window: float) -> str:
     return f"sum by (target, jobid) (rate({metric}{only}[{max(1, round(window))}s]))"
 
 
-def _rate(row: Any, name: str, url: str) -> Iterator[tuple[int, str, float]]:
+def _rate(row: Any, name: str, url: str) -> Iterator[tuple[str, int, str, float]]:
     try:
         labels, rate = row["metric"], float(row["value"][1])
         target, job = _TARGET.fullmatch(labels.get("target", "")), str(labels.get("jobid", ""))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         raise BadInput(url, "the answer has a row that is no sample of a vector") from None
     if target and name in ("", target["name"]) and math.isfinite(rate) and rate >= 0:
-        yield int(target["index"], 16), job, rate
+        yield target["name"], int(target["index"], 16), job, rate
 
 
 def _result(url: str, query: str, timeout: float) -> list[Any]:
