@@ -128,7 +128,15 @@ def _rows(
             "stripe_offset": ost,
             "pfl_components": 1,
             "module_rows": [],
-            "osts": {"ost": [ost], "files": [1], "total_bytes": [moved], "io_time": [1.0], "slowness": [None]},
+            "filesystem": "/scratch",
+            "osts": {
+                "filesystem": ["/scratch"],
+                "ost": [ost],
+                "files": [1],
+                "total_bytes": [moved],
+                "io_time": [1.0],
+                "slowness": [None],
+            },
         }
 
 

@@ -60,5 +60,9 @@ def packed(row: Mapping[str, Any], files: Mapping[int, int]) -> str:
 
 
 def unpacked(text: str) -> Part:
+    """What `packed` made; before file systems were told apart, it did not have any."""
     summary = msgspec.json.decode(text)
-    return summary["row"], {int(file): moved for file, moved in summary["files"].items()}
+    row, osts = summary["row"], summary["row"]["osts"]
+    row.setdefault("filesystem", "" if row["stripe_count"] else None)
+    osts.setdefault("filesystem", [""] * len(osts["ost"]))
+    return row, {int(file): moved for file, moved in summary["files"].items()}

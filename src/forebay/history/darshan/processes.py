@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from forebay.history.darshan.mounts import UNKNOWN
 from forebay.history.darshan.slowness import slowness
 from forebay.history.found import Part
 
@@ -38,7 +37,7 @@ def together(parts: Sequence[Part]) -> dict[str, Any]:
     shared = [file for file, count in users.items() if count > 1]
     run: dict[str, Any] = {name: rows[0][name] for name in _OF_FIRST}
     run |= {name: sum(r[name] for r in rows) for name in _ADDED}
-    run |= {name: largest.get(name) for name in _OF_LARGEST}  # rows of older versions have no file system
+    run |= {name: largest[name] for name in _OF_LARGEST}
     seconds = max(r["time_by_slowest"] for r in rows)
     start, end = rows[0]["start_time"], max(r["end_time"] for r in rows)
     osts = _osts(rows)
@@ -95,13 +94,13 @@ def _osts(rows: Sequence[Row]) -> dict[str, list[Any]]:
     added = [name for row in rows[:1] for name in row["osts"] if name not in ("filesystem", "ost", "slowness")]
     sums: dict[tuple[str, int], list[Any]] = {}
     for osts in (row["osts"] for row in rows):
-        systems = osts.get("filesystem") or [UNKNOWN] * len(osts["ost"])
-        for system, ost, *values in zip(systems, osts["ost"], *(osts[name] for name in added), strict=True):
+        places = zip(osts["filesystem"], osts["ost"], *(osts[name] for name in added), strict=True)
+        for system, ost, *values in places:
             before = sums.get((system, ost))
             sums[system, ost] = values if before is None else [a + b for a, b in zip(before, values, strict=True)]
-    places = sorted(sums)
-    merged: dict[str, list[Any]] = {"filesystem": [s for s, _ in places], "ost": [ost for _, ost in places]}
-    merged |= {name: [sums[place][i] for place in places] for i, name in enumerate(added)}
+    every = sorted(sums)
+    merged: dict[str, list[Any]] = {"filesystem": [s for s, _ in every], "ost": [ost for _, ost in every]}
+    merged |= {name: [sums[place][i] for place in every] for i, name in enumerate(added)}
     return merged | {"slowness": slowness(merged["filesystem"], merged["alone_bytes"], merged["alone_time"])}
 
 
