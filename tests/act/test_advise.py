@@ -259,8 +259,8 @@ def test_the_file_system_is_named_or_that_of_the_folder_or_of_the_last_run(store
     )
     (tmp_path / "out").mkdir()
     assert choose_filesystem(store, "vpic", None, tmp_path / "out") == ChosenFileSystem(str(tmp_path))
-    assert choose_filesystem(store, "vpic", Path("/scratch"), None) == ChosenFileSystem("/scratch")
-    assert "no run in the history was on /new" in choose_filesystem(store, "vpic", Path("/new"), None).because
+    assert choose_filesystem(store, "vpic", "/scratch", None) == ChosenFileSystem("/scratch")
+    assert "no run in the history was on /new" in choose_filesystem(store, "vpic", "/new", None).because
 
 
 def test_as_many_targets_as_that_file_system_has(store: Store) -> None:

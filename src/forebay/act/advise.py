@@ -9,8 +9,10 @@ from typing import Any, Literal
 
 from forebay.act.filesystem import Command, FileSystem, numbered
 from forebay.act.live import Load, with_load
+from forebay.act.settings import Settings
 from forebay.decide.policy import Policy
 from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
+from forebay.history.names import FORWARDED
 from forebay.history.store import Connection, Store
 from forebay.history.store.leases import change_outcome, held, highest_target, note_decision, release, take
 from forebay.history.store.past import PastRun, PeerRuns, last_filesystem, past_runs, peers
@@ -62,7 +64,14 @@ class ChosenFileSystem:
     because: str = ""
 
 
-def choose_filesystem(store: Store, app: str, named: Path | None, folder: Path | None) -> ChosenFileSystem:
+def filesystem_of(settings: Settings) -> str | None:
+    """The file system that settings describe, as the history has it; None where they don't say."""
+    if settings.kind == "forebay":
+        return FORWARDED
+    return None if settings.mount is None else str(settings.mount)
+
+
+def choose_filesystem(store: Store, app: str, named: str | None, folder: Path | None) -> ChosenFileSystem:
     """The one that is named or that `folder` is on; else the one where the application was last, or most others are."""
     with store.reading() as connection:
         known = [sums.filesystem for sums in filesystem_sums(connection) if sums.filesystem]
@@ -70,7 +79,7 @@ def choose_filesystem(store: Store, app: str, named: Path | None, folder: Path |
     if named is not None:
         there = ", ".join(known[:5])
         unseen = f"no run in the history was on {named}; there are runs on {there}"
-        return ChosenFileSystem(str(named), unseen if known and str(named) not in known else "")
+        return ChosenFileSystem(named, unseen if known and named not in known else "")
     above = folder.resolve().parents if folder is not None else ()
     on = next((str(path) for path in (folder and folder.resolve(), *above) if str(path) in known), None)
     if on is not None or not known:

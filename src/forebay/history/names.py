@@ -2,3 +2,6 @@
 
 SIZE_BINS = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M", "1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
 """Request sizes in bytes, as Darshan counts them."""
+
+FORWARDED = "forward"
+"""The file system of runs that went through a forwarding layer: its data servers are its OSTs."""

@@ -63,7 +63,7 @@ def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesys
     )
     if filesystems:
         rows = [(mounted(s.filesystem), f"{s.runs:,}", format_size(s.total_bytes)) for s in filesystems]
-        print_table("Lustre file systems, by where most bytes of a run were", ("file system", "runs", "volume"), rows)
+        print_table("File systems, by where most bytes of a run were", ("file system", "runs", "volume"), rows)
     if len(filesystems) > 1:
         typer.echo("What follows is over all of them; --filesystem MOUNT shows one.")
     _print_bins("OSTs that a run used (stripe count)", "OSTs", usage.stripe_counts, lambda b: b.label)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from forebay.act.advise import Advice, Asked, choose_filesystem
+from forebay.act.advise import Advice, Asked, choose_filesystem, filesystem_of
 from forebay.act.attempts import advise_for_folder, check_usable
 from forebay.act.filesystem import said
 from forebay.act.filesystems import file_system
@@ -119,7 +119,7 @@ def _advised(
         settings = replace(settings, max_count=min(share.count, settings.max_count or share.count))
     asked = Asked(
         app=new.app, nprocs=new.nprocs, now=new.now, chance=new.chance, job=new.job, until=new.until,
-        system=system_of(settings), filesystem=choose_filesystem(store, new.app, settings.mount, above).mount,
+        system=system_of(settings), filesystem=choose_filesystem(store, new.app, filesystem_of(settings), above).mount,
     )  # fmt: skip
     files, policy = AsUser(file_system(settings), job), find("stripe", scratch.policy)
     return advise_for_folder(store, asked, policy, files, there, loads(settings), apply_to=folder, shadow=shadow)

@@ -115,16 +115,18 @@ def _advise(
     apply: Path | None,
     shadow: bool,
 ) -> Advice:
-    from forebay.act.advise import Asked, choose_filesystem, known_targets
+    from forebay.act.advise import Asked, choose_filesystem, filesystem_of, known_targets
     from forebay.act.attempts import advise_for_folder, check_usable
     from forebay.act.filesystems import file_system
     from forebay.act.live import loads
     from forebay.decide.registry import find
 
     settings = _settings(system, targets)
-    if settings.mount is not None and filesystem is not None:
-        raise BadInput("--filesystem", "the file of --system says that (mount)")
-    about = choose_filesystem(store, app, settings.mount or filesystem, apply)
+    described = filesystem_of(settings)
+    if described is not None and filesystem is not None:
+        raise BadInput("--filesystem", f"the file of --system says that it is {described}")
+    named = str(filesystem) if filesystem is not None else described
+    about = choose_filesystem(store, app, named, apply)
     chosen, files = find("stripe", policy), file_system(settings)
     live = settings.mount is not None or apply is not None
     there = files.targets(apply) if settings.targets or live else known_targets(store, targets, about.mount)

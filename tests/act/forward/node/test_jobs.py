@@ -147,6 +147,7 @@ def test_all_processes_of_a_job_are_one_run_whichever_nodes_they_used(tmp_path: 
     assert (run["app"], run["job_id"], run["nprocs"], run["total_bytes"]) == ("app", 7, 4, 7 << 20)
     assert (whole["io_procs"], whole["shared_files"], whole["shared_bytes"]) == (3, 1, 7 << 20)
     assert (whole["stripe_size"], whole["file_stripe_count"], whole["stripe_offset"]) == (64 << 10, 4, 1)
+    assert whole["filesystem"] == "forward"  # whose servers are no OSTs of another
     assert whole["time_by_slowest"] == 1.0
     assert whole["perf_by_slowest"] == 7 << 20
 

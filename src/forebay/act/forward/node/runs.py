@@ -9,6 +9,7 @@ from typing import Any
 
 from forebay.history.darshan.processes import together
 from forebay.history.found import Found, packed
+from forebay.history.names import FORWARDED
 from forebay.history.store import Store
 from forebay.history.store.logs import no_longer_stale, parts, record
 from forebay.history.store.runs import add_runs
@@ -141,6 +142,7 @@ def _row(part: Mapping[str, Any]) -> dict[str, Any]:
         "write_sizes": ",".join(map(str, part["write_sizes"])),
         "common_size": part["common_size"],
         **_layout(part["files"]),
+        "filesystem": FORWARDED if osts["ost"] else None,
         "stripe_count": len(osts["ost"]) or None,
         "pfl_components": 1,
         "components": None,
@@ -175,7 +177,7 @@ def _osts(files: Sequence[Any], seconds: float) -> dict[str, list[Any]]:
                 row["alone_files"] += 1
                 row["alone_bytes"] += moved
                 row["alone_time"] += seconds * moved / all_moved
-    found: dict[str, list[Any]] = {"ost": sorted(sums)}
+    found: dict[str, list[Any]] = {"filesystem": [FORWARDED] * len(sums), "ost": sorted(sums)}
     found |= {name: [sums[ost][name] for ost in found["ost"]] for name in names}
     return found | {"slowness": [None] * len(found["ost"])}
 
