@@ -24,7 +24,7 @@ from forebay.history.darshan.processes import together
 from forebay.history.darshan.summary import read_log
 from forebay.history.store import Store, open_store
 from forebay.history.store.schema import apps, logs, modules, osts, runs, totals
-from forebay.model.errors import BadInput
+from forebay.model.errors import BadInput, UserError
 from support import deadly
 from support.darshan_logs import MPIIO, POSIX, SHARED, Parts, all_logs, wheel_log, wheel_logs
 from support.forward_processes import wait_until
@@ -380,3 +380,16 @@ def test_the_same_application_has_one_number(store: Store, tmp_path: Path) -> No
     take_in(store, _logs(tmp_path / "logs", 3))
     assert [row["app"] for row in rows(store, apps)] == ["1116507695"]
     assert {row["app_id"] for row in rows(store)} == {rows(store, apps)[0]["app_id"]}
+
+
+def test_without_pydarshans_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PyDarshan from its sources is, which is all that there is of it for Python 3.13."""
+    missing = RuntimeError("Could not find libdarshan-util.so! Is darshan-util installed?")
+
+    def fail(_name: str) -> None:
+        raise missing
+
+    monkeypatch.setattr(module, "find_spec", lambda _name: None)
+    monkeypatch.setattr(module, "import_module", fail)
+    with pytest.raises(UserError, match=r"came without libdarshan-util\. Use Python 3\.11"):
+        module.check_library()

@@ -8,9 +8,12 @@ and how fast, so that the history is the same whatever the number of workers.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
@@ -20,7 +23,7 @@ from forebay.history.found import Found, Status, as_text
 from forebay.history.store import Store
 from forebay.history.store.logs import no_longer_stale, parts, record, stale_keys, unchanged
 from forebay.history.store.runs import add_runs, remove_runs
-from forebay.model.errors import BadInput, why
+from forebay.model.errors import BadInput, UserError, why
 from forebay.work import Died, Workers, each, is_local
 
 CHUNK = 50
@@ -58,6 +61,7 @@ def ingest(
     store: Store, paths: Sequence[Path], *, workers: Workers, progress: Callable[[int], None] = lambda _done: None
 ) -> Report:
     """Read all logs under `paths` that are not known yet."""
+    check_library()
     report = Report()
     _combine(store)  # what an ingest before could not finish
     wanted = _new(store, find_logs(paths, report.add_failed), report)
@@ -76,6 +80,22 @@ def ingest(
     _combine(store)
     report.listed.sort()
     return report
+
+
+def check_library() -> None:
+    """PyDarshan's packages for some Pythons bring no library to read logs with, and then none can be read."""
+    package = find_spec("darshan")
+    origin = package.origin if package else None
+    if origin and any((Path(origin).parents[1] / "darshan.libs").glob("libdarshan-util*")):
+        return
+    try:
+        import_module("forebay.history.darshan.log")
+    except (ImportError, RuntimeError):
+        version = ".".join(map(str, sys.version_info[:2]))
+        raise UserError(
+            f"cannot read Darshan logs: PyDarshan for Python {version} came without libdarshan-util. Use Python 3.11 "
+            "or 3.12, or install darshan-util and name its folder in LD_LIBRARY_PATH"
+        ) from None
 
 
 def find_logs(paths: Sequence[Path], refused: Callable[[str, str], None]) -> Iterator[Path]:
