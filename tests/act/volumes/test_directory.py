@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from forebay.act.volumes import directory
 from forebay.act.volumes.directory import Directory
-from forebay.act.volumes.volume import NotOurs
+from forebay.act.volumes.volume import NotOurs, WrongOwner
+from support.users import as_ordinary_user
 from support.volumes import GROUP, NAME, USER, Killed, dying, sh
 
 NAMES = [f"{digit * 32}.{number}" for digit in "ab" for number in (0, 1)]
@@ -149,3 +150,34 @@ def test_of_more_files_than_are_counted_the_size_asked_is_held(tmp_path: Path, m
 def test_it_says_that_no_limit_is_kept(tmp_path: Path) -> None:
     made = Directory(root=tmp_path).make(NAME, 4096, uid=USER, gid=GROUP, ceiling=1e6)
     assert (made.enforced, made.ceiling) == (False, None)
+
+
+def test_without_root_a_volume_is_made_used_and_released() -> None:
+    with as_ordinary_user() as root:
+        volumes = Directory(root=root)
+        made = volumes.make(NAME, 4096, uid=os.geteuid(), gid=os.getegid(), mode=0o750)
+        assert (made.state, made.path.stat().st_mode & 0o777) == ("whole", 0o750)
+        (made.path / "result").write_text("42")
+        volumes.release(NAME)
+        assert (volumes.find(), os.listdir(root)) == ([], [".forebay"])  # noqa: PTH208
+
+
+def test_without_root_folders_that_their_owner_closed_are_released_too() -> None:
+    with as_ordinary_user() as root:
+        volumes = Directory(root=root)
+        made = volumes.make(NAME, 4096, uid=os.geteuid(), gid=os.getegid(), mode=0)
+        made.path.chmod(0o700)
+        (made.path / "cache" / "deeper").mkdir(parents=True)
+        (made.path / "cache" / "deeper" / "module").touch()
+        for closed in (made.path / "cache" / "deeper", made.path / "cache", made.path):
+            closed.chmod(0)
+        volumes.release(NAME)
+        assert (volumes.find(), os.listdir(root)) == ([], [".forebay"])  # noqa: PTH208
+
+
+def test_without_root_a_volume_for_somebody_else_is_refused_with_the_way_out() -> None:
+    with as_ordinary_user() as root:
+        volumes = Directory(root=root)
+        with pytest.raises(WrongOwner, match="can't give it to uid 1, gid 1: .* Run the agent as root"):
+            volumes.make(NAME, 4096, uid=1, gid=1)
+        assert (volumes.find(), os.listdir(root)) == ([], [".forebay"])  # noqa: PTH208

@@ -19,6 +19,9 @@ _LONGEST = 3600.0
 """Seconds that it may take to remove all files of a volume; what is left then is removed at the next try."""
 _MOST_FILES = 100_000
 """That are counted each time: agents must go on, however many files somebody makes."""
+_CLOSED_FOLDERS = ("-type", "d", "!", "-perm", "-700")
+"""Folders that their owner closed: only root can empty them as they are."""
+_OPEN_FOLDER = ("-execdir", "chmod", "u+rwx", "--", "{}", ";")
 HOME = ".forebay"
 """The folder in a disk's root that holds the marks, and what users have no business with."""
 
@@ -69,7 +72,7 @@ class Directory(OnFiles):
 
     def _create(self, record: Record) -> None:
         path = self.path(record.name)
-        path.mkdir(mode=0)
+        path.mkdir(mode=0o700)  # the agent's alone until it is handed over; without root it could not open less
         self.after(f"mkdir {path}")
         self._hand_over(record)
 
@@ -84,10 +87,14 @@ class Directory(OnFiles):
     def _clear(self, record: Record) -> None:
         path, gone = self.path(record.name), self._gone(record)
         if path.exists() and not gone.exists():
+            if os.geteuid() != 0:
+                path.chmod(0o700)  # only root can move a folder that it may not write to
             path.rename(gone)  # from here on nobody finds it, however long it takes to empty it
             self.after(f"rename {path}")
         if gone.exists():
             # Not in Python: folders can lie in one another deeper than it, or a path, can follow.
+            if os.geteuid() != 0:
+                self._do("find", gone, *_CLOSED_FOLDERS, *_OPEN_FOLDER, seconds=_LONGEST)
             self._do("rm", "-rf", "--", gone, seconds=_LONGEST)
 
     def _gone(self, record: Record) -> Path:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from forebay.act.command import run, shown
 from forebay.act.volumes.record import Record, Stage, checked
-from forebay.act.volumes.volume import Made, NoRoom, NotOurs, VolumeFailed, checked_name
+from forebay.act.volumes.volume import Made, NoRoom, NotOurs, VolumeFailed, WrongOwner, checked_name
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_size
 
@@ -146,13 +146,20 @@ class Life(ABC):
         """Owner and mode of the volume's top are the user's, and on the disk."""
         descriptor = os.open(self.path(record.name), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            os.fchown(descriptor, record.uid, record.gid)
+            self._give(descriptor, record)
             self.after(f"chown {record.name}")
             os.fchmod(descriptor, record.mode)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
         self.after(f"chmod {record.name}")
+
+    def _give(self, descriptor: int, record: Record) -> None:
+        try:
+            os.fchown(descriptor, record.uid, record.gid)
+        except PermissionError:
+            owner = f"can't give it to uid {record.uid}, gid {record.gid}: the agent runs as uid {os.geteuid()}"
+            raise WrongOwner(f"volume {record.name}: {owner}. Run the agent as root to serve other users") from None
 
     def _check_root(self, *commands: str) -> None:
         """The folder is there, only its owner can change it, and the commands are installed."""

@@ -22,6 +22,10 @@ class NoRoom(VolumeFailed):
     """The disk has less room than the volume needs."""
 
 
+class WrongOwner(VolumeFailed):
+    """An agent without root can't make volumes for other users."""
+
+
 class NotOurs(VolumeFailed):
     """Something without Forebay's mark stands where a volume is or would be; it was not touched."""
 
