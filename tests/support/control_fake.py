@@ -20,10 +20,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from forebay.act.control.api_forms import HelloForm, ReportForm
+from forebay.act.control.auth import Who
 from forebay.act.control.client import Address
+from forebay.act.control.orders import register_of, report_of
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control
-from forebay.decide.grants.machine import DiskSaid
 from forebay.model.errors import UserError
 from forebay.model.grant import Ask, NoSuchGrant, NotAllowed
 
@@ -96,6 +97,7 @@ class Fake:
             "id": grant, "state": own.state.value, "size": own.ask.size, "seconds": own.ask.seconds,
             "start": own.start, "until": own.end, "uid": own.ask.uid, "user": own.ask.user, "job": own.ask.job,
             "tier": own.ask.wants.get("tier", ""), "because": own.because, "position": self.control.position(grant),
+            "marks": self.control.marks(grant),
             "path": paths[0] if paths else "", "paths": paths, "created": own.asked, "changed": self.now,
             "volumes": [
                 {"number": at, "node": v.node, "disk": v.disk.partition("/")[2], "size": v.size,
@@ -106,19 +108,8 @@ class Fake:
 
 
 def _hello(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any]:
-    HelloForm.model_validate(body)
-    disks = tuple(DiskSaid(**{k: v for k, v in disk.items() if k != "kind"}) for disk in body["disks"])
-    volumes = tuple(
-        co.FoundVolume(**{k: v for k, v in each.items() if k != "state"}, whole=each["state"] == "whole")
-        for each in body["volumes"]
-    )
-    fake.do(
-        co.Register(
-            caller=co.Caller(role="agent", node=node), node=node, network_bandwidth=body["network_bandwidth"],
-            disks=disks, fields=body["fields"], volumes=volumes, number=body["number"],
-            ours=True if body["seen"] else None,
-        )
-    )  # fmt: skip
+    form = HelloForm.model_validate(body)
+    fake.do(register_of(node, form, Who(role="agent", node=node), True if form.seen else None))
     return _actions(fake, node, params={}, body=None)
 
 
@@ -132,16 +123,7 @@ def _actions(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any
 
 def _reports(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any]:
     for each in body:
-        ReportForm.model_validate(each)  # what the real service would not take
-        caller, kind = co.Caller(role="agent", node=node), each["kind"]
-        about = {"caller": caller, "volume": each["volume"], "number": each["number"]}
-        if kind == "made":
-            more = {name: each[name] for name in ("path", "device", "settings")}
-            fake.do(co.Made(**about, **more))
-        elif kind == "gone":
-            fake.do(co.Gone(**about, disk=each["disk"]))
-        else:
-            fake.do({"failed": co.NotMade, "lost": co.Lost}[kind](**about, because=each["because"]))
+        fake.do(report_of(node, ReportForm.model_validate(each), Who(role="agent", node=node)))
     return 200, {}
 
 

@@ -127,10 +127,13 @@ class Agent:
     node: str
     disks: dict[str, DiskSaid]
     there: set[str] = field(default_factory=set)
+    unseen: set[str] = field(default_factory=set)
     volumes: dict[tuple[str, str], tuple[int, bool]] = field(default_factory=dict)  # (disk, name): bytes, whole
     orders: list[Action] = field(default_factory=list)
     outbox: list[co.Command] = field(default_factory=list)
     number: int = 0
+    is_surprised: bool = False
+    """Whether the store was put back: it may have promised space to somebody before it heard what is on the disk."""
 
     def next_number(self) -> int:
         self.number += 1
@@ -141,25 +144,31 @@ class Agent:
         return tuple(
             co.FoundVolume(name=name, disk=on, size=size, whole=whole)
             for (on, name), (size, whole) in sorted(self.volumes.items())
-            if on in self.there
+            if on in self.there - self.unseen
         )
 
     def description(self) -> co.Register:
-        said = tuple(self.disks[name] for name in sorted(self.there))
-        whole = {"volumes": self.found(), "number": self.next_number()}
+        said = tuple(self.disks[name] for name in sorted(self.there - self.unseen))
+        unseen = dict.fromkeys(sorted(self.there & self.unseen), "not mounted")
+        whole = {"volumes": self.found(), "number": self.next_number(), "unseen": unseen}
         return co.Register(caller=agent(self.node), node=self.node, network_bandwidth=1e10, disks=said, **whole)
 
     def carry_out(self, *, halfway: bool = False, fails: bool = False) -> None:
         """The next of its orders: done, or begun and left when it crashed, or not possible."""
         order = self.orders.pop(0)
         key = (order.disk, order.volume)
-        if order.disk not in self.there:
+        if order.disk not in self.there - self.unseen:
             return
-        report = {"caller": agent(self.node), "volume": order.volume}
+        report = {"caller": agent(self.node), "volume": order.volume, "disk": order.disk}
         if order.kind == "release":
-            if not halfway:
+            if fails:
+                self.outbox.append(co.Stuck(**report, because="it is in use", number=self.next_number()))
+            elif not halfway:
                 self.volumes.pop(key, None)
-                self.outbox.append(co.Gone(**report, disk=order.disk, number=self.next_number()))
+                self.outbox.append(co.Gone(**report, number=self.next_number()))
+        elif self.is_surprised and key not in self.volumes and not self.has_room(order):
+            because = "there is no room"
+            self.outbox.append(co.NotMade(**report, because=because, fault="room", number=self.next_number()))
         elif fails:
             self.outbox.append(co.NotMade(**report, because="the disk is full", number=self.next_number()))
         elif halfway:
@@ -169,6 +178,9 @@ class Agent:
             self.outbox.append(co.Made(**report, path="/somewhere", number=self.next_number()))
         if halfway:
             self.orders.clear()
+
+    def has_room(self, order: Action) -> bool:
+        return self.used(order.disk) + order.size <= self.disks[order.disk].capacity
 
     def used(self, name: str) -> int:
         return sum(size for (on, _), (size, _) in self.volumes.items() if on == name)
@@ -207,6 +219,8 @@ def _check_to_do(control: Control) -> None:
         elif state in EXISTING and volume.state is VolumeState.MAKING:
             wanted.add(("make", volume.name))
     wanted |= {("release", stray.name) for stray in tables.strays.values() if not stray.held}
+    tried = [live.suspension for live in tables.disks.values() if live.suspension is not None]
+    wanted |= {("make", suspension.volume) for suspension in tried if suspension.volume}
     given = {(action.kind, action.volume) for node in tables.nodes for action in control.actions(node)}
     assert given == (set() if control.rules.shadow else wanted)
 
@@ -235,6 +249,9 @@ def _holds(control: Control, key: str) -> tuple[list[Any], list[Any]]:
     """Of one disk, what is promised to somebody, and what is held in all, as (start, end, bytes)."""
     tables, far = control.tables, 1e12
     planned, more = [], [(-far, far, stray.size) for stray in tables.strays.values() if stray.disk == key]
+    suspension = tables.disks[key].suspension
+    if suspension is not None and suspension.volume:
+        more.append((-far, far, suspension.held))
     for volume in tables.volumes.values():
         grant = tables.grants[volume.grant]
         if volume.disk != key:

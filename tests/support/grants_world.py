@@ -145,7 +145,17 @@ class World:
     def trouble(self, pick: Pick) -> None:
         """Something happens to the machine, or is done by its administrator."""
         what: Callable[[Pick], None] = pick(
-            [self._destroy, self._plug, self._plug, self._resize, self._silence, self._drain, self._change]
+            [
+                self._destroy,
+                self._plug,
+                self._plug,
+                self._hide,
+                self._break,
+                self._resize,
+                self._silence,
+                self._drain,
+                self._change,
+            ]
         )
         what(pick)
 
@@ -164,6 +174,26 @@ class World:
         own = self.agents[pick(NODES)]
         own.there ^= {pick("ab")}
         self.service.do(own.description())
+
+    def _hide(self, pick: Pick) -> None:
+        """A disk is not mounted, or is again; until then nobody can say what is on it."""
+        own = self.agents[pick(NODES)]
+        own.unseen ^= {pick("ab")}
+        self.service.do(own.description())
+
+    def _break(self, pick: Pick) -> None:
+        """For a while nothing can be made or removed on a disk, and its agent reports so."""
+        own, broken = self.agents[pick(NODES)], pick("ab")
+        for _ in range(pick([1, 4])):
+            number = self.most = self.most + 1
+            self.asked[number] = ask(number, 1, 100.0, wants={"tier": broken})
+            self.service.do(co.Request(caller=USER, ask=self.asked[number]))
+            own.orders = self.control.actions(own.node)
+            while own.orders:
+                own.carry_out(fails=own.orders[0].disk == broken)
+            for report in own.outbox:
+                self._accept(report)
+            own.outbox.clear()
 
     def _resize(self, pick: Pick) -> None:
         own, name, capacity = self.agents[pick(NODES)], pick("ab"), pick([0, 60, 100, 150])
@@ -209,7 +239,7 @@ class World:
         known = self.control.tables.grants.keys() | self._forgotten()
         self.asked = {number: own for number, own in self.asked.items() if own.grant in known}
         for own in self.agents.values():
-            own.there = set(own.disks)
+            own.there, own.unseen, own.is_surprised = set(own.disks), set(), True
             self.service.do(replace(own.description(), ours=False))
 
     def decide(self, pick: Pick) -> None:
@@ -266,7 +296,7 @@ class World:
         happened = Counter(type(from_line(line)).__name__ for line in self.service.journal)
         for own in self.agents.values():
             own.outbox.clear()
-            own.there = set(own.disks)
+            own.there, own.unseen = set(own.disks), set()
             self.service.do(own.description())
             self.service.do(co.Discard(caller=ADMINISTRATOR, what=own.node))
         for _ in range(self.control.rules.tries + 4):

@@ -179,6 +179,7 @@ class Volume:
     device: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)  # for whom it is exposed to
     because: str = ""
+    failed: tuple[str, ...] = ()  # disks on which it could not be made
 
     @property
     def node(self) -> str:

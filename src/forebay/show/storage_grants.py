@@ -135,5 +135,9 @@ def _condition(node: Document, disk: Document) -> str:
         return "gone"
     if node["silent"]:
         return "silent"
+    if disk.get("unseen"):
+        return f"not seen: {disk['unseen']}"
+    if disk.get("suspended"):
+        return f"suspended: {disk['suspended']}"
     state = "drained" if node["drained"] or disk["drained"] else "open"
     return f"{state}, in doubt" if node.get("doubted") else state

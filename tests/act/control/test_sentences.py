@@ -9,7 +9,7 @@ import pytest
 from forebay.act.control.sentences import sentence
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import to_line
-from forebay.decide.grants.machine import DiskSaid, Stray
+from forebay.decide.grants.machine import DiskSaid, Stray, Trial
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask, State
 
@@ -37,11 +37,23 @@ HAPPENED: list[tuple[ev.Event, str]] = [
     (ev.VolumeHalf(at=1.0, volume=f"{ID}.0", because="not mounted"), f"volume {ID}.0 is only half there: not mounted"),
     (ev.VolumeGone(at=1.0, volume=f"{ID}.0"), f"volume {ID}.0 is gone"),
     (ev.VolumeLost(at=1.0, volume=f"{ID}.0", because="fire"), f"volume {ID}.0 is lost: fire"),
+    (ev.VolumeMoved(at=1.0, volume=f"{ID}.0", disk="n/e", because="read-only"),
+     f"volume {ID}.0 is to be made on n/e, as it could not be made where it was to be: read-only"),
+    (ev.VolumeStuck(at=1.0, volume=f"{ID}.0", because="busy"), f"volume {ID}.0 can't be removed: busy"),
     (ev.Strayed(at=1.0, stray=STRAY), f"volume {ID}.0 on n/d has no owner"),
     (ev.StrayGone(at=1.0, stray=STRAY), f"volume {ID}.0 on n/d had no owner and is gone"),
     (ev.NodeRegistered(at=1.0, node="n", network_bandwidth=1e9), "node n is there"),
     (ev.DiskRegistered(at=1.0, node="n", disk=DISK), "node n has disk d of 1.00 TB"),
     (ev.DiskVanished(at=1.0, disk="n/d", because="pulled out"), "disk n/d is gone: pulled out"),
+    (ev.DiskUnseen(at=1.0, disk="n/d", because="not mounted"),
+     "disk n/d can't be looked at, no new grants there: not mounted"),
+    (ev.DiskFailed(at=1.0, disk="n/d", because="read-only", failures=2),
+     "a volume could not be made on disk n/d (failures in a row: 2): read-only"),
+    (ev.DiskSuspended(at=1.0, disk="n/d", because="read-only", trial=Trial(size=1, uid=1, gid=1), due=31.0),
+     "disk n/d is suspended, no new grants there: read-only"),
+    (ev.DiskTried(at=1.0, disk="n/d", volume=f"{ID}.0", size=1),
+     f"disk n/d is tried: volume {ID}.0 is to be made there for nobody"),
+    (ev.DiskResumed(at=1.0, disk="n/d", because="it works"), "disk n/d is open for new grants again: it works"),
     (ev.NodeSilent(at=1.0, node="n"), "node n is silent: no new grants there"),
     (ev.NodeAnswered(at=1.0, node="n"), "node n answers again"),
     (ev.Reported(at=1.0, node="n", report=3), "node n told what it has"),

@@ -178,6 +178,6 @@ def test_without_root_folders_that_their_owner_closed_are_released_too() -> None
 def test_without_root_a_volume_for_somebody_else_is_refused_with_the_way_out() -> None:
     with as_ordinary_user() as root:
         volumes = Directory(root=root)
-        with pytest.raises(WrongOwner, match="can't give it to uid 1, gid 1: .* Run the agent as root"):
+        with pytest.raises(WrongOwner, match=r"can't give it to uid 1, gid 1: .* Run the agent as root"):
             volumes.make(NAME, 4096, uid=1, gid=1)
         assert (volumes.find(), os.listdir(root)) == ([], [".forebay"])  # noqa: PTH208

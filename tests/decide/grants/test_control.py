@@ -417,18 +417,19 @@ def test_a_ceiling_is_shared_by_the_volumes() -> None:
     assert [(a.ceiling, a.expose, a.hosts) for a in actions] == [(5e8, "nbd", ("c1", "c2"))] * 2
 
 
-def test_a_volume_that_can_not_be_made_fails_the_whole_grant() -> None:
-    made = service(a=100, b=100)
+def test_a_volume_that_can_be_made_nowhere_fails_the_whole_grant() -> None:
+    made = service(a=50, b=50)
     made.rules(split=50)
     made.ask(1, 100)
     first, second = made.control.actions("n")
     made.do(co.Made(caller=agent("n"), volume=first.volume))
     kinds = made.kinds(co.NotMade(caller=agent("n"), volume=second.volume, because="the disk is full"))
-    assert kinds == ["Told", "Releasing"]
+    assert kinds == ["DiskFailed", "Told", "Releasing"]
     assert [a.kind for a in made.control.actions("n")] == ["release", "release"]
     made.carry_out("n")
     assert made.state(1) is State.FAILED
-    assert _why(made, 1) == f"volume {second.volume} on n/b could not be made: the disk is full"
+    why = f"volume {second.volume} on n/b could not be made: the disk is full; no other disk has room for it"
+    assert _why(made, 1) == why
     assert {v.state for v in made.control.volumes(grant_id(1))} == {VolumeState.GONE}
 
 

@@ -77,6 +77,8 @@ class DiskAnswer(Table):
     fields: dict[str, Any]
     there: bool
     drained: bool
+    unseen: str
+    suspended: str
 
 
 class NodeAnswer(Table):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal
 
+from forebay.decide.grants.commands import Fault
 from forebay.history.toml import Field, Table
 from forebay.model.errors import BadInput
 from forebay.model.units import parse_bandwidth, parse_duration, parse_size
@@ -76,7 +77,8 @@ class VolumeForm(Table):
 
 
 class HelloForm(Table):
-    """A node with all its disks, and all that its agent found on them (null if it did not look).
+    """A node with all its disks, and all that its agent found on them (null if it did not look). `unseen` are disks
+    that it can't look at just now, each with the reason.
 
     `number` rises with every report of the agent; one that is older than the last is not heeded. `seen` is the `seen`
     of the last answer that it acted on ("" if it remembers none): a service whose journal does not know it removes
@@ -87,15 +89,20 @@ class HelloForm(Table):
     network_bandwidth: Quantity = 12.5e9
     fields: dict[str, Any] = Field(default_factory=dict)
     disks: list[DiskForm]
+    unseen: _Words = Field(default_factory=dict)
     volumes: list[VolumeForm] | None = None
     number: int = Field(default=0, ge=0, lt=2**62)
     seen: str = Field(default="", max_length=100)
 
 
 class ReportForm(Table):
-    """What became of one volume; or, with `found`, all `volumes` that there are on the node's disks."""
+    """What became of one volume; or, with `found`, all `volumes` that there are on the node's disks.
 
-    kind: Literal["made", "failed", "lost", "gone", "found"]
+    Of one that `failed`, `fault` is why: the disk, a disk without room, or what was asked for. One that is `stuck`
+    can't be removed.
+    """
+
+    kind: Literal["made", "failed", "lost", "gone", "stuck", "found"]
     number: int = Field(default=0, ge=0, lt=2**62)
     volume: str = Field(default="", max_length=200)
     disk: str = ""
@@ -103,6 +110,7 @@ class ReportForm(Table):
     device: str = Field(default="", max_length=4096)
     settings: _Words = Field(default_factory=dict)
     because: str = ""
+    fault: Fault = "disk"
     volumes: list[VolumeForm] = Field(default_factory=list)
 
 

@@ -43,7 +43,8 @@ async def adopt(service: OfService, who: Administrator, form: AdoptForm) -> JSON
 def _strays(live: Live) -> Iterator[Document]:
     tables = live.control.tables
     for _, stray in sorted(tables.strays.items()):
-        why = "the journal does not know it" if stray.held else "it is being removed"
+        removing = f"it can't be removed: {stray.because}" if stray.because else "it is being removed"
+        why = "the journal does not know it" if stray.held else removing
         yield _view(stray.name, stray.disk, stray.size, stray.uid, stray.since, stray.path, why, stray.held)
     for volume in tables.kept():
         grant = tables.grants[volume.grant]

@@ -37,6 +37,10 @@ REFUSED = Metric("forebay_refused", "Requests that were refused, by the kind of 
 ENDED = Metric("forebay_ended", "Grants that ended, by how.", ("state",), "counter", True)
 LOST = Metric("forebay_volumes_lost", "Volumes that were lost.", kind="counter", shared=True)
 VANISHED = Metric("forebay_disks_vanished", "Times that a disk was gone.", kind="counter", shared=True)
+SUSPENSIONS = Metric(
+    "forebay_disks_suspended", "Times that a disk was suspended, or a trial of it failed.", kind="counter", shared=True
+)
+STUCK = Metric("forebay_volumes_stuck", "Volumes that could not be removed.", kind="counter", shared=True)
 SILENCES = Metric("forebay_nodes_fell_silent", "Times that a node fell silent.", kind="counter", shared=True)
 TIER_CAPACITY = Metric("forebay_tier_capacity_bytes", "Of the disks that are there, by tier.", ("tier",), shared=True)
 TIER_USED = Metric("forebay_tier_used_bytes", "Bytes that volumes have on these.", ("tier",), shared=True)
@@ -45,7 +49,7 @@ TIER_PROMISED = Metric(
 )
 TIER_FREE = Metric(
     "forebay_tier_free_bytes",
-    "Bytes that could be granted now: neither used, drained nor silent.",
+    "Bytes that could be granted now: neither used nor on a disk that is closed.",
     ("tier",),
     shared=True,
 )
@@ -53,6 +57,10 @@ DISK_CAPACITY = Metric("forebay_disk_capacity_bytes", "Bytes of a disk that can 
 DISK_USED = Metric("forebay_disk_used_bytes", "Bytes of a disk that volumes have.", _DISK, shared=True)
 DISK_THERE = Metric("forebay_disk_there", "Whether a disk is there; 0 if it is gone.", _DISK, shared=True)
 DISK_DRAINED = Metric("forebay_disk_drained", "Whether a disk, or its node, is drained.", _DISK, shared=True)
+DISK_SUSPENDED = Metric(
+    "forebay_disk_suspended", "Whether a disk gets no new grants, as volumes can't be made on it.", _DISK, shared=True
+)
+DISK_UNSEEN = Metric("forebay_disk_unseen", "Whether a disk's agent can't look at it.", _DISK, shared=True)
 NODE_SILENT = Metric("forebay_node_silent", "Whether a node does not answer.", ("node",), shared=True)
 NODE_DRAINED = Metric("forebay_node_drained", "Whether a node is drained.", ("node",), shared=True)
 HEARD = Metric("forebay_node_heard_seconds", "Since a node's agent was last heard of.", ("node",))
@@ -77,13 +85,14 @@ WAITING = Metric(
 )
 
 METRICS = (
-    INFO, GRANTS, OLDEST, REQUESTS, GRANTED, QUEUED, REFUSED, ENDED, LOST, VANISHED, SILENCES, TIER_CAPACITY, TIER_USED,
-    TIER_PROMISED, TIER_FREE, DISK_CAPACITY, DISK_USED, DISK_THERE, DISK_DRAINED, NODE_SILENT, NODE_DRAINED, HEARD,
-    NODE_DOUBTED, STRAYS, KEPT, JOURNAL, BATCHES, DECISIONS, CALLS, CONNECTIONS, DROPPED, WAITING,
+    INFO, GRANTS, OLDEST, REQUESTS, GRANTED, QUEUED, REFUSED, ENDED, LOST, STUCK, VANISHED, SUSPENSIONS, SILENCES,
+    TIER_CAPACITY, TIER_USED, TIER_PROMISED, TIER_FREE, DISK_CAPACITY, DISK_USED, DISK_THERE, DISK_DRAINED,
+    DISK_SUSPENDED, DISK_UNSEEN, NODE_SILENT, NODE_DRAINED, HEARD, NODE_DOUBTED, STRAYS, KEPT, JOURNAL, BATCHES,
+    DECISIONS, CALLS, CONNECTIONS, DROPPED, WAITING,
 )  # fmt: skip
 _COUNTED = {
     REQUESTS: "Asked", GRANTED: "Granted", QUEUED: "Queued", LOST: "VolumeLost", VANISHED: "DiskVanished",
-    SILENCES: "NodeSilent",
+    SILENCES: "NodeSilent", SUSPENSIONS: "DiskSuspended", STUCK: "VolumeStuck",
 }  # fmt: skip
 _ENDS = (State.RELEASED, State.FAILED, State.EXPIRED)
 
@@ -142,6 +151,8 @@ def _machine(live: Live, now: float) -> Iterator[Number]:
         yield DISK_USED.is_(used, *own)
         yield DISK_THERE.is_(disk.there, *own)
         yield DISK_DRAINED.is_(disk.drained or node.drained, *own)
+        yield DISK_SUSPENDED.is_(disk.suspension is not None, *own)
+        yield DISK_UNSEEN.is_(disk.unseen != "", *own)
         total = tiers.setdefault(tier, [0, 0, 0, 0])
         if disk.there:
             free = max(0, tables.space.free(key, now, now)) if tables.is_open(disk) else 0

@@ -109,6 +109,7 @@ def register_of(node: str, form: HelloForm, who: Who, ours: bool | None) -> co.R
         number=form.number,
         ours=ours,
         seen=form.seen,
+        unseen={name: _reason(because) for name, because in form.unseen.items()},
     )
 
 
@@ -149,13 +150,19 @@ def report_of(node: str, form: ReportForm, who: Who) -> co.Command:
         return co.Found(
             caller=caller, node=node, number=form.number, volumes=tuple(_volume_of(volume) for volume in form.volumes)
         )
-    about: dict[str, Any] = {"caller": caller, "volume": form.volume, "number": form.number}
+    about: dict[str, Any] = {"caller": caller, "volume": form.volume, "number": form.number, "disk": form.disk}
     if form.kind == "made":
         return co.Made(**about, path=form.path, device=form.device, settings=without_key(form.settings))
     if form.kind == "gone":
-        return co.Gone(**about, disk=form.disk)
-    because = " ".join(form.because.split())[:_LONGEST] or "its agent gave no reason"
-    return co.NotMade(**about, because=because) if form.kind == "failed" else co.Lost(**about, because=because)
+        return co.Gone(**about)
+    because = _reason(form.because)
+    if form.kind == "failed":
+        return co.NotMade(**about, because=because, fault=form.fault)
+    return (co.Stuck if form.kind == "stuck" else co.Lost)(**about, because=because)
+
+
+def _reason(words: str) -> str:
+    return " ".join(words.split())[:_LONGEST] or "its agent gave no reason"
 
 
 def rules_of(form: RulesForm, old: GrantRules) -> GrantRules:

@@ -57,7 +57,7 @@ def fill(live: Live, disk: str) -> Fill:
     tables = live.control.tables
     found, holds = [0, 0, 0], tables.space.holds
     names = [volume.name for volume in tables.on_disk(disk)]
-    names += [key for key, stray in tables.strays.items() if stray.disk == disk]
+    names += [disk, *(key for key, stray in tables.strays.items() if stray.disk == disk)]
     for name in names:
         hold = holds.get(name)
         if hold is not None:
@@ -91,12 +91,14 @@ def _node(live: Live, name: str, disks: list[list[Any]]) -> Document:
 
 
 def _disk(live: Live, disk: LiveDisk, full: Fill) -> list[Any]:
-    """Name, capacity, the three of its fill, tier, 1 if it is there and 2 if drained, bytes per second, kind, means."""
-    said, node = disk.said, live.control.tables.nodes[disk.node]
+    """Name, capacity, the three of its fill, tier, flags, bytes per second, kind, means, and why it is suspended or
+    can't be looked at. Flags: 1 if it is there, 2 if drained, 4 if suspended, 8 if its agent can't look at it."""
+    said, node, suspension = disk.said, live.control.tables.nodes[disk.node], disk.suspension
+    flags = disk.there + 2 * disk.drained + 4 * (suspension is not None) + 8 * (disk.unseen != "")
     return [
-        said.name, said.capacity, *full, value_of(disk, node, "tier") or NO_TIER, disk.there + 2 * disk.drained,
+        said.name, said.capacity, *full, value_of(disk, node, "tier") or NO_TIER, flags,
         said.write_bandwidth, said.read_bandwidth, str(said.fields.get("kind", "")),
-        str(said.fields.get("expose", "none")),
+        str(said.fields.get("expose", "none")), disk.unseen or ("" if suspension is None else suspension.because),
     ]  # fmt: skip
 
 
@@ -143,6 +145,8 @@ def totals(live: Live, eye: Eye, counted: States) -> Document:
         "nodes": len(nodes),
         "silent": sum(node.silent for node in nodes),
         "drained": sum(node.drained for node in nodes),
+        "suspended": sum(disk.suspension is not None for disk in tables.disks.values()),
+        "unseen": sum(disk.unseen != "" for disk in tables.disks.values()),
     }
 
 

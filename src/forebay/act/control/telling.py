@@ -14,7 +14,10 @@ from forebay.model.grant import node_of
 
 # These follow from another event that is told, or tell nothing to people.
 _QUIET = (ev.Asked, ev.Making, ev.Swept, ev.Reported, ev.VolumeMade, ev.VolumeGone)
-_WORRYING = (ev.NodeSilent, ev.NodeDoubted, ev.VolumeLost, ev.DiskVanished, ev.VolumeHalf, ev.Strayed, ev.Told)
+_WORRYING = (
+    ev.NodeSilent, ev.NodeDoubted, ev.VolumeLost, ev.VolumeMoved, ev.VolumeStuck, ev.DiskVanished, ev.DiskUnseen,
+    ev.DiskFailed, ev.DiskSuspended, ev.VolumeHalf, ev.Strayed, ev.Told,
+)  # fmt: skip
 _LEFT_OUT = ("v", "kind", "at", "turned", "ask")
 
 
@@ -50,5 +53,7 @@ def bells_of(happened: Iterable[Happened], live: Live) -> set[str]:
 def _nodes_in(event: ev.Event) -> list[str]:
     if isinstance(event, ev.Strayed | ev.StrayGone):
         return [node_of(event.stray.disk)]
+    if isinstance(event, ev.DiskTried):
+        return [node_of(event.disk)]
     node = getattr(event, "node", "")
     return [node] if node else []

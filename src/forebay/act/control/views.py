@@ -95,6 +95,8 @@ def _disk_view(disk: LiveDisk, used: int) -> Document:
         "fields": dict(disk.said.fields),
         "there": disk.there,
         "drained": disk.drained,
+        "unseen": disk.unseen,
+        "suspended": "" if disk.suspension is None else disk.suspension.because,
     }
 
 

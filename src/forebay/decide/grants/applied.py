@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray
+from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, Suspension
 from forebay.decide.grants.state import Tables
 from forebay.model.errors import ForebayError
 from forebay.model.grant import NEXT, VOLUME_NEXT, Grant, State, Volume, VolumeState, node_of
@@ -146,6 +146,10 @@ def _volume(tables: Tables, event: ev.VolumeEvent, state: VolumeState, **changes
 def _made(tables: Tables, event: ev.VolumeMade) -> None:
     where = {"path": event.path, "device": event.device, "settings": event.settings}
     _volume(tables, event, VolumeState.MADE, because="", **where)
+    volume = tables.volumes[event.volume]
+    disk = tables.disks[volume.disk]
+    if disk.failures and tables.grants[volume.grant].state is State.MAKING:  # else it was there before
+        tables.put("disks", disk.key, replace(disk, failures=0))
 
 
 def _half(tables: Tables, event: ev.VolumeHalf) -> None:
@@ -158,6 +162,20 @@ def _gone(tables: Tables, event: ev.VolumeGone) -> None:
 
 def _lost(tables: Tables, event: ev.VolumeLost) -> None:
     _volume(tables, event, VolumeState.LOST, because=event.because)
+
+
+def _moved_volume(tables: Tables, event: ev.VolumeMoved) -> None:
+    volume = tables.volumes[event.volume]
+    disk = tables.disks[event.disk].key
+    _heard(tables, volume.node, event.report)
+    tables.put("volumes", volume.name, replace(volume, disk=disk, failed=(*volume.failed, volume.disk)))
+
+
+def _stuck(tables: Tables, event: ev.VolumeStuck) -> None:
+    _volume(tables, event, VolumeState.LOST, because=event.because)
+    grant = tables.grants[tables.volumes[event.volume].grant]
+    because = f"{grant.because}; volume {event.volume} could not be removed: {event.because}"
+    tables.put("grants", grant.id, replace(grant, because=because))
 
 
 def _strayed(tables: Tables, event: ev.Strayed) -> None:
@@ -182,11 +200,39 @@ def _disk_registered(tables: Tables, event: ev.DiskRegistered) -> None:
     node = tables.nodes[event.node].name
     new = LiveDisk(node=node, said=event.disk, order=len(tables.disks))
     old = tables.disks.get(new.key, new)
-    tables.put("disks", new.key, replace(old, said=event.disk, there=True))
+    tables.put("disks", new.key, replace(old, said=event.disk, there=True, unseen=""))
 
 
 def _disk_vanished(tables: Tables, event: ev.DiskVanished) -> None:
-    tables.put("disks", event.disk, replace(tables.disks[event.disk], there=False))
+    disk = tables.disks[event.disk]
+    tables.put("disks", event.disk, replace(disk, there=False, unseen="", failures=0, suspension=None))
+
+
+def _disk_unseen(tables: Tables, event: ev.DiskUnseen) -> None:
+    tables.put("disks", event.disk, replace(tables.disks[event.disk], unseen=event.because))
+
+
+def _disk_failed(tables: Tables, event: ev.DiskFailed) -> None:
+    tables.put("disks", event.disk, replace(tables.disks[event.disk], failures=event.failures))
+
+
+def _disk_suspended(tables: Tables, event: ev.DiskSuspended) -> None:
+    disk = tables.disks[event.disk]
+    since = event.at if disk.suspension is None else disk.suspension.since
+    new = Suspension(since=since, because=event.because, trial=event.trial, due=event.due, tries=event.tries)
+    tables.put("disks", event.disk, replace(disk, suspension=new))
+
+
+def _disk_tried(tables: Tables, event: ev.DiskTried) -> None:
+    disk = tables.disks[event.disk]
+    if disk.suspension is None:
+        raise BrokenJournal(f"disk {event.disk} is tried, but is not suspended")
+    under_way = replace(disk.suspension, volume=event.volume, held=event.size)
+    tables.put("disks", event.disk, replace(disk, suspension=under_way))
+
+
+def _disk_resumed(tables: Tables, event: ev.DiskResumed) -> None:
+    tables.put("disks", event.disk, replace(tables.disks[event.disk], failures=0, suspension=None))
 
 
 def _silent(tables: Tables, event: ev.NodeSilent) -> None:
@@ -272,11 +318,18 @@ _DOES: dict[type[ev.Event], Callable[[Tables, Any], None]] = {
     ev.VolumeHalf: _half,
     ev.VolumeGone: _gone,
     ev.VolumeLost: _lost,
+    ev.VolumeMoved: _moved_volume,
+    ev.VolumeStuck: _stuck,
     ev.Strayed: _strayed,
     ev.StrayGone: _stray_gone,
     ev.NodeRegistered: _node_registered,
     ev.DiskRegistered: _disk_registered,
     ev.DiskVanished: _disk_vanished,
+    ev.DiskUnseen: _disk_unseen,
+    ev.DiskFailed: _disk_failed,
+    ev.DiskSuspended: _disk_suspended,
+    ev.DiskTried: _disk_tried,
+    ev.DiskResumed: _disk_resumed,
     ev.NodeSilent: _silent,
     ev.NodeAnswered: _answered,
     ev.Reported: _reported,

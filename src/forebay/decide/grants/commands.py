@@ -11,6 +11,7 @@ from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask, NotAllowed
 
 Role = Literal["user", "agent", "administrator"]
+Fault = Literal["disk", "room", "request"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +81,9 @@ class Register(Command):
     """A node's agent says which disks it has: all of them, so those that it leaves out are gone.
 
     `volumes` is all that it found on them, so that nothing is granted that is taken; None if it did not look. Its
-    reports are numbered, and one that is older than the last is not heeded. `ours` is whether the journal that it acted
-    on last, which it knows as `seen`, is this one; None if it remembers none.
+    reports are numbered, and one that is older than the last is not heeded. `unseen` are disks that it can't look at
+    just now, and why: what is on them is not given up yet. `ours` is whether the journal that it acted on last, which
+    it knows as `seen`, is this one; None if it remembers none.
     """
 
     node: str
@@ -92,6 +94,7 @@ class Register(Command):
     number: int = 0
     ours: bool | None = True
     seen: str = ""
+    unseen: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,10 +147,14 @@ class Adopt(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(Command):
-    """An agent tells of one volume. Its reports are numbered, and a later one has a higher number."""
+    """An agent tells of one volume. Its reports are numbered, and a later one has a higher number.
+
+    `disk` is the own name of the disk that it speaks of; "" if it can only be where the volume is.
+    """
 
     volume: str
     number: int = 0
+    disk: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +166,10 @@ class Made(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotMade(Report):
+    """`fault` is whose fault it was: of the disk, of a disk without room, or of what was asked for."""
+
     because: str
+    fault: Fault = "disk"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +179,14 @@ class Lost(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gone(Report):
-    """It was removed from the disk of that (own) name."""
+    """It was removed from that disk."""
 
-    disk: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck(Report):
+    """It can't be removed, and that was tried often enough. Its agent goes on trying."""
+
+    because: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

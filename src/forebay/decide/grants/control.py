@@ -19,6 +19,7 @@ from forebay.decide.grants.desk import Desk
 from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.state import Tables
+from forebay.decide.grants.suspensions import try_disks
 from forebay.decide.registry import find
 from forebay.model.errors import BadInput
 from forebay.model.grant import EXISTING, HELD, ON_DISK, Grant, NoSuchGrant, State, Volume, VolumeState, node_of
@@ -96,6 +97,8 @@ class Control:
         if name in tables.strays:
             stray = tables.strays[name]
             return Action(kind="release", volume=stray.name, disk=_own_name(stray.disk), size=stray.size)
+        if name in tables.disks:
+            return _trial_action(tables.disks[name])
         volume = tables.volumes[name]
         grant = tables.grants[volume.grant]
         ask = grant.ask
@@ -156,6 +159,8 @@ class Control:
                 found.append(f"volume {volume.name} is kept until an administrator decides: {own.because}")
             if tables.nodes[volume.node].silent:
                 found.append(f"node {volume.node} does not answer")
+            if tables.disks[volume.disk].unseen:
+                found.append(f"disk {volume.disk} can't be looked at: {tables.disks[volume.disk].unseen}")
         return list(dict.fromkeys(found))
 
     def next_due(self, now: float) -> float | None:
@@ -164,9 +169,9 @@ class Control:
         What was due earlier and still waits for something else waits for that, not for a time.
         """
         tables = self._tables
-        if tables.facts["swept"] or tables.tries.due(now):
+        if tables.facts["swept"] or tables.tries.due(now) or tables.trials.due(now):
             return now
-        times = [agenda.next(now) for agenda in (tables.ends, tables.starts, tables.tries)]
+        times = [agenda.next(now) for agenda in (tables.ends, tables.starts, tables.tries, tables.trials)]
         return min((time for time in times if time is not None), default=None)
 
     def used(self) -> dict[str, int]:
@@ -210,9 +215,21 @@ def _own_name(disk: str) -> str:
     return disk[len(node_of(disk)) + 1 :]
 
 
+def _trial_action(disk: LiveDisk) -> Action:
+    """Make a volume on a suspended disk, to see whether it works again."""
+    suspension = disk.suspension
+    assert suspension is not None
+    trial = suspension.trial
+    return Action(
+        kind="make", volume=suspension.volume, disk=disk.said.name, size=suspension.held, uid=trial.uid, gid=trial.gid,
+        mode=trial.mode, expose=trial.expose, hosts=trial.hosts,
+    )  # fmt: skip
+
+
 def _tick(desk: Desk, command: co.Tick) -> None:
     co.only_administrators(command)
     try_again(desk)
+    try_disks(desk)
     if desk.tables.facts["swept"] and not desk.freed:
         sweep(desk, afresh=False)
     holding.forget(desk)
@@ -251,6 +268,7 @@ _HANDLERS: dict[type[co.Command], Callable[[Desk, Any], None]] = {
     co.NotMade: reports.not_made,
     co.Lost: reports.lost,
     co.Gone: reports.gone,
+    co.Stuck: reports.stuck,
     co.Found: reports.found,
     co.Tick: _tick,
     co.ChangePolicy: _change_policy,

@@ -9,8 +9,8 @@ from forebay.model.grant import ON_DISK, Grant, NoSuchGrant, State, VolumeState
 
 # After these, somebody in the queue may find space.
 _FREEING = (
-    ev.VolumeGone, ev.VolumeLost, ev.StrayGone, ev.DiskRegistered, ev.Undrained, ev.NodeAnswered, ev.PolicyChanged,
-    ev.RulesChanged,
+    ev.VolumeGone, ev.VolumeLost, ev.StrayGone, ev.DiskRegistered, ev.DiskResumed, ev.Undrained, ev.NodeAnswered,
+    ev.PolicyChanged, ev.RulesChanged,
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from forebay.decide.grants import events as ev
 from forebay.decide.grants.commands import Adopt, Discard, Register, only_administrators
 from forebay.decide.grants.desk import Desk
 from forebay.decide.grants.machine import Stray
+from forebay.decide.grants.suspensions import find_tried_disk
 from forebay.decide.grants.words import lasting
 from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import Ask, NoSuchGrant
@@ -24,11 +25,15 @@ _NONE = "its agent remembers no journal, and has volumes that this one does not 
 def doubt(desk: Desk, command: Register) -> None:
     """Whether all that we don't know of, and all that is over, can be removed from a node's disks."""
     node, seen = desk.tables.nodes[command.node], command.seen
-    unknown = any(each.name not in desk.tables.volumes for each in command.volumes or ())
+    unknown = any(_is_unknown(desk, command.node, each.name) for each in command.volumes or ())
     if command.ours is False and not (seen and seen == node.other):  # else our answer was lost, and nothing done since
         desk.emit(ev.NodeDoubted(at=desk.now, node=command.node, because=_OTHER, seen=seen))
     elif command.ours is None and unknown and not node.doubted:
         desk.emit(ev.NodeDoubted(at=desk.now, node=command.node, because=_NONE))
+
+
+def _is_unknown(desk: Desk, node: str, volume: str) -> bool:
+    return volume not in desk.tables.volumes and find_tried_disk(desk, node, volume) is None
 
 
 def discard(desk: Desk, command: Discard) -> None:

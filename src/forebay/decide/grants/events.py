@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from forebay.decide.grants.machine import DiskSaid, Stray
+from forebay.decide.grants.machine import DiskSaid, Stray, Trial
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask, State
 
@@ -158,6 +158,21 @@ class VolumeLost(VolumeEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeMoved(VolumeEvent):
+    """It could not be made where it was to be, and is to be made on another disk."""
+
+    disk: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeStuck(VolumeEvent):
+    """It can't be removed: its grant ends without that, and what is on the disk is a stray."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Strayed(Event):
     stray: Stray
     report: int = 0
@@ -184,6 +199,49 @@ class DiskRegistered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskVanished(Event):
+    disk: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskUnseen(Event):
+    """Its agent can't look at it: no new grants there, but what is on it is not given up yet."""
+
+    disk: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskFailed(Event):
+    """A volume could not be made on it, `failures` times in a row by now."""
+
+    disk: str
+    because: str
+    failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSuspended(Event):
+    """No new grants there until a volume like `trial` can be made; that is tried at `due`, after `tries` in vain."""
+
+    disk: str
+    because: str
+    trial: Trial
+    due: float
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskTried(Event):
+    """Its agent is asked to make this volume, of `size` bytes, which nobody will use."""
+
+    disk: str
+    volume: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskResumed(Event):
     disk: str
     because: str
 
@@ -263,8 +321,9 @@ class Forgotten(Event):
 
 EVENTS: tuple[type[Event], ...] = (
     Asked, Queued, Granted, TurnedDown, Making, Ready, InUse, Extended, Declined, Releasing, Ended, Told,
-    VolumeMade, VolumeHalf, VolumeGone, VolumeLost, Strayed, StrayGone,
-    NodeRegistered, DiskRegistered, DiskVanished, NodeSilent, NodeAnswered, Reported, NodeDoubted, NodeTrusted, LetGo,
+    VolumeMade, VolumeHalf, VolumeGone, VolumeLost, VolumeMoved, VolumeStuck, Strayed, StrayGone,
+    NodeRegistered, DiskRegistered, DiskVanished, DiskUnseen, DiskFailed, DiskSuspended, DiskTried, DiskResumed,
+    NodeSilent, NodeAnswered, Reported, NodeDoubted, NodeTrusted, LetGo,
     Drained, Undrained,
     PolicyChanged, RulesChanged, Swept, Forgotten,
 )  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 
 from forebay.decide.grants.events import Turned
 from forebay.decide.grants.machine import LiveDisk, value_of
-from forebay.decide.grants.selection import Selection, load_turn, save_turn
+from forebay.decide.grants.selection import Selection, load_turn, save_turn, select
 from forebay.decide.grants.state import Tables
 from forebay.decide.grants.words import lasting, some, wanted
 from forebay.decide.policy import Policy
@@ -21,11 +21,12 @@ from forebay.decide.storage.placing import ASK_POLICY, PART, PLACING, most_parts
 from forebay.decide.storage.turn import REFUSED, Turn
 from forebay.model.decision import Later, Never
 from forebay.model.errors import PolicyError
-from forebay.model.grant import Ask
+from forebay.model.grant import Ask, Grant, Volume, node_of
 from forebay.model.ledger import Ledger, survey
 from forebay.model.units import format_size
 
 _MOST_PARTS = 10_000
+_MOST_DISKS = 5  # on which a volume is tried
 _CURSOR = np.dtype(PLACING)
 
 
@@ -61,13 +62,36 @@ def judge(tables: Tables, ask: Ask, now: float) -> Judgement:
     policy, which = _policy(tables.facts["policy"])
     memory = load_turn(selection, tables.facts["turned"], tables.probed, _first(tables, selection))
     before = memory.disk.copy()
-    parts, own = _placed(tables, selection, policy, which, ask.size, start, end, memory)
+    parts, own = _placed(tables, selection, policy, which, ask.size, start, end, memory, tables.rules.split)
     now_turned = save_turn(selection, memory, before)
     turned = None if now_turned == tables.facts["turned"] else now_turned
     if parts:
         return Judgement(answer=Found(parts=parts, start=start, end=end), turned=turned)
     expected, because = _why(tables, own, memory, ask, start, end)
     return Judgement(answer=Later(until=until, because=because), turned=turned, expected=expected)
+
+
+def find_other_disk(tables: Tables, grant: Grant, volume: Volume, now: float) -> str | None:
+    """Where a volume can be made that could not be made on its disk; rather on another node. None if nowhere."""
+    failed = {volume.disk, *volume.failed}
+    if len(failed) >= _MOST_DISKS:
+        return None
+    fitting = [disk for disk in tables.disks.values() if tables.is_open(disk) and tables.has(disk, grant.ask.wants)]
+    fitting = [disk for disk in fitting if disk.key not in failed]
+    nodes = {node_of(disk) for disk in failed}
+    elsewhere = [disk for disk in fitting if disk.node not in nodes]
+    # On one node, what is exposed is known by its name alone, whichever disk it is on.
+    for disks in (elsewhere, [] if grant.ask.expose else fitting):
+        selection = select(disks, tables.nodes, tables.space)
+        if selection is None:
+            continue
+        policy, which = _policy(tables.facts["policy"])
+        memory = load_turn(selection, tables.facts["turned"], tables.probed, _first(tables, selection))
+        end = max(grant.end, math.nextafter(now, math.inf))
+        parts, _ = _placed(tables, selection, policy, which, volume.size, now, end, memory, 0)
+        if parts:
+            return parts[0][0]
+    return None
 
 
 def _policy(name: str) -> tuple[Policy, int]:
@@ -94,9 +118,9 @@ def _placed(
     start: float,
     end: float,
     memory: Turn,
+    split: int,
 ) -> tuple[tuple[tuple[str, int], ...], Ledger]:
     """Its parts, none if there is no room; and the ledger of the selection."""
-    split = tables.rules.split
     most = most_parts(size, split, which, len(selection.keys))
     tables.space.make_room(most)
     own = selection.ledger(tables.space, ours=which != OTHER)
@@ -152,6 +176,10 @@ def _shut(tables: Tables, disk: LiveDisk) -> str:
         return "gone"
     if node.silent:
         return "on a node that does not answer"
+    if disk.unseen:
+        return "out of its agent's sight"
+    if disk.suspension is not None:
+        return "suspended, as volumes can't be made on it"
     return "drained" if disk.drained or node.drained else "without space"
 
 

@@ -47,14 +47,50 @@ class DiskSaid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A volume like one that could not be made: once it can, the disk works again."""
+
+    size: int
+    uid: int
+    gid: int
+    mode: int = 0o700
+    expose: str = ""
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspension:
+    """Why and since when (seconds since 1970) a disk gets no new grants: volumes could not be made on it.
+
+    The trial is due at `due`, after `tries` that failed. While it is under way, `volume` is its name and `held` the
+    bytes that it takes.
+    """
+
+    since: float
+    because: str
+    trial: Trial
+    due: float
+    tries: int = 0
+    volume: str = ""
+    held: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveDisk:
-    """A disk that the service knows. One that is not `there` any more may come back."""
+    """A disk that the service knows. One that is not `there` any more may come back.
+
+    `unseen` is why its agent can't look at it just now, "" if it can. `failures` is how many volumes in a row could not
+    be made on it.
+    """
 
     node: str
     said: DiskSaid
     order: int
     there: bool = True
     drained: bool = False
+    unseen: str = ""
+    failures: int = 0
+    suspension: Suspension | None = None
 
     @property
     def key(self) -> str:
@@ -99,6 +135,7 @@ class Stray:
     ceiling: float = 0.0
     since: float = 0.0
     path: str = ""
+    because: str = ""  # why it could not be removed, if that was tried in vain
 
     @property
     def key(self) -> str:

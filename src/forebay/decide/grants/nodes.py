@@ -19,6 +19,7 @@ from forebay.decide.grants.doubt import doubt
 from forebay.decide.grants.losing import shrink, vanish
 from forebay.decide.grants.machine import DiskSaid, LiveDisk, LiveNode, check_fields, check_node
 from forebay.decide.grants.reports import reconcile
+from forebay.decide.grants.suspensions import resume
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.grant import HELD, State
 
@@ -40,7 +41,9 @@ def register(desk: Desk, command: Register) -> None:
         desk.freed = True
     names = {disk.name for disk in command.disks}
     for disk in [d for d in desk.tables.disks.values() if d.node == command.node]:
-        if disk.there and disk.said.name not in names:
+        if disk.there and disk.said.name in command.unseen and disk.said.name not in names:
+            _note_unseen(desk, disk, command.unseen[disk.said.name])
+        elif disk.there and disk.said.name not in names:
             vanish(desk, disk, f"node {command.node} has no disk {disk.said.name} any more")
     for each in command.disks:
         _register_disk(desk, command.node, each)
@@ -50,6 +53,16 @@ def register(desk: Desk, command: Register) -> None:
         reconcile(desk, told)
     elif command.number > desk.tables.nodes[command.node].report:
         desk.emit(ev.Reported(at=desk.now, node=command.node, report=command.number))
+
+
+def _note_unseen(desk: Desk, disk: LiveDisk, because: str) -> None:
+    """It may come back as it was, so nothing on it is given up; those who hold something there are told."""
+    if disk.unseen:
+        return
+    desk.emit(ev.DiskUnseen(at=desk.now, disk=disk.key, because=because or "its agent gave no reason"))
+    for name in sorted({volume.grant for volume in desk.tables.on_disk(disk.key)}):
+        if desk.tables.grants[name].state in HELD - {State.RELEASING}:
+            desk.tell(desk.tables.grants[name], f"disk {disk.key} can't be looked at: {because}")
 
 
 def _is_old(desk: Desk, command: Register) -> bool:
@@ -77,7 +90,7 @@ def _check_disks(desk: Desk, command: Register) -> None:
 
 def _register_disk(desk: Desk, node: str, said: DiskSaid) -> None:
     old = desk.tables.disks.get(f"{node}/{said.name}")
-    if old is not None and old.there and old.said == said:
+    if old is not None and old.there and old.said == said and not old.unseen:
         return
     desk.emit(ev.DiskRegistered(at=desk.now, node=node, disk=said))
     if old is not None and said.capacity < old.said.capacity:
@@ -109,7 +122,7 @@ def _node(desk: Desk, name: str) -> LiveNode:
 
 
 def drain(desk: Desk, command: Drain | Undrain) -> None:
-    """No new grants there from now on, or new ones again; what is there stays."""
+    """No new grants there from now on, or new ones again, also where a disk was suspended; what is there stays."""
     only_administrators(command)
     tables, wish = desk.tables, isinstance(command, Drain)
     disk = tables.disks.get(command.what)
@@ -117,6 +130,9 @@ def drain(desk: Desk, command: Drain | Undrain) -> None:
     if drained != wish:
         event = ev.Drained if wish else ev.Undrained
         desk.emit(event(at=desk.now, what=command.what))
+    if not wish:
+        for each in [disk] if disk is not None else _disks_of(desk, command.what):
+            resume(desk, tables.disks[each.key], "an administrator opened it")
 
 
 def remove(desk: Desk, command: Remove) -> None:

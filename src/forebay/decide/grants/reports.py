@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.commands import Found, FoundVolume, Gone, Lost, Made, NotMade, Report, only_agent_of
+from forebay.decide.grants.commands import Found, FoundVolume, Gone, Lost, Made, NotMade, Report, Stuck, only_agent_of
 from forebay.decide.grants.desk import Desk
+from forebay.decide.grants.judging import find_other_disk
 from forebay.decide.grants.losing import lose
 from forebay.decide.grants.machine import Stray
 from forebay.decide.grants.space import ALWAYS, FOREVER
+from forebay.decide.grants.suspensions import fail_trial, find_tried_disk, note_failure, resume, tried_disk
 from forebay.model.errors import BadInput
 from forebay.model.grant import EXISTING, ON_DISK, State, Volume, VolumeState, node_of
 
 
 def _of(desk: Desk, command: Report) -> Volume | None:
-    """The volume, if it is one that may be there; only its own node's agent may speak of it."""
-    volume = desk.tables.volumes.get(command.volume)
-    if volume is None:
-        only_agent_of(command, command.caller.node)
+    """The volume, if it is one that may be there; only its own node's agent may speak of it.
+
+    Of a disk on which it could not be made, reports may come late.
+    """
+    volume, node = desk.tables.volumes.get(command.volume), command.caller.node
+    if volume is None or (volume.node != node and node in map(node_of, volume.failed)):
+        only_agent_of(command, node)
         return None
     only_agent_of(command, volume.node)
+    if command.disk and volume.disk != f"{node}/{command.disk}":
+        return None
     known = desk.tables.grants[volume.grant].state in EXISTING and volume.state in ON_DISK
     return volume if known else None
 
 
 def made(desk: Desk, command: Made) -> None:
     """One that is to be removed meanwhile, or is gone already, is not made by a late report."""
+    tried = tried_disk(desk, command)
+    if tried is not None:
+        resume(desk, tried, "a volume could be made there again")
+        return
     volume = _of(desk, command)
     if volume is None or desk.tables.grants[volume.grant].state is State.RELEASING:
         return
@@ -37,32 +50,56 @@ def _note_made(desk: Desk, volume: Volume, path: str, device: str, settings: dic
     where = {"path": path, "device": device}
     desk.emit(ev.VolumeMade(at=desk.now, volume=volume.name, settings=settings, report=number, **where))
     grant = desk.tables.grants[volume.grant]
+    if grant.state is State.MAKING:
+        resume(desk, desk.tables.disks[volume.disk], f"volume {volume.name} could be made there")
     if grant.state is State.MAKING and all(v.state is VolumeState.MADE for v in desk.tables.volumes_of(grant)):
         desk.emit(ev.Ready(at=desk.now, grant=grant.id))
 
 
 def not_made(desk: Desk, command: NotMade) -> None:
-    """All or nothing: the grant fails. Where something that was whole can't be mended, that is lost."""
+    """It is made on another disk, or else the grant fails. Where something whole can't be mended, that is lost."""
+    tried = tried_disk(desk, command)
+    if tried is not None:
+        fail_trial(desk, tried, command.because)
+        return
     volume = _of(desk, command)
     if volume is None or volume.state is not VolumeState.MAKING:
         return
     grant = desk.tables.grants[volume.grant]
     because = f"volume {volume.name} on {volume.disk} could not be made: {command.because}"
     if grant.state is State.MAKING:
-        desk.tell(grant, because)
-        desk.release(grant, State.FAILED, because)
+        if command.fault == "disk":
+            note_failure(desk, volume, grant.ask, command.because)
+        if not _make_elsewhere(desk, volume, command):
+            disks = len(volume.failed) + 1
+            more = f"tried on {disks} disks" if disks > 1 else "no other disk has room for it"
+            desk.tell(grant, because)
+            desk.release(grant, State.FAILED, f"{because}; {more}")
     elif grant.state is not State.RELEASING:
         lose(desk, volume, command.because, command.number)
         _note_stray(desk, volume, command.number)  # some of it may be there
 
 
-def _note_stray(desk: Desk, volume: Volume | FoundVolume, number: int, disk: str = "") -> None:
+def _make_elsewhere(desk: Desk, volume: Volume, command: NotMade) -> bool:
+    """Have it made on another disk, if one has the room; whether that is so."""
+    disk = find_other_disk(desk.tables, desk.tables.grants[volume.grant], volume, desk.now)
+    if disk is None:
+        return False
+    because, number = command.because, command.number
+    desk.emit(ev.VolumeMoved(at=desk.now, volume=volume.name, disk=disk, because=because, report=number))
+    _note_stray(desk, volume, command.number)  # some of it may be there
+    return True
+
+
+def _note_stray(
+    desk: Desk, volume: Volume | FoundVolume, number: int, disk: str = "", because: str = ""
+) -> None:  # fmt: skip
     disk = disk or volume.disk
     if f"{disk} {volume.name}" in desk.tables.strays:
         return
     held = desk.tables.is_kept(node_of(disk), desk.tables.grants.get(volume.name.partition(".")[0]))
     about = {name: getattr(volume, name) for name in _MARKED} if isinstance(volume, FoundVolume) else {}
-    stray = Stray(name=volume.name, disk=disk, size=volume.size, held=held, **about)
+    stray = Stray(name=volume.name, disk=disk, size=volume.size, held=held, because=because, **about)
     desk.emit(ev.Strayed(at=desk.now, stray=stray, report=number))
 
 
@@ -92,6 +129,24 @@ def gone(desk: Desk, command: Gone) -> None:
         lose(desk, volume, "it was removed, and not by Forebay", command.number)
 
 
+def stuck(desk: Desk, command: Stuck) -> None:
+    """A grant whose volume can't be removed ends all the same; the volume holds its space until it is gone."""
+    stray = desk.tables.strays.get(f"{command.caller.node}/{command.disk} {command.volume}")
+    if stray is not None:
+        only_agent_of(command, command.caller.node)
+        if not stray.because:
+            told = replace(stray, because=command.because)
+            desk.emit(ev.Strayed(at=desk.now, stray=told, report=command.number))
+        return
+    volume = _of(desk, command)
+    if volume is None or desk.tables.grants[volume.grant].state is not State.RELEASING:
+        return
+    because, number = command.because, command.number
+    desk.emit(ev.VolumeStuck(at=desk.now, volume=volume.name, because=because, report=number))
+    _note_stray(desk, volume, command.number, because=command.because)
+    desk.finish(volume.grant)
+
+
 def found(desk: Desk, command: Found) -> None:
     """Reconcile what an agent finds on its disks with what should be there, both ways."""
     only_agent_of(command, command.node)
@@ -110,11 +165,12 @@ def reconcile(desk: Desk, command: Found) -> None:
         desk.emit(ev.Reported(at=desk.now, node=command.node, report=command.number))
     for key, each in there.items():
         _reconcile_found(desk, key, each, command)
+    unseen = {disk.key for disk in tables.disks.values() if disk.node == command.node and disk.unseen}
     for volume in tables.on_node(command.node):
-        if f"{volume.disk} {volume.name}" not in there:
+        if f"{volume.disk} {volume.name}" not in there and volume.disk not in unseen:
             _reconcile_missing(desk, volume.name, command.number)
     for stray in tables.strays_on(command.node):
-        if stray.key not in there:
+        if stray.key not in there and stray.disk not in unseen:
             desk.emit(ev.StrayGone(at=desk.now, stray=stray, report=command.number))
 
 
@@ -134,7 +190,11 @@ def _reconcile_found(desk: Desk, key: str, each: FoundVolume, command: Found) ->
     """Whole or half, wanted or not: what is there is finished, mended, or to be removed."""
     disk = f"{command.node}/{each.disk}"
     volume = desk.tables.volumes.get(each.name)
-    if volume is None or volume.disk != disk or not _belongs(desk, volume, key):
+    tried = find_tried_disk(desk, command.node, each.name)
+    if tried is not None and tried.key == disk:
+        if each.whole:
+            resume(desk, tried, "a volume could be made there again")
+    elif volume is None or volume.disk != disk or not _belongs(desk, volume, key):
         _note_stray(desk, each, command.number, disk)
     elif desk.tables.grants[volume.grant].state is not State.RELEASING:
         if volume.state is not VolumeState.MAKING and (volume.state is VolumeState.LOST or not each.whole):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from forebay.decide.grants.agenda import Agenda
 from forebay.decide.grants.events import Turned
-from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, has
+from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, Suspension, has
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.selection import Selection, select
 from forebay.decide.grants.space import ALWAYS, FOREVER, Hold, Space
@@ -60,7 +60,7 @@ class Tables:
         self.probed: dict[str, int] = {}
         self.facts = Facts(policy=POLICY, rules=GrantRules(), turned=Turned(), asked=0, swept=0)
         self.space = Space()
-        self.ends, self.starts, self.tries, self.past, self.queue = (Agenda() for _ in range(5))
+        self.ends, self.starts, self.tries, self.past, self.queue, self.trials = (Agenda() for _ in range(6))
         self.live: Counter[int] = Counter()
         """How many grants each user holds or waits for, by uid."""
         self._todo: dict[str, dict[str, None]] = {}
@@ -162,11 +162,27 @@ class Tables:
         if old is None or new is None or replace(old, report=0) != replace(new, report=0):
             self._forget_selections()
 
-    def _disks_changed(self, key: str, _: LiveDisk | None, new: LiveDisk | None) -> None:
+    def _disks_changed(self, key: str, old: LiveDisk | None, new: LiveDisk | None) -> None:
         self._forget_selections()
         if new is not None:
             said = new.said
             self.space.set_disk(key, said.capacity, said.write_bandwidth, said.read_bandwidth)
+        before, after = (None if disk is None else disk.suspension for disk in (old, new))
+        if before != after:
+            self._suspension_changed(key, before, after)
+
+    def _suspension_changed(self, disk: str, old: Suspension | None, new: Suspension | None) -> None:
+        """When its disk is to be tried; or what its agent is to do for that, and what it holds meanwhile."""
+        own = self._todo.setdefault(node_of(disk), {})
+        own.pop(disk, None)
+        self.space.set_hold(disk, None)
+        if old is not None and not old.volume:
+            self.trials.remove(old.due, disk)
+        if new is not None and new.volume:
+            own[disk] = None
+            self.space.set_hold(disk, Hold(disk, ALWAYS, FOREVER, new.held))
+        elif new is not None:
+            self.trials.add(new.due, disk)
 
     def _forget_selections(self) -> None:
         self._selections.clear()
@@ -208,10 +224,11 @@ class Tables:
     def is_open(self, disk: LiveDisk) -> bool:
         """Whether something new may be put there."""
         node = self.nodes[disk.node]
-        return disk.there and disk.said.capacity > 0 and not (disk.drained or node.drained or node.silent)
+        closed = disk.drained or disk.unseen or disk.suspension is not None or node.drained or node.silent
+        return disk.there and disk.said.capacity > 0 and not closed
 
     def to_do(self, node: str) -> list[str]:
-        """Volumes, and keys of strays, that the node's agent has something to do for."""
+        """Volumes, keys of strays, and disks that are tried, that the node's agent has something to do for."""
         return sorted(self._todo.get(node, ()))
 
     def on_disk(self, disk: str) -> list[Volume]:
