@@ -272,6 +272,94 @@ def test_a_release_that_resists_is_tried_again(service: Fake, folder: Path, monk
     assert any("is busy; try 1" in line["text"] for line in service.lines)
 
 
+def test_a_release_that_never_succeeds_ends_with_the_reason_and_is_tried_on(
+    service: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forebay.act.control.agent._FIRST_PAUSE", 0.001)
+    with running(folder):
+        registered(service)
+        grant = service.ask(MB)
+        service.wait_state(grant, "ready")
+        real = Directory.release
+
+        def resist(_: Directory, name: str) -> None:
+            raise VolumeFailed(f"volume {name}: input/output error")
+
+        monkeypatch.setattr(Directory, "release", resist)
+        service.release(grant)
+        service.wait_state(grant, "failed")
+        assert "could not be removed" in service.control.grant(grant).because
+        assert [stray.name for stray in service.control.tables.strays.values()] == [f"{grant}.0"]
+        monkeypatch.setattr(Directory, "release", real)
+        service.wait_for(lambda: not service.control.tables.strays, "not tried any more")
+    assert marks(folder) == []
+
+
+def test_one_missing_disk_keeps_no_other_from_working(service: Fake, folder: Path) -> None:
+    with running(folder):
+        registered(service)
+        kept = [service.ask(100 * MB), service.ask(100 * MB)]
+        for grant in kept:
+            service.wait_state(grant, "ready")
+    there, missing = sorted(kept, key=lambda grant: service.control.volumes(grant)[0].disk)
+    (folder / "d1").rename(folder / "unmounted")
+    (folder / "d1").mkdir(mode=0o711)
+    with running(folder):
+        service.wait_for(lambda: service.control.tables.disks["n1/d1"].unseen != "", "not told")
+        service.release(there)
+        service.wait_state(there, "released")
+        grant = service.ask(MB)
+        service.wait_state(grant, "ready")
+        assert service.control.volumes(grant)[0].disk == "n1/d0"
+        assert service.state(missing) == "ready"
+        (folder / "d1").rmdir()
+        (folder / "unmounted").rename(folder / "d1")
+        service.do(co.Silent(caller=co.SERVICE, node="n1"))
+    with running(folder):
+        service.wait_for(lambda: service.control.tables.disks["n1/d1"].unseen == "", "not seen")
+    assert service.state(missing) == "ready"
+
+
+def test_nothing_is_made_or_removed_where_a_disk_is_not_mounted(
+    service: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forebay.act.control.agent._FIRST_PAUSE", 0.001)
+    with running(folder):
+        registered(service)
+        for disk in ("d0", "d1"):
+            (folder / disk).rename(folder / f"{disk}.unmounted")
+            (folder / disk).mkdir(mode=0o711)
+        grant = service.ask(MB)
+        service.wait_state(grant, "failed")
+    assert "is it mounted?" in service.control.grant(grant).because
+    assert [list((folder / disk).iterdir()) for disk in ("d0", "d1")] == [[], []]
+
+
+def test_a_volume_that_fails_on_one_disk_is_made_on_the_other_and_the_bad_disk_is_suspended(
+    service: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Directory.make
+
+    def resist(self: Directory, name: str, size: int, **how: Any) -> Made:
+        if self.root.name == "d0":
+            raise VolumeFailed(f"volume {name}: read-only file system")
+        return real(self, name, size, **how)
+
+    with running(folder):
+        registered(service)
+        monkeypatch.setattr(Directory, "make", resist)
+        service.do(co.ChangePolicy(caller=co.SERVICE, policy="first-fit"))
+        for _ in range(5):
+            service.wait_state(service.ask(MB), "ready")
+        found = service.control.tables.disks["n1/d0"].suspension
+        assert found is not None and found.because.endswith("read-only file system")
+        monkeypatch.setattr(Directory, "make", real)
+        service.now = found.due
+        service.do(co.Tick(caller=co.SERVICE))
+        service.wait_for(lambda: service.control.tables.disks["n1/d0"].suspension is None, "not taken back")
+        service.wait_for(lambda: not service.control.tables.strays, "the trial is left")
+
+
 def test_what_is_there_and_can_not_be_brought_up_is_not_given_up_at_once(
     service: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

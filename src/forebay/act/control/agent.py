@@ -24,7 +24,8 @@ from forebay.act.control.agent_outbox import Outbox
 from forebay.act.control.agent_rates import RateTeller
 from forebay.act.control.client import Client, TurnedAway
 from forebay.act.control.disks import AgentDisk, found
-from forebay.act.control.work import Order, action_of, failed
+from forebay.act.control.work import LONGEST_REASON, Order, action_of, failed, stuck
+from forebay.act.volumes.volume import VolumeFailed
 from forebay.decide.grants.control import Action
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_size
@@ -34,17 +35,15 @@ _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 _BUSY = 0.5
 """Seconds that something new waits at most while something old takes its time."""
 _TRIES = 5
-"""How often something that is there, and can't be brought up, is tried before it is given up."""
-_LONGEST_PAUSE = 60.0
-"""Seconds between tries to release what resists."""
+"""How often something that is there, and can't be brought up or removed, is tried before the service is told."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
+"""Seconds between tries of what resists: at first twice that, then each time twice as long, up to the longest."""
+_AT_ONCE = float("-inf")
+"""When the disks were looked at, if that is to be done again as soon as nobody works on them."""
 _PATIENCE = 20
 """Tenths of a second that an agent waits for the last commands of one that was killed."""
 _SAY_HELLO = (404, 409)
 """What a service answers that does not know the node, or has another journal than the one that was acted on."""
-
-
-class _NotNow(UserError):
-    """A disk can't be looked at; to say that it is gone would be too early."""
 
 
 class Agent:
@@ -160,13 +159,7 @@ class Agent:
         with self._changed:
             if not self._changed.wait_for(lambda: not self._in_hand or self._ended.is_set(), _LONGEST_PAUSE):
                 raise UserError("can't look at the disks while there is work on them")
-        try:
-            return self._told_all()
-        except _NotNow:
-            if self._looked is None:
-                raise
-            self._looked = time.monotonic()
-            return self._heard(0.0)
+        return self._told_all()
 
     def _told_all(self) -> Sequence[dict[str, Any]]:
         number = self._numbers.next()  # older than all that is reported of what happens after the look
@@ -179,15 +172,17 @@ class Agent:
         return actions
 
     def _told(self) -> dict[str, Any]:
-        """All disks that can be looked at, and what is on them. One that can't is gone, as far as anybody can tell."""
+        """All disks that can be looked at, and what is on them; and which can't. One that is left out is gone."""
         disks: list[dict[str, Any]] = []
         there: list[dict[str, Any]] = []
+        unseen: dict[str, str] = {}
         for disk in self._node.disks.values():
             try:
                 self._marks.check(disk)
                 said, own = disk.said(self._capacities.get(disk.name, 0)), found(disk, self._node.exposures)
             except UserError as error:
-                self._out_of_sight(disk, error)
+                if self._may_come_back(disk, error):
+                    unseen[disk.name] = str(error)[:LONGEST_REASON]
                 continue
             self._blind.pop(disk.name, None)
             self._capacities[disk.name] = said["capacity"]
@@ -195,15 +190,15 @@ class Agent:
             there += own
         file = self._file
         about = {"address": file.address, "network_bandwidth": file.network_bandwidth, "fields": file.fields}
-        return {**about, "disks": disks, "volumes": there}
+        return {**about, "disks": disks, "volumes": there, **({"unseen": unseen} if unseen else {})}
 
-    def _out_of_sight(self, disk: AgentDisk, error: UserError) -> None:
-        """A disk that nobody has anything on is left out; another holds up what there is to tell, but not for ever."""
+    def _may_come_back(self, disk: AgentDisk, error: UserError) -> bool:
+        """Whether it is too early to say that a disk is gone; one that nobody ever had anything on is."""
+        known, now = self._marks.is_known(disk), time.monotonic()
         if disk.name not in self._blind:
-            self.outbox.log("error", f"disk {disk.name} of node {self._file.name}: {error}")
-        since = self._blind.setdefault(disk.name, time.monotonic())
-        if self._marks.is_known(disk) and time.monotonic() - since < self._file.give_up:
-            raise _NotNow(f"{error}; it is given up after {self._file.give_up:g} s")
+            more = f"; it is given up after {self._file.give_up:g} s" if known else ""
+            self.outbox.log("error", f"disk {disk.name} of node {self._file.name}: {error}{more}")
+        return known and now - self._blind.setdefault(disk.name, now) < self._file.give_up
 
     def _dispatch(self, documents: Sequence[dict[str, Any]]) -> int:
         """Begin what is new; how much that was."""
@@ -226,6 +221,7 @@ class Agent:
     def _work(self, action: Order) -> None:
         begun = time.monotonic()
         try:
+            self._verify(action)
             report = self._node.do(action)
         except Exception as error:  # whatever it was, this volume is tried again and the others go on
             self._resisted(action, error if isinstance(error, UserError) else UserError(f"internal error: {error!r}"))
@@ -238,8 +234,16 @@ class Agent:
                 self._fresh.add(action.volume)
                 self._changed.notify_all()
 
+    def _verify(self, action: Order) -> None:
+        """Whether the disk is the one that is meant; where it is not, the disk is to blame, not what is asked for."""
+        try:
+            self._marks.verify(self._node.disk(action.disk))
+        except BadInput as error:
+            raise VolumeFailed(str(error)) from None
+
     def _tell(self, action: Action, report: dict[str, Any], seconds: float) -> None:
         if report["kind"] == "failed":
+            self._look_soon()
             text, level = f"could not make volume {action.volume} on {action.disk}: {report['because']}", "error"
         else:
             what = f"{report['kind']}: volume {action.volume} of {format_size(action.size)} on {action.disk}"
@@ -248,14 +252,22 @@ class Agent:
         self.outbox.report(report)
 
     def _resisted(self, action: Action, error: UserError) -> None:
-        """Try again later; what can't be brought up in the end is given up."""
+        """Try again later; what can't be brought up is given up, and of what can't be removed the service is told."""
         key = f"{action.kind} {action.volume}"
         count = self._tries.get(key, (0, 0.0))[0] + 1
-        self._tries[key] = count, time.monotonic() + min(_LONGEST_PAUSE, 0.5 * 2**count)
+        self._tries[key] = count, time.monotonic() + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**count)
         self.outbox.log("error", f"{key} on {action.disk}: {error}; try {count}", action.volume)
+        self._look_soon()
         if action.kind == "make" and count >= _TRIES:
             self._tries.pop(key)
-            self.outbox.report(failed(action, str(error)))
+            self.outbox.report(failed(action, error))
+        elif action.kind == "release" and count == _TRIES:
+            self.outbox.report(stuck(action, error))
+
+    def _look_soon(self) -> None:
+        """A disk is not as the service believes."""
+        if self._looked is not None:
+            self._looked = _AT_ONCE
 
 
 def _check(volumes: Any) -> UserError | None:

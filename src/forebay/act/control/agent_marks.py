@@ -33,14 +33,27 @@ class Marks:
         try:
             self._compare(disk, disk.root / HOME / "disk", self._kept(disk))
         except OSError as error:
-            raise BadInput(f"disk {disk.name}", f"its mark can't be read or written: {why(error)}") from None
+            raise BadInput(f"disk {disk.name}", f"its mark can't be written: {why(error)}") from None
 
-    def _compare(self, disk: AgentDisk, mark: Path, kept: Path) -> None:
-        known = kept.read_text() if kept.exists() else ""
-        there = mark.read_text() if mark.exists() else ""
+    def verify(self, disk: AgentDisk) -> None:
+        """Whether the disk is the one that it was: else whatever is done lands on another, or in an empty folder."""
+        if disk.root is not None:
+            self._read(disk, disk.root / HOME / "disk", self._kept(disk))
+
+    def _read(self, disk: AgentDisk, mark: Path, kept: Path) -> tuple[str, str]:
+        """The words that are remembered and that are there, "" where there is none."""
+        try:
+            known = kept.read_text() if kept.exists() else ""
+            there = mark.read_text() if mark.exists() else ""
+        except OSError as error:
+            raise BadInput(f"disk {disk.name}", f"its mark can't be read: {why(error)}") from None
         if known and known != there:
             way_out = f"is it mounted? If it was replaced, remove {kept}"
             raise BadInput(f"disk {disk.name}", f"what is at {disk.root} is not the disk that was there; {way_out}")
+        return known, there
+
+    def _compare(self, disk: AgentDisk, mark: Path, kept: Path) -> None:
+        known, there = self._read(disk, mark, kept)
         if not there:
             there = f"{secrets.token_hex(8)}\n"
             written(mark, there)

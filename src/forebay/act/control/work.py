@@ -9,7 +9,7 @@ from typing import Any
 from forebay.act.control.disks import AgentDisk
 from forebay.act.control.keys import without_key
 from forebay.act.volumes.expose import Exposures
-from forebay.act.volumes.volume import Made, checked_name
+from forebay.act.volumes.volume import BadRequest, Made, NoRoom, WrongOwner, checked_name
 from forebay.decide.grants.control import Action
 from forebay.model.errors import UnknownName, UserError
 
@@ -45,7 +45,7 @@ class Node:
         except UserError as error:
             if self.is_there(action):
                 raise
-            return failed(action, str(error))
+            return failed(action, error)
 
     def is_there(self, action: Action) -> bool:
         """Whether any of the volume is on its disk."""
@@ -89,12 +89,22 @@ class Node:
         return self.make(action) if action.kind == "make" else self.release(action)
 
 
-def failed(action: Action, because: str) -> dict[str, Any]:
-    """The report of a volume that can't be made."""
-    return {"kind": "failed", "volume": action.volume, "disk": action.disk, "because": because[:_LONGEST]}
+def failed(action: Action, error: UserError) -> dict[str, Any]:
+    """The report of a volume that can't be made; if that is not the disk's fault, whose it is."""
+    fault = "room" if isinstance(error, NoRoom) else "request" if isinstance(error, WrongOwner | BadRequest) else "disk"
+    return _report("failed", action, error) | ({} if fault == "disk" else {"fault": fault})
 
 
-_LONGEST = 1000
+def stuck(action: Action, error: UserError) -> dict[str, Any]:
+    """The report of a volume that can't be removed."""
+    return _report("stuck", action, error)
+
+
+def _report(kind: str, action: Action, error: UserError) -> dict[str, Any]:
+    return {"kind": kind, "volume": action.volume, "disk": action.disk, "because": str(error)[:LONGEST_REASON]}
+
+
+LONGEST_REASON = 1000
 """Characters of a reason that are told."""
 _NAMES = {each.name for each in fields(Order)}
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from forebay.act.volumes.life import nothing
 from forebay.act.volumes.mounts import mounted_at
 from forebay.act.volumes.record import synced
-from forebay.act.volumes.volume import Made, State, VolumeFailed, checked_name, is_name
+from forebay.act.volumes.volume import BadRequest, Made, State, VolumeFailed, checked_name, is_name
 from forebay.model.errors import BadInput, UnknownName, UserError, why
 
 
@@ -153,7 +153,7 @@ def _with_key(plan: Plan, key: str) -> Plan:
 def _check(made: Made, hosts: Sequence[str]) -> None:
     where = f"volume {made.name}"
     if not hosts:
-        raise BadInput(where, "name at least one host that may connect")
+        raise BadRequest(where, "name at least one host that may connect")
     if made.state != "whole":
         raise BadInput(where, "is half made; make it before it is exposed")
     if made.path.is_dir() or mounted_at(made.path) is not None:

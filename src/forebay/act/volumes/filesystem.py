@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from forebay.model.errors import BadInput, UnknownName
+from forebay.act.volumes.volume import BadRequest
+from forebay.model.errors import UnknownName
 from forebay.model.units import format_size
 
 _BLOCK = 4096
@@ -79,7 +80,7 @@ class Xfs:
 
     def gross(self, size: int) -> int:
         if size < self.least:
-            raise BadInput("xfs volume", f"{format_size(size)} is too small; {format_size(self.least)} is the least")
+            raise BadRequest("xfs volume", f"{format_size(size)} is too small; {format_size(self.least)} is the least")
         return _grown(_with_room_for_maps(size), lambda blocks: self._log(size) + self._overhead(blocks)) * _BLOCK
 
     def made_by(self, size: int, device: Path) -> tuple[str, ...]:

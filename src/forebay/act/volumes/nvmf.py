@@ -11,7 +11,7 @@ from pathlib import Path
 from forebay.act.volumes.expose import Plan
 from forebay.act.volumes.life import nothing
 from forebay.act.volumes.subsystem import CONFIGFS, Subsystem
-from forebay.act.volumes.volume import Made
+from forebay.act.volumes.volume import BadRequest, Made
 from forebay.model.errors import BadInput
 
 _NQN = re.compile(r"nqn\.\d{4}-\d{2}\.[A-Za-z0-9.:_-]{1,200}")
@@ -39,7 +39,7 @@ class Nvmf:
     def plan(self, made: Made, hosts: tuple[str, ...]) -> Plan:
         for host in hosts:
             if not _NQN.fullmatch(host):
-                raise BadInput(f"host {host!r}", "is no host NQN; see /etc/nvme/hostnqn on the client")
+                raise BadRequest(f"host {host!r}", "is no host NQN; see /etc/nvme/hostnqn on the client")
         if not self._subsystem(made.name).path.is_dir():
             raise BadInput(f"volume {made.name}", "is of another kind; nvmet exposes those of kind nvmet")
         settings = {

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from forebay.act.volumes.volume import checked_name, is_name
+from forebay.act.volumes.volume import BadRequest, checked_name, is_name
 from forebay.model.errors import BadInput
 from forebay.model.units import format_size
 
@@ -43,14 +43,14 @@ def checked(name: str, size: int, uid: int, gid: int, mode: int, ceiling: float 
     """A volume to be made, if all of that is possible anywhere."""
     where = f"volume {checked_name(name)}"
     if not isinstance(size, int) or not 0 < size <= _MOST:
-        raise BadInput(where, f"size must be from 1 byte to {format_size(_MOST)}, not {size!r}")
+        raise BadRequest(where, f"size must be from 1 byte to {format_size(_MOST)}, not {size!r}")
     for label, number in (("uid", uid), ("gid", gid)):
         if not 0 <= number < _NOBODY:
-            raise BadInput(where, f"{label} must be from 0 to {_NOBODY - 1}, not {number!r}")
+            raise BadRequest(where, f"{label} must be from 0 to {_NOBODY - 1}, not {number!r}")
     if not 0 <= mode <= 0o777:
-        raise BadInput(where, f"mode must be from 0 to 0777, not {mode:o}")
+        raise BadRequest(where, f"mode must be from 0 to 0777, not {mode:o}")
     if ceiling is not None and not (math.isfinite(ceiling) and ceiling >= 1):
-        raise BadInput(where, f"ceiling must be at least one byte per second, not {ceiling!r}")
+        raise BadRequest(where, f"ceiling must be at least one byte per second, not {ceiling!r}")
     return Record(name=name, size=size, uid=uid, gid=gid, mode=mode, ceiling=None if ceiling is None else int(ceiling))
 
 

@@ -14,6 +14,10 @@ State = Literal["whole", "half"]
 _NAME = re.compile(r"[0-9a-f]{32}\.(0|[1-9][0-9]{0,5})")
 
 
+class BadRequest(BadInput):
+    """What is asked of a volume can't be had, whichever disk it is on."""
+
+
 class VolumeFailed(UserError):
     """A volume that can't be made or released; the message is one line, and the disk is as it was before."""
 
