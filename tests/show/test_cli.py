@@ -4,6 +4,7 @@ import glob
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from typer.main import get_command
 
 from forebay.show.cli import app
+from forebay.model.errors import Refused, UserError
+from forebay.show.cli.demo_live import start_part
 from support.command import Forebay
 
 EXAMPLE = Path(__file__).parents[2] / "src/forebay/show/examples/machine.toml"
@@ -316,6 +319,26 @@ def test_the_demo_runs_and_speaks_json(forebay: Forebay, tmp_path: Path) -> None
     assert (tmp_path / "demo/machine.png").exists()
     assert (tmp_path / "demo/size.png").exists()
     assert (tmp_path / "demo/io-nodes/report.html").exists()
+
+
+def test_a_step_of_the_demo_that_fails_says_so_and_ends_it(
+    forebay: Forebay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise Refused("grant 3f is being released: permission denied")
+
+    monkeypatch.setattr("forebay.show.cli.demo._targets", lambda _: [("May I?", "forebay storage request", refuse, {})])
+    ran = forebay("demo", "--out", tmp_path / "demo")
+    assert ran.code == 2
+    assert "2. " not in ran.out
+    reason = "forebay storage request: grant 3f is being released: permission denied"
+    assert ran.err == f"forebay: step 1 of the demo failed: {reason}\n"
+
+
+def test_a_part_of_the_demo_that_does_not_start_is_told_with_the_command(tmp_path: Path) -> None:
+    words = f"forebay agent ended; run it by hand to see why: forebay agent {tmp_path}/none.toml"
+    with ExitStack() as running, pytest.raises(UserError, match=words):
+        start_part(running, "agent", f"{tmp_path}/none.toml")
 
 
 def test_ctrl_c_is_one_line_and_exit_code_130(forebay: Forebay, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,6 +186,44 @@ def test_release_with_wait_ends_when_nothing_is_left(forebay: Forebay, quick: Fa
     assert forebay("storage", "release", name, "--wait").out == f"grant {name}: released\n"
 
 
+def test_whoever_waits_is_told_why_as_soon_as_a_grant_is_being_released(forebay: Forebay, fake: Fake) -> None:
+    def fault(_: str, path: str) -> str:
+        if path.endswith("/wait"):
+            for action in fake.control.actions("n1"):
+                fake.do(co.NotMade(caller=AGENT, volume=action.volume, because="permission denied"))
+        return ""
+
+    fake.fault = fault
+    ran = forebay("storage", "request", "--size", "1MB", "--time", "1h", "--wait")
+    assert (ran.code, ran.out) == (2, "")
+    assert fake.state(only(fake)) == "releasing"
+    assert f"grant {only(fake)} is being released: " in ran.err and "permission denied" in ran.err
+    again = forebay("storage", "wait", only(fake))
+    assert again.code == 2 and "is being released: " in again.err
+
+
+def test_release_with_wait_ends_where_a_volume_can_not_be_removed(forebay: Forebay, fake: Fake) -> None:
+    def fault(_: str, path: str) -> str:
+        if path.endswith("/wait"):
+            for action in fake.control.actions("n1"):
+                fake.do(co.Stuck(caller=AGENT, volume=action.volume, disk="d0", because="input/output error"))
+        return ""
+
+    name = fake.ask(MB)
+    fake.fault = fault
+    ran = forebay("storage", "release", name, "--wait")
+    assert (ran.code, ran.out) == (2, f"grant {name}: failed\n")
+    assert f"volume {name}.0 could not be removed: input/output error" in ran.err
+
+
+def test_release_waits_no_longer_than_it_is_told(forebay: Forebay, fake: Fake) -> None:
+    name = fake.ask(MB)
+    fake.do(co.Silent(caller=co.SERVICE, node="n1"))
+    ran = forebay("storage", "release", name, "--at-most", "10ms")
+    assert (ran.code, ran.out) == (2, f"grant {name}: releasing\n")
+    assert f"grant {name} is still releasing: released by its owner; node n1 does not answer" in ran.err
+
+
 def test_extend_says_until_when(forebay: Forebay, fake: Fake) -> None:
     name = fake.ask(MB)
     before = fake.control.grant(name).end

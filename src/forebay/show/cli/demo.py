@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from forebay.model.errors import UserError
 from forebay.show.cli.options import Json
 
 EXAMPLE = "Example: forebay demo"
@@ -28,12 +29,15 @@ def demo(
     documents = {}
     steps = [*_targets(out), *_space(out), *_striping(out), *_requests(), *_live()]
     for number, (question, command, run, options) in enumerate(steps, start=1):
-        if json:
-            documents[command] = _as_json(run, options)
-        else:
-            typer.secho(f"\n{number}. {question}", bold=True)
-            typer.echo(f"   $ {command}")
-            run(**options)
+        try:
+            if json:
+                documents[command] = _as_json(run, options)
+            else:
+                typer.secho(f"\n{number}. {question}", bold=True)
+                typer.echo(f"   $ {command}")
+                run(**options)
+        except UserError as error:
+            raise UserError(f"step {number} of the demo failed: {command}: {error}") from error
     if json:
         print_json(documents)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,10 @@ from pathlib import Path
 
 from forebay.model.errors import UserError
 
+_START = 300.0
+"""Seconds that a part may take to start: on the first run it compiles."""
+_AT_MOST = "2min"
+"""How long it may take until there is space, or until it is given back: a demonstration must end."""
 _AGENT = """
 [agent]
 node = "storage1"
@@ -33,13 +38,13 @@ def live(json: bool = False) -> None:
     from forebay.show.cli.storage_space import release, request, show
 
     with _machine() as service:
-        request(size="50MB", time="1h", tier="ssd", wait=True, json=json, service=service)
+        request(size="50MB", time="1h", tier="ssd", wait=True, at_most=_AT_MOST, json=json, service=service)
         if json:
             return
         with Client(service_of(service)) as client:
             grant = next(client.grants())["id"]
         print("   $ forebay storage release ID --wait; forebay storage show ID --story")
-        release(grants=[grant], wait=True, service=service)
+        release(grants=[grant], wait=True, at_most=_AT_MOST, service=service)
         show(grant=grant, story=True, service=service)
 
 
@@ -51,17 +56,23 @@ def _machine() -> Iterator[str]:
         service = f"unix:{folder / 'service.sock'}"
         (folder / "disk").mkdir()
         (folder / "agent.toml").write_text(_AGENT.format(service=service))
-        _start(running, "serve", "--socket", str(folder / "service.sock"), "--db", str(folder / "service.db"))
-        _start(running, "agent", str(folder / "agent.toml"))
+        start_part(running, "serve", "--socket", str(folder / "service.sock"), "--db", str(folder / "service.db"))
+        start_part(running, "agent", str(folder / "agent.toml"))
         yield service
 
 
-def _start(running: ExitStack, part: str, *words: str) -> None:
+def start_part(running: ExitStack, part: str, *words: str) -> None:
     """Start it, and wait until it says that it is ready."""
     from forebay.act.command import Child
 
     child = Child([sys.executable, "-m", "forebay", part, *words], quiet=True)
     running.callback(child.stop, 5.0)
-    while b"ready" not in (said := os.read(child.out, 4096)):
-        if not said:
-            raise UserError(f"forebay {part} did not start; by hand it says why: forebay {part} {' '.join(words)}")
+    said = b""
+    while b"ready" not in said:
+        has_more, _, _ = select.select([child.out], [], [], _START)
+        more = os.read(child.out, 4096) if has_more else b""
+        if not more:
+            what = "ended" if has_more else f"was not ready within {_START:g} s"
+            command = f"forebay {part} {' '.join(words)}"
+            raise UserError(f"forebay {part} {what}; run it by hand to see why: {command}")
+        said += more

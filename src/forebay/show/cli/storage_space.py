@@ -181,18 +181,22 @@ def _waited(client: Client, grant: dict[str, Any], seconds: float | None, *, rel
 
 
 def _check(grant: dict[str, Any]) -> None:
-    """There is nothing to go on with where it was refused, or has ended."""
-    if grant["state"] in ("refused", "failed", "expired"):
+    """There is nothing to go on with where it was refused, has ended, or is about to."""
+    if grant["state"] in _ENDS:
         raise Refused(f"grant {grant['id']} {_ENDS[grant['state']]}: {grant['because']}")
 
 
-_ENDS = {"refused": "is refused", "failed": "has failed", "expired": "has expired"}
+_ENDS = {
+    "refused": "is refused", "failed": "has failed", "expired": "has expired", "releasing": "is being released",
+    "released": "was released",
+}  # fmt: skip
 
 
 @app.command(epilog="Example: forebay storage release 3f0c...")
 def release(
     grants: Annotated[list[str], typer.Argument(metavar="ID...", help="The grants.", show_default=False)],
     wait: Annotated[bool, typer.Option("--wait", help="Until nothing of them is left on any disk.")] = False,
+    at_most: Annotated[str | None, typer.Option(help="Wait no longer than this.", show_default=False)] = None,
     json: Json = False,
     service: Service = None,
     token: Token = None,
@@ -201,15 +205,39 @@ def release(
     """Give grants back; what is on them is gone."""
     from forebay.show.output import print_json
 
+    patience = None if at_most is None else quantity("--at-most", at_most, "duration")
     with client_of(service, token, authority) as client:
-        found = [client.release(grant) for grant in grants]
-        while wait and any(grant["state"] == "releasing" for grant in found):
-            found = [client.wait(g["id"], known="releasing") if g["state"] == "releasing" else g for g in found]
+        before = [client.release(grant) for grant in grants]
+        waits = wait or patience is not None
+        found = _released(client, before, patience) if waits else before
     if json:
         print_json(found[0] if len(found) == 1 else found)
-        return
-    for grant in found:
-        typer.echo(f"grant {grant['id']}: {grant['state']}")
+    else:
+        for grant in found:
+            typer.echo(f"grant {grant['id']}: {grant['state']}")
+    for old, new in zip(before, found, strict=True):
+        _check_released(old, new, waits=waits)
+
+
+def _released(client: Client, grants: list[dict[str, Any]], seconds: float | None) -> list[dict[str, Any]]:
+    """The grants when nothing is left of them, or the time is over; on the way, what is in the way on stderr."""
+    import time
+
+    told: set[str] = set()
+    end = time.monotonic() + (float("inf") if seconds is None else seconds)
+    while any(grant["state"] == "releasing" for grant in grants) and (left := end - time.monotonic()) > 0:
+        for words in {f"grant {grant['id']}: {mark}" for grant in grants for mark in grant["marks"]} - told:
+            typer.echo(words, err=True)
+            told.add(words)
+        grants = [client.wait(g["id"], left, known="releasing") if g["state"] == "releasing" else g for g in grants]
+    return grants
+
+
+def _check_released(before: dict[str, Any], now: dict[str, Any], *, waits: bool) -> None:
+    """Whoever waited for its end is told if that went wrong, or has not come."""
+    if waits and before["state"] == "releasing" and now["state"] in ("failed", "releasing"):
+        state = "has failed" if now["state"] == "failed" else "is still releasing"
+        raise Refused(f"grant {now['id']} {state}: {'; '.join([now['because'], *now['marks']])}")
 
 
 @app.command(epilog="Example: forebay storage extend 3f0c... --by 1h")
