@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from forebay.act.control.api_limits import Bounded, Crowd, Limits, Message, Waits, room_for
 from forebay.act.control.auth import Who
-from forebay.act.control.settings import read_service
+from forebay.act.control.proxies import read_head
+from forebay.act.control.settings import ServiceSettings, read_service
 from forebay.model.errors import BadInput
 from support.certificates import certificate
 from support.control import GB, Running, running
@@ -233,6 +234,139 @@ def test_over_tcp_a_host_has_some_connections_also_before_it_has_said_anything(t
                 continue
         else:
             raise AssertionError("nobody is let in any more")
+
+
+PROXY_LINE = b"PROXY TCP4 192.0.2.%d 192.0.2.200 40000 7443\r\n"
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Path]]:
+    """A service that others reach by TLS, three connections each."""
+    folder = tmp_path_factory.mktemp("far")
+    own, key = certificate(folder)
+    limits = Limits(host=3, send=LONG)
+    how: dict[str, Any] = {"listen": "127.0.0.1:0", "certificate": own, "key": key, "limits": limits}
+    with running(folder, **how, proxies=("127.0.0.2", "127.0.1.0/24")) as found:
+        yield found, own
+
+
+class Caller:
+    """One connection by TLS, from that address of this machine; `head` is what a proxy sends first."""
+
+    def __init__(self, far: tuple[Running, Path], source: str, head: bytes = b"") -> None:
+        service, authority = far
+        host, port = service.addresses[1].removeprefix("https://").split(":")
+        raw = socket.create_connection((host, int(port)), LONG, source_address=(source, 0))
+        raw.sendall(head)
+        self._line = HTTPConnection(host)
+        trust = ssl.create_default_context(cafile=str(authority))
+        self._line.sock = trust.wrap_socket(raw, server_hostname=host)
+
+    def __enter__(self) -> "Caller":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._line.close()
+
+    def status(self, token: str = "", forwarded: str = "", path: str = "/v1/grants") -> int:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._line.request("GET", path, headers=headers | ({"X-Forwarded-For": forwarded} if forwarded else {}))
+        with self._line.getresponse() as found:
+            found.read()
+            return found.status
+
+
+def test_callers_of_one_address_who_say_who_they_are_have_connections_of_their_own(
+    far: tuple[Running, Path],
+) -> None:
+    mine, other = far[0].token("mine", "user", uid=1000), far[0].token("other", "user", uid=1001)
+    with ExitStack() as stack:
+        callers = [stack.enter_context(Caller(far, "127.0.0.3")) for _ in range(1)]
+        for _ in range(3):
+            assert callers[-1].status(mine) == 200
+            callers.append(stack.enter_context(Caller(far, "127.0.0.3")))
+        assert callers[-1].status(mine) == 429, "a fourth of one caller"
+        assert [callers[-1].status(other), callers[-1].status(), callers[-1].status(mine)] == [200, 401, 429]
+
+
+def test_a_proxy_for_tcp_tells_for_whom_it_calls_and_nobody_else_is_believed(far: tuple[Running, Path]) -> None:
+    with ExitStack() as stack:
+        for _ in range(3):
+            assert stack.enter_context(Caller(far, "127.0.0.2", PROXY_LINE % 1)).status() == 401
+        with pytest.raises((OSError, ssl.SSLError)):
+            Caller(far, "127.0.0.2", PROXY_LINE % 1).status()
+        assert stack.enter_context(Caller(far, "127.0.0.2", PROXY_LINE % 2)).status() == 401
+        for _ in range(4):
+            assert stack.enter_context(Caller(far, "127.0.1.9")).status() == 401, "it tells nothing"
+    with pytest.raises((OSError, ssl.SSLError)):
+        Caller(far, "127.0.0.9", PROXY_LINE % 3)
+
+
+def test_a_proxy_for_http_tells_for_whom_each_call_is_and_nobody_else_is_believed(far: tuple[Running, Path]) -> None:
+    with ExitStack() as stack:
+        streams = [stack.enter_context(Caller(far, "127.0.0.2")) for _ in range(5)]
+        assert {caller.status(forwarded="192.0.2.1") for caller in streams} == {401}, "calls that are over don't count"
+        token = far[0].token("follower", "user", uid=1002)
+        held = [stack.enter_context(Caller(far, "127.0.0.2")) for _ in range(3)]
+        for caller in held:
+            headers = {"Authorization": f"Bearer {token}", "X-Forwarded-For": "192.0.2.7"}
+            caller._line.request("GET", "/v1/events", headers=headers)
+            assert caller._line.getresponse().status == 200
+        assert streams[0].status(token, forwarded="192.0.2.8") == 429, "three of this caller follow the events"
+        assert streams[0].status(far[0].token("third", "user", uid=1003), forwarded="192.0.2.7") == 200
+        for number in range(3):
+            liar = stack.enter_context(Caller(far, "127.0.0.5"))
+            assert liar.status(forwarded=f"192.0.2.{number}") == 401
+        with pytest.raises((OSError, ssl.SSLError)):
+            Caller(far, "127.0.0.5").status(forwarded="192.0.2.99")
+
+
+def test_wrong_tokens_of_one_caller_behind_a_proxy_don_t_keep_others_from_logging_in(
+    far: tuple[Running, Path],
+) -> None:
+    def log_in(forwarded: str) -> int:
+        with Caller(far, "127.0.0.2") as caller:
+            headers = {"X-Forwarded-For": forwarded, "Content-Type": "application/json"}
+            caller._line.request("POST", "/v1/login", body=b'{"secret": "wrong"}', headers=headers)
+            with caller._line.getresponse() as found:
+                return found.status
+
+    tries = [log_in("192.0.2.1") for _ in range(7)]
+    assert tries[0] == 401 and tries[-1] == 429
+    assert log_in("192.0.2.2") == 401
+
+
+@pytest.mark.parametrize("named", ["proxy", "10.0.0.1/8", "10.0.0.1:80", ""])
+def test_proxies_are_addresses_or_networks(named: str) -> None:
+    with pytest.raises(BadInput, match=r"service\.proxies: must be addresses or networks"):
+        ServiceSettings(proxies=(named,))
+
+
+@pytest.mark.parametrize(
+    ("heard", "found"),
+    [
+        (b"", None),
+        (b"PROXY TCP4 192.0.2.1", None),
+        (b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n", (36, "192.0.2.1")),
+        (b"PROXY TCP6 2001:db8::1 2001:db8::2 1 2\r\n\x16", (40, "2001:db8::1")),
+        (b"PROXY UNKNOWN\r\n", (15, "")),
+        (b"PROXY TCP4 nonsense 192.0.2.2 1 2\r\n", (35, "")),
+        (b"PROXY " + b"x" * 200, (0, "")),
+        (b"\x16\x03\x01", (0, "")),
+        (b"\r\n\r\n\x00\r\nQUIT\n\x21", None),
+        (b"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x01" + b"\0" * 8 + b"more", (28, "192.0.2.1")),
+        (b"\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00", (16, "")),
+        (b"\r\n\r\n\x00\r\nQUIT\n\x31\x11\x00\x0c", (0, "")),
+    ],
+)
+def test_what_a_proxy_sends_first(heard: bytes, found: tuple[int, str] | None) -> None:
+    assert read_head(heard) == found
+
+
+@given(st.binary(max_size=60), st.sampled_from([b"", b"PROXY ", b"PROXY TCP4 ", b"\r\n\r\n\x00\r\nQUIT\n\x21\x11"]))
+def test_whatever_comes_first_takes_no_more_than_there_is(rest: bytes, begin: bytes) -> None:
+    found = read_head(begin + rest)
+    assert found is None or 0 <= found[0] <= len(begin + rest)
 
 
 def test_a_handshake_that_never_ends_is_given_up(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import resource
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from forebay.act.control.auth import Who
+from forebay.act.control.proxies import Proxies
 from forebay.model.errors import BadInput, UserError
 from forebay.model.units import format_size
 
@@ -35,8 +36,8 @@ class Limits:
 
     `body` is the most that a caller may send in one call, `report` what an agent may, `bodies` what all may at the same
     time. A call must be there as a whole within `send` seconds, an answer must be taken within `take`. There are at
-    most `connections`, of which `each` for one user on the socket and `host` for one address; `waiting` calls of one
-    caller may wait for something to happen, or follow the events.
+    most `connections`, of which `each` for one user on the socket and `host` for one address, or for one caller who has
+    said who it is; `waiting` calls of one caller may wait for something to happen, or follow the events.
     """
 
     body: int = _MIB
@@ -89,6 +90,55 @@ class Crowd:
             del self._count[who]
 
 
+class Seat:
+    """The place that one connection takes in the crowd: its address's, until it says on whose behalf it calls.
+
+    `proxy` tells for whom a trusted proxy calls, by the headers of each call: such a connection serves many.
+    """
+
+    def __init__(self, crowd: Crowd, who: Hashable, limits: Limits, *, address: str, proxy: Proxies | None) -> None:
+        self._crowd, self._first, self._limits, self._proxy = crowd, who, limits, proxy
+        self._who: Hashable | None = who
+        self._address = address
+        self.address = address
+        """Where the call comes from; "" on a UNIX socket."""
+
+    def claim(self, who: Who) -> None:
+        """The call is this caller's, who has said so and was believed; administrators call on behalf of many."""
+        key = "caller", who.role, who.uid, who.node, "" if who.uid >= 0 or who.node else who.name
+        self._move(key, None if who.is_administrator() else self._limits.host)
+
+    def begin_call(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """A call begins; whose it is, is known later."""
+        if self._proxy is None:
+            return
+        told = [value.decode("latin-1") for name, value in headers if name == b"x-forwarded-for"]
+        self.address = self._proxy.caller(told) or self._address
+        if self.address != self._address:
+            self._move(self.address, self._limits.host)
+
+    def end_call(self) -> None:
+        """The next call by a proxy's connection may be anybody's."""
+        if self._proxy is not None and self._who is not None:
+            self._move(self._first, None)
+            self.address = self._address
+
+    def leave(self) -> None:
+        """Counts once, however often it is called."""
+        if self._who is not None:
+            self._crowd.leaves(self._who)
+            self._who = None
+
+    def _move(self, who: Hashable, most: int | None) -> None:
+        if self._who is None or self._who == who:
+            return
+        if most is not None and self._crowd.count(who) >= most:
+            raise TooMany(f"too many connections of yours (limit {most}); end some, or come again later")
+        self._crowd.leaves(self._who)
+        self._crowd.enters(who, None)
+        self._who = who
+
+
 class Waits:
     """Calls that wait for something, by caller."""
 
@@ -120,6 +170,19 @@ class Bounded:
         self._app, self._limits, self._held = app, limits, 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        seat: Seat | None = scope.get("state", {}).get("seat")
+        if seat is None or scope["type"] != "http":
+            await self._bounded(scope, receive, send)
+            return
+        try:
+            seat.begin_call(scope["headers"])
+            await self._bounded(scope, receive, send)
+        except TooMany as error:
+            await _refuse(send, 429, str(error))
+        finally:
+            seat.end_call()
+
+    async def _bounded(self, scope: Message, receive: Receive, send: Send) -> None:
         length = _length(scope) if scope["type"] == "http" else 0
         if length == 0:
             await self._app(scope, receive, send)

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from forebay.act.control.api_parts import ERRORS, Caller, OfService, answer
+from forebay.act.control.api_parts import ERRORS, Caller, OfService, address_of, answer
 from forebay.act.control.auth import Unknown
 from forebay.act.control.logins import COOKIE, Login
 from forebay.act.control.visitors import cookie_of, from_browser, visitor
@@ -58,7 +58,7 @@ async def enter(request: Request, service: OfService, form: LoginForm) -> JSONRe
     """Change a token or a one-time link for a cookie."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise NotAllowed("another page asked for this, not Forebay's own")
-    host = request.client.host if request.client is not None else ""
+    host = address_of(request)
     login = await service.logins.enter(form.secret.strip(), host)
     service.log.info("login", name=login.who.name, role=login.who.role, host=host)
     answered = answer(told_of(login))

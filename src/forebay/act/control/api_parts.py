@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import Body, Depends, Path, Query, Request
 from fastapi.responses import JSONResponse, Response
 
+from forebay.act.control.api_limits import Seat
 from forebay.act.control.auth import ONLY_METRICS, Who, only_administrators
 from forebay.act.control.munge import call_of
 from forebay.act.control.service import Service
@@ -48,11 +49,25 @@ async def _service(request: Request) -> Service:
 async def who_calls(request: Request) -> Who:
     service, peer, shown = told(request), getattr(request.state, "peer", None), request.headers
     if "authorization" not in shown and from_browser(shown):
-        return (await visitor(service.logins, peer, request.method, shown)).who
+        return _seated(request, (await visitor(service.logins, peer, request.method, shown)).who)
     who = await service.doorman.who(peer, shown.get("authorization", ""), lambda: _called(request))
     if who.role == "metrics" and request.scope["path"] != METRICS:
         raise NotAllowed(ONLY_METRICS)
+    return _seated(request, who)
+
+
+def _seated(request: Request, who: Who) -> Who:
+    """Its connection counts as this caller's from now on, unless the kernel has told already whose it is."""
+    seat: Seat | None = getattr(request.state, "seat", None)
+    if seat is not None and not who.local:
+        seat.claim(who)
     return who
+
+
+def address_of(request: Request) -> str:
+    """Where a call comes from; "" on a UNIX socket."""
+    seat: Seat | None = getattr(request.state, "seat", None)
+    return "" if seat is None else seat.address
 
 
 async def _called(request: Request) -> str:

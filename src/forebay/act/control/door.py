@@ -5,32 +5,36 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from contextlib import suppress
+from typing import Any
 
-from forebay.act.control.api_limits import Crowd, Limits, error_body
+from forebay.act.control.api_limits import Crowd, Limits, Seat, error_body
 from forebay.act.control.auth import peer_of
+from forebay.act.control.proxies import MOST, Proxies, plain_address, read_head
 
 _AT_ONCE = 64
 _AGAIN = 0.1  # seconds until somebody is let in again after the system refused
 _FULL = error_body("too many connections; end some, or come again later")
 _TURNED_AWAY = b"HTTP/1.1 503 \r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
 
-Guest = Callable[[Callable[[], None]], asyncio.Protocol]
+_LOOK = 0.01  # seconds between looks at a proxy's head that has begun
+Guest = Callable[[Seat], asyncio.Protocol]
 
 
 class Door:
-    """Open from the start until `close`. A guest is made with what it must call when it leaves.
+    """Open from the start until `close`. A guest is made with its seat, which it must leave in the end.
 
-    Those with a uid in `always` are let in at a UNIX socket however many there are.
+    Those with a uid in `always` are let in at a UNIX socket however many there are. `proxies` are believed when they
+    tell for whom they call; of their own connections there may be any number.
     """
 
     def __init__(
         self, listener: socket.socket, guest: Guest, crowd: Crowd, limits: Limits, *, tls: ssl.SSLContext | None,
-        always: frozenset[int],
+        always: frozenset[int], proxies: Proxies,
     ) -> None:  # fmt: skip
         self._listener, self._guest, self._crowd, self._limits = listener, guest, crowd, limits
-        self._tls, self._always = tls, always
+        self._tls, self._always, self._proxies = tls, always, proxies
         self._loop = asyncio.get_running_loop()
         self._entering: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -65,30 +69,76 @@ class Door:
 
     def _meet(self, sock: socket.socket, address: object) -> None:
         peer = peer_of(sock)
-        who: Hashable = peer.uid if peer is not None else address[0] if isinstance(address, tuple) else address
-        own: int | None = self._limits.host if peer is None else self._limits.each
-        if not self._crowd.enters(who, None if peer is not None and peer.uid in self._always else own):
+        if peer is not None:
+            most = None if peer.uid in self._always else self._limits.each
+            self._seat(sock, peer.uid, most)
+            return
+        host = plain_address(str(address[0])) if isinstance(address, tuple) else str(address)
+        if self._proxies.has(host):
+            self._begin(self._ask_proxy(sock, host))
+        else:
+            self._seat(sock, host, self._limits.host, address=host)
+
+    def _seat(
+        self, sock: socket.socket, who: Hashable, most: int | None, *, address: str = "", proxy: Proxies | None = None
+    ) -> None:  # fmt: skip
+        full = most is None and proxy is not None and len(self._crowd) >= self._crowd.most
+        if full or not self._crowd.enters(who, most):
             self._turn_away(sock)
             return
-        task = self._loop.create_task(self._let_in(sock, self._leaving(who)))
+        self._begin(self._let_in(sock, Seat(self._crowd, who, self._limits, address=address, proxy=proxy)))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
         self._entering.add(task)
         task.add_done_callback(self._entering.discard)
 
-    def _leaving(self, who: Hashable) -> Callable[[], None]:
-        """Counts once, however often it is called."""
-        there = [who]
-        return lambda: self._crowd.leaves(there.pop()) if there else None
+    async def _ask_proxy(self, sock: socket.socket, host: str) -> None:
+        """For whom it calls: by what it sends first, or else by a header of each call."""
+        try:
+            async with asyncio.timeout(self._limits.send):
+                caller = await self._read_head(sock)
+        except (OSError, TimeoutError):
+            self._crowd.dropped["handshake"] += 1
+            sock.close()
+            return
+        if caller:
+            self._seat(sock, caller, self._limits.host, address=caller)
+        else:
+            self._seat(sock, host, None, address=host, proxy=self._proxies)
 
-    async def _let_in(self, sock: socket.socket, leave: Callable[[], None]) -> None:
+    async def _read_head(self, sock: socket.socket) -> str:
+        """The address that the PROXY protocol tells, whose bytes are taken; "" if there is none."""
+        while True:
+            await self._readable(sock)
+            heard = sock.recv(MOST, socket.MSG_PEEK)
+            found = read_head(heard)
+            if not heard:
+                raise ConnectionResetError
+            if found is not None:
+                length, caller = found
+                sock.recv(length)
+                return caller
+            await asyncio.sleep(_LOOK)
+
+    async def _readable(self, sock: socket.socket) -> None:
+        ready = asyncio.Event()
+        self._loop.add_reader(sock.fileno(), ready.set)
+        try:
+            await ready.wait()
+        finally:
+            self._loop.remove_reader(sock.fileno())
+
+    async def _let_in(self, sock: socket.socket, seat: Seat) -> None:
         try:
             if self._tls is None:
-                await self._loop.connect_accepted_socket(lambda: self._guest(leave), sock)
+                await self._loop.connect_accepted_socket(lambda: self._guest(seat), sock)
             else:
                 await self._loop.connect_accepted_socket(
-                    lambda: self._guest(leave), sock, ssl=self._tls, ssl_handshake_timeout=self._limits.send
+                    lambda: self._guest(seat), sock, ssl=self._tls, ssl_handshake_timeout=self._limits.send
                 )
         except BaseException as error:
-            leave()
+            seat.leave()
             sock.close()
             self._crowd.dropped["handshake"] += 1
             if not isinstance(error, OSError):

@@ -18,10 +18,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from forebay.act.control.api import build
 from forebay.act.control.api_counted import Counted
-from forebay.act.control.api_limits import Bounded, Crowd, Limits, error_body, room_for
+from forebay.act.control.api_limits import Bounded, Crowd, Limits, Seat, error_body, room_for
 from forebay.act.control.auth import peer_of
 from forebay.act.control.door import Door
 from forebay.act.control.page_files import NO_PAGES, Pages
+from forebay.act.control.proxies import Proxies
 from forebay.act.control.service import Service
 from forebay.act.control.settings import ServiceSettings, keep_private, privately
 from forebay.act.forward.net.address import Address, listening, parse_address
@@ -59,12 +60,12 @@ class _Protocol(H11Protocol):
     """
 
     limits: Limits
-    left: Callable[[], None]
+    seat: Seat
     crowd: Crowd
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.app_state = {**self.app_state, "peer": peer_of(transport.get_extra_info("socket"))}
+        self.app_state = {**self.app_state, "peer": peer_of(transport.get_extra_info("socket")), "seat": self.seat}
         self._sends = _Patience(self.limits.send, self._cut_off)
         self._takes = _Patience(self.limits.take, self._cut_off)
         self._sends.begin()
@@ -75,7 +76,7 @@ class _Protocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self.left()
+        self.seat.leave()
         self._sends.end()
         self._takes.end()
 
@@ -120,7 +121,8 @@ class _Server(uvicorn.Server):
         await self.lifespan.startup()
         settings, tls = self.service.settings, self._tls()
         always = frozenset({os.getuid(), *settings.administrators})
-        doors = [Door(one, self._guest, self.crowd, settings.limits, tls=tls, always=always) for one in sockets or ()]
+        how: dict[str, Any] = {"tls": tls, "always": always, "proxies": Proxies(settings.proxies)}
+        doors = [Door(one, self._guest, self.crowd, settings.limits, **how) for one in sockets or ()]
         self.servers = doors  # type: ignore[assignment]
         self.started = True
 
@@ -128,9 +130,9 @@ class _Server(uvicorn.Server):
         found = self.config.ssl
         return found if isinstance(found, ssl.SSLContext) else None
 
-    def _guest(self, left: Callable[[], None]) -> _Protocol:
+    def _guest(self, seat: Seat) -> _Protocol:
         guest = _Protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-        guest.limits, guest.left, guest.crowd = self.service.settings.limits, left, self.crowd
+        guest.limits, guest.seat, guest.crowd = self.service.settings.limits, seat, self.crowd
         return guest
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from forebay.act.control.api_limits import Limits
+from forebay.act.control.proxies import Proxies
 from forebay.act.forward.net.address import parse_address
 from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import Store, database_named, has_password
@@ -35,7 +36,8 @@ class ServiceSettings:
     `listen` is HOST:PORT ("" for none) and needs a certificate and its key. `silent` is after how long a node that
     does not answer gets no new grants. `administrators` are uids besides the service's own. Every `checkpoint`
     events the whole state is kept. `munge` is the socket of the MUNGE daemon, if it is not where it usually is.
-    `history` is the database of past runs that the page shows, `forward` what it shows of the forwarding layer.
+    `proxies` are addresses and networks that are believed when they tell for whom they call. `history` is the database
+    of past runs that the page shows, `forward` what it shows of the forwarding layer.
     """
 
     socket: Path | None = SOCKET
@@ -51,6 +53,7 @@ class ServiceSettings:
     checkpoint: int = 20_000
     log: Literal["json", "text"] = "json"
     munge: Path | None = None
+    proxies: tuple[str, ...] = ()
     history: str = ""
     forward: ForwardSettings = field(default_factory=ForwardSettings)
     limits: Limits = field(default_factory=Limits)
@@ -62,6 +65,7 @@ class ServiceSettings:
             self._check_listen()
         if not 0.2 <= self.silent <= 86_400:
             raise BadInput("service.silent", f"must be between 0.2 s and a day, not {self.silent:g} s")
+        Proxies(self.proxies)
         if self.checkpoint < 1:
             raise BadInput("service.checkpoint", f"must be at least 1, not {self.checkpoint}")
 
@@ -110,7 +114,7 @@ class _Limits(Table):
     each: int = Limits().each
     """Connections of one user on the socket."""
     host: int = Limits().host
-    """Connections of one address."""
+    """Connections of one address; and by TLS those of one caller who has said who it is."""
     waiting: int = Limits().waiting
     """Calls of one caller that wait, or follow the events."""
 
@@ -154,6 +158,8 @@ class _Service(Table):
     """The form of the log's lines, which go to stderr."""
     munge: str = ""
     """The socket of MUNGE's daemon, if it is not where it usually is."""
+    proxies: list[str] = Field(default_factory=list)
+    """Addresses or networks of proxies, which are believed when they tell for whom they call; nobody else is."""
     history: str = ""
     """The database of past runs that the page shows."""
     forward: _Forward = _Forward()
@@ -191,7 +197,8 @@ def read_service(path: Path | None, changes: dict[str, Any]) -> ServiceSettings:
         values["history"] = database_named(table.history, path, "service.history") or ""
         if "db" not in changes:
             values["db"] = database_named(table.db, path, "service.db")
-    values["administrators"] = tuple(values["administrators"])
+    for name in ("administrators", "proxies"):
+        values[name] = tuple(values[name])
     return ServiceSettings(**values)
 
 
