@@ -45,8 +45,9 @@ class Loop(Block, OnFiles):
     _rests: dict[str, Rest] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def check(self) -> None:
+        made_by = f"mkfs.{self.filesystem.name}"  # a slip in the file is told to everybody, not to root alone
         self._needs_root()
-        self._check_root("mount", "umount", f"mkfs.{self.filesystem.name}")
+        self._check_root("mount", "umount", made_by)
         if not Path("/dev/loop-control").exists():
             raise BadInput("loop volumes", "need loop devices: modprobe loop")
         if (found := filesystem_of(self.root)) in _COPY_ON_WRITE:

@@ -38,10 +38,11 @@ class Lvm(Block):
     group: str
 
     def check(self) -> None:
-        self._needs_root()
-        self._check_root("lvcreate", "lvs", "vgs", "blkdiscard", f"mkfs.{self.filesystem.name}")
+        made_by = f"mkfs.{self.filesystem.name}"
         if not _GROUP.fullmatch(self.group):
             raise BadInput("volume group", f"{self.group!r} is no name of one")
+        self._needs_root()
+        self._check_root("lvcreate", "lvs", "vgs", "blkdiscard", made_by)
         if "device-mapper" not in Path("/proc/devices").read_text():
             raise BadInput(f"{self.kind} volumes", "need the device mapper: modprobe dm-mod")
         self._bytes_free()
