@@ -13,8 +13,8 @@ import markupsafe
 import pytest
 from typer.main import get_command
 
-from forebay.show.cli import app
 from forebay.model.errors import Refused, UserError
+from forebay.show.cli import app
 from forebay.show.cli.demo_live import start_part
 from support.command import Forebay
 
