@@ -43,6 +43,8 @@ def test_a_volume_that_can_not_be_made_is_made_on_another_node() -> None:
     [action] = made.control.actions("bad")
     assert fail(made, action) == ["DiskFailed", "VolumeMoved", "Strayed"]
     assert made.control.volumes(grant_id(1))[0].disk == "good/d"
+    why = f"good/d, as volume {action.volume} could not be made on bad/d"
+    assert made.control.grant(grant_id(1)).because == why
     assert [a.kind for a in made.control.actions("bad")] == ["release"], "some of it may be there"
     assert fail(made, action) == [], "the report came twice"
     made.carry_out("good")

@@ -7,7 +7,7 @@ from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.events import Event
 from forebay.model.errors import UnknownName
 from forebay.simulate.storage.journal import replay_journal
-from support.grants import ADMINISTRATOR, USER, Service, agent, grant_id, service
+from support.grants import ADMINISTRATOR, USER, Service, agent, disk, grant_id, service
 
 
 def _events(made: Service) -> list[Event]:
@@ -92,6 +92,17 @@ def test_the_machine_changes_as_it_did() -> None:
     compared = replay_journal(_events(made), "first-fit")
     assert [row.now.disks for row in compared.rows] == [("n/b",), ("n/a",), ("n/a",)]
     assert [row.now.waited for row in compared.rows] == [0.0, 0.0, 1.0]
+
+
+def test_a_disk_that_did_not_work_is_closed_for_as_long_as_it_was_then() -> None:
+    made = service(a=100)
+    made.ask(1, 10)
+    made.register("n", disk("b", 100), unseen={"a": "not mounted"})
+    made.ask(2, 10)
+    made.register("n", disk("a", 100), disk("b", 100))
+    made.ask(3, 10)
+    compared = replay_journal(_events(made), "first-fit")
+    assert [row.now.disks for row in compared.rows] == [("n/a",), ("n/b",), ("n/a",)]
 
 
 def test_an_unknown_policy_is_refused() -> None:

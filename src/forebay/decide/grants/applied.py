@@ -167,8 +167,11 @@ def _lost(tables: Tables, event: ev.VolumeLost) -> None:
 def _moved_volume(tables: Tables, event: ev.VolumeMoved) -> None:
     volume = tables.volumes[event.volume]
     disk = tables.disks[event.disk].key
+    grant = tables.grants[volume.grant]
     _heard(tables, volume.node, event.report)
     tables.put("volumes", volume.name, replace(volume, disk=disk, failed=(*volume.failed, volume.disk)))
+    because = f"{disk}, as volume {volume.name} could not be made on {volume.disk}"
+    tables.put("grants", grant.id, replace(grant, because=because))
 
 
 def _stuck(tables: Tables, event: ev.VolumeStuck) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.commands import Found, FoundVolume, Gone, Lost, Made, NotMade, Report, Stuck, only_agent_of
@@ -97,8 +98,14 @@ def _note_stray(
     disk = disk or volume.disk
     if f"{disk} {volume.name}" in desk.tables.strays:
         return
-    held = desk.tables.is_kept(node_of(disk), desk.tables.grants.get(volume.name.partition(".")[0]))
-    about = {name: getattr(volume, name) for name in _MARKED} if isinstance(volume, FoundVolume) else {}
+    grant = desk.tables.grants.get(volume.name.partition(".")[0])
+    held = desk.tables.is_kept(node_of(disk), grant)
+    about: dict[str, Any] = {}
+    if isinstance(volume, FoundVolume):
+        about = {name: getattr(volume, name) for name in _MARKED}
+    elif grant is not None:
+        ask = grant.ask
+        about = {"uid": ask.uid, "gid": ask.gid, "mode": ask.mode, "since": grant.start, "path": volume.path}
     stray = Stray(name=volume.name, disk=disk, size=volume.size, held=held, because=because, **about)
     desk.emit(ev.Strayed(at=desk.now, stray=stray, report=number))
 

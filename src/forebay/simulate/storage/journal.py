@@ -188,10 +188,15 @@ def _commands(event: ev.Event, control: Control, machine: _Machine, same: bool) 
         yield co.Request(caller=co.SERVICE, ask=event.ask)
     elif isinstance(event, ev.NodeRegistered | ev.DiskRegistered | ev.DiskVanished):
         yield machine.described(event)
+        yield from _opened(event, control)
     elif isinstance(event, ev.NodeSilent):
         yield co.Silent(caller=co.SERVICE, node=event.node)
     elif isinstance(event, ev.NodeAnswered):
         yield co.Seen(caller=co.Caller(role="agent", node=event.node), node=event.node)
+    elif isinstance(event, ev.DiskSuspended | ev.DiskUnseen):  # whichever policy decides, nothing could be put there
+        yield co.Drain(caller=co.SERVICE, what=event.disk)
+    elif isinstance(event, ev.DiskResumed):
+        yield from _opened(event, control)
     elif isinstance(event, ev.Drained):
         yield co.Drain(caller=co.SERVICE, what=event.what)
     elif isinstance(event, ev.Undrained):
@@ -204,6 +209,20 @@ def _commands(event: ev.Event, control: Control, machine: _Machine, same: bool) 
         yield _Longer(caller=co.SERVICE, grant=event.grant, seconds=event.end - control.grant(event.grant).end)
     elif isinstance(event, ev.Ended) and control.grant(event.grant).state is State.QUEUED:
         yield _Withdraw(caller=co.SERVICE, grant=event.grant)
+
+
+def _opened(event: ev.Event, control: Control) -> Iterator[co.Command]:
+    """What was closed because it did not work is open again, unless an administrator has drained it."""
+    if isinstance(event, ev.DiskRegistered):
+        disk = control.tables.disks.get(f"{event.node}/{event.disk.name}")
+        is_opened = disk is not None and disk.unseen != "" and disk.suspension is None
+    elif isinstance(event, ev.DiskVanished | ev.DiskResumed):
+        disk = control.tables.disks.get(event.disk)
+        is_opened = disk is not None and (disk.unseen != "" or disk.suspension is not None)
+    else:
+        return
+    if disk is not None and is_opened and not disk.drained:
+        yield co.Undrain(caller=co.SERVICE, what=disk.key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
