@@ -15,6 +15,7 @@ from forebay.model.errors import BadInput
 _SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 _LINE = re.compile(rb"PROXY (?:UNKNOWN[^\r]*|TCP[46] (\S+) \S+ \d+ \d+)\r\n")
 _LONGEST_LINE = 107
+_WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([\d.]+):\d+")
 MOST = 16 + 65_535
 """Bytes that such a head can have."""
 _ADDRESS_BYTES = {0x11: 4, 0x21: 16}  # by family and transport: TCP over IPv4, over IPv6
@@ -57,10 +58,11 @@ class Proxies:
 
 def plain_address(text: str) -> str:
     """
-    >>> plain_address("::ffff:192.0.2.1"), plain_address("[2001:db8::1]")
-    ('192.0.2.1', '2001:db8::1')
+    >>> plain_address("::ffff:192.0.2.1"), plain_address("[2001:db8::1]"), plain_address("192.0.2.1:40000")
+    ('192.0.2.1', '2001:db8::1', '192.0.2.1')
     """
-    text = text.removeprefix("[").removesuffix("]")
+    if match := _WITH_PORT.fullmatch(text):
+        text = match[1] or match[2]
     try:
         found = ip_address(text)
     except ValueError:
