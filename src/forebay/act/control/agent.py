@@ -38,8 +38,8 @@ _TRIES = 5
 """How often something that is there, and can't be brought up or removed, is tried before the service is told."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 """Seconds between tries of what resists: at first twice that, then each time twice as long, up to the longest."""
-_AT_ONCE = float("-inf")
-"""When the disks were looked at, if that is to be done again as soon as nobody works on them."""
+_SOON = 2.0
+"""Seconds until the disks are looked at after something failed: not each time, as to look may take long."""
 _PATIENCE = 20
 """Tenths of a second that an agent waits for the last commands of one that was killed."""
 _SAY_HELLO = (404, 409)
@@ -266,8 +266,9 @@ class Agent:
 
     def _look_soon(self) -> None:
         """A disk is not as the service believes."""
-        if self._looked is not None:
-            self._looked = _AT_ONCE
+        looked = self._looked
+        if looked is not None:
+            self._looked = min(looked, time.monotonic() - self._file.look + _SOON)
 
 
 def _check(volumes: Any) -> UserError | None:
