@@ -103,6 +103,17 @@ class Seat:
         self.address = address
         """Where the call comes from; "" on a UNIX socket."""
 
+    @property
+    def is_proxys(self) -> bool:
+        """Whether a trusted proxy has it, and has not said for whom."""
+        return self._proxy is not None
+
+    def settle(self, address: str) -> None:
+        """The proxy has said for whom it calls, once and for all."""
+        self._move(address, self._limits.host)
+        self._first = self._address = self.address = address
+        self._proxy = None
+
     def claim(self, who: Who) -> None:
         """The call is this caller's, who has said so and was believed; administrators call on behalf of many."""
         key = "caller", who.role, who.uid, who.node, "" if who.uid >= 0 or who.node else who.name

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
-from typing import Any
 
-from forebay.act.control.api_limits import Crowd, Limits, Seat, error_body
+from forebay.act.control.api_limits import Crowd, Limits, Seat, TooMany, error_body
 from forebay.act.control.auth import peer_of
 from forebay.act.control.proxies import MOST, Proxies, plain_address, read_head
 
@@ -74,47 +73,39 @@ class Door:
             self._seat(sock, peer.uid, most)
             return
         host = plain_address(str(address[0])) if isinstance(address, tuple) else str(address)
-        if self._proxies.has(host):
-            self._begin(self._ask_proxy(sock, host))
-        else:
+        if not self._proxies.has(host):
             self._seat(sock, host, self._limits.host, address=host)
+        elif len(self._crowd) >= self._crowd.most:
+            self._turn_away(sock)
+        else:
+            self._seat(sock, host, None, address=host, proxy=self._proxies)
 
     def _seat(
         self, sock: socket.socket, who: Hashable, most: int | None, *, address: str = "", proxy: Proxies | None = None
     ) -> None:  # fmt: skip
-        full = most is None and proxy is not None and len(self._crowd) >= self._crowd.most
-        if full or not self._crowd.enters(who, most):
+        if not self._crowd.enters(who, most):
             self._turn_away(sock)
             return
-        self._begin(self._let_in(sock, Seat(self._crowd, who, self._limits, address=address, proxy=proxy)))
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
+        seat = Seat(self._crowd, who, self._limits, address=address, proxy=proxy)
+        task = self._loop.create_task(self._let_in(sock, seat))
         self._entering.add(task)
         task.add_done_callback(self._entering.discard)
 
-    async def _ask_proxy(self, sock: socket.socket, host: str) -> None:
-        """For whom it calls: by what it sends first, or else by a header of each call."""
-        try:
-            async with asyncio.timeout(self._limits.send):
-                caller = await self._read_head(sock)
-        except (OSError, TimeoutError):
-            self._crowd.dropped["handshake"] += 1
-            sock.close()
-            return
+    async def _ask_proxy(self, sock: socket.socket, seat: Seat) -> None:
+        """For whom it calls, if it says so before anything else; else a header of each call may."""
+        async with asyncio.timeout(self._limits.send):
+            caller = await self._read_head(sock)
         if caller:
-            self._seat(sock, caller, self._limits.host, address=caller)
-        else:
-            self._seat(sock, host, None, address=host, proxy=self._proxies)
+            seat.settle(caller)
 
     async def _read_head(self, sock: socket.socket) -> str:
         """The address that the PROXY protocol tells, whose bytes are taken; "" if there is none."""
         while True:
             await self._readable(sock)
             heard = sock.recv(MOST, socket.MSG_PEEK)
-            found = read_head(heard)
             if not heard:
                 raise ConnectionResetError
+            found = read_head(heard)
             if found is not None:
                 length, caller = found
                 sock.recv(length)
@@ -131,6 +122,8 @@ class Door:
 
     async def _let_in(self, sock: socket.socket, seat: Seat) -> None:
         try:
+            if seat.is_proxys:
+                await self._ask_proxy(sock, seat)
             if self._tls is None:
                 await self._loop.connect_accepted_socket(lambda: self._guest(seat), sock)
             else:
@@ -140,8 +133,8 @@ class Door:
         except BaseException as error:
             seat.leave()
             sock.close()
-            self._crowd.dropped["handshake"] += 1
-            if not isinstance(error, OSError):
+            self._crowd.dropped["full" if isinstance(error, TooMany) else "handshake"] += 1
+            if not isinstance(error, OSError | TooMany):  # a timeout is one of the system's errors
                 raise
 
     def _turn_away(self, sock: socket.socket) -> None:
