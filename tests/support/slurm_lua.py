@@ -69,7 +69,7 @@ class Lua:
     def __init__(self, folder: Path, socket: Path, **settings: Any) -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)
-        self.hooks = Hooks(service=f"unix:{socket}", cluster="c", command="echo", cache=f"{folder}/pools", wait=30.0,
+        self.hooks = Hooks(service=f"unix:{socket}", cluster="c", command="echo", state=str(folder), wait=30.0,
                            patience=0.0)  # fmt: skip
         self.configure(**settings)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,21 @@ class Bench:
         wait_until(ended, "setup does not end")
         return self.lua.end(process)
 
+    def begin(self, job: str = "7", words: str = "capacity=10GB") -> Answer:
+        """The job starts: it is told of its space, and that is in use."""
+        script = self.lua.script(f"#BB_LUA {words}")
+        assert self.lua.call("paths", job, script, str(self.lua.folder / "path"))[:2] == (0, "")
+        return self.lua.call("pre_run", job, script)
+
+    def limit(self, limit: str, state: str = "PENDING") -> None:
+        """What squeue says of every job."""
+        (self.lua.folder / "squeue").write_text(f"#!/bin/sh\necho {limit} {state}\n")
+        (self.lua.folder / "squeue").chmod(0o755)
+
+    def leave(self) -> None:
+        """From now on the service is away for the hooks."""
+        self.lua.configure(service=f"unix:{self.lua.folder}/nobody")
+
     def grants(self, job: str = "7") -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.service.call("GET", f"/v1/keys/slurm-c-{job}")["grants"]
         return found
@@ -53,14 +69,12 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Bench]:
     skip_without_lua()
     with running(tmp_path) as service:
-        lua = Lua(tmp_path / "etc", service.socket)
-        limit = lua.folder / "squeue"
-        limit.write_text("#!/bin/sh\necho 10:00 PENDING\n")
-        limit.chmod(0o755)
-        yield Bench(service, lua)
+        made = Bench(service, Lua(tmp_path / "etc", service.socket))
+        made.limit("10:00")
+        yield made
 
 
-def test_the_whole_life_of_a_burst_buffer(bench: Bench, tmp_path: Path) -> None:
+def test_the_whole_life_of_a_burst_buffer(bench: Bench) -> None:
     lua = bench.lua
     script = lua.script("#BB_LUA capacity=10GB")
     assert lua.call("job_process", script) == Answer(0, "", "")
@@ -70,11 +84,11 @@ def test_the_whole_life_of_a_burst_buffer(bench: Bench, tmp_path: Path) -> None:
     assert (grant["key"], grant["job"]) == ("slurm-c-7", "7")
     assert lua.call("data_in", "7", script).code == 0
     assert lua.call("real_size", "7") == Answer(0, str(10 * GB), "")
-    paths = tmp_path / "paths"
-    assert lua.call("paths", "7", script, str(paths)).code == 0
+    assert bench.begin().code == 0
     path = f"/fast/{grant['id']}.0"
-    assert paths.read_text() == f"FOREBAY_GRANT={grant['id']}\nFOREBAY_PATH={path}\nFOREBAY_PATHS={path}\n"
-    assert lua.call("pre_run", "7", script).code == 0
+    assert (
+        lua.folder / "path"
+    ).read_text() == f"FOREBAY_GRANT={grant['id']}\nFOREBAY_PATH={path}\nFOREBAY_PATHS={path}\n"
     assert bench.states() == ["in-use"]
     assert lua.call("post_run", "7", script).code == 0
     assert lua.call("data_out", "7", script).code == 0
@@ -116,7 +130,7 @@ def test_the_space_lasts_for_the_jobs_limit_and_is_kept_when_the_job_begins_late
     (grant,) = bench.grants()
     assert grant["seconds"] == 600 + 60 + 30
     lua.configure(margin=3600.0)
-    assert lua.call("pre_run", "7", lua.script("#BB_LUA capacity=10GB")).code == 0
+    assert bench.begin().code == 0
     assert bench.grants()[0]["until"] - grant["until"] == pytest.approx(3600 - 90, abs=60)
     bench.setup("8", "capacity=1GB time=2h")
     assert bench.grants("8")[0]["seconds"] == 7200 + 3600 + 30
@@ -124,8 +138,7 @@ def test_the_space_lasts_for_the_jobs_limit_and_is_kept_when_the_job_begins_late
 
 def test_a_job_that_begins_twice_keeps_its_space(bench: Bench) -> None:
     bench.setup()
-    script = bench.lua.script("#BB_LUA capacity=10GB")
-    assert [bench.lua.call("pre_run", "7", script).code for _ in range(2)] == [0, 0]
+    assert [bench.begin().code for _ in range(2)] == [0, 0]
     assert bench.states() == ["in-use"]
 
 
@@ -135,7 +148,7 @@ def test_space_that_is_promised_to_others_later_is_told_to_a_job_that_begins_lat
     (grant,) = bench.grants()
     bench.service.ask(60 * GB, start=grant["until"] + 60)
     bench.lua.configure(margin=3600.0)
-    found = bench.lua.call("pre_run", "7", bench.lua.script("#BB_LUA capacity=60GB"))
+    found = bench.begin()
     assert found.code == -1 and found.text.startswith("can't extend") and "\n" not in found.text
 
 
@@ -183,7 +196,7 @@ def test_who_waited_long_enough_gives_up_and_leaves_nothing_in_the_queue(bench: 
 
 
 def test_a_job_that_was_cancelled_meanwhile_gets_nothing(bench: Bench) -> None:
-    (bench.lua.folder / "squeue").write_text("#!/bin/sh\necho 10:00 CANCELLED\n")
+    bench.limit("10:00", "CANCELLED")
     found = bench.setup()
     assert found.code == -1 and found.text == "the job is cancelled"
     bench.carry_out()
@@ -212,10 +225,10 @@ def test_teardown_is_harmless_where_nothing_was_set_up_and_when_it_is_called_aga
     assert bench.states() == ["released"]
 
 
-def test_hooks_of_a_job_without_a_grant_say_so(bench: Bench, tmp_path: Path) -> None:
+def test_hooks_of_a_job_without_a_grant_say_so(bench: Bench) -> None:
     script = bench.lua.script("#BB_LUA capacity=1GB stage_in=/x")
-    for hook, words in {"paths": (str(tmp_path / "p"),), "pre_run": (), "data_in": ()}.items():
-        assert bench.lua.call(hook, "7", script, *words)[:2] == (-1, "the job has no grant any more")
+    for hook in ("pre_run", "data_in"):
+        assert bench.lua.call(hook, "7", script)[:2] == (-1, "the job has no grant any more")
     assert bench.lua.call("real_size", "7")[:2] == (-1, "the job has no grant any more")
 
 
@@ -241,16 +254,15 @@ def away(tmp_path: Path) -> Lua:
     return Lua(tmp_path / "etc", tmp_path / "nobody", wait=0.0)
 
 
-WORDS = {"setup": (*USER, "any", "0"), "data_in": (), "paths": (), "pre_run": (), "job_teardown": ()}
+WORDS = {"setup": (*USER, "any", "0"), "data_in": (), "pre_run": (), "job_teardown": ()}
 
 
 @pytest.mark.parametrize("hook", WORDS)
 def test_a_service_that_is_away_is_told_in_one_line(away: Lua, hook: str) -> None:
     script = away.script("#BB_LUA capacity=1GB stage_in=/x")
     found = away.call(hook, "7", *WORDS[hook], script, "/none")
-    assert (
-        found.code == -1 and found.text.startswith("the storage service does not answer (") and "\n" not in found.text
-    )
+    assert found.code == -1 and found.text.startswith("the storage service does not answer (")
+    assert "\n" not in found.text and found.text.endswith(" [service-away]")
 
 
 def test_without_the_service_jobs_are_taken_and_pools_are_as_they_were(bench: Bench, tmp_path: Path) -> None:
@@ -259,7 +271,7 @@ def test_without_the_service_jobs_are_taken_and_pools_are_as_they_were(bench: Be
     pool = {"granularity": 1, "quantity": 100 * GB}
     found = bench.lua.call("pools")
     assert found.code == 0 and json.loads(found.text)["pools"] == [{"id": "any", **pool}, {"id": "fast", **pool}]
-    os.unlink(bench.lua.hooks.cache)  # noqa: PTH108 - the name is text
+    (bench.lua.folder / "forebay_pools.json").unlink()
     empty = {"id": "any", "granularity": 1, "quantity": 0}
     assert json.loads(bench.lua.call("pools").text)["pools"] == [empty]
     assert bench.lua.call("job_process", bench.lua.script("#BB_LUA capacity=1GB")).code == 0
@@ -272,7 +284,7 @@ def test_a_service_that_hangs_keeps_nobody_for_ever(away: Lua, tmp_path: Path) -
         door.listen()
         assert away.call("job_process", away.script("#BB_LUA capacity=1GB")).code == 0
         found = away.call("paths", "7", away.script("#BB_LUA capacity=1GB"), "/none")
-    assert found.code == -1 and found.text.startswith("the storage service does not answer (timeout)")
+    assert found.code == 0 and "paths: the storage service does not answer (timeout)" in found.log
 
 
 def test_a_fraction_that_slurm_would_misread_is_refused_where_nothing_rewrites_it(away: Lua) -> None:
@@ -283,7 +295,7 @@ def test_a_fraction_that_slurm_would_misread_is_refused_where_nothing_rewrites_i
 def test_a_token_is_shown_to_the_service(bench: Bench) -> None:
     token = bench.lua.folder / "token"
     token.write_text(bench.service.token("slurm", "administrator") + "\n")
-    bench.lua.configure(token=str(token))
+    bench.lua.configure(token=str(token), state="")
     assert bench.setup().code == 0
     token.write_text("wrong\n")
     assert bench.lua.call("real_size", "7")[:2] == (-1, "no such token")
@@ -294,3 +306,196 @@ def test_a_token_is_shown_to_the_service(bench: Bench) -> None:
 def test_the_status_tells_the_tiers(bench: Bench) -> None:
     found = bench.lua.call("get_status", "0", "0")
     assert found.code == 0 and "fast: 100.0 GB free of 100.0 GB on 1 disks" in found.text
+
+
+def test_a_job_that_is_set_up_begins_and_is_copied_out_without_the_service(bench: Bench) -> None:
+    words = "capacity=10GB stage_in=/a:b stage_out=c:/d"
+    assert bench.setup(words=words).code == 0
+    (grant,) = bench.grants()
+    bench.leave()
+    script = bench.lua.script(f"#BB_LUA {words}")
+    assert bench.lua.call("data_in", "7", script) == Answer(0, "", "")
+    assert bench.lua.call("real_size", "7") == Answer(0, str(10 * GB), "")
+    found = bench.begin(words=words)
+    assert found.code == 0 and "begins without the service: the storage service does not answer" in found.log
+    assert f"FOREBAY_PATH={grant['path']}\n" in (bench.lua.folder / "path").read_text()
+    assert bench.lua.call("data_out", "7", script) == Answer(0, "", "")
+    assert bench.lua.call("job_teardown", "7", script, "false").code == -1
+
+
+def test_a_job_whose_space_would_end_too_early_waits_for_the_service(bench: Bench) -> None:
+    bench.setup()
+    bench.lua.configure(margin=1e6)
+    bench.leave()
+    found = bench.begin()
+    assert found.code == -1 and found.text.endswith("[service-away]")
+
+
+def test_what_is_kept_of_a_job_is_for_slurm_alone_and_goes_with_its_teardown(bench: Bench) -> None:
+    bench.setup()
+    folder = bench.lua.folder / "forebay_jobs"
+    assert folder.stat().st_mode & 0o777 == 0o700 and (folder / "7").stat().st_mode & 0o777 == 0o600
+    assert bench.lua.call("job_teardown", "7", "/none", "true").code == 0
+    assert list(folder.iterdir()) == []
+
+
+def test_nothing_is_kept_where_others_could_write(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (bench.lua.folder / "forebay_jobs").symlink_to(tmp_path / "elsewhere")
+    found = bench.setup()
+    assert found.code == 0 and "job 7: nothing is kept of its grant: " in found.log
+    assert list((tmp_path / "elsewhere").iterdir()) == [] and bench.begin().code == 0
+
+
+KEPT = {
+    "nothing": None,
+    "an empty file": "",
+    "half of it": lambda text: text[: len(text) // 2],
+    "no grant": "{}",
+    "another job's": lambda text: text.replace("slurm-c-7", "slurm-c-8"),
+    "another cluster's": lambda text: text.replace("slurm-c-7", "slurm-d-7"),
+    "odd paths": lambda text: text.replace('"paths":[', '"paths":[3,'),
+}
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_where_what_is_kept_is_of_no_use_the_service_is_asked(bench: Bench, what: str) -> None:
+    bench.setup()
+    kept, change = bench.lua.folder / "forebay_jobs" / "7", KEPT[what]
+    if change is None:
+        kept.unlink()
+    else:
+        kept.write_text(change(kept.read_text()) if callable(change) else change)
+    assert bench.begin().code == 0
+    assert f"FOREBAY_GRANT={bench.grants()[0]['id']}\n" in (bench.lua.folder / "path").read_text()
+    bench.leave()
+    (bench.lua.folder / "path").unlink()
+    found = bench.begin()
+    assert found.code == -1 and found.text.endswith("[service-away]")
+
+
+def test_a_job_that_was_not_told_of_its_space_does_not_run(bench: Bench) -> None:
+    bench.setup()
+    for text in ("", "FOREBAY_GRANT=another\n"):
+        (bench.lua.folder / "path").write_text(text)
+        found = bench.lua.call("pre_run", "7", bench.lua.script("#BB_LUA capacity=10GB"))
+        assert found[:2] == (-1, "the job could not be told where its space is")
+    assert bench.states() == ["ready"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"),
+    [
+        ("UNLIMITED", 1000),
+        ("365-00:00:00", 1000),  # what backfill gives to a job without a limit
+        ("364-23:59:00", 30 * 86400),
+        ("30-00:00:00", 30 * 86400),
+        ("29-00:00:00", 29 * 86400 + 90),
+    ],
+)
+def test_a_job_gets_its_space_for_its_limit_or_for_as_long_as_there_is_space(
+    bench: Bench, limit: str, seconds: float
+) -> None:
+    bench.lua.configure(time=910.0, margin=60.0, queue=30.0)
+    bench.limit(limit)
+    assert bench.setup().code == 0
+    (grant,) = bench.grants()
+    assert grant["seconds"] == seconds
+    bench.limit("365-00:00:00" if limit == "UNLIMITED" else limit)
+    bench.lua.configure(margin=120.0)
+    assert bench.begin().code == 0
+    assert bench.grants()[0]["until"] <= grant["start"] + 30 * 86400
+
+
+def test_more_time_than_space_may_last_is_refused_at_submission(bench: Bench) -> None:
+    words = "capacity=1GB time=31d"
+    found = bench.lua.call("job_process", bench.lua.script(f"#BB_LUA {words}"))
+    assert found.code == -1 and "a grant may last 30 d" in found.text
+    assert bench.lua.call("job_process", bench.lua.script("#BB_LUA capacity=1GB time=30d")).code == 0
+    assert bench.setup(words="capacity=1GB time=30d").code == 0
+
+
+def test_a_stage_out_that_could_not_even_begin_keeps_the_space(bench: Bench) -> None:
+    bench.setup()
+    assert bench.lua.call("data_out", "7", "/no/script").code == -1
+    found = bench.lua.call("job_teardown", "7", "/no/script", "false")
+    assert found.code == 0 and "stays to its end, as its stage-out failed" in found.log
+    assert bench.states() == ["ready"]
+
+
+@contextmanager
+def odd_service(path: Path, answer: bytes, pause: float = 0.0) -> Iterator[None]:
+    """Something else at the service's socket: it says this to everybody, with a pause after each byte."""
+    stop = threading.Event()
+
+    def serve() -> None:
+        while not stop.is_set():
+            try:
+                caller, _ = door.accept()
+            except OSError:
+                return
+            with caller:
+                caller.recv(65536)
+                try:
+                    for piece in (answer[at : at + 1] for at in range(len(answer))) if pause else (answer,):
+                        caller.sendall(piece)
+                        stop.wait(pause)
+                except OSError:
+                    continue
+
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(path))
+        door.listen()
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            door.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
+
+
+def http(body: bytes, status: int = 200) -> bytes:
+    return b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
+
+
+ODD = {
+    "no HTTP": b"220 mail.example.org\r\n\r\n",
+    "no JSON": http(b"<html>"),
+    "a list": http(b"[1, 2]"),
+    "nothing in it": http(b"{}"),
+    "other things in it": http(b'{"grants": [{"id": "../x", "state": 3}], "tiers": [4]}'),
+    "an error of its own": http(b'{"error": "internal error"}', 500),
+}
+CALLS = {
+    "job_process": (),
+    "pools": (),
+    "setup": (*USER, "any", "0"),
+    "data_in": (),
+    "real_size": (),
+    "paths": (),
+    "pre_run": (),
+    "post_run": (),
+    "data_out": (),
+    "job_teardown": (),
+    "get_status": (),
+}
+FAILING = ("setup", "data_in", "real_size", "pre_run", "job_teardown")
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_an_answer_that_makes_no_sense_is_taken_for_none(away: Lua, tmp_path: Path, what: str) -> None:
+    script = away.script("#BB_LUA capacity=1GB stage_in=/x")
+    with odd_service(tmp_path / "nobody", ODD[what]):
+        for hook, words in CALLS.items():
+            job = () if hook in ("job_process", "pools", "get_status") else ("7",)
+            found = away.call(hook, *job, *words, *(() if hook == "pools" else (script,)), "/none")
+            assert found.code == (-1 if hook in FAILING else 0), (hook, found)
+            assert hook not in FAILING or found.text.endswith("[service-away]"), (hook, found)
+
+
+def test_an_answer_that_comes_byte_by_byte_takes_no_longer_than_any_other(away: Lua, tmp_path: Path) -> None:
+    with odd_service(tmp_path / "nobody", http(b"{}"), pause=0.3):
+        found = away.call("paths", "7", away.script("#BB_LUA capacity=1GB"), "/none")
+        assert found.code == 0 and "does not answer (timeout)" in found.log

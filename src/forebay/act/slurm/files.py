@@ -18,9 +18,11 @@ from forebay.act.slurm.jobs_scripts import scripts
 from forebay.act.slurm.staging import KEPT
 from forebay.model.errors import BadInput, why
 
-BURST_BUFFER = ("burst_buffer.lua", "forebay.lua")
-JOB_SUBMIT = ("job_submit.lua", "forebay_submit.lua")
+BURST_BUFFER = ("forebay.lua", "burst_buffer.lua")
+JOB_SUBMIT = ("forebay_submit.lua", "job_submit.lua")
 SETTINGS = "forebay_settings.lua"
+JOBS = "forebay_jobs"
+"""The folder in Slurm's own where the hooks keep what they must know of jobs."""
 _JOB_LINES = {"PrologSlurmctld": "prolog.sh", "EpilogSlurmctld": "epilog.sh", "TaskProlog": "task_prolog.sh"}
 _CLUSTER = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _LONGEST = 24 * 86400.0
@@ -31,17 +33,18 @@ _LONGEST = 24 * 86400.0
 class Hooks:
     """How the hooks find the service and how long they wait; times in seconds.
 
-    `command` is how `forebay` is started, `conf` is slurm.conf ("" where Slurm finds it by itself), `cache` a file that
-    slurmctld may write, for the pools that it knows. A job without a
-    time limit gets its space for `time`; each gets `margin` more, for what comes after its end, and `queue` more until
-    it starts. A queued request is waited for as long as `wait`, a service that is away as long as `patience`.
+    `command` is how `forebay` is started, `conf` is slurm.conf ("" where Slurm finds it by itself), `state` the folder
+    where slurmctld keeps its state: what the hooks must know while the service is away is kept there, too. A job
+    without a time limit gets its space for `time`; each gets `margin` more, for what comes after its end, and `queue`
+    more until it starts. A queued request is waited for as long as `wait`, a service that is away as long as
+    `patience`.
     """
 
     service: str
     cluster: str
     command: str
     conf: str = ""
-    cache: str = ""
+    state: str = ""
     token: str = ""
     time: float = 86400.0
     margin: float = 3600.0
@@ -52,7 +55,7 @@ class Hooks:
     def __post_init__(self) -> None:
         if not _CLUSTER.fullmatch(self.cluster):
             raise BadInput("--cluster", f"must be Slurm's ClusterName, not {self.cluster[:40]!r}")
-        for name, path in (("--service", self.socket), ("--token", self.token), ("StateSaveLocation", self.cache)):
+        for name, path in (("--service", self.socket), ("--token", self.token), ("StateSaveLocation", self.state)):
             if path and (not path.startswith("/") or not path.isprintable()):
                 raise BadInput(name, f"must be a path from / on, not {path!r}")
         for name in ("time", "margin", "queue", "wait", "patience"):
@@ -69,20 +72,25 @@ class Hooks:
 
 
 def texts(hooks: Hooks, *, job_submit: bool = True) -> dict[str, str]:
-    """All files by their names."""
+    """All files by their names; what others of them need comes first, as Slurm may read them at any moment."""
     own = files("forebay.act.slurm") / "lua"
     names = (*BURST_BUFFER, *(JOB_SUBMIT if job_submit else ()))
     found = {name: (own / name).read_text("utf-8") for name in names}
-    return {**found, SETTINGS: settings_text(hooks), "burst_buffer.conf": conf_text(hooks)}
+    return {SETTINGS: settings_text(hooks), "burst_buffer.conf": conf_text(hooks), **found}
 
 
 def settings_text(hooks: Hooks) -> str:
     """The settings as a Lua table."""
     words = {"socket": hooks.socket, "token": hooks.token, "cluster": hooks.cluster, "command": hooks.command,
-             "conf": hooks.conf, "cache": hooks.cache, "kept": KEPT}  # fmt: skip
+             "conf": hooks.conf, "cache": _in(hooks.state, "forebay_pools.json"), "jobs": _in(hooks.state, JOBS),
+             "kept": KEPT}  # fmt: skip
     numbers = {name: f"{getattr(hooks, name):g}" for name in ("time", "margin", "queue", "wait", "patience")}
     lines = [f"  {name} = {value}," for name, value in ({n: lua_text(w) for n, w in words.items()} | numbers).items()]
     return "\n".join(("-- Written by `forebay slurm install`; times in seconds.", "return {", *lines, "}", ""))
+
+
+def _in(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}" if folder else ""
 
 
 def lua_text(words: str) -> str:
@@ -96,7 +104,7 @@ def lua_text(words: str) -> str:
 
 def conf_text(hooks: Hooks) -> str:
     """Slurm's own settings of burst buffers: its timeouts are such that ours come first."""
-    other = int(3 * max(hooks.wait, hooks.patience) + hooks.patience + 120)
+    other = int(3 * max(hooks.wait, hooks.patience) + 2 * hooks.patience + 120)
     lines = ("# Written by `forebay slurm install`; times in seconds.", "Directive=BB_LUA",
              "Flags=DisablePersistent,TeardownFailure",
              f"OtherTimeout={other}", "StageInTimeout=86400", "StageOutTimeout=86400")  # fmt: skip
@@ -166,10 +174,10 @@ def cluster_of(folder: Path) -> str:
     return _said(folder, "ClusterName")
 
 
-def cache_of(folder: Path) -> str:
-    """A file in the folder where slurmctld keeps its state, which nobody else may write to."""
+def state_of(folder: Path) -> str:
+    """The folder where slurmctld keeps its state, to which nobody else may write; nothing if slurm.conf says none."""
     state = _said(folder, "StateSaveLocation")
-    return f"{state.rstrip('/')}/forebay_pools.json" if state.startswith("/") else ""
+    return state if state.startswith("/") else ""
 
 
 def _said(folder: Path, name: str) -> str:

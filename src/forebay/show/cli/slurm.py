@@ -62,7 +62,7 @@ def install(
     Prints the lines to put into slurm.conf itself.
     """
     from forebay.act.control.client import service_of
-    from forebay.act.slurm.files import Hooks, cache_of, cluster_of, conf_lines, job_texts, plan, texts, write
+    from forebay.act.slurm.files import Hooks, cluster_of, conf_lines, job_texts, plan, state_of, texts, write
 
     conf = folder.absolute() / "slurm.conf"
     hooks = Hooks(
@@ -70,7 +70,7 @@ def install(
         cluster=cluster or cluster_of(folder) or _no_cluster(),
         command=_own_command(),
         conf=str(conf) if conf.is_file() else "",
-        cache=cache_of(folder),
+        state=state_of(folder),
         token="" if token is None else str(token.absolute()),
         **{name: _seconds(name, text) for name, text in
            {"time": time, "margin": margin, "queue": queue, "wait": wait, "patience": patience}.items()},

@@ -2,6 +2,16 @@
 --
 -- job_process, pools and paths run inside slurmctld: one short question each, and no other process is started there.
 -- The others run beside it. Later versions of Slurm pass more arguments, which `...` takes.
+--
+-- What Slurm does when a hook fails:
+--   job_process         refuses the job
+--   pools               goes on with the pools that it knows; at its start, has no burst buffers at all
+--   setup, data_in,     holds the job and calls teardown; `scontrol release` begins again
+--   real_size
+--   paths               holds the job for good: nothing but its end takes it out of that state. So paths never fails
+--   pre_run             calls teardown and begins again; holds the job at the fourth time
+--   post_run, data_out  calls teardown
+--   teardown            tries it twice more, and then forgets the burst buffer
 
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local forebay = dofile(here .. "forebay.lua")
@@ -9,6 +19,7 @@ local settings = forebay.settings
 
 local SHORT = 1 -- seconds that a question may take inside slurmctld
 local WAIT = 20 -- seconds of one long question beside it
+local STAGE_OUT = 12 * 3600 -- seconds for which a stage-out waits for a service that is away
 
 local function fail(job, hook, why)
   local line = forebay.line(why)
@@ -25,35 +36,39 @@ local function waiting(method, path, body)
   return forebay.ask(method, path, body, math.max(settings.patience, settings.wait))
 end
 
+local function very_patient(method, path, body)
+  return forebay.ask(method, path, body, STAGE_OUT)
+end
+
 local function quick(method, path, body)
   return forebay.call(method, path, body, SHORT)
 end
 
--- What a command prints, and whether it ended well.
-local function run(command)
-  local pipe = io.popen(command .. " 2>&1; echo \"=$?\"")
-  local text = pipe:read("*a")
-  pipe:close()
-  local said, code = text:match("^(.*)=(%d+)%s*$")
-  return said or text, code == "0"
+-- A year is what Slurm's backfill gives to a job without a limit where its partition has none either.
+local YEAR = 365 * 86400
+local function limited(seconds)
+  return seconds and seconds < YEAR and seconds or nil
 end
 
 -- The job's time limit in seconds (nil: it has none) and its state, as Slurm knows them now.
 local function known(job, info)
-  if type(info) == "table" and tonumber(info.time_limit) then
-    local minutes = tonumber(info.time_limit)
-    return minutes < 2 ^ 31 and minutes * 60 or nil, "PENDING"
-  end
+  if type(info) == "table" and tonumber(info.time_limit) then return limited(info.time_limit * 60), "PENDING" end
   local conf = settings.conf ~= "" and "SLURM_CONF=" .. forebay.quoted(settings.conf) .. " " or ""
-  local said, fine = run(conf .. "timeout 20 squeue -h -j " .. forebay.quoted(job) .. " -o '%l %T'")
+  local said, fine = forebay.run(conf .. "timeout 20 squeue -h -j " .. forebay.quoted(job) .. " -o '%l %T'")
   local limit, state = said:match("^(%S+) (%S+)")
   if not fine or not limit then return nil, "" end
-  return forebay.limit(limit), state
+  return limited(forebay.limit(limit)), state
 end
 
 -- Seconds for which a job needs its space from its start on, with what stage-out takes.
 local function needed(wish, limit)
   return (wish.time or limit or settings.time) + settings.margin
+end
+
+-- At most as many seconds as a grant may last in all: a job whose limit is longer gets its space for so long.
+local function at_most(seconds)
+  local rules = patient("GET", "/v1/rules", nil)
+  return math.min(seconds, type(rules) == "table" and tonumber(rules.longest) or seconds)
 end
 
 local function wish_of(script)
@@ -100,16 +115,17 @@ end
 -- The tiers as Slurm's pools. Where the service is away they are as they were: a slurmctld that starts meanwhile knows
 -- them by the cache, so that it takes jobs. (If this failed at its start, it would forget the burst buffers that it has.)
 function slurm_bb_pools(...)
-  local found, status = quick("GET", "/v1/tiers", nil)
-  local wrong = forebay.wrong(found, status)
-  if not wrong then
-    remember(pools_text(found.tiers, false))
-    return slurm.SUCCESS, pools_text(found.tiers, true)
+  local tiers, wrong = forebay.tiers(quick)
+  if tiers then
+    remember(pools_text(tiers, false))
+    return slurm.SUCCESS, pools_text(tiers, true)
   end
   slurm.log_info("forebay: pools are as they were: %s", wrong)
   local known = settings.cache ~= "" and forebay.read(settings.cache)
   return slurm.SUCCESS, known or pools_text({ { name = forebay.ANY, total = 0, free = 0 } }, false)
 end
+
+local NO_GRANT = "the job has no grant any more"
 
 local function release(grant, because)
   return patient("POST", "/v1/grants/" .. grant.id .. "/release", { because = because })
@@ -121,15 +137,15 @@ local function asked(job, uid, gid, wish, limit)
   if wrong then return nil, wrong end
   if old and tonumber(old.uid) == tonumber(uid) and old.size == wish.capacity then return old end
   if old then release(old, "another request has its job's number") end
-  local found, status = waiting("POST", "/v1/grants", {
+  local seconds = needed(wish, limit) + settings.queue
+  local longest = at_most(seconds)
+  if wish.time and wish.time > longest then longest = seconds end -- which is refused with the reason
+  return forebay.granted(waiting("POST", "/v1/grants", {
     key = forebay.key(job) .. (count > 0 and "." .. (count + 1) or ""),
     job = tostring(job), uid = tonumber(uid), gid = tonumber(gid), tier = wish.tier,
     size = forebay.printed(wish.capacity), -- as text: cjson writes large numbers with 14 digits
-    seconds = needed(wish, limit) + settings.queue,
-  })
-  wrong = forebay.wrong(found, status)
-  if wrong then return nil, wrong end
-  return found
+    seconds = longest,
+  }))
 end
 
 -- The grant once it is ready; nil and why it is not.
@@ -138,21 +154,34 @@ local function ready(grant)
   local stop = core.gettime() + settings.wait
   while grant.state ~= "ready" and grant.state ~= "in-use" do
     if forebay.over(grant) then
-      return nil, (grant.state == "refused" and "" or grant.state .. ": ") .. grant.because
+      return nil, (grant.state == "refused" and "" or grant.state .. ": ") .. tostring(grant.because)
     end
     local left = stop - core.gettime()
     if left <= 0 then
       release(grant, "its job waited long enough")
-      local place = grant.position > 0 and ", place " .. grant.position or ""
-      return nil, string.format("no space within %ds: %s%s: %s", settings.wait, grant.state, place, grant.because)
+      local place = tonumber(grant.position) or 0
+      return nil, string.format("no space within %ds: %s%s: %s", settings.wait, grant.state,
+        place > 0 and ", place " .. forebay.printed(place) or "", tostring(grant.because))
     end
     local path = string.format("/v1/grants/%s/wait?seconds=%.1f&known=%s", grant.id, math.min(left, WAIT), grant.state)
-    local found, status = forebay.ask("GET", path, nil, math.max(settings.patience, left), WAIT + 10)
-    local wrong = forebay.wrong(found, status)
-    if wrong then return nil, wrong end
+    local found, wrong = forebay.granted(forebay.ask("GET", path, nil, math.max(settings.patience, left), WAIT + 10))
+    if not found then return nil, wrong end
     grant = found
   end
   return grant
+end
+
+-- The lines that tell a job of its space; nil and why it can't be told.
+local function environment(grant)
+  local lines = { "FOREBAY_GRANT=" .. grant.id }
+  if grant.path ~= "" then
+    lines[#lines + 1] = "FOREBAY_PATH=" .. grant.path
+    lines[#lines + 1] = "FOREBAY_PATHS=" .. table.concat(grant.paths, ":")
+  end
+  for _, line in ipairs(lines) do -- Slurm counts lines by their equal signs
+    if line:find("[%c]") or line:find("=.*=") then return nil, "can't be told to Slurm: " .. line end
+  end
+  return table.concat(lines, "\n") .. "\n"
 end
 
 function slurm_bb_setup(job, uid, gid, pool, size, script, info, ...)
@@ -169,17 +198,29 @@ function slurm_bb_setup(job, uid, gid, pool, size, script, info, ...)
     release(there, "its job is " .. state:lower())
     return fail(job, "setup", "the job is " .. state:lower())
   end
+  _, why = environment(there)
+  if why then return fail(job, "setup", why) end
+  why = forebay.keep(job, there, wish.time)
+  if why then slurm.log_info("forebay: job %s: nothing is kept of its grant: %s", tostring(job), forebay.line(why)) end
   slurm.log_info("forebay: job %s has grant %s: %s", tostring(job), there.id, there.path)
   return slurm.SUCCESS
 end
 
+-- The grant of a job that is set up: what is kept of it, or else what the service answers.
+local function grant_of(job, ask)
+  local kept = forebay.kept(job)
+  if kept then return kept end
+  local grant, _, wrong = forebay.grant(job, ask)
+  return grant, not grant and (wrong or NO_GRANT) or nil
+end
+
 -- Copies as the user, in a process of its own: into the first volume, which is $FOREBAY_PATH; out of all of them.
-local function staged(job, script, way)
+local function staged(job, script, way, ask)
   local wish, wrong = wish_of(script)
   if not wish then return wrong end
   if #wish[way] == 0 then return nil end
-  local grant, _, why = forebay.grant(job, patient)
-  if not grant then return why or "the job has no grant any more" end
+  local grant, why = grant_of(job, ask)
+  if not grant then return why end
   local words = { settings.command, "slurm stage", way == "stage_in" and "in" or "out", "--uid",
     forebay.printed(grant.uid), "--gid", forebay.printed(grant.gid) }
   for _, path in ipairs(grant.paths) do words[#words + 1] = "--volume " .. forebay.quoted(path) end
@@ -187,12 +228,12 @@ local function staged(job, script, way)
   for _, pair in ipairs(wish[way]) do
     words[#words + 1] = forebay.quoted(pair[1]) .. " " .. forebay.quoted(pair[2])
   end
-  local said, fine = run(table.concat(words, " "))
+  local said, fine = forebay.run(table.concat(words, " "))
   if not fine then return (forebay.line(said):gsub("^forebay: ", "")) end
 end
 
 function slurm_bb_data_in(job, script, ...)
-  local wrong = staged(job, script, "stage_in")
+  local wrong = staged(job, script, "stage_in", patient)
   if wrong then return fail(job, "data_in", wrong) end
   return slurm.SUCCESS
 end
@@ -200,8 +241,8 @@ end
 -- What the job really has. Slurm takes it only where it is more than what was asked for, and then must not get a
 -- number that is more than its pool: the space that it counts as free would wrap around.
 function slurm_bb_real_size(job, ...)
-  local grant, _, wrong = forebay.grant(job, patient)
-  if not grant then return fail(job, "real_size", wrong or "the job has no grant any more") end
+  local grant, wrong = grant_of(job, patient)
+  if not grant then return fail(job, "real_size", wrong) end
   local size = tonumber(grant.size)
   if not size or size ~= math.floor(size) or size <= 0 or size >= 2 ^ 53 then
     return fail(job, "real_size", "the service says that it has " .. tostring(grant.size) .. " bytes")
@@ -209,39 +250,60 @@ function slurm_bb_real_size(job, ...)
   return slurm.SUCCESS, forebay.printed(size)
 end
 
-function slurm_bb_paths(job, script, path_file, ...)
-  local grant, _, wrong = forebay.grant(job, quick)
-  if not grant then return fail(job, "paths", wrong or "the job has no grant any more") end
-  local lines = { "FOREBAY_GRANT=" .. grant.id }
-  if grant.path ~= "" then
-    lines[#lines + 1] = "FOREBAY_PATH=" .. grant.path
-    lines[#lines + 1] = "FOREBAY_PATHS=" .. table.concat(grant.paths, ":")
-  end
-  for _, line in ipairs(lines) do -- Slurm counts lines by their equal signs
-    if line:find("[%c]") or line:find("=.*=") then return fail(job, "paths", "can't be told to Slurm: " .. line) end
-  end
-  local file, why = io.open(path_file, "w")
-  if not file then return fail(job, "paths", why) end
-  file:write(table.concat(lines, "\n"), "\n")
+-- Tells the job of its space by Slurm's file; or why it can't.
+local function tell(job, path_file)
+  local grant, wrong = grant_of(job, quick)
+  if not grant then return wrong end
+  local text, why = environment(grant)
+  if not text then return why end
+  local file
+  file, why = io.open(path_file, "w")
+  if not file then return why end
+  file:write(text)
   file:close()
+end
+
+-- A job that is not told of its space does not run without: its pre_run, which may fail, sees it and has it begin again.
+function slurm_bb_paths(job, script, path_file, ...)
+  local fine, wrong = pcall(tell, job, path_file)
+  if not fine or wrong then
+    slurm.log_info("forebay: job %s: paths: %s", tostring(job), forebay.line(wrong))
+  end
   return slurm.SUCCESS
 end
 
--- The job begins: its space is in use, and stays until the job's end.
+-- The grant that the job was told of; nil if it was told of none.
+local function told(script)
+  local text = forebay.read((script:match("^.*/") or "") .. "path")
+  return text and text:match("FOREBAY_GRANT=([^\n]+)")
+end
+
+-- Its space is in use from now on, and stays until `stop`; or why not.
+local function use(grant, stop)
+  local path = "/v1/grants/" .. grant.id
+  local wrong = forebay.wrong(patient("POST", path .. "/used", {}))
+  if wrong then return wrong end
+  local start = tonumber(grant.start)
+  stop = start + at_most(stop - start)
+  if grant["until"] >= stop then return nil end
+  return forebay.wrong(patient("POST", path .. "/extend", { ["until"] = stop }))
+end
+
+-- The job begins. Where the service is away it does so all the same, if what is kept of its grant says that its space
+-- lasts for as long as it needs it.
 function slurm_bb_pre_run(job, script, uid, gid, info, ...)
   local wish, wrong = wish_of(script)
   if not wish then return fail(job, "pre_run", wrong) end
-  local grant
-  grant, _, wrong = forebay.grant(job, patient)
-  if not grant then return fail(job, "pre_run", wrong or "the job has no grant any more") end
-  local limit = known(job, info)
-  local stop = os.time() + needed(wish, limit)
-  local path = "/v1/grants/" .. grant.id
-  local found, status = patient("POST", path .. "/used", {})
-  wrong = forebay.wrong(found, status)
-  if not wrong and grant["until"] < stop then
-    found, status = patient("POST", path .. "/extend", { ["until"] = stop })
-    wrong = forebay.wrong(found, status)
+  local grant, _, unknown = forebay.grant(job, patient)
+  local stop = os.time() + needed(wish, (known(job, info)))
+  local kept = forebay.kept(job)
+  if not grant and forebay.is_away(unknown) then grant = kept end
+  if not grant then return fail(job, "pre_run", unknown or NO_GRANT) end
+  if told(script) ~= grant.id then return fail(job, "pre_run", "the job could not be told where its space is") end
+  wrong = unknown or use(grant, stop)
+  if forebay.is_away(wrong) and kept and kept.id == grant.id and tonumber(kept["until"]) >= stop then
+    slurm.log_info("forebay: job %s begins without the service: %s", tostring(job), wrong)
+    return slurm.SUCCESS
   end
   if wrong then return fail(job, "pre_run", wrong) end
   return slurm.SUCCESS
@@ -251,16 +313,19 @@ function slurm_bb_post_run(...)
   return slurm.SUCCESS
 end
 
+-- The job's nodes are free by now, so this may wait for long; what is not copied stays.
 function slurm_bb_data_out(job, script, ...)
-  local wrong = staged(job, script, "stage_out")
-  if wrong then return fail(job, "data_out", wrong) end
-  return slurm.SUCCESS
+  local wrong = staged(job, script, "stage_out", very_patient)
+  if not wrong then return slurm.SUCCESS end
+  forebay.note_failed(job)
+  return fail(job, "data_out", wrong)
 end
 
 -- Whether a stage-out failed: then what it should have copied stays until the grant's end, for its user to rescue.
-local function is_kept(grant)
+local function is_kept(job, grant)
+  if forebay.has_failed(job) then return true end
   if grant.path == "" then return false end
-  local _, fine = run("test -f " .. forebay.quoted(grant.path .. "/" .. settings.kept))
+  local _, fine = forebay.run("test -f " .. forebay.quoted(grant.path .. "/" .. settings.kept))
   return fine
 end
 
@@ -268,14 +333,18 @@ end
 function slurm_bb_job_teardown(job, script, hurry, ...)
   local grant, _, wrong = forebay.grant(job, patient)
   if wrong then return fail(job, "teardown", wrong) end
-  if not grant then return slurm.SUCCESS end
-  if tostring(hurry) ~= "true" and is_kept(grant) then
+  if not grant then
+    forebay.forget(job)
+    return slurm.SUCCESS
+  end
+  if tostring(hurry) ~= "true" and is_kept(job, grant) then
     slurm.log_info("forebay: job %s: grant %s stays to its end, as its stage-out failed", tostring(job), grant.id)
     return slurm.SUCCESS
   end
   local found, status = release(grant, "its job ended")
   wrong = forebay.wrong(found, status)
   if wrong then return fail(job, "teardown", wrong) end
+  forebay.forget(job)
   if found.state == "releasing" and tostring(hurry) ~= "true" then -- so that Slurm counts space that is really free
     forebay.call("GET", "/v1/grants/" .. grant.id .. "/wait?seconds=10&known=releasing", nil, 15)
   end
@@ -287,12 +356,12 @@ function slurm_bb_get_status(...)
   local health, status = quick("GET", "/v1/health", nil)
   local wrong = forebay.wrong(health, status)
   if wrong then return slurm.SUCCESS, "forebay: " .. forebay.line(wrong) .. "\n" end
-  local lines = { string.format("forebay %s: %s, policy %s, %d nodes, %d silent", health.version, health.status,
-    health.policy, health.nodes, health.silent) }
-  local found = quick("GET", "/v1/tiers", nil)
-  for _, tier in ipairs(found and found.tiers or {}) do
-    lines[#lines + 1] = string.format("%s: %.1f GB free of %.1f GB on %d disks", tier.name, tier.free / 1e9,
-      tier.total / 1e9, tier.disks)
+  local function count(number) return forebay.printed(tonumber(number) or 0) end
+  local lines = { string.format("forebay %s: %s, policy %s, %s nodes, %s silent", tostring(health.version),
+    tostring(health.status), tostring(health.policy), count(health.nodes), count(health.silent)) }
+  for _, tier in ipairs(forebay.tiers(quick) or {}) do
+    lines[#lines + 1] = string.format("%s: %.1f GB free of %.1f GB on %s disks", tier.name, tier.free / 1e9,
+      tier.total / 1e9, count(tier.disks))
   end
   return slurm.SUCCESS, table.concat(lines, "\n") .. "\n"
 end

@@ -7,6 +7,10 @@ local settings = dofile(here .. "forebay_settings.lua")
 
 local forebay = { settings = settings, DIRECTIVE = "BB_LUA", ANY = "any" }
 
+-- Ends each message about a service that does not answer, or not in its right mind: `forebay slurm reconcile` lets a job
+-- go on that was held with it.
+local AWAY = " [service-away]"
+
 -- Words
 
 -- The first line of a text, short enough for Slurm's Reason.
@@ -184,27 +188,38 @@ end
 
 -- The service
 
+local NONSENSE = "the answer is not one of the storage service"
+
+local function away(why)
+  return nil, forebay.line(why):sub(1, 250) .. AWAY
+end
+
+function forebay.is_away(why)
+  return why ~= nil and why:sub(-#AWAY) == AWAY
+end
+
 -- One question over the service's socket; the answer as a document and its status, or nil and why there is none.
 function forebay.call(method, path, body, seconds)
   local fine, core = pcall(require, "socket.core")
   local also, unix = pcall(require, "socket.unix")
   local too, json = pcall(require, "cjson")
-  if not (fine and also and too) then return nil, "lua-socket or lua-cjson is not installed where slurmctld runs" end
+  if not (fine and also and too) then return away("lua-socket or lua-cjson is not installed where slurmctld runs") end
   local stop = core.gettime() + seconds
   local text = body and json.encode(body) or ""
   local lines = { method .. " " .. path .. " HTTP/1.1", "Host: forebay", "Connection: close" }
   if settings.token ~= "" then
     local token, why = forebay.read(settings.token)
-    if not token then return nil, "the token can't be read: " .. why end
+    if not token then return away("the token can't be read: " .. why) end
     lines[#lines + 1] = "Authorization: Bearer " .. token:gsub("%s", "")
   end
   if body then lines[#lines + 1] = "Content-Type: application/json" end
   lines[#lines + 1] = "Content-Length: " .. #text
   local connection = type(unix) == "table" and unix.stream() or unix()
-  local function left() connection:settimeout(math.max(0.001, stop - core.gettime())) end
+  -- Of the whole operation ("t"): an answer that comes byte by byte must not take longer either.
+  local function left() connection:settimeout(math.max(0.001, stop - core.gettime()), "t") end
   local function gone(why)
     connection:close()
-    return nil, "the storage service does not answer (" .. tostring(why) .. "): " .. settings.socket
+    return away("the storage service does not answer (" .. tostring(why) .. "): " .. settings.socket)
   end
   left()
   local done, why = connection:connect(settings.socket)
@@ -218,6 +233,7 @@ function forebay.call(method, path, body, seconds)
     local line
     line, why = connection:receive("*l")
     if not line then return gone(why) end
+    if core.gettime() > stop then return gone("timeout") end
     status = status or tonumber(line:match("^HTTP/%d%.%d (%d+)"))
     length = length or tonumber(line:lower():match("^content%-length: *(%d+)"))
   until line == ""
@@ -230,8 +246,8 @@ function forebay.call(method, path, body, seconds)
   end
   connection:close()
   local read, document = pcall(json.decode, answer)
-  if not read or type(document) ~= "table" then return nil, "the storage service answers " .. status end
-  if status == 429 or status >= 502 then return nil, document.error or "the storage service answers " .. status end
+  if not read or type(document) ~= "table" then return away(NONSENSE .. " (" .. status .. ")") end
+  if status == 429 or status >= 500 then return away(document.error or "the storage service answers " .. status) end
   return document, status
 end
 
@@ -249,7 +265,21 @@ end
 -- What is wrong with an answer; nil if nothing is.
 function forebay.wrong(document, status)
   if not document then return status end
-  if status >= 300 then return document.error or "the storage service answers " .. status end
+  if status >= 300 then return forebay.line(document.error or "the storage service answers " .. status) end
+end
+
+-- All tiers: name, and bytes in all and free. Nil and why they are not known.
+function forebay.tiers(ask)
+  local found, status = ask("GET", "/v1/tiers", nil)
+  local wrong = forebay.wrong(found, status)
+  if wrong then return nil, wrong end
+  if type(found.tiers) ~= "table" or #found.tiers == 0 then return away(NONSENSE) end
+  for _, tier in ipairs(found.tiers) do
+    if type(tier) ~= "table" or type(tier.name) ~= "string" or not (tonumber(tier.total) and tonumber(tier.free)) then
+      return away(NONSENSE)
+    end
+  end
+  return found.tiers
 end
 
 -- Grants of jobs
@@ -260,14 +290,102 @@ end
 
 local OVER = { releasing = true, released = true, refused = true, failed = true, expired = true }
 
+local function is_name(text)
+  return type(text) == "string" and text:match("^[%w._-]+$") ~= nil
+end
+
+local function are_paths(paths)
+  if type(paths) ~= "table" then return false end
+  for _, path in ipairs(paths) do
+    if type(path) ~= "string" or path:sub(1, 1) ~= "/" then return false end
+  end
+  return true
+end
+
+local function is_grant(found)
+  if type(found) ~= "table" or not is_name(found.id) or type(found.state) ~= "string" then return false end
+  for _, name in ipairs({ "uid", "gid", "size", "start", "until" }) do
+    if not tonumber(found[name]) then return false end
+  end
+  return are_paths(found.paths) and (found.path == "" or found.path == found.paths[1])
+end
+
+-- The grant that an answer is. Nil and why it is none.
+function forebay.granted(found, status)
+  local wrong = forebay.wrong(found, status)
+  if wrong then return nil, wrong end
+  if not is_grant(found) then return away(NONSENSE) end
+  return found
+end
+
 -- The latest grant of a job, if there is one that has not ended; and how many there have been. Nil and why it is not
 -- known. `ask` is forebay.call or forebay.ask with what it needs.
 function forebay.grant(job, ask)
   local found, status = ask("GET", "/v1/keys/" .. forebay.key(job), nil)
   local wrong = forebay.wrong(found, status)
   if wrong then return nil, nil, wrong end
-  local last = found.grants[#found.grants]
-  return last and not OVER[last.state] and last or nil, #found.grants
+  local grants = found.grants
+  if type(grants) ~= "table" or (#grants > 0 and not is_grant(grants[#grants])) then
+    local _, nonsense = away(NONSENSE)
+    return nil, nil, nonsense
+  end
+  local last = grants[#grants]
+  return last and not OVER[last.state] and last or nil, #grants
+end
+
+-- What is kept of a job's grant in a folder of Slurm's own from its set-up to its teardown, so that a job that is set up
+-- needs nobody's answer to begin and to be copied out. Only who runs slurmctld can enter that folder.
+
+local function place(job)
+  return (settings.jobs or "") ~= "" and settings.jobs .. "/" .. job or nil
+end
+
+-- What a command prints, and whether it ended well. Never inside slurmctld.
+function forebay.run(command)
+  local pipe = io.popen(command .. " 2>&1; echo \"=$?\"")
+  local text = pipe:read("*a")
+  pipe:close()
+  local said, code = text:match("^(.*)=(%d+)%s*$")
+  return said or text, code == "0"
+end
+
+-- Keeps it, for data that are needed for `time` seconds (nil: as long as the job lasts); or why it can't.
+function forebay.keep(job, grant, time)
+  local file = place(job)
+  if not file then return "slurm.conf names no StateSaveLocation" end
+  local text = require("cjson").encode({
+    key = forebay.key(job), id = grant.id, state = grant.state, uid = printed(grant.uid), gid = printed(grant.gid),
+    size = printed(grant.size), start = printed(grant.start), ["until"] = printed(grant["until"]),
+    time = time and printed(time) or "", path = grant.path, paths = grant.paths,
+  })
+  local folder, new = quoted(settings.jobs), quoted(file .. ".new")
+  local said, fine = forebay.run("umask 077; rm -f " .. quoted(file) .. " " .. quoted(file .. ".failed") ..
+    "; mkdir -p " .. folder .. " && [ -O " .. folder .. " ] && [ ! -L " .. folder .. " ] && chmod 700 " .. folder ..
+    " && printf %s " .. quoted(text) .. " >" .. new .. " && mv -f " .. new .. " " .. quoted(file))
+  return not fine and (said ~= "" and said or settings.jobs .. " is not a folder of Slurm's own") or nil
+end
+
+-- The grant as it was at set-up; nil if nothing is kept, or nothing of use, or of another job.
+function forebay.kept(job)
+  local text = place(job) and forebay.read(place(job))
+  local fine, json = pcall(require, "cjson")
+  local read, found = pcall(fine and json.decode or error, text or "")
+  return read and is_grant(found) and found.key == forebay.key(job) and found or nil
+end
+
+function forebay.forget(job)
+  if not place(job) then return end
+  os.remove(place(job))
+  os.remove(place(job) .. ".failed")
+end
+
+-- Whether a stage-out failed before it could mark its volume: then what it should have copied stays, too.
+function forebay.note_failed(job)
+  if place(job) then forebay.run("umask 077; : >" .. quoted(place(job) .. ".failed")) end
+end
+
+function forebay.has_failed(job)
+  return place(job) ~= nil and forebay.read(place(job) .. ".failed") ~= nil
 end
 
 function forebay.over(grant)
@@ -276,11 +394,12 @@ end
 
 -- A check that the service decides: nil if a wish could be granted on an empty machine, else why not.
 function forebay.never(wish, seconds)
-  local path = "/v1/fit?size=" .. printed(wish.capacity) .. "&tier=" .. wish.tier
+  local path = "/v1/fit?size=" .. printed(wish.capacity) .. "&tier=" .. wish.tier ..
+    (wish.time and "&seconds=" .. printed(math.max(1, wish.time)) or "")
   local found, status = forebay.call("GET", path, nil, seconds)
   if not found then return nil, status end
-  if status >= 300 then return found.error end
-  return found.answer == "never" and found.because or nil
+  if status >= 300 then return forebay.wrong(found, status) end
+  return found.answer == "never" and forebay.line(found.because) or nil
 end
 
 forebay.quoted, forebay.printed = quoted, printed
