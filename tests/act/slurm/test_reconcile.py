@@ -20,12 +20,13 @@ NOW = 5000.0
 
 
 def grant(job: str, **more: Any) -> dict[str, Any]:
-    told = {"id": f"g{job}", "key": f"slurm-c-{job}", "state": "ready", "created": 0.0, "until": 1e9, "path": ""}
+    told = {"id": f"g{job}", "key": f"slurm-c-{job}", "state": "ready", "created": 0.0, "start": 0.0, "until": 1e9,
+            "path": ""}  # fmt: skip
     return told | more
 
 
-def job(number: str, state: str, limit: float | None = 600.0) -> dict[str, QueuedJob]:
-    return {number: QueuedJob(number, state, limit)}
+def job(number: str, state: str, limit: float | None = 600.0, **more: Any) -> dict[str, QueuedJob]:
+    return {number: QueuedJob(number=number, name=number, state=state, limit=limit, **more)}
 
 
 def found(grants: list[dict[str, Any]], jobs: dict[str, QueuedJob], *buffers: str) -> list[tuple[str, str]]:
@@ -46,12 +47,22 @@ def test_a_grant_whose_job_lives_or_stages_out_is_left_alone(state: str) -> None
 def test_a_grant_for_which_slurm_has_a_burst_buffer_is_left_alone() -> None:
     assert found([grant("1")], job("1", "COMPLETED"), "1") == []
     assert found([grant("1")], {}, "1") == []
-    assert found([grant("1")], parse_jobs("1 CANCELLED 10:00 staging-out"), "1") == []
-    assert found([grant("1")], parse_jobs("1 RUNNING 10:00 teardown"), "1") == []
+    assert found([grant("1")], job("1", "CANCELLED", buffer="staging-out"), "1") == []
+    assert found([grant("1")], job("1", "RUNNING", buffer="teardown"), "1") == []
 
 
 def test_a_grant_whose_buffer_slurm_tears_down_is_given_back_though_slurm_still_has_it() -> None:
-    assert found([grant("1")], parse_jobs("1 CANCELLED 10:00 teardown"), "1") == [("g1", "release")]
+    for state in ("CANCELLED", "PENDING"):
+        assert found([grant("1")], job("1", state, buffer="teardown"), "1") == [("g1", "release")]
+
+
+@pytest.mark.parametrize("buffer", ["pending", "complete"])
+def test_a_job_that_is_held_before_its_set_up_keeps_no_space(buffer: str) -> None:
+    held = job("1", "PENDING", buffer=buffer, is_held=True)
+    assert found([grant("1")], held) == [("g1", "release")]
+    assert found([grant("1")], held, "1") == []
+    assert found([grant("1")], job("1", "PENDING", buffer=buffer)) == []
+    assert found([grant("1")], job("1", "PENDING", buffer="staged-in", is_held=True)) == []
 
 
 def test_a_new_grant_is_left_alone_for_a_while() -> None:
@@ -69,8 +80,33 @@ def test_a_job_that_still_waits_keeps_its_space() -> None:
     assert found([late], job("1", "PENDING")) == [("g1", "extend")]
     assert found([late | {"until": NOW + 610}], job("1", "PENDING")) == []
     assert found([late], job("1", "RUNNING")) == []
-    (one,) = mends([late], job("1", "PENDING", None), frozenset(), cluster="c", terms=TERMS, now=NOW)
-    assert one.until == NOW + 1000 + 10 + 100
+    assert until(late, job("1", "PENDING", None)) == NOW + 1000 + 10 + 100
+    assert until(late, job("1", "PENDING"), times={"1": 2000.0}) == NOW + 2000 + 10 + 100
+
+
+def until(held: dict[str, Any], jobs: dict[str, QueuedJob], **more: Any) -> float | None:
+    """Until when its only grant is to last; None if it is left alone."""
+    done = mends([held], jobs, frozenset(), cluster="c", terms=TERMS, now=NOW, **more)
+    return done[0].until if done else None
+
+
+def test_a_job_that_runs_longer_than_was_thought_keeps_its_space() -> None:
+    soon = grant("1", state="in-use", until=NOW + 300)
+    assert until(soon, job("1", "RUNNING", 7200.0, left=5000.0)) == NOW + 5000 + 10
+    assert until(soon, job("1", "RUNNING", 7200.0, left=200.0)) is None
+    assert until(soon, job("1", "RUNNING", 7200.0, left=300.0)) is None  # by some seconds
+    assert until(soon, job("1", "RUNNING", 7200.0, left=5000.0), times={"1": 300.0}) is None
+
+
+def test_a_job_without_a_limit_keeps_its_space_while_it_runs() -> None:
+    assert until(grant("1", until=NOW + 9), job("1", "RUNNING", None)) == NOW + 1000 + 10
+    assert until(grant("1", until=NOW + 10), job("1", "RUNNING", None)) is None
+
+
+def test_no_space_is_to_last_longer_than_it_may() -> None:
+    late = grant("1", start=NOW - 500, until=NOW)
+    assert until(late, job("1", "PENDING"), longest=800.0) == NOW + 300
+    assert until(late | {"until": NOW + 300}, job("1", "PENDING"), longest=800.0) is None
 
 
 @given(
@@ -83,7 +119,9 @@ def test_a_job_that_still_waits_keeps_its_space() -> None:
 def test_exactly_those_that_neither_the_queue_nor_a_buffer_needs_are_released(
     rows: list[tuple[int, str]], held: list[int], buffered: set[int]
 ) -> None:
-    jobs = parse_jobs("".join(f"{number} {state} 10:00\n" for number, state in rows))
+    jobs: dict[str, QueuedJob] = {}
+    for number, state in rows:
+        jobs |= job(str(number), state)
     needed = {number for number, job in jobs.items() if job.state in ("RUNNING", "PENDING")} | set(map(str, buffered))
     done = mends([grant(str(n)) for n in held], jobs, frozenset(map(str, buffered)), cluster="c", terms=TERMS, now=NOW)
     assert {one.job for one in done if one.what == "release"} == set(map(str, held)) - needed
@@ -101,11 +139,27 @@ def test_what_is_no_limit_is_none(text: str) -> None:
     assert parse_limit(text) is None
 
 
+ROW = "{:24}{:40}{:24}{:24}{:24}{:24}{:24}{:4}{:4}{:24}{:330}\n"
+
+
+def test_the_queue_is_read_as_slurm_prints_it() -> None:
+    text = ROW.format("9", "5_2", "PENDING", "10:00", "9:56", "complete", "0", "1", "0", "N/A", "burst_buffer/lua: x y")
+    text += ROW.format("4", "4", "RUNNING", "365-00:00:00", "364-23:59:00", "(null)", "77", "0", "1", "N/A", "None")
+    assert parse_jobs(text) == {
+        "9": QueuedJob(number="9", name="5_2", state="PENDING", limit=600.0, left=596.0, buffer="complete",
+                       is_held=True, requeues=False, reason="burst_buffer/lua: x y"),
+        "4": QueuedJob(number="4", name="4", state="RUNNING", limit=None, may_requeue=False, reason="None"),
+    }  # fmt: skip
+
+
 class Calls:
     """A service that notes what it is told."""
 
     def __init__(self, *grants: dict[str, Any]) -> None:
         self.grants, self.done = grants, list[tuple[str, str]]()
+
+    def longest(self) -> float:
+        return 1e9
 
     def live(self) -> list[dict[str, Any]]:
         return list(self.grants)
@@ -124,11 +178,16 @@ def test_where_slurm_does_not_answer_nothing_is_released(monkeypatch: pytest.Mon
 
 def test_what_a_failed_stage_out_left_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("squeue", "scontrol"):
-        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).write_text(f"#!/bin/sh\n[ $2 != config ] || echo StateSaveLocation = {tmp_path}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / KEPT).touch()
-    calls = Calls(grant("1", path=str(tmp_path / "kept")), grant("2", path=str(tmp_path / "other")))
+    notes = tmp_path / "forebay_jobs"
+    notes.mkdir()
+    for name in ("1", "2", "3.failed", "9", "9.failed"):
+        (notes / name).touch()
+    calls = Calls(grant("1", path=str(tmp_path / "kept")), grant("2", path=str(tmp_path / "other")), grant("3"))
     mending.mend(calls, "c", None, TERMS)  # type: ignore[arg-type]
     assert calls.done == [("g2", "job 2 is gone")]
+    assert sorted(path.name for path in notes.iterdir()) == ["1", "2", "3.failed"]

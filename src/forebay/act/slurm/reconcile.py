@@ -2,11 +2,12 @@
 
 A job's space is given back by its teardown. Where that did not happen (the service was away for long, slurmctld lost
 its state), the grant would live to the end of its time: here it is given back as soon as Slurm has no such job. And a
-job that waits longer than was thought keeps the space that was made ready for it.
+job that waits or runs longer than was thought keeps its space.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ from typing import Any, Literal
 from forebay.act.slurm.queue import QueuedJob
 
 _WAITS = frozenset({"PENDING", "CONFIGURING"})
+_RUNS = frozenset({"RUNNING", "SUSPENDED"})
+_NO_BUFFER = frozenset({"pending", "complete"})
+_SLACK = 60.0
+"""Seconds by which a running job's space may end earlier than it should: Slurm tells what is left in whole seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,23 +64,55 @@ def mends(
     cluster: str,
     terms: Terms,
     now: float,
+    longest: float = math.inf,
+    times: Mapping[str, float] | None = None,
 ) -> list[Mend]:
-    """What to do, given what the service holds, Slurm's jobs, and those with a burst buffer of Slurm's own."""
+    """What to do, given what the service holds, Slurm's jobs, and those with a burst buffer of Slurm's own.
+
+    `longest` is the seconds that a grant may last, `times` the seconds that jobs asked for themselves.
+    """
     found = []
     for grant in grants:
         number = job_of(grant, cluster)
         if not number or grant["state"] == "releasing":
             continue
         job = jobs.get(number)
-        needless = job is None or job.is_over
-        if (needless and number not in buffers) or (job is not None and job.is_torn_down):
-            if now - grant["created"] >= terms.grace:
-                because = f"job {number} is {'gone' if job is None else job.state.lower()}"
+        if job is None or _is_needless(job, buffers):
+            if (job is not None or number not in buffers) and now - grant["created"] >= terms.grace:
+                because = f"job {number} {_state_of(job)}"
                 found.append(Mend(grant=grant["id"], job=number, what="release", because=because))
-        elif job is not None and job.state in _WAITS and grant["state"] in ("ready", "in-use"):
-            needs = now + (job.limit if job.limit is not None else terms.time) + terms.margin
-            if grant["until"] < needs:
-                because = f"job {number} still waits"
-                until = needs + terms.queue
+        elif grant["state"] in ("ready", "in-use"):
+            until = min(_needed_until(job, (times or {}).get(number), grant, terms, now), grant["start"] + longest)
+            if grant["until"] < until:
+                because = f"job {number} still {'waits' if job.state in _WAITS else 'runs'}"
                 found.append(Mend(grant=grant["id"], job=number, what="extend", because=because, until=until))
     return found
+
+
+def _is_needless(job: QueuedJob, buffers: frozenset[str]) -> bool:
+    """Whether it needs its space no more: it is over, or it is held before the set-up of its burst buffer."""
+    if job.is_torn_down:
+        return True
+    over = job.is_over or (job.state == "PENDING" and job.is_held and job.buffer in _NO_BUFFER)
+    return over and job.number not in buffers
+
+
+def _state_of(job: QueuedJob | None) -> str:
+    if job is None:
+        return "is gone"
+    return f"is {job.state.lower()}" if job.is_over else "waits, and Slurm has no use for it"
+
+
+def _needed_until(job: QueuedJob, time: float | None, grant: Mapping[str, Any], terms: Terms, now: float) -> float:
+    """Until when its grant is to last at least; 0 if that is not for us to say."""
+    if job.state in _WAITS:
+        needs = now + (time or job.limit or terms.time) + terms.margin
+        return needs + terms.queue if grant["until"] < needs else 0.0
+    if job.state not in _RUNS or time is not None:
+        return 0.0
+    if job.left is not None:
+        needs = now + job.left + terms.margin
+        return needs if grant["until"] < needs - _SLACK else 0.0
+    if job.limit is None and grant["until"] < now + terms.margin:
+        return now + terms.time + terms.margin
+    return 0.0

@@ -23,6 +23,14 @@ class SlurmClient(Client):
         for state in sorted(LIVE):
             yield from self.grants(state=state.value)
 
+    def of_key(self, key: str) -> list[Document]:
+        """All grants of a job, also those that ended, in order."""
+        return self._list("GET", f"/v1/keys/{quote(key, safe='')}", "grants")
+
+    def longest(self) -> float:
+        """Seconds that a grant may last."""
+        return float(self.rules()["longest"])
+
     def let_go(self, grant: str, because: str) -> Document:
         return self._document("POST", f"/v1/grants/{quote(grant, safe='')}/release", {"because": because})
 

@@ -137,7 +137,8 @@ def _say_installed(planned: Sequence[Planned], hooks: Hooks, lines: Sequence[str
     typer.echo(
         f"\nThe hooks speak to {hooks.socket} as {who}."
         "\nlua-socket and lua-cjson must be installed where slurmctld runs."
-        "\nHave this run every few minutes there (cron or a timer): it gives back what a lost teardown left behind:"
+        "\nHave this run every few minutes there (cron or a timer): it repairs jobs that can't start, and gives back"
+        "\nwhat a lost teardown left behind:"
         f"\n  forebay slurm reconcile --service unix:{hooks.socket} --cluster {hooks.cluster}"
         "\nA job asks for its space with one line of its script:\n  #BB_LUA capacity=500GB"
         "\nand finds it at $FOREBAY_PATH. More words: tier=nvme time=2h stage_in=/PATH:NAME stage_out=NAME:/PATH"
@@ -195,7 +196,11 @@ def reconcile(
     service: Service = None,
     token: Token = None,
 ) -> None:
-    """Give back the space of jobs that Slurm no longer knows."""
+    """Repair stuck jobs, and give back the space of jobs that are gone.
+
+    It extends space that ends before its job, tells what it did, and of each job that it can't repair the reason and
+    what to do.
+    """
     from forebay.act.slurm.reconcile import Terms
 
     pause = None if every is None else _seconds("every", every)
@@ -233,6 +238,9 @@ def _mended(
         return []
 
 
+_DONE_TO_JOBS = {"requeue": "requeued", "unhold": "released from hold", "report": "can't start"}
+
+
 def _say_mended(done: list[dict[str, object]], json: bool) -> None:
     from forebay.show.output import print_json
 
@@ -240,7 +248,9 @@ def _say_mended(done: list[dict[str, object]], json: bool) -> None:
         print_json(done)
         return
     for one in done:
-        typer.echo(f"grant {one['grant']}: {one['what']}: {one['because']}")
+        who = f"grant {one['grant']}" if one["grant"] else f"job {one['job']}"
+        what = one["what"] if one["grant"] else _DONE_TO_JOBS.get(str(one["what"]), one["what"])
+        typer.echo(f"{who}: {what}: {one['because']}" + (f"; {one['advice']}" if "advice" in one else ""))
 
 
 def _client(service: str | None, token: Path | None) -> SlurmClient:
