@@ -140,10 +140,12 @@ def layer() -> Iterator[Layer]:
 
 
 def wait_until(ready: Callable[[], bool], otherwise: str) -> None:
-    end = monotonic() + PATIENCE
+    """Looks often at first, and then less and less: to look may cost a process."""
+    start = monotonic()
     while not ready():
-        assert monotonic() < end, otherwise
-        sleep(0.005)
+        waited = monotonic() - start
+        assert waited < PATIENCE, otherwise
+        sleep(min(0.2, 0.005 + waited / 10))
 
 
 def unmount(point: Path) -> None:

@@ -76,6 +76,20 @@ class Site:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def wait_buffer(self, job: str, state: str) -> None:
+        wait_until(lambda: self.slurm.show(job)["BurstBufferState"] == state, f"job {job} is never {state}")
+
+    @contextmanager
+    def all_nodes_busy(self) -> Iterator[None]:
+        """With a job of somebody's that uses no burst buffer; others are set up meanwhile, and wait."""
+        name = f"busy-{os.urandom(4).hex()}"
+        job = self.slurm.submit(self.until(name), options=("--nodes=2", "--exclusive"))
+        self.slurm.wait(job, "RUNNING")
+        try:
+            yield
+        finally:
+            self.go(name)
+
     def until(self, name: str) -> str:
         """A line for a job that waits for `go` of that name."""
         return f"while [ ! -e {self.slurm.work}/{name} ]; do sleep 0.05; done"
@@ -301,4 +315,88 @@ def test_a_killed_slurmctld_forgets_nothing_and_what_nobody_knows_is_reconciled(
     site.slurm.start_controller()
     site.go("killed")
     site.wait_state(job, "released")
+    site.check_end({job: "COMPLETED"})
+
+
+def test_a_job_that_is_set_up_runs_and_is_copied_out_while_the_service_is_away(site: Site) -> None:
+    site.install("--wait", f"{WAIT}s", "--patience", "0s")
+    result = site.slurm.work / "while-away"
+    with site.all_nodes_busy():
+        job = site.slurm.submit(
+            'echo fine > "$FOREBAY_PATH/out"', f"#BB_LUA capacity=20MB stage_out=out:{result}", options=("--time=5",)
+        )
+        site.wait_buffer(job, "staged-in")
+        site.control.service.kill()
+    wait_until(result.exists, f"nothing is copied out: {site.slurm.show(job)}")
+    assert result.read_text() == "fine\n"
+    site.control.service.start()
+    site.install("--wait", f"{WAIT}s")
+    site.slurm.wait(job)
+    wait_until(lambda: "Allocated Buffers" not in site.burst(), "Slurm does not give up its burst buffer")
+    site.reconcile()  # where Slurm's own tries to tear it down came too early
+    site.wait_state(job, "released")
+
+
+def test_a_job_that_slurm_could_not_start_begins_again_and_who_is_held_is_named(site: Site) -> None:
+    script = site.slurm.etc / "burst_buffer.lua"
+    before = script.read_text()
+    script.write_text(before + '\nfunction slurm_bb_paths() return slurm.ERROR, "broken" end\n')
+    try:
+        stuck = site.slurm.submit('test -d "$FOREBAY_PATH"', "#BB_LUA capacity=20MB", options=("--no-requeue",))
+        wait_until(lambda: site.slurm.show(stuck)["Reason"] == "JobHeldAdmin", "it starts")
+    finally:
+        script.write_text(before)
+    held = site.slurm.submit("true", "#BB_LUA capacity=20MB stage_in=/nowhere/x:y")
+    wait_until(lambda: "/nowhere: no such file" in site.slurm.reason(held), "it is not held")
+    first, second = sorted(site.reconcile().splitlines(), key=lambda line: int(line.split()[1][:-1]))
+    assert first == f"job {stuck}: requeued: its start failed, and Slurm does not try again"
+    assert second.startswith(f"job {held}: can't start: slurm_bb_data_in: /nowhere: no such file or directory; ")
+    assert second.endswith(f"scontrol release {held} (or scancel {held})")
+    assert site.slurm.wait(stuck)["JobState"] == "COMPLETED" and site.slurm.show(stuck)["Requeue"] == "0"
+    site.slurm.cancel(held)
+    site.check_end({stuck: "COMPLETED", held: "CANCELLED"})
+
+
+def test_a_job_that_was_held_because_the_service_was_away_is_let_go(site: Site) -> None:
+    site.install("--wait", "0s", "--patience", "0s")
+    site.control.service.kill()
+    job = site.slurm.submit("true", "#BB_LUA capacity=20MB")
+    wait_until(lambda: site.slurm.show(job)["Priority"] == "0", "it is not held")
+    site.control.service.start()
+    site.install("--wait", f"{WAIT}s")
+    done = site.reconcile()
+    assert f"job {job}: released from hold: " in done and "the storage service does not answer" in done
+    assert site.slurm.wait(job)["JobState"] == "COMPLETED"
+    site.check_end({job: "COMPLETED"})
+
+
+def test_a_job_whose_set_up_a_killed_slurmctld_forgot_begins_again(site: Site) -> None:
+    site.control.service.signal(signal.SIGSTOP)
+    job = site.slurm.submit("true", "#BB_LUA capacity=20MB")
+    site.wait_buffer(job, "staging-in")
+    site.slurm.save(job)
+    site.slurm.stop_controller(signal.SIGKILL)
+    site.slurm.start_controller()
+    assert site.slurm.show(job)["BurstBufferState"] == "staging-in" and "JobID=" + job not in site.burst()
+    site.control.service.signal(signal.SIGCONT)
+    line = f"job {job}: requeued: Slurm lost its burst buffer while it was set up\n"
+    wait_until(lambda: line in site.reconcile(), "it does not begin again")  # once Slurm has looked at the job
+    assert site.slurm.wait(job)["JobState"] == "COMPLETED"
+    site.check_end({job: "COMPLETED"})
+
+
+def test_a_job_without_a_limit_that_backfill_starts_runs(site: Site) -> None:
+    before = site.slurm.conf.read_text()
+    assert "sched_interval=1," in before
+    changed = before.replace("sched_interval=1,", "sched_interval=-1,defer,")  # so that nothing but backfill starts it
+    site.slurm.conf.write_text(changed.replace(" DefaultTime=10", ""))
+    site.slurm.run("scontrol", "reconfigure")
+    try:
+        job = site.slurm.submit("true", "#BB_LUA capacity=20MB")
+        assert site.slurm.wait(job)["TimeLimit"] == "365-00:00:00"
+    finally:
+        site.slurm.conf.write_text(before)
+        site.slurm.run("scontrol", "reconfigure")
+    (grant,) = site.grants(job)
+    assert grant["seconds"] == 86400 + 2 * 3600
     site.check_end({job: "COMPLETED"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,8 +34,9 @@ class Bench:
 
     def setup(self, job: str = "7", words: str = "capacity=10GB", user: tuple[str, str] = USER) -> Answer:
         """With an agent that does its work meanwhile."""
-        process = self.lua.start("setup", job, *user, "any", "0", self.lua.script(f"#BB_LUA {words}"))
+        return self.finish(self.lua.start("setup", job, *user, "any", "0", self.lua.script(f"#BB_LUA {words}")))
 
+    def finish(self, process: subprocess.Popen[str]) -> Answer:
         def ended() -> bool:
             self.carry_out()
             return process.poll() is not None
@@ -116,6 +118,16 @@ def test_a_setup_that_is_called_twice_grants_once_and_a_requeued_job_gets_new_sp
         ("slurm-c-7", "released"), ("slurm-c-7.2", "ready")]  # fmt: skip
 
 
+def test_a_set_up_whose_old_space_is_taken_away_asks_for_new(bench: Bench) -> None:
+    old = bench.service.ask(10 * GB, key="slurm-c-7", job="7", uid=1000, gid=1000)
+    process = bench.lua.start("setup", "7", *USER, "any", "0", bench.lua.script("#BB_LUA capacity=10GB"))
+    with pytest.raises(subprocess.TimeoutExpired):  # it waits for what is being made
+        process.wait(0.5)
+    bench.service.call("POST", f"/v1/grants/{old['id']}/release", {})
+    assert bench.finish(process).code == 0
+    assert bench.states() == ["released", "ready"]
+
+
 def test_another_users_job_of_that_number_does_not_get_the_space(bench: Bench) -> None:
     bench.setup()
     assert bench.setup(user=("2000", "2000")).code == 0
@@ -157,13 +169,7 @@ def test_what_slurm_of_later_versions_passes_is_used(bench: Bench) -> None:
     lua.configure(margin=60.0, queue=30.0)
     script = lua.script("#BB_LUA capacity=10GB")
     process = lua.start("setup", "7", *USER, "any", "0", script, {"time_limit": 30})  # type: ignore[arg-type]
-
-    def ended() -> bool:
-        bench.carry_out()
-        return process.poll() is not None
-
-    wait_until(ended, "setup does not end")
-    assert lua.end(process).code == 0 and bench.grants()[0]["seconds"] == 1800 + 90
+    assert bench.finish(process).code == 0 and bench.grants()[0]["seconds"] == 1800 + 90
     assert lua.call("job_process", script, *USER).code == 0
     assert lua.call("job_teardown", "7", script, "true", *USER).code == 0
     assert lua.call("test_data_in", "7").code == 0 and lua.call("test_data_out", "7").code == 0

@@ -57,12 +57,12 @@ def test_a_grant_whose_buffer_slurm_tears_down_is_given_back_though_slurm_still_
 
 
 @pytest.mark.parametrize("buffer", ["pending", "complete"])
-def test_a_job_that_is_held_before_its_set_up_keeps_no_space(buffer: str) -> None:
-    held = job("1", "PENDING", buffer=buffer, is_held=True)
-    assert found([grant("1")], held) == [("g1", "release")]
-    assert found([grant("1")], held, "1") == []
-    assert found([grant("1")], job("1", "PENDING", buffer=buffer)) == []
-    assert found([grant("1")], job("1", "PENDING", buffer="staged-in", is_held=True)) == []
+def test_a_job_that_waits_without_a_burst_buffer_keeps_no_space(buffer: str) -> None:
+    waits = job("1", "PENDING", buffer=buffer)
+    assert found([grant("1")], waits) == [("g1", "release")]
+    assert found([grant("1")], waits, "1") == []
+    assert found([grant("1", created=NOW - 59)], waits) == []
+    assert found([grant("1")], job("1", "PENDING", buffer="staged-in")) == []
 
 
 def test_a_new_grant_is_left_alone_for_a_while() -> None:

@@ -36,7 +36,8 @@ def mend(client: SlurmClient, cluster: str, conf: Path | None, terms: Terms) -> 
     done = [_do(client, one) for one in found]
     torn_down = {job.number for job in known.values() if _is_torn_down(client, cluster, job, terms.grace)}
     waiting_for = dependents(conf) if _any_stuck(known, own, torn_down) else {}
-    done += [_repair(one, conf) for one in find_stuck(known.values(), own, torn_down, waiting_for)]
+    repairs = find_stuck(known.values(), own, torn_down, waiting_for)
+    done += _look_again([(one, _repair(one, conf)) for one in repairs], conf)
     if notes is not None:
         _forget(notes, known, {job_of(grant, cluster) for grant in live})
     return done
@@ -114,6 +115,23 @@ def _repair(one: Repair, conf: Path | None) -> dict[str, object]:
         advice = f"look at the job: scontrol show job {one.job.name}"
         return told | {"what": f"{one.what} failed", "because": f"{one.because}: {error}", "advice": advice}
     return told
+
+
+def _look_again(done: list[tuple[Repair, dict[str, object]]], conf: Path | None) -> list[dict[str, object]]:
+    """What was done, where Slurm did it: it tears down nothing for a job that it has not looked at since its start."""
+    requeued = {told["job"] for _, told in done if told["what"] == "requeue"}
+    now = jobs(conf) if requeued else {}
+    for one, told in done:
+        job = now.get(one.job.number)
+        if (
+            told["job"] in requeued
+            and job is not None
+            and job.state == "PENDING"
+            and job.buffer == one.job.buffer != "teardown"
+        ):
+            told |= {"what": "requeue failed", "because": f"{one.because}: Slurm still has it as {job.buffer}"}
+            told["advice"] = "run this again in a minute"
+    return [told for _, told in done]
 
 
 def _requeue(job: QueuedJob, conf: Path | None) -> None:

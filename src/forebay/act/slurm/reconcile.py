@@ -90,17 +90,20 @@ def mends(
 
 
 def _is_needless(job: QueuedJob, buffers: frozenset[str]) -> bool:
-    """Whether it needs its space no more: it is over, or it is held before the set-up of its burst buffer."""
+    """Whether it has no use for its space: it is over, or Slurm has not begun to set up its burst buffer.
+
+    What is left of an earlier set-up could keep Slurm from ever beginning again: it takes the room that the job needs.
+    """
     if job.is_torn_down:
         return True
-    over = job.is_over or (job.state == "PENDING" and job.is_held and job.buffer in _NO_BUFFER)
+    over = job.is_over or (job.state == "PENDING" and job.buffer in _NO_BUFFER)
     return over and job.number not in buffers
 
 
 def _state_of(job: QueuedJob | None) -> str:
     if job is None:
         return "is gone"
-    return f"is {job.state.lower()}" if job.is_over else "waits, and Slurm has no use for it"
+    return f"is {job.state.lower()}" if job.is_over else "waits without a burst buffer"
 
 
 def _needed_until(job: QueuedJob, time: float | None, grant: Mapping[str, Any], terms: Terms, now: float) -> float:

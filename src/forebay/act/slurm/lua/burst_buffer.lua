@@ -131,11 +131,11 @@ local function release(grant, because)
   return patient("POST", "/v1/grants/" .. grant.id .. "/release", { because = because })
 end
 
--- The grant of a job that is being set up: one that it has already, or a new one.
+-- The grant of a job that is being set up: one that it has already (and that this is so), or a new one.
 local function asked(job, uid, gid, wish, limit)
   local old, count, wrong = forebay.grant(job, waiting)
   if wrong then return nil, wrong end
-  if old and tonumber(old.uid) == tonumber(uid) and old.size == wish.capacity then return old end
+  if old and tonumber(old.uid) == tonumber(uid) and old.size == wish.capacity then return old, nil, true end
   if old then release(old, "another request has its job's number") end
   local seconds = needed(wish, limit) + settings.queue
   local longest = at_most(seconds)
@@ -148,13 +148,13 @@ local function asked(job, uid, gid, wish, limit)
   }))
 end
 
--- The grant once it is ready; nil and why it is not.
+-- The grant once it is ready; nil and why it is not, and whether it ended.
 local function ready(grant)
   local core = require("socket.core")
   local stop = core.gettime() + settings.wait
   while grant.state ~= "ready" and grant.state ~= "in-use" do
     if forebay.over(grant) then
-      return nil, (grant.state == "refused" and "" or grant.state .. ": ") .. tostring(grant.because)
+      return nil, (grant.state == "refused" and "" or grant.state .. ": ") .. tostring(grant.because), true
     end
     local left = stop - core.gettime()
     if left <= 0 then
@@ -188,10 +188,12 @@ function slurm_bb_setup(job, uid, gid, pool, size, script, info, ...)
   local wish, wrong = wish_of(script)
   if not wish then return fail(job, "setup", wrong) end
   local limit = known(job, info)
-  local grant, why = asked(job, uid, gid, wish, limit)
-  if not grant then return fail(job, "setup", why) end
-  local there
-  there, why = ready(grant)
+  local grant, there, why, is_old, is_over
+  repeat -- once more, where what it had from an earlier set-up is taken away now
+    grant, why, is_old = asked(job, uid, gid, wish, limit)
+    if not grant then return fail(job, "setup", why) end
+    there, why, is_over = ready(grant)
+  until there or not (is_old and is_over)
   if not there then return fail(job, "setup", why) end
   local _, state = known(job, info)
   if state ~= "PENDING" and state ~= "" then -- cancelled, and its teardown may have come before its grant
