@@ -99,7 +99,9 @@ class Client:
         headers = {} if token is None else {"Authorization": f"Bearer {read_key(token).decode('ascii', 'replace')}"}
         self._munge = service.url != "" and token is None and is_installed()
         self._munge_socket = munge
-        way = httpx.HTTPTransport(uds=service.socket) if service.socket else httpx.HTTPTransport(verify=_tls(authority))
+        # A socket needs no certificates, which take longer to read than most calls.
+        tls = False if service.socket else _tls(authority)
+        way = httpx.HTTPTransport(uds=service.socket or None, verify=tls)
         self._http = httpx.Client(transport=way, base_url=service.url or "http://forebay", headers=headers)
 
     def __enter__(self) -> Client:
