@@ -196,7 +196,7 @@ def reconcile(
     service: Service = None,
     token: Token = None,
 ) -> None:
-    """Repair stuck jobs, and give back the space of jobs that are gone.
+    """Repair stuck jobs; give back the space of jobs that are gone.
 
     It extends space that ends before its job, tells what it did, and of each job that it can't repair the reason and
     what to do.
