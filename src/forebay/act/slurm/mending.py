@@ -91,7 +91,8 @@ def _is_torn_down(client: SlurmClient, cluster: str, job: QueuedJob, grace: floa
 
 
 def _do(client: SlurmClient, one: Mend) -> dict[str, object]:
-    told: dict[str, object] = {"grant": one.grant, "job": one.job, "what": one.what, "because": one.because}
+    told: dict[str, object] = {
+        "grant": one.grant, "job": one.job, "what": one.what, "because": one.because, "advice": ""}  # fmt: skip
     try:
         if one.what == "release":
             client.let_go(one.grant, one.because)
@@ -103,9 +104,10 @@ def _do(client: SlurmClient, one: Mend) -> dict[str, object]:
 
 
 def _repair(one: Repair, conf: Path | None) -> dict[str, object]:
-    told: dict[str, object] = {"grant": "", "job": one.job.name, "what": one.what, "because": one.because}
+    told: dict[str, object] = {
+        "grant": "", "job": one.job.name, "what": one.what, "because": one.because, "advice": one.advice}  # fmt: skip
     if one.what == "report":
-        return told | {"advice": one.advice}
+        return told
     try:
         if one.what == "requeue":
             _requeue(one.job, conf)

@@ -250,7 +250,7 @@ def _say_mended(done: list[dict[str, object]], json: bool) -> None:
     for one in done:
         who = f"grant {one['grant']}" if one["grant"] else f"job {one['job']}"
         what = one["what"] if one["grant"] else _DONE_TO_JOBS.get(str(one["what"]), one["what"])
-        typer.echo(f"{who}: {what}: {one['because']}" + (f"; {one['advice']}" if "advice" in one else ""))
+        typer.echo(f"{who}: {what}: {one['because']}" + (f"; {one['advice']}" if one["advice"] else ""))
 
 
 def _client(service: str | None, token: Path | None) -> SlurmClient:
