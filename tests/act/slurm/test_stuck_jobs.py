@@ -38,6 +38,7 @@ def test_a_job_of_which_slurm_lost_the_burst_buffer_begins_again(buffer: str) ->
 def test_a_job_whose_teardown_has_nothing_to_do_and_does_not_end_begins_again() -> None:
     assert found(job("teardown"), "9", torn_down=("9",)) == ["requeue"]
     assert found(job("teardown"), "9") == []
+    assert found(job("teardown", is_held=True, reason=SETUP), "9", torn_down=("9",)) == ["unhold"]  # Slurm still tries
 
 
 @pytest.mark.parametrize("buffer", ["running", "post-run", "staging-out"])

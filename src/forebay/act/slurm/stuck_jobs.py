@@ -51,14 +51,12 @@ def _repair(
     if job.buffer in _WITH_DATA and job.number not in buffers:
         advice = f"copy what you need from its space (forebay storage list), then: scancel {job.name}"
         return Repair(job=job, what="report", because="Slurm lost its burst buffer before the stage-out", advice=advice)
-    if not job.is_held:
+    if not _is_held_by_us(job):
         return None
-    if job.reason == _PRE_RUN or (job.reason.startswith(_PLUGIN) and job.reason.endswith(AWAY)):
+    if job.reason == _PRE_RUN or job.reason.endswith(AWAY):
         return Repair(job=job, what="unhold", because=job.reason.removeprefix(_PLUGIN).removesuffix(AWAY).rstrip())
-    if job.reason.startswith(_PLUGIN):
-        advice = f"correct this, then: scontrol release {job.name} (or scancel {job.name})"
-        return Repair(job=job, what="report", because=job.reason.removeprefix(_PLUGIN), advice=advice)
-    return None
+    advice = f"correct this, then: scontrol release {job.name} (or scancel {job.name})"
+    return Repair(job=job, what="report", because=job.reason.removeprefix(_PLUGIN), advice=advice)
 
 
 def _why_stuck(job: QueuedJob, buffers: Collection[str], torn_down: Collection[str]) -> str:
@@ -67,9 +65,14 @@ def _why_stuck(job: QueuedJob, buffers: Collection[str], torn_down: Collection[s
         return "its start failed, and Slurm does not try again"
     if job.buffer in ("staging-in", "alloc-revoke") and job.number not in buffers:
         return "Slurm lost its burst buffer while it was set up"
-    if job.buffer == "teardown" and job.number in torn_down:
+    if job.buffer == "teardown" and job.number in torn_down and not _is_held_by_us(job):
         return "Slurm waits for a teardown that it killed"
     return ""
+
+
+def _is_held_by_us(job: QueuedJob) -> bool:
+    """Whether one of our hooks failed; Slurm may still be trying to tear down what that began."""
+    return job.is_held and (job.reason == _PRE_RUN or job.reason.startswith(_PLUGIN))
 
 
 def _begin_again(job: QueuedJob, because: str, dependents: list[str]) -> Repair:
