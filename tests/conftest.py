@@ -1,12 +1,17 @@
 """No test depends on time, nor on chance; `--hypothesis-profile=explore` draws at random, and more."""
 
+import os
+
 import pytest
 from hypothesis import settings
+
+from forebay.show.cli import with_system_folders
 
 pytest_plugins = ["support.limits", "support.no_processes"]
 settings.register_profile("forebay", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=500)
 settings.load_profile("forebay")
+os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -28,9 +28,8 @@ from support.volumes import Killed, dying
 
 MB = 10**6
 # The HTTP library leaves a socket to the collector where nobody listens.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
+_SOCKETS = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+pytestmark = [pytest.mark.filterwarnings(_SOCKETS), pytest.mark.processes]
 UID = os.geteuid()
 FILE = """
 [agent]

@@ -11,6 +11,8 @@ from forebay.act.volumes.volume import Made, NoRoom, NotOurs
 from forebay.model.errors import BadInput, UserError
 from support.volumes import GROUP, KINDS, MIB, NAME, OTHER, UNMARKED, USER, Disk, Killed, disk_of, dying, written
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture(params=KINDS)
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:

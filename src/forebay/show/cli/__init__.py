@@ -90,6 +90,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, every command seems to end well
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
     announce_compiling()
     try:
         code = app(prog_name="forebay", standalone_mode=False)
@@ -110,6 +111,17 @@ def main() -> None:
     if code == 130:  # typer's way to say Ctrl-C
         _fail("interrupted", 130)
     sys.exit(code)
+
+
+def with_system_folders(path: str) -> str:
+    """PATH with the folders of lctl, mkfs and losetup, which cron and many users lack.
+
+    >>> with_system_folders("/usr/bin:/usr/sbin")
+    '/usr/bin:/usr/sbin:/usr/local/sbin:/sbin'
+    """
+    folders = path.split(os.pathsep)
+    more = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+    return os.pathsep.join([*folders, *(folder for folder in more if folder not in folders)])
 
 
 def _misused(message: str) -> NoReturn:
