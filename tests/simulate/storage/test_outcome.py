@@ -446,6 +446,22 @@ def test_waiting_to_the_letter_is_seconds_times_60_and_refused_requests_are_part
     assert part_of(found, *theirs) == theirs
 
 
+@pytest.mark.parametrize(
+    ("taken", "counted"),
+    [
+        (6 * GB, 100.0),  # the first part is put and the second fails: counted although the request failed
+        (7 * GB, 0.0),  # the first part fails
+    ],
+)
+def test_to_the_letter_a_split_requests_duration_counts_once_its_first_part_is_put(taken: int, counted: float) -> None:
+    rules = Rules(mode="storalloc", split=4 * GB)
+    found = document(ran(ONE_DISK, "random", rules, (0.0, 200.0, taken), (1.0, 100.0, 8 * GB)))
+    assert part_of(found, "failed_split_requests_count", "alloc_split_requests_duration") == {
+        "failed_split_requests_count": 1,
+        "alloc_split_requests_duration": 200.0 + counted,
+    }
+
+
 def test_without_splitting_the_original_has_a_threshold_that_nothing_reaches() -> None:
     run = ran(ONE_DISK, "first-fit", Rules(mode="storalloc"), (0.0, 10.0, GB))
     assert document(run)["split_threshold_gb"] == 100_000

@@ -146,7 +146,8 @@ def _start(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int,
     waits = state.computing.size // 2
     if verdict.state == GRANTED:
         own = plan.parts[verdict.first : verdict.last]
-        if begin(ledger, use, own, verdict.start, False):
+        verdict.put = begin(ledger, use, own, verdict.start, False)
+        if verdict.put == own.size:
             verdict.state = ALLOCATED
             job["from"] = verdict.start
             job.until = verdict.start + asks[request].booked

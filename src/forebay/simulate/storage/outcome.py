@@ -179,7 +179,8 @@ def storalloc_fields(run: Run) -> dict[str, Any]:
     return {
         "alloc_delayed_requests_count": int(((tried > 0) & (states == ALLOCATED)).sum()),
         "alloc_split_requests_count": int((split & (states == ALLOCATED)).sum()),
-        "alloc_split_requests_duration": float(seconds[split & granted].sum()),
+        # added as the first part is put, and not taken back when a later one doesn't fit
+        "alloc_split_requests_duration": float(seconds[split & (run.verdicts["put"] > 0)].sum()),
         "alloc_split_requests_gb": float(run.total["put_split"] // GB),
         "delayed_requests_count": int(((tried > 0) & granted).sum()),
         "failed_requests_count": int((states == FAILED).sum()),

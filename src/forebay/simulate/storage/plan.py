@@ -41,6 +41,7 @@ VERDICT = np.dtype(
         ("last", np.int64),
         ("start", np.float64),  # after all delays
         ("tried", np.int64),  # how often it came again
+        ("put", np.int64),  # parts that found room when they started, those taken back at once included
         ("state", np.int8),
         ("roomy", np.bool_),  # refused although some disk had room for the part that was refused
     ]

@@ -108,22 +108,25 @@ def fits(ledger: Any, use: Any, parts: Any) -> bool:
 
 
 @kernel
-def begin(ledger: Any, use: Any, parts: Any, now: float, letter: bool) -> bool:
-    """All parts of a request or none; StorAlloc puts one after the other and takes them back when one doesn't fit."""
+def begin(ledger: Any, use: Any, parts: Any, now: float, letter: bool) -> int:
+    """All parts of a request or none; StorAlloc puts one after the other and takes them back when one doesn't fit.
+
+    Returns how many parts were put, those taken back included: all, if the request has its space.
+    """
     total = use.total[0]
     total.first = min(total.first, now)
     if not letter and not fits(ledger, use, parts):
-        return False
+        return 0
     for k in range(parts.size):
         part = parts[k]
         if use.disks[part.disk].level + part.bytes > ledger.disks[part.disk].capacity:
             for done in range(k):
                 get_part(ledger, use, parts[done], now)
-            return False
+            return k
         put_part(ledger, use, part, now)
         if parts.size > 1:
             total.put_split += part.bytes
-    return True
+    return parts.size  # type: ignore[no-any-return]
 
 
 @kernel
@@ -161,7 +164,8 @@ def replay(ledger: Any, use: Any, plan: Any, by_start: Any, by_end: Any, ends: A
 @kernel
 def _arrive(ledger: Any, use: Any, verdict: Any, parts: Any, end: float, letter: bool) -> None:
     own = parts[verdict.first : verdict.last]
-    verdict.state = ALLOCATED if begin(ledger, use, own, verdict.start, letter) else FAILED
+    verdict.put = begin(ledger, use, own, verdict.start, letter)
+    verdict.state = ALLOCATED if verdict.put == own.size else FAILED
     if verdict.state == ALLOCATED and end == verdict.start and not letter:
         finish(ledger, use, own, end)
 
