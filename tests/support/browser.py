@@ -24,7 +24,7 @@ MISSING = (
     else ""
 )
 """Why there is no browser; "" if there is one."""
-WIDE, NARROW = {"width": 1360, "height": 860}, {"width": 390, "height": 844}
+WIDE = {"width": 1360, "height": 860}
 PATIENCE = 120_000
 """Milliseconds for what must come."""
 _ARGUMENTS = (

@@ -254,8 +254,20 @@ def test_a_logout_ends_the_login_for_good(service: Running, browser: httpx.Clien
     kept = browser.cookies[COOKIE]
     assert browser.post("/v1/logout").json() == {"done": 1}
     assert COOKIE not in browser.cookies
-    answer = browser.get("/v1/page", headers={"Cookie": f"{COOKIE}={kept}"})
+    answer = browser.get("/v1/grants", headers={"Cookie": f"{COOKIE}={kept}"})
     assert (answer.status_code, answer.json()["error"]) == (401, "your login has ended; log in again")
+
+
+def test_to_open_the_page_without_a_login_is_no_error_and_tells_nothing(
+    service: Running, browser: httpx.Client
+) -> None:
+    answer = browser.get("/v1/page")
+    assert (answer.status_code, answer.json()) == (200, {"who": None, "because": "log in first"})
+    answer = browser.get("/v1/page", headers={"Cookie": f"{COOKIE}=made.up"})
+    assert (answer.status_code, answer.json()) == (200, {"who": None, "because": "your login has ended; log in again"})
+    assert browser.get("/v1/page", headers={"Authorization": "Bearer nobody"}).status_code == 401
+    with httpx.Client(base_url=service.addresses[1], verify=False) as program:
+        assert program.get("/v1/page").status_code == 401
 
 
 def test_a_local_user_gets_a_link_and_a_holder_of_a_token_does_not_need_one(

@@ -242,6 +242,27 @@ def test_on_a_disk_a_grant_has_the_bytes_of_its_volumes_there() -> None:
     assert "here" not in page_views.listed(world.live, None, Which())["rows"][0]
 
 
+def test_a_grant_on_a_silent_node_is_not_plainly_ready() -> None:
+    world = PageWorld()
+    world.node("a", "x")
+    world.node("b", "y")
+    both, ended = world.ask(ANN, 110), world.ask(BEN, 10)
+    world.carry_out()
+    world.release(2)
+    world.carry_out()
+
+    def told() -> dict[str, tuple[str, bool, list[str]]]:
+        rows = page_views.listed(world.live, None, Which())["rows"]
+        found = {row["id"]: (row["state"], row["silent"], row["marks"]) for row in rows}
+        times = page_views.timeline(world.live, None, 0.0, 1e9)
+        assert dict(zip(times["id"], times["silent"], strict=True)) == {name: each[1] for name, each in found.items()}
+        return found
+
+    assert told() == {both: ("ready", False, []), ended: ("released", False, [])}
+    world.do(co.Silent(caller=co.SERVICE, node="b"))
+    assert told() == {both: ("ready", True, ["node b does not answer"]), ended: ("released", False, [])}
+
+
 def test_agents_have_no_eye() -> None:
     with pytest.raises(NotAllowed):
         page_views.eye_of(Who(role="agent", node="a"))

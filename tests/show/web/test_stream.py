@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 
+from forebay.act.control import page_frames
 from support.control import Running, running
 
 ANN, BEN = 4_000_001, 4_000_002
@@ -92,6 +95,38 @@ def test_a_stream_ends_with_the_service(tmp_path: Path) -> None:
         assert next(stream)[0] == "hello"
         service.stop()
         assert [kind for kind, _ in stream if kind == "frame"] == []
+
+
+def test_who_watches_hears_the_beat_that_was_promised_while_nothing_happens(
+    service: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_frames, "_BEAT", 0.02)
+    with watching(service) as stream:
+        kind, told = next(stream)
+        assert (kind, told["beat"]) == ("hello", 0.02)
+        assert [next(stream), next(stream)] == [("still", {"number": told["number"]})] * 2
+
+
+def test_a_slow_reader_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_frames, "_LOOK", 0.01)
+    frames = page_frames.Frames(cast("Any", None))
+
+    async def read_slowly() -> list[str]:
+        queue: asyncio.Queue[str] = asyncio.Queue()
+        frames._watching[None], frames._task = {queue}, asyncio.create_task(asyncio.sleep(60))
+        found = []
+        for text in ("one", "two"):
+            queue.put_nowait(text)
+        async with contextlib.aclosing(frames._frames(None, queue)) as reading:
+            async for text in reading:
+                found.append(text)
+                await asyncio.sleep(0.03)  # longer than between two looks at whether the service ends
+                if len(found) == 2:
+                    break
+        frames._task.cancel()
+        return found
+
+    assert asyncio.run(read_slowly()) == ["one", "two"]
 
 
 def test_agents_and_strangers_do_not_watch(service: Running) -> None:

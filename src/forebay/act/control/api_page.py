@@ -12,8 +12,8 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from forebay.act.control.api_login import told_of
-from forebay.act.control.api_parts import Administrator, Caller, OfService
-from forebay.act.control.auth import Peer, Who
+from forebay.act.control.api_parts import Administrator, Caller, OfService, who_calls
+from forebay.act.control.auth import Peer, Unknown, Who
 from forebay.act.control.logins import Login
 from forebay.act.control.page_files import HEADERS, File
 from forebay.act.control.page_views import GROUPS, Eye, Which, eye_of, feed, listed, timeline
@@ -55,8 +55,17 @@ def _file(request: Request, found: File, headers: dict[str, str]) -> Response:
 
 
 @routes.get("/v1/page")
-async def snapshot(request: Request, service: OfService, who: Caller) -> Response:
-    """The machine and its totals, as of one number of the journal; and who looks."""
+async def snapshot(request: Request, service: OfService) -> Response:
+    """The machine and its totals, as of one number of the journal; and who looks.
+
+    To open the page without a login is no error: `who` is null then, and `because` says why.
+    """
+    try:
+        who = await who_calls(request)
+    except Unknown as error:
+        if not is_visitor(request):
+            raise
+        return await _packed(request, _said({"who": None, "because": str(error)}))
     text = await service.frames.snapshot(eye_of(who))
     login = Login(who=who, cookie="", until=0.0, proof="")
     if is_visitor(request):

@@ -12,7 +12,6 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,8 @@ if TYPE_CHECKING:
 _SHORTEST, _LONGEST = 0.15, 0.8  # seconds between frames
 _SHARE = 0.01  # of the time at most goes into frames
 _RATES = 5.0  # seconds between looks at bandwidth
-_QUIET = 15.0  # seconds after which a frame shows that somebody is there
+_BEAT = 2.0  # seconds after which a frame shows that somebody is there
+_LOOK = 1.0  # seconds between looks at whether the service ends
 _BEHIND = 20  # frames that a browser may be behind
 _MANY = 300  # grants that changed; above that, all disks are told
 _ROWS = 100
@@ -83,7 +83,7 @@ class Frames:
         live = await self._service.writer.now()
         queue = self._enter(eye, live.last)
         try:
-            yield _event("hello", live.last, {"boot": self.boot, "number": live.last})
+            yield _event("hello", live.last, {"boot": self.boot, "number": live.last, "beat": _BEAT})
             if after != live.last:
                 yield frame(live, eye, after)
             async for text in self._frames(eye, queue):
@@ -114,9 +114,12 @@ class Frames:
     async def _frames(self, eye: Eye, queue: asyncio.Queue[str]) -> AsyncIterator[str]:
         """Ends when the service does, or when who reads is too far behind; a browser then comes again."""
         while queue in self._watching.get(eye, ()) and self._task is not None and not self._task.done():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(1.0):  # to see that the service ends
-                    yield await queue.get()
+            try:
+                async with asyncio.timeout(_LOOK):
+                    text = await queue.get()
+            except TimeoutError:
+                continue
+            yield text  # outside: whoever reads may take longer
 
     async def _run(self) -> None:
         said = measured = time.monotonic()
@@ -135,9 +138,11 @@ class Frames:
                 self._tell(live)
                 said, cost = time.monotonic(), time.perf_counter() - begin
                 await asyncio.sleep(min(_LONGEST, max(_SHORTEST, cost / _SHARE)))
-            elif not await self._service.anything(_RATES) and time.monotonic() - said >= _QUIET:
+            elif time.monotonic() - said >= _BEAT:
                 self._publish(_event("still", live.last, {"number": live.last}))
                 said = time.monotonic()
+            else:
+                await self._service.anything(_BEAT)
 
     def _tell(self, live: Live) -> None:
         """Everybody a frame; what all of them have is found out once."""

@@ -18,7 +18,7 @@ from forebay.act.control.views import mode
 from forebay.decide.grants.machine import LiveDisk, value_of
 from forebay.decide.grants.space import ALWAYS
 from forebay.history.store.journal import Entry
-from forebay.model.grant import ENDED, LIVE, Grant, NotAllowed, State
+from forebay.model.grant import ENDED, HELD, LIVE, Grant, NotAllowed, State
 
 Document = dict[str, Any]
 Fill = list[int]
@@ -166,7 +166,7 @@ def snapshot(live: Live, eye: Eye) -> Document:
 
 
 def row(live: Live, grant: Grant) -> Document:
-    """A grant in a list."""
+    """A grant in a list; `silent` if a node that it is on does not answer, `marks` what its owner should know."""
     ask, control = grant.ask, live.control
     disks = [volume.disk for volume in control.tables.volumes_of(grant)] if grant.volumes else []
     begin, end = span(grant)
@@ -177,7 +177,13 @@ def row(live: Live, grant: Grant) -> Document:
         "again": grant.until if grant.state is State.QUEUED else 0.0, "seconds": ask.seconds,
         "created": grant.asked, "changed": live.changed.get(grant.id, grant.asked), "begin": begin, "end": end,
         "disks": disks[:_SHOWN_DISKS], "parts": len(disks), "order": grant.order,
+        "silent": _is_on_silent_node(live, grant), "marks": control.marks(grant.id),
     }  # fmt: skip
+
+
+def _is_on_silent_node(live: Live, grant: Grant) -> bool:
+    tables = live.control.tables
+    return grant.state in HELD and any(tables.nodes[volume.node].silent for volume in tables.volumes_of(grant))
 
 
 def span(grant: Grant) -> tuple[float, float]:
@@ -257,11 +263,10 @@ def timeline(live: Live, eye: Eye, begin: float, end: float, most: int = 20_000)
         since, until = span(grant)
         if since < end and (until >= begin or not until) and (eye is None or grant.ask.uid == eye):
             ask = grant.ask
-            rows.append(
-                (grant.order, grant.id, ask.user or str(ask.uid), grant.state.value, since, until, ask.size, ask.job)
-            )
+            told = grant.order, grant.id, ask.user or str(ask.uid), grant.state.value, since, until, ask.size, ask.job
+            rows.append((*told, _is_on_silent_node(live, grant)))
     rows.sort(reverse=True)
-    names = ("order", "id", "owner", "state", "begin", "end", "size", "job")
+    names = ("order", "id", "owner", "state", "begin", "end", "size", "job", "silent")
     columns = zip(*rows[:most], strict=True) if rows else ((),) * len(names)
     return {"number": live.last, "left_out": max(0, len(rows) - most)} | dict(
         zip(names, map(list, columns), strict=True)

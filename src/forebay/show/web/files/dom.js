@@ -117,6 +117,11 @@ export function confirmed(title, words, verb) {
   });
 }
 
+/** Answers all that is asked with no: whoever goes elsewhere has not said yes. */
+export function closeDialogs() {
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+}
+
 /** Tells a screen reader; sparingly. */
 export function aloud(words) {
   say(document.getElementById("heard"), words);

@@ -2,7 +2,7 @@
 
 import { line } from "/page/charts.js";
 import { h, put, table } from "/page/dom.js";
-import { ask } from "/page/link.js";
+import { LONG, ask } from "/page/link.js";
 import { count, lasting, moment, rate, size } from "/page/words.js";
 
 const EVERY = 2000;
@@ -17,7 +17,7 @@ export function show(main) {
   const work = async () => {
     if (!document.hidden) {
       try {
-        const found = await ask("/v1/page/looks/forwarding");
+        const found = await ask("/v1/page/looks/forwarding", { patience: LONG });
         if (ended) return;
         draw(box, found, before);
         before = { at: performance.now(), nodes: new Map((found.nodes ?? []).map((node) => [node.address, node])) };

@@ -32,10 +32,11 @@ export function show(main, here) {
 const owner = (row) => row.user || String(row.uid);
 const where = (row) =>
   row.disks.join(" ") + (row.parts > row.disks.length ? ` and ${row.parts - row.disks.length} more` : "");
-const why = (row) => (HELD.includes(row.state) && row.policy ? `by ${row.policy}` : row.because);
+const why = (row) =>
+  row.marks.length ? row.marks.join("; ") : HELD.includes(row.state) && row.policy ? `by ${row.policy}` : row.because;
 const ID = ["grant", "7.5em", (row) => h("span", { class: "mono" }, short(row.id))];
 const SIZE = ["size", "6.5em", (row) => size(row.size), "n"];
-const OWNER = ["owner", "8em", owner];
+const OWNER = ["owner", "10em", owner];
 const JOB = ["job", "8em", (row) => row.job || "–"];
 
 function all(bar, box, here) {
@@ -70,13 +71,13 @@ function all(bar, box, here) {
     return `state=${encodeURIComponent(now.get("state") ?? "")}&text=${encodeURIComponent(now.get("find") ?? "")}${asOf("&")}`;
   };
   const columns = [
-    ["state", "8.5em", (row) => state(row.state)],
+    ["state", "11.5em", (row) => state(row.state, row.silent)],
     SIZE,
     OWNER,
     JOB,
-    ["asked", "8em", (row) => moment(row.created), "n"],
-    ["from", "9em", (row) => (row.state === "refused" ? "–" : moment(row.begin)), "n"],
-    ["until", "9em", (row) => (row.state === "refused" ? "–" : moment(row.end)), "n"],
+    ["asked", "10em", (row) => moment(row.created), "n"],
+    ["from", "10em", (row) => (row.state === "refused" ? "–" : moment(row.begin)), "n"],
+    ["until", "10em", (row) => (row.state === "refused" ? "–" : moment(row.end)), "n"],
     ["on", "15em", where],
     ["why", "22em", why],
     ID,
@@ -86,15 +87,15 @@ function all(bar, box, here) {
 
 function queue(box) {
   const columns = [
-    ["place", "4em", (row) => String(row.position), "n"],
+    ["place", "5em", (row) => String(row.position), "n"],
     SIZE,
     OWNER,
     JOB,
     ["for", "5em", (row) => lasting(row.seconds), "n"],
-    ["waits since", "9em", (row) => moment(row.created), "n"],
-    ["tried", "4em", (row) => String(row.tried), "n"],
-    ["next try", "9em", (row) => moment(row.again), "n"],
-    ["expected", "9em", (row) => moment(row.expected), "n"],
+    ["waits since", "10em", (row) => moment(row.created), "n"],
+    ["tried", "5em", (row) => String(row.tried), "n"],
+    ["next try", "10em", (row) => moment(row.again), "n"],
+    ["expected", "10em", (row) => moment(row.expected), "n"],
     ["why it waits", "32em", (row) => row.because],
     ID,
   ];
@@ -108,7 +109,7 @@ function queue(box) {
 
 function refusals(box) {
   const columns = [
-    ["refused", "9em", (row) => moment(row.changed), "n"],
+    ["refused", "10em", (row) => moment(row.changed), "n"],
     SIZE,
     OWNER,
     JOB,

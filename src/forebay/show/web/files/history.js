@@ -2,7 +2,7 @@
 
 import { bars, line } from "/page/charts.js";
 import { facts, h, put, table } from "/page/dom.js";
-import { ask } from "/page/link.js";
+import { LONG, ask } from "/page/link.js";
 import { count, moment, plural, rate, size } from "/page/words.js";
 
 export function show(main, here) {
@@ -33,7 +33,7 @@ const binary = (bytes) =>
 const mounted = (ost) => ost.filesystem || "unknown";
 
 async function drawAll(box) {
-  const found = await ask("/v1/page/looks/history");
+  const found = await ask("/v1/page/looks/history", { patience: LONG });
   if (found.none) {
     put(box, h("p", { class: "note" }, found.none));
     return;
@@ -164,7 +164,7 @@ const shortened = (bins) => bins.slice(0, bins.findLastIndex((bin) => bin.runs) 
 const card = (title, ...inside) => h("section", { class: "card" }, h("h3", {}, title), ...inside);
 
 async function drawApp(box, app) {
-  const found = await ask(`/v1/page/looks/application?of=${encodeURIComponent(app)}`);
+  const found = await ask(`/v1/page/looks/application?of=${encodeURIComponent(app)}`, { patience: LONG });
   const back = h("p", {}, h("a", { href: "#/history" }, "← all applications"));
   if (found.none) {
     put(box, back, h("p", { class: "note" }, found.none));

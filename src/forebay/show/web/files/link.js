@@ -18,6 +18,14 @@ export const world = {
   skew: 0,
 };
 
+// Milliseconds: for one answer, between tries to connect, without a word of the service, and in a tab that nobody sees.
+export const LONG = 300000; // for what is read from a whole history
+const PATIENCE = 30000,
+  LATEST = 5000,
+  SILENT = 10000,
+  HIDDEN = 30000,
+  BEATS = 3; // that the service may miss before it counts as silent
+
 const ears = new Map();
 
 /** Calls `work` whenever something of that kind is told; returns how to stop that. */
@@ -38,23 +46,30 @@ export class Trouble extends Error {
   }
 }
 
-/** Asks the service; a Trouble in words where it does not answer or does not want to.
+/** Asks the service; a Trouble in words where it refuses, or does not answer within `patience` milliseconds.
  * Who is not logged in any more is shown the way in, unless that is done by the caller (`quiet`). */
-export async function ask(path, { method = "GET", body, quiet = false } = {}) {
+export async function ask(path, { method = "GET", body, quiet = false, patience = PATIENCE } = {}) {
   const headers = {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "GET" && world.who?.proof) headers["X-Forebay"] = world.who.proof;
+  const signal = AbortSignal.timeout(patience);
   let answer;
   try {
-    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    answer = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
     throw new Trouble(0, "the service does not answer");
   }
   const told = await answer.json().catch(() => null);
+  if (signal.aborted) throw new Trouble(0, "the service does not answer");
   if (answer.ok && told !== null) return told;
-  const trouble = new Trouble(answer.status, told?.error ?? `the service answers ${answer.status}`);
-  if (answer.status === 401 && !quiet) tell("login", trouble.message);
-  throw trouble;
+  if (answer.status === 401) throw outside(told?.error ?? "log in first", quiet);
+  throw new Trouble(answer.status, told?.error ?? `the service answers ${answer.status}`);
+}
+
+/** The trouble of somebody who has not logged in, or not any more. */
+function outside(words, quiet) {
+  if (!quiet) tell("login", words);
+  return new Trouble(401, words);
 }
 
 /** Seconds since 1970 as the page shows them: of the moment that is looked at, where that is not now. */
@@ -65,9 +80,12 @@ export const now = () => world.reading?.at ?? Date.now() / 1000;
 let loading = null;
 
 /** Everything anew; asked for twice at a time it is one question. */
-export function load(quiet = false) {
-  loading ??= ask(world.reading ? `/v1/page?number=${world.reading.number ?? ""}` : "/v1/page", { quiet })
-    .then(taken)
+export function load(quiet = false, patience = PATIENCE) {
+  loading ??= ask(world.reading ? `/v1/page?number=${world.reading.number ?? ""}` : "/v1/page", { quiet, patience })
+    .then((snapshot) => {
+      if (!snapshot.who) throw outside(snapshot.because, quiet);
+      return taken(snapshot);
+    })
     .finally(() => {
       loading = null;
     });
@@ -108,10 +126,8 @@ let source = null,
   again = null,
   pause = 0,
   heardAt = 0,
+  silent = SILENT,
   resting = false;
-const LATEST = 5000,
-  SILENT = 40000,
-  HIDDEN = 30000;
 
 /** Follows the service from now on, whatever happens to the connection. */
 export function follow() {
@@ -135,7 +151,7 @@ export function follow() {
     stop();
     tell("login", JSON.parse(event.data).error);
   });
-  source.onerror = () => lost();
+  source.onerror = lost;
 }
 
 export function stop() {
@@ -151,6 +167,7 @@ function heard() {
 }
 
 function hello(words) {
+  silent = BEATS * words.beat * 1000;
   heard();
   if (words.boot !== world.boot || words.number < world.number) resync();
 }
@@ -168,18 +185,17 @@ async function resync() {
   }
 }
 
-/** The connection is gone: try again, soon at first. Who is not logged in any more is told by the first call. */
+/** The connection is gone: begin anew, soon at first. Who is not logged in any more is told by the first call. */
 function lost() {
   stop();
   tell("link", "lost");
   pause = Math.min(LATEST, pause ? 2 * pause : 250);
   again = setTimeout(async () => {
     try {
-      await ask("/v1/login", { quiet: true });
+      await load(false, LATEST);
       follow();
     } catch (error) {
-      if (error.status === 401) tell("login", error.message);
-      else lost();
+      if (error.status !== 401) lost();
     }
   }, pause);
 }
@@ -202,9 +218,9 @@ document.addEventListener("visibilitychange", () => {
 });
 
 setInterval(() => {
-  // a connection that nobody cut may be dead all the same
-  if (source && performance.now() - heardAt > SILENT) lost();
-}, 5000);
+  // a connection that nobody cut may be dead all the same, and a service that runs may hang
+  if (source && performance.now() - heardAt > silent) lost();
+}, 1000);
 
 function frame(told_) {
   heard();

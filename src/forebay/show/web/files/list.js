@@ -145,16 +145,21 @@ export function showList(box, { caption, columns, query, empty }) {
   }
   const sized = new ResizeObserver(soon(draw, 50));
   sized.observe(view);
-  const off = on("grants", (what) => {
-    if (!what) {
-      asked = query();
-      refresh();
-    } else if (what.more || view.scrollTop > 4000) busy();
-    else calm();
-  });
+  const off = [
+    on("grants", (what) => {
+      if (!what) {
+        asked = query();
+        refresh();
+      } else if (what.more || view.scrollTop > 4000) busy();
+      else calm();
+    }),
+    on("machine", (what) => {
+      if (what?.nodes.length) calm(); // a node that falls silent, or answers again, is told with its grants
+    }),
+  ];
   draw();
   return () => {
-    off();
+    off.forEach((end) => end());
     sized.disconnect();
     stamp += 1;
     document.removeEventListener("filtered", filtered);

@@ -1,6 +1,6 @@
 // The frame of the page: where one is, who one is, and whether what is shown is true now.
 
-import { aloud, h, put, say } from "/page/dom.js";
+import { aloud, closeDialogs, h, put, say } from "/page/dom.js";
 import { ask, disks, follow, load, moveTo, on, stop, world } from "/page/link.js";
 import { showPanel } from "/page/panel.js";
 import { TITLES, place, views } from "/page/place.js";
@@ -241,6 +241,7 @@ function login(words) {
     if (words) say(asked, words);
     return;
   }
+  closeDialogs();
   leave?.();
   leave = null;
   shown = "";
@@ -355,6 +356,7 @@ on("totals", () => {
   drawBanner();
 });
 addEventListener("hashchange", () => {
+  closeDialogs();
   if (/^#login=/.test(location.hash)) start();
   else if (world.totals || world.reading) route();
 });

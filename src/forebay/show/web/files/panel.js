@@ -47,9 +47,11 @@ addEventListener("keydown", (event) => {
     goto({ grant: null, disk: null, node: null });
 });
 
-/** A state as a shape and a word. */
-export const state = (name) =>
-  h("span", { class: `st st-${name}` }, h("span", { "aria-hidden": "true" }, SHAPES[name] ?? "·"), ` ${name}`);
+/** A state as a shape and a word; and whether a node that it is on is silent. */
+export const state = (name, silent = false) => [
+  h("span", { class: `st st-${name}` }, h("span", { "aria-hidden": "true" }, SHAPES[name] ?? "·"), ` ${name}`),
+  silent && h("span", { class: "condition-word silent" }, ", node silent"),
+];
 
 export const linkTo = (kind, name, words = name) =>
   h(
@@ -95,7 +97,7 @@ function showDisk(box, key) {
   const off = [
     on("machine", (what) => {
       draw();
-      if (!what || what.disks.includes(key)) list();
+      if (!what || what.disks.includes(key) || what.nodes.includes(key.split("/", 1)[0])) list();
     }),
     on("reset", list),
     on("rates", draw),
@@ -214,7 +216,7 @@ async function drawGrants(box, where) {
         `Grants on ${where}`,
         [
           ["grant", (row) => linkTo("grant", row.id, short(row.id))],
-          ["state", (row) => state(row.state)],
+          ["state", (row) => state(row.state, row.silent)],
           ["here", (row) => h("span", { title: `${size(row.size)} in all` }, size(row.here)), "n"],
           ["owner", (row) => row.user || String(row.uid)],
           ["until", (row) => moment(row.end, false), "n"],
@@ -242,6 +244,9 @@ function showGrant(box, id) {
       if (!what) draw();
       else if (what.forgotten.includes(id)) vanished(top, id, "It ended, and was kept as long as the rules say.");
       else if (what.more || what.rows.some((row) => row.id === id)) draw();
+    }),
+    on("machine", (what) => {
+      if (what?.nodes.length) draw(); // its nodes may have fallen silent, or answer again
     }),
   ];
   return () => off.forEach((end) => end());
@@ -308,7 +313,7 @@ async function drawGrant(top, story, id) {
           ["volume", (volume) => String(volume.number), "n"],
           ["on", (volume) => linkTo("disk", `${volume.node}/${volume.disk}`)],
           ["size", (volume) => size(volume.size), "n"],
-          ["state", (volume) => volume.state],
+          ["state", (volume) => [volume.state, world.nodes.get(volume.node)?.silent && ", node silent"]],
         ],
         grant.volumes,
       ),

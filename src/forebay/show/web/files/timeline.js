@@ -5,7 +5,16 @@ import { ask, now, on, world } from "/page/link.js";
 import { asOf, open } from "/page/place.js";
 import { SHAPES, day, lasting, moment, plural, short, size } from "/page/words.js";
 
-const SPANS = { "6 h": [5, 1], "1 day": [24, 6], "3 days": [48, 24], "1 week": [120, 48] }; // hours back, hours ahead
+// Hours back, hours ahead.
+const SPANS = {
+  "10 min": [8 / 60, 2 / 60],
+  "1 h": [0.75, 0.25],
+  "6 h": [5, 1],
+  "1 day": [24, 6],
+  "3 days": [48, 24],
+  "1 week": [120, 48],
+};
+const STEPS = [1 / 60, 5 / 60, 0.25, 0.5, 1, 3, 6, 12, 24]; // hours between marks of the axis
 const HEAD = 18,
   AXIS = 26,
   LEFT = 96,
@@ -67,6 +76,7 @@ export function showTimeline(bar, box) {
             size: found.size[n],
             job: found.job[n],
             order: found.order[n],
+            silent: found.silent[n],
           },
         ]),
       );
@@ -158,6 +168,10 @@ export function showTimeline(bar, box) {
 
   function drawBar(c, one, x, y, color) {
     if (y + lane < AXIS || y > canvas.clientHeight) return;
+    if (shownEnd(one) < from || one.begin > until) {
+      one.at = null;
+      return;
+    }
     const begin = Math.max(LEFT, x(one.begin)),
       wide = Math.max(2, x(shownEnd(one)) - begin);
     c.globalAlpha = 1;
@@ -170,14 +184,15 @@ export function showTimeline(bar, box) {
       c.strokeStyle = color("--accent");
       c.strokeRect(begin + 0.5, y + 0.5, wide - 1, lane - 1);
     } else {
-      c.fillStyle = one.state === "failed" ? color("--bad") : color("--accent");
+      c.fillStyle = one.state === "failed" ? color("--bad") : one.silent ? color("--warn") : color("--accent");
       c.globalAlpha = ENDED.has(one.state) && one.state !== "failed" ? 0.4 : 1;
       c.fillRect(begin, y, wide, lane);
       c.globalAlpha = 1;
-      if (one.state === "failed") {
-        c.fillStyle = color("--surface");
-        c.fillRect(begin, y + lane / 2 - 0.5, wide, 1);
-      }
+      c.fillStyle = color("--surface");
+      if (one.state === "failed") c.fillRect(begin, y + lane / 2 - 0.5, wide, 1);
+      else if (one.silent)
+        for (let left_ = begin + 4; left_ < Math.min(begin + wide, canvas.clientWidth); left_ += 5)
+          c.fillRect(left_, y, 1, lane);
     }
     if (one === hover) {
       c.strokeStyle = color("--ink");
@@ -189,10 +204,11 @@ export function showTimeline(bar, box) {
   /** Round times on the axis, as many as there is room for. */
   function* marks(width) {
     const hours = (until - from) / 3600,
-      step = [0.5, 1, 3, 6, 12, 24].find((each) => hours / each <= Math.max(3, (width - LEFT) / 70)) ?? 48;
+      step = 3600 * (STEPS.find((each) => hours / each <= Math.max(3, (width - LEFT) / 70)) ?? 48);
     const first = new Date(from * 1000);
     first.setHours(0, 0, 0, 0);
-    for (let at = first.getTime() / 1000; at < until; at += step * 3600) if (at >= from) yield at;
+    const midnight = first.getTime() / 1000;
+    for (let n = Math.ceil((from - midnight) / step); midnight + n * step < until; n += 1) yield midnight + n * step;
   }
 
   function drawAxis(c, x, width, height, color, ticks) {
@@ -298,7 +314,8 @@ export function showTimeline(bar, box) {
   const sized = new ResizeObserver(() => draw());
   sized.observe(view);
   document.addEventListener("lit", draw);
-  const later = soon(load, 10000),
+  const reload = soon(load, 1000),
+    later = soon(load, 10000),
     calm = soon(arrange, 500);
   const off = on("grants", (what) => {
     if (!what) {
@@ -315,11 +332,15 @@ export function showTimeline(bar, box) {
         size: row.size,
         job: row.job,
         order: row.order,
+        silent: row.silent,
       });
     }
     for (const id of what.forgotten) bars.delete(id);
     if (what.more) later();
     else calm();
+  });
+  const offMachine = on("machine", (what) => {
+    if (what?.nodes.length) reload(); // a node that falls silent, or answers again, is told with its grants
   });
   const ticking = setInterval(() => {
     if (!world.reading) {
@@ -332,6 +353,7 @@ export function showTimeline(bar, box) {
   load();
   return () => {
     off();
+    offMachine();
     clearInterval(ticking);
     sized.disconnect();
     document.removeEventListener("lit", draw);
@@ -339,7 +361,7 @@ export function showTimeline(bar, box) {
 }
 
 const told = (one) => [
-  h("b", {}, `${SHAPES[one.state]} ${one.state}`),
+  h("b", {}, `${SHAPES[one.state]} ${one.state}${one.silent ? ", node silent" : ""}`),
   ` ${short(one.id)}`,
   h("br"),
   `${size(one.size)} of ${one.owner}${one.job ? `, job ${one.job}` : ""}`,
@@ -355,6 +377,7 @@ function legend() {
     { class: "legend", "aria-label": "Legend" },
     [
       ["held", "there"],
+      ["silent", "node silent"],
       ["planned", "planned"],
       ["waits", "waits"],
       ["over", "ended"],
