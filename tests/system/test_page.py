@@ -240,12 +240,12 @@ def test_a_node_that_falls_silent_stands_out_and_so_do_its_grants(site: Site, ad
         admin.shot("silent")
         page.goto(f"{site.url}/#/grants/list")
         row = page.locator(f"tr[data-grant='{grant['id']}']")
-        row.get_by_text("ready, node silent").wait_for()
+        row.get_by_text("ready, silent").wait_for()
         row.get_by_text(f"node {node} does not answer").wait_for()
         admin.shot("silent-list")
     finally:
         site.system.agents[node].signal(signal.SIGCONT)
-    row.get_by_text("node silent").wait_for(state="detached")
+    row.get_by_text("ready, silent").wait_for(state="detached")
     page.locator("#totals").get_by_text("all answer").wait_for()
 
 

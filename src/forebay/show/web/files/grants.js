@@ -71,15 +71,15 @@ function all(bar, box, here) {
     return `state=${encodeURIComponent(now.get("state") ?? "")}&text=${encodeURIComponent(now.get("find") ?? "")}${asOf("&")}`;
   };
   const columns = [
-    ["state", "11.5em", (row) => state(row.state, row.silent)],
+    ["state", "13em", (row) => state(row.state, row.silent)],
     SIZE,
     OWNER,
     JOB,
     ["asked", "10em", (row) => moment(row.created), "n"],
     ["from", "10em", (row) => (row.state === "refused" ? "–" : moment(row.begin)), "n"],
     ["until", "10em", (row) => (row.state === "refused" ? "–" : moment(row.end)), "n"],
-    ["on", "15em", where],
-    ["why", "22em", why],
+    ["on", "14em", where],
+    ["why", "20em", why],
     ID,
   ];
   return showList(box, { caption: "Grants, the newest first", columns, query, empty: "No grants." });

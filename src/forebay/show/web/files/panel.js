@@ -50,7 +50,7 @@ addEventListener("keydown", (event) => {
 /** A state as a shape and a word; and whether a node that it is on is silent. */
 export const state = (name, silent = false) => [
   h("span", { class: `st st-${name}` }, h("span", { "aria-hidden": "true" }, SHAPES[name] ?? "·"), ` ${name}`),
-  silent && h("span", { class: "condition-word silent" }, ", node silent"),
+  silent && h("span", { class: "condition-word silent" }, ", silent"),
 ];
 
 export const linkTo = (kind, name, words = name) =>
@@ -313,7 +313,7 @@ async function drawGrant(top, story, id) {
           ["volume", (volume) => String(volume.number), "n"],
           ["on", (volume) => linkTo("disk", `${volume.node}/${volume.disk}`)],
           ["size", (volume) => size(volume.size), "n"],
-          ["state", (volume) => [volume.state, world.nodes.get(volume.node)?.silent && ", node silent"]],
+          ["state", (volume) => [volume.state, world.nodes.get(volume.node)?.silent && ", silent"]],
         ],
         grant.volumes,
       ),

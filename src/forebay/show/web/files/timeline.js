@@ -361,7 +361,7 @@ export function showTimeline(bar, box) {
 }
 
 const told = (one) => [
-  h("b", {}, `${SHAPES[one.state]} ${one.state}${one.silent ? ", node silent" : ""}`),
+  h("b", {}, `${SHAPES[one.state]} ${one.state}${one.silent ? ", silent" : ""}`),
   ` ${short(one.id)}`,
   h("br"),
   `${size(one.size)} of ${one.owner}${one.job ? `, job ${one.job}` : ""}`,
@@ -377,7 +377,7 @@ function legend() {
     { class: "legend", "aria-label": "Legend" },
     [
       ["held", "there"],
-      ["silent", "node silent"],
+      ["silent", "silent"],
       ["planned", "planned"],
       ["waits", "waits"],
       ["over", "ended"],
