@@ -9,6 +9,7 @@ from typing import Any, cast
 from fastapi.openapi.utils import get_openapi
 
 from forebay.act.control.api import build
+from forebay.act.control.api_description import event_schemas
 from generate.json_fields import meaning_of, schema_kind, schemas_section
 from generate.markdown import code, page, table, words
 
@@ -30,7 +31,13 @@ _AGENTS = ("hello", "actions", "reports", "log", "rates")
 def http_page() -> str:
     document = described()
     calls = [_call(*call) for call in all_calls(document)]
-    return page("HTTP API", HEAD, _errors(document), *calls, schemas_section(document["components"]["schemas"]))
+    return page(
+        "HTTP API",
+        HEAD,
+        _errors(document),
+        *calls,
+        schemas_section(document["components"]["schemas"] | event_schemas()),
+    )
 
 
 def described() -> dict[str, Any]:

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from forebay.act.control.api_description import meanings as api_meanings
 from generate.commands import all_commands
 from generate.markdown import code, page, table, words
 
@@ -20,8 +21,9 @@ field `b` of the object `a`, and `a[]` each element of the list `a`.
 
 @cache
 def meanings() -> Mapping[str, Any]:
-    """The one table of what fields mean."""
-    return tomllib.loads(files("forebay.show").joinpath("fields.toml").read_text())
+    """What fields mean: of what `commands` print, and of the `values` of the HTTP API."""
+    told = tomllib.loads(files("forebay.show").joinpath("fields.toml").read_text())
+    return {**told, "values": api_meanings()}
 
 
 def json_page() -> str:
@@ -74,7 +76,12 @@ def schemas_section(schemas: Mapping[str, Any]) -> str:
 def _schema(name: str, schema: Mapping[str, Any]) -> str:
     needed = schema.get("required", ())
     rows = [
-        (code(field), schema_kind(one), _default(one, field in needed), words(meaning_of(name, field)))
+        (
+            code(field),
+            schema_kind(one),
+            _default(one, field in needed),
+            words(meaning_of(name, field) or one.get("description", "")),
+        )
         for field, one in schema.get("properties", {}).items()
     ]
     is_body = name.endswith("Form")

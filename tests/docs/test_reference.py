@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from forebay.act.all_metrics import PARTS
+from forebay.act.control.api_description import STREAMED, event_schemas
 from generate.commands import READ, TOLD, all_commands, commands_page
 from generate.configuration import FILES, Key, configuration_page, keys
 from generate.http import all_calls, described, http_page, routes
@@ -133,6 +134,10 @@ def test_every_field_of_the_http_api_has_a_meaning_and_every_meaning_a_field() -
     fields = {name: set(one.get("properties", ())) for name, one in own.items()}
     named = [one for _, _, call, _ in all_calls(document) for one in call.get("parameters", ())]
     fields["parameters"] = {one["name"] for one in named if not one.get("description")}
+    events = event_schemas()
+    own_events = {name: set(one["properties"]) for name, one in events.items() if "properties" in one}
+    fields[STREAMED] = own_events.pop(STREAMED)
+    fields["events"] = set().union(*own_events.values())
     assert {name: set(found) for name, found in meanings()["values"].items()} == fields
 
 

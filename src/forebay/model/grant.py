@@ -12,8 +12,8 @@ from forebay.model.errors import BadInput, Refused, UserError
 from forebay.model.system import MOST_BYTES
 
 _ID = re.compile(r"[0-9a-f]{32}")
-_MOST_WORDS = 200  # characters of a name that somebody gives
-_MOST_UID = 2**32 - 2
+MOST_WORDS = 200  # characters of a name that somebody gives
+MOST_UID = 2**32 - 2
 MOST_SECONDS = 10 * 366 * 86_400.0
 
 
@@ -114,8 +114,8 @@ class Ask:
         if not _ID.fullmatch(self.grant):
             raise BadInput("grant", f"must be 32 hexadecimal digits, not {self.grant[:40]!r}")
         _within("size", self.size, 1, MOST_BYTES, "bytes")
-        _within("uid", self.uid, 0, _MOST_UID)
-        _within("gid", self.gid, 0, _MOST_UID)
+        _within("uid", self.uid, 0, MOST_UID)
+        _within("gid", self.gid, 0, MOST_UID)
         _within("mode", self.mode, 0, 0o7777)
         if not (math.isfinite(self.seconds) and 0 < self.seconds <= MOST_SECONDS):
             raise BadInput("seconds", f"must be above 0 and at most {MOST_SECONDS:,.0f}, not {self.seconds:g}")
@@ -201,5 +201,5 @@ def _within(where: str, value: int, least: int, most: int, unit: str = "") -> No
 
 
 def _word(where: str, value: str) -> None:
-    if len(value) > _MOST_WORDS or not value.isprintable():
-        raise BadInput(where, f"must be at most {_MOST_WORDS} printable characters, not {value[:40]!r}")
+    if len(value) > MOST_WORDS or not value.isprintable():
+        raise BadInput(where, f"must be at most {MOST_WORDS} printable characters, not {value[:40]!r}")

@@ -32,7 +32,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"size": GB, "seconds": "1000d"}, "seconds: a grant may last 30 d"),
     ({"size": GB, "seconds": 60, "start": 4e9}, "start: must be in the next 30 d"),
     ({"size": GB, "seconds": 60, "start": 1e300}, "start: must be a time"),
-    ({"size": GB, "seconds": 60, "sise": 3}, "sise: is no field of this, not 3"),
+    ({"size": GB, "seconds": 60, "sise": 3}, "sise: unknown field"),
     ({"size": GB, "seconds": 60, "job": "a\nb"}, "job: must be at most 200 printable characters"),
     ({"size": GB, "seconds": 60, "hosts": [""]}, "hosts: must be of 1 to 200 printable characters"),
     ({"size": GB, "seconds": 60, "fields": {"tier": "a"}, "tier": "b"}, "tier: is 'b' and 'a' at once"),
@@ -51,7 +51,7 @@ def test_a_request_that_makes_no_sense(service: Running, body: dict[str, Any], w
 def test_what_is_no_json(service: Running) -> None:
     with service.client() as client:
         answer = client.post("/v1/grants", content=b"{", headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()) == (400, {"error": "the body is no JSON"})
+    assert (answer.status_code, answer.json()) == (400, {"error": "request body is not valid JSON"})
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,54 @@ def test_the_description_names_every_way_in(service: Running) -> None:
     paths = service.call("GET", "/openapi.json")["paths"]
     assert {"/v1/grants", "/v1/grants/{grant}", "/v1/nodes/{node}/hello", "/v1/events", "/metrics"} <= set(paths)
     assert set(paths["/v1/grants"]["post"]["responses"]) >= {"200", "201", "400", "401", "403", "409", "503"}
+
+
+def test_the_description_says_of_everything_what_it_means_and_how_far_it_goes(service: Running) -> None:
+    document = service.call("GET", "/openapi.json")
+    assert list(_undescribed(document)) == []
+    assert document["servers"][0]["url"] == "/" and str(service.socket) in document["servers"][1]["description"]
+    assert set(document["components"]["securitySchemes"]) == {"token", "munge", "login", "proof"}
+    stream = document["paths"]["/v1/events"]["get"]["responses"]["200"]["content"]["text/event-stream"]["schema"]
+    streamed = document["components"]["schemas"][stream["$ref"].rpartition("/")[2]]
+    assert streamed["properties"]["data"]["contentSchema"] == {"$ref": "#/components/schemas/Event"}
+    assert all("422" not in call["responses"] for calls in document["paths"].values() for call in calls.values())
+
+
+def _undescribed(document: dict[str, Any]) -> Iterator[str]:
+    for path, calls in document["paths"].items():
+        for method, call in calls.items():
+            where = f"{method} {path}"
+            if not (call.get("description") and call["tags"]):
+                yield where
+            for one in call.get("parameters", ()):
+                if not one.get("description"):
+                    yield f"{where} {one['name']}"
+                yield from _unbounded(one["schema"], f"{where} {one['name']}")
+    for name, schema in document["components"]["schemas"].items():
+        if not schema.get("description"):
+            yield name
+        for field, one in schema.get("properties", {}).items():
+            if not one.get("description"):
+                yield f"{name}.{field}"
+            yield from _unbounded(one, f"{name}.{field}")
+
+
+_BOUNDS = {
+    "integer": ({"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}),
+    "number": ({"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}),
+    "string": ({"maxLength", "pattern", "enum", "const"},),
+    "array": ({"maxItems"},),
+}
+
+
+def _unbounded(schema: dict[str, Any], where: str) -> Iterator[str]:
+    for needed in _BOUNDS.get(schema.get("type", ""), ()):
+        if not needed & set(schema):
+            yield f"{where}: {schema}"
+    for inner in (*schema.get("anyOf", ()), *schema.get("prefixItems", ()), schema.get("items"),
+                  schema.get("additionalProperties")):  # fmt: skip
+        if isinstance(inner, dict):
+            yield from _unbounded(inner, where)
 
 
 def test_letters_that_are_none_are_told_as_they_came(service: Running) -> None:

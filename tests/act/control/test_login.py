@@ -270,6 +270,16 @@ def test_to_open_the_page_without_a_login_is_no_error_and_tells_nothing(
         assert program.get("/v1/page").status_code == 401
 
 
+def test_who_shows_nothing_over_tcp_gets_in_exactly_where_the_description_says_so(service: Running) -> None:
+    paths = service.call("GET", "/openapi.json")["paths"]
+    with httpx.Client(base_url=service.addresses[1], verify=False) as stranger:
+        for path, calls in paths.items():
+            for method, call in calls.items():
+                status = stranger.request(method, path, json={} if method in ("post", "put") else None).status_code
+                is_open = call["security"] == [] or path == "/v1/logout"  # to log out twice is no error
+                assert (status == 401) != is_open, (method, path, status)
+
+
 def test_a_local_user_gets_a_link_and_a_holder_of_a_token_does_not_need_one(
     service: Running, browser: httpx.Client
 ) -> None:

@@ -72,9 +72,9 @@ async def _malformed(_: Request, error: Exception) -> Response:
     first: Any = error.errors()[0]
     where = ".".join(str(step) for step in first["loc"] if step not in ("body", "query", "path"))
     if first["type"] == "json_invalid":
-        return _answer(400, "the body is no JSON")
-    got = "" if first["type"] == "missing" else f", not {_short(first.get('input'))}"
-    words = {"missing": "is missing", "extra_forbidden": "is no field of this"}.get(first["type"], first["msg"])
+        return _answer(400, "request body is not valid JSON")
+    got = "" if first["type"] in ("missing", "extra_forbidden") else f", not {_short(first.get('input'))}"
+    words = {"missing": "is missing", "extra_forbidden": "unknown field"}.get(first["type"], first["msg"])
     return _answer(400, f"{where or 'body'}: {words[0].lower()}{words[1:]}{got}")
 
 
@@ -90,7 +90,7 @@ async def _plain(_: Request, error: Exception) -> Response:
 
 async def _broken(request: Request, error: Exception) -> Response:
     told(request).log.error("internal error", path=request.url.path, because=repr(error)[:500])
-    return _answer(500, "internal error; the service's log tells")
+    return _answer(500, "internal error; see the service log")
 
 
 class _Lane:

@@ -20,6 +20,7 @@ from forebay.act.control.api_answers import (
     TokenAnswer,
     TokensAnswer,
 )
+from forebay.act.control.api_description import STREAM, TEXT, describe_api
 from forebay.act.control.api_forms import PolicyForm, RulesForm, TokenForm
 from forebay.act.control.api_parts import ERRORS, METRICS, Administrator, Caller, OfService, answer
 from forebay.act.control.events import stream
@@ -66,6 +67,7 @@ _NOTHING: dict[str, Any] = {"mode": "", "policy": "", "journal": 0, "nodes": 0, 
 
 @routes.get("/v1/policy", response_model=None, responses={200: {"model": PolicyAnswer}})
 async def policy(service: OfService, _: Caller) -> JSONResponse:
+    """By which policy it is decided now."""
     return answer({"policy": (await service.writer.now()).control.policy})
 
 
@@ -80,6 +82,7 @@ async def change_policy(service: OfService, who: Administrator, form: PolicyForm
 
 @routes.get("/v1/rules", response_model=None, responses={200: {"model": RulesAnswer}})
 async def rules(service: OfService, _: Caller) -> JSONResponse:
+    """The rules by which it is decided now."""
     return answer(asdict((await service.writer.now()).control.rules))
 
 
@@ -101,7 +104,7 @@ async def journal(
     return answer({"events": events, "last": events[-1]["number"] if events else after})
 
 
-@routes.get("/v1/events", response_class=StreamingResponse)
+@routes.get("/v1/events", response_class=StreamingResponse, responses=STREAM)
 async def events(
     service: OfService,
     who: Caller,
@@ -118,7 +121,7 @@ async def events(
     return StreamingResponse(stream(service, who, start, seconds), media_type="text/event-stream", headers=headers)
 
 
-@routes.get(METRICS, response_class=Response)
+@routes.get(METRICS, response_class=Response, responses=TEXT)
 async def metrics(service: OfService, _: Caller) -> Response:
     """Numbers for Prometheus."""
     found = list(numbers(await service.writer.settled(), service))
@@ -147,6 +150,7 @@ async def make_token(service: OfService, _: Administrator, form: TokenForm) -> J
 
 @routes.delete("/v1/tokens/{name}", response_model=None, responses={200: {"model": Done}})
 async def drop_token(service: OfService, _: Administrator, name: Annotated[str, Path(max_length=100)]) -> JSONResponse:
+    """From now on the token does not count."""
     known = [token.name for token in await service.writer.read(all_tokens)]
     if name not in known:
         raise UnknownName("token", name, known)
@@ -157,5 +161,5 @@ async def drop_token(service: OfService, _: Administrator, name: Annotated[str, 
 
 
 @routes.get("/openapi.json", response_model=None, include_in_schema=False)
-async def description(request: Request, _: Caller) -> JSONResponse:
-    return answer(request.app.openapi())
+async def description(request: Request, service: OfService, _: Caller) -> JSONResponse:
+    return answer(describe_api(request.app, service.settings))

@@ -4,15 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from forebay.decide.grants.commands import Fault
+from forebay.decide.grants.machine import DISK_NAME
 from forebay.history.toml import Field, Table
 from forebay.model.errors import BadInput
+from forebay.model.grant import MOST_SECONDS, MOST_UID, MOST_WORDS
+from forebay.model.system import MOST_BYTES
 from forebay.model.units import parse_bandwidth, parse_duration, parse_size
 
 Quantity = int | float | str
-_Words = dict[str, str]
+LONGEST_QUANTITY = 100
+"""Characters of a number with a unit."""
+
+
+def _described(**bounds: Any) -> Any:
+    """Bounds for the description alone: those who decide know better words for what is beyond them."""
+    return Field(json_schema_extra=bounds)
+
+
+def _quantity(least: float, most: float) -> Any:
+    return _described(minimum=least, maximum=most, maxLength=LONGEST_QUANTITY)
+
+
+Size = Annotated[Quantity, _quantity(0, MOST_BYTES)]
+Seconds = Annotated[Quantity, _quantity(0, MOST_SECONDS)]
+Moment = Annotated[float, Field(ge=-1e12, le=1e12)]
+Bandwidth = Annotated[Quantity, _quantity(0, 1e300)]
+Count = Annotated[int, _described(minimum=0, maximum=10**18)]
+Id = Annotated[int, _described(minimum=0, maximum=MOST_UID)]
+Word = Annotated[str, _described(maxLength=MOST_WORDS)]
+Path = Annotated[str, Field(max_length=4096)]
+DiskName = Annotated[str, _described(pattern=f"^{DISK_NAME}$")]
+_Words = Annotated[dict[str, Word], Field(max_length=1000)]
+_Texts = Annotated[dict[str, str], Field(max_length=10_000)]
+_Fields = Annotated[dict[str, Any], Field(max_length=10_000)]
+_MOST_VOLUMES = 1_000_000
 
 
 class AskForm(Table):
@@ -21,54 +49,56 @@ class AskForm(Table):
     `uid` and `gid` are for administrators, who may ask on behalf of somebody.
     """
 
-    size: Quantity
-    seconds: Quantity
-    start: Quantity | None = None
-    tier: str = ""
+    size: Annotated[Quantity, _quantity(1, MOST_BYTES)]
+    seconds: Seconds
+    start: Annotated[Quantity, _quantity(-1e12, 1e12)] | None = None
+    tier: Word = ""
     fields: _Words = Field(default_factory=dict)
-    key: str = ""
-    job: str = ""
-    expose: str = ""
-    hosts: list[str] = Field(default_factory=list, max_length=10_000)
-    mode: int = 0o700
-    ceiling: Quantity = 0.0
-    uid: int | None = None
-    gid: int | None = None
+    key: Word = ""
+    job: Word = ""
+    expose: Word = ""
+    hosts: list[Word] = Field(default_factory=list, max_length=10_000)
+    mode: Annotated[int, _described(minimum=0, maximum=0o7777)] = 0o700
+    ceiling: Bandwidth = 0.0
+    uid: Id | None = None
+    gid: Id | None = None
 
 
 class ReleaseForm(Table):
+    """Why it is given back, if there is anything to say."""
+
     because: str = Field(default="", max_length=200)
 
 
 class ExtendForm(Table):
     """Either `seconds` more than it has, or `until` a time (seconds since 1970), which can be sent twice."""
 
-    seconds: Quantity | None = None
-    until: float | None = None
+    seconds: Seconds | None = None
+    until: Moment | None = None
 
 
 class DiskForm(Table):
     """`capacity` is what can be granted in all. `kind` is that of its volumes."""
 
-    name: str
-    capacity: Quantity
-    read_bandwidth: Quantity
-    write_bandwidth: Quantity
-    kind: str = ""
-    identity: str = ""
-    fields: dict[str, Any] = Field(default_factory=dict)
+    name: DiskName
+    capacity: Size
+    read_bandwidth: Bandwidth
+    write_bandwidth: Bandwidth
+    kind: str = Field(default="", max_length=MOST_WORDS)
+    identity: str = Field(default="", max_length=4096)
+    fields: _Fields = Field(default_factory=dict)
 
 
 class VolumeForm(Table):
     """A volume that an agent found on one of its disks; `half` if anything of it is missing or not mounted."""
 
     name: str = Field(max_length=200)
-    disk: str
-    size: int
+    disk: DiskName
+    size: int = Field(ge=0, lt=2**63)
     state: Literal["whole", "half"] = "whole"
-    path: str = Field(default="", max_length=4096)
-    device: str = Field(default="", max_length=4096)
-    settings: _Words = Field(default_factory=dict)
+    path: Path = ""
+    device: Path = ""
+    settings: _Texts = Field(default_factory=dict)
     uid: int = Field(default=-1, ge=-1, le=2**32 - 2)
     gid: int = Field(default=-1, ge=-1, le=2**32 - 2)
     mode: int = Field(default=0o700, ge=0, le=0o7777)
@@ -85,12 +115,12 @@ class HelloForm(Table):
     nothing there that may be somebody's.
     """
 
-    address: str = ""
-    network_bandwidth: Quantity = 12.5e9
-    fields: dict[str, Any] = Field(default_factory=dict)
-    disks: list[DiskForm]
-    unseen: _Words = Field(default_factory=dict)
-    volumes: list[VolumeForm] | None = None
+    address: str = Field(default="", max_length=1000)
+    network_bandwidth: Bandwidth = 12.5e9
+    fields: _Fields = Field(default_factory=dict)
+    disks: list[DiskForm] = Field(max_length=10_000)
+    unseen: _Texts = Field(default_factory=dict)
+    volumes: Annotated[list[VolumeForm], Field(max_length=_MOST_VOLUMES)] | None = None
     number: int = Field(default=0, ge=0, lt=2**62)
     seen: str = Field(default="", max_length=100)
 
@@ -105,13 +135,13 @@ class ReportForm(Table):
     kind: Literal["made", "failed", "lost", "gone", "stuck", "found"]
     number: int = Field(default=0, ge=0, lt=2**62)
     volume: str = Field(default="", max_length=200)
-    disk: str = ""
-    path: str = Field(default="", max_length=4096)
-    device: str = Field(default="", max_length=4096)
-    settings: _Words = Field(default_factory=dict)
+    disk: Annotated[str, Field(max_length=MOST_WORDS)] = ""
+    path: Path = ""
+    device: Path = ""
+    settings: _Texts = Field(default_factory=dict)
     because: str = ""
     fault: Fault = "disk"
-    volumes: list[VolumeForm] = Field(default_factory=list)
+    volumes: list[VolumeForm] = Field(default_factory=list, max_length=_MOST_VOLUMES)
 
 
 class LogForm(Table):
@@ -124,7 +154,9 @@ class LogForm(Table):
 
 
 class DrainForm(Table):
-    disk: str = ""
+    """Without `disk`, the whole node."""
+
+    disk: Annotated[str, Field(max_length=MOST_WORDS)] = ""
 
 
 class DiscardForm(Table):
@@ -134,24 +166,28 @@ class DiscardForm(Table):
 
 
 class AdoptForm(Table):
+    """`what` is a node, or a grant."""
+
     what: str = Field(max_length=100)
-    seconds: Quantity
+    seconds: Seconds
 
 
 class PolicyForm(Table):
-    policy: str
+    """The policy to decide by from now on."""
+
+    policy: str = Field(max_length=MOST_WORDS)
 
 
 class RulesForm(Table):
     """Those that are left out stay as they are."""
 
-    split: Quantity | None = None
-    tries: int | None = None
-    interval: Quantity | None = None
-    longest: Quantity | None = None
-    ahead: Quantity | None = None
-    remember: Quantity | None = None
-    most: int | None = None
+    split: Size | None = None
+    tries: Count | None = None
+    interval: Seconds | None = None
+    longest: Seconds | None = None
+    ahead: Seconds | None = None
+    remember: Seconds | None = None
+    most: Count | None = None
 
 
 class TokenForm(Table):
@@ -182,6 +218,8 @@ def bandwidth_of(where: str, value: Quantity) -> float:
 
 
 def _parsed(where: str, value: Quantity, parse: Callable[[str | float], float]) -> float:
+    if isinstance(value, str) and len(value) > LONGEST_QUANTITY:
+        raise BadInput(where, f"must be at most {LONGEST_QUANTITY} characters, not {value[:40]!r}...")
     try:
         found = float(parse(value))
     except (ValueError, OverflowError) as error:

@@ -99,6 +99,7 @@ async def _viewed(service: Service, names: Sequence[str]) -> AsyncIterator[str]:
 
 @routes.get("/{grant}", response_model=None, responses={200: {"model": GrantAnswer}})
 async def show(service: OfService, who: Caller, grant: GrantName) -> JSONResponse:
+    """One grant, with its volumes."""
     live = await service.writer.now()
     return answer(_seen(service, live, _own(live, grant, who), who))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from forebay.act.control.api_answers import Id, Moment
 from forebay.act.control.api_parts import ERRORS, Caller, OfService, address_of, answer
 from forebay.act.control.auth import Unknown
 from forebay.act.control.logins import COOKIE, Login
@@ -34,10 +35,10 @@ class LoginAnswer(Table):
     `proof` goes into the header X-Forebay of all that the page changes.
     """
 
-    role: str
+    role: Literal["user", "administrator"]
     name: str
-    uid: int
-    until: float
+    uid: Id
+    until: Moment
     proof: str
 
 
@@ -45,12 +46,14 @@ class LinkAnswer(Table):
     """To open once, in a browser, until then; `link` is "" where the service does not listen on TCP."""
 
     secret: str
-    until: float
+    until: Moment
     link: str
 
 
 class Left(Table):
-    done: int
+    """Whether there was a login to end."""
+
+    done: Literal[0, 1]
 
 
 @routes.post("/v1/login", response_model=None, responses={200: {"model": LoginAnswer}})

@@ -26,13 +26,19 @@ class Trouble(Table):
     error: str
 
 
-_WORDS = {400: "makes no sense", 401: "nobody known", 403: "not allowed", 404: "not there", 409: "can't be now"}
+_WORDS = {
+    400: "the request is malformed",
+    401: "nobody known calls",
+    403: "the caller may not do this",
+    404: "there is no such thing",
+    409: "not possible in the current state",
+}
 ERRORS: dict[int | str, dict[str, Any]] = {
     **{status: {"model": Trouble, "description": words} for status, words in _WORDS.items()},
-    405: {"model": Trouble, "description": "no such method"},
-    413: {"model": Trouble, "description": "more than may be sent at once"},
-    429: {"model": Trouble, "description": "as many calls of one caller as may wait do so already"},
-    503: {"model": Trouble, "description": "the store does not answer; ask again"},
+    405: {"model": Trouble, "description": "no such method here"},
+    413: {"model": Trouble, "description": "the request body is too large"},
+    429: {"model": Trouble, "description": "too many waiting requests from this caller"},
+    503: {"model": Trouble, "description": "the store does not answer; try again"},
 }
 
 

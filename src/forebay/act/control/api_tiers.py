@@ -3,12 +3,12 @@ and which grants carry a key. All of it only looks."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
 
-from forebay.act.control.api_answers import GrantAnswer
+from forebay.act.control.api_answers import Bytes, Count, GrantAnswer
 from forebay.act.control.api_forms import AskForm
 from forebay.act.control.api_parts import ERRORS, Caller, OfService, answer
 from forebay.act.control.disks import FIELD as EXPOSE
@@ -29,24 +29,28 @@ class TierAnswer(Table):
     """Bytes of the disks that are open now: in all, not held by anybody, and on the disk with the most of them."""
 
     name: str
-    disks: int
-    total: int
-    free: int
-    largest: int
+    disks: Count
+    total: Bytes
+    free: Bytes
+    largest: Bytes
 
 
 class TiersAnswer(Table):
+    """All tiers."""
+
     tiers: list[TierAnswer]
 
 
 class FitAnswer(Table):
     """`now`, `later` or `never`, and why it is not now."""
 
-    answer: str
+    answer: Literal["now", "later", "never"]
     because: str
 
 
 class KeyAnswer(Table):
+    """Grants that carry a key."""
+
     grants: list[GrantAnswer]
 
 

@@ -30,11 +30,15 @@ class Turned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
+    """Something that happened at a time."""
+
     at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Event):
+    """Somebody asks for space."""
+
     ask: Ask
 
 
@@ -65,6 +69,8 @@ class Granted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnedDown(Event):
+    """The request is refused for good."""
+
     grant: str
     because: str
     turned: Turned | None = None
@@ -79,16 +85,22 @@ class Making(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready(Event):
+    """All its volumes are there."""
+
     grant: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InUse(Event):
+    """Somebody uses it."""
+
     grant: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extended(Event):
+    """It ends later than before."""
+
     grant: str
     end: float
 
@@ -104,6 +116,8 @@ class Declined(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releasing(Event):
+    """Its volumes are to be removed."""
+
     grant: str
     outcome: State
     because: str
@@ -111,6 +125,8 @@ class Releasing(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(Event):
+    """Nothing of it is left."""
+
     grant: str
     state: State
     because: str
@@ -135,6 +151,8 @@ class VolumeEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeMade(VolumeEvent):
+    """A volume is there."""
+
     path: str = ""
     device: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -149,11 +167,13 @@ class VolumeHalf(VolumeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeGone(VolumeEvent):
-    pass
+    """A volume is not there any more, as it should be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeLost(VolumeEvent):
+    """A volume is not there any more, or can't be made, and somebody needed it."""
+
     because: str
 
 
@@ -174,18 +194,24 @@ class VolumeStuck(VolumeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strayed(Event):
+    """Something was found on a disk that belongs to no grant."""
+
     stray: Stray
     report: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrayGone(Event):
+    """It is not there any more."""
+
     stray: Stray
     report: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRegistered(Event):
+    """A node is there, for the first time or with other fields."""
+
     node: str
     network_bandwidth: float
     fields: Mapping[str, object] = field(default_factory=dict)
@@ -193,12 +219,16 @@ class NodeRegistered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskRegistered(Event):
+    """A disk is there, for the first time or changed."""
+
     node: str
     disk: DiskSaid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskVanished(Event):
+    """A disk is not there any more; it may come back."""
+
     disk: str
     because: str
 
@@ -248,11 +278,15 @@ class DiskResumed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSilent(Event):
+    """A node does not answer, and gets no new grants."""
+
     node: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAnswered(Event):
+    """A silent node answers again."""
+
     node: str
 
 
@@ -289,21 +323,29 @@ class LetGo(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained(Event):
+    """A node or a disk gets no new grants."""
+
     what: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undrained(Event):
+    """It gets new grants again."""
+
     what: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChanged(Event):
+    """From now on another policy decides."""
+
     policy: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesChanged(Event):
+    """From now on these rules hold."""
+
     rules: GrantRules
 
 
@@ -316,6 +358,8 @@ class Swept(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgotten(Event):
+    """Grants that ended long ago are not listed any more."""
+
     grants: tuple[str, ...]
 
 

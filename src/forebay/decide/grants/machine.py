@@ -13,7 +13,8 @@ from forebay.model.system import Disk
 
 _MOST_FIELDS = 20_000
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_DISK = re.compile(r"[A-Za-z0-9/._:@+-]{1,200}")
+DISK_NAME = "[A-Za-z0-9/._:@+-]{1,200}"
+_DISK = re.compile(DISK_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
