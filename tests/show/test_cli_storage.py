@@ -395,7 +395,7 @@ def test_a_platform_that_is_wrong(forebay: Forebay, folder: Path, old: str, new:
         (job("a", -5), "jobs.yml:2: writtenBytes "),
         (job("a", "5 GB"), "jobs.yml:2: writtenBytes "),
         (job("a", "~"), "jobs.yml:2: writtenBytes is missing"),
-        (job("a", 0), "jobs.yml: holds no request (left out: 1 jobs of no bytes)"),
+        (job("a", 0), "jobs.yml: holds no request (left out: 1 job of no bytes)"),
         ("- 3\n", "jobs.yml:2: must be a job"),
         ("- {a: [\n", "jobs.yml:"),
     ],

@@ -45,7 +45,7 @@ def test_an_unknown_policy_changes_nothing(forebay: Forebay, service: Running) -
 def test_rules_change_one_by_one_and_the_others_stay(forebay: Forebay, service: Running) -> None:
     before = service.call("GET", "/v1/rules")
     shown = forebay("storage", "rules", "split=1TB", "tries=3", "interval=2min").out.splitlines()
-    assert {"split = 1.00 TB", "tries = 3", "interval = 120 s"} <= set(shown)
+    assert {"split = 1.00 TB", "tries = 3", "interval = 2 min", "longest = 30 d", "remember = 7 d"} <= set(shown)
     assert service.call("GET", "/v1/rules") == before | {"split": 10**12, "tries": 3, "interval": 120.0}
     assert json.loads(forebay("storage", "rules", "--json").out)["tries"] == 3
 

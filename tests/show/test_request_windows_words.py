@@ -24,8 +24,8 @@ def the(sentences: list[str], words: str) -> str:
 def test_the_best_and_the_worst_are_named() -> None:
     assert the(SAID, "Over fifo, the best") == (
         "Over fifo, the best of 3 windows wins more than 2 % in 7 of 9 situations and loses more than that in 0. The "
-        "most that a window wins is +25 % (128 processes, shared, strided reads of 32 KiB, 8 I/O nodes; 8 ms), the "
-        "most that one loses -30 % (128 processes, shared, contiguous writes of 32 KiB, 2 I/O nodes; 8 ms)."
+        "best that a window does is +25 % (128 processes, shared, strided reads of 32 KiB, 8 I/O nodes; 8 ms), the "
+        "worst -30 % (128 processes, shared, contiguous writes of 32 KiB, 2 I/O nodes; 8 ms)."
     )
 
 
@@ -103,7 +103,7 @@ def test_only_what_differs_is_explained() -> None:
     told = request_windows_differences(FULL)
     assert "B 0.88 (paper: 0.79" in the(told, "first bin") and "C 0.88 (paper: 0.95" in the(told, "first bin")
     assert "A 0.88" not in the(told, "first bin")  # 0.87 is near
-    assert not any("last bin" in s or "shared file win" in s or "recognises" in s for s in told)
+    assert not any("last bin" in s or "reads of a shared file" in s or "recognises" in s for s in told)
     assert [s[:4] for s in told if "best epsilon" in s] == ["In A", "In B", "In C"]
 
 
@@ -111,15 +111,15 @@ def test_a_gain_by_a_convoy_is_explained_as_one() -> None:
     periods = FULL.periods.copy()
     best = (periods["experiment"] == 2) & (periods["window"] == 1_000_000)
     periods["run"][best] *= 2
-    told = the(request_windows_differences(replace(FULL, periods=periods)), "shared file win")
+    told = the(request_windows_differences(replace(FULL, periods=periods)), "reads of a shared file")
     assert "+140 %" in told and "paper cites +28 %" in told and "begins on the same server" in told
 
 
 def test_a_gain_that_is_missing_is_explained_by_the_model() -> None:
     periods = FULL.periods.copy()
     periods["run"][periods["scheduler"] == "fifo"] *= 1.25
-    told = the(request_windows_differences(replace(FULL, periods=periods)), "shared file win")
-    assert "up to 0 %" in told and "fitted to other figures" in told
+    told = the(request_windows_differences(replace(FULL, periods=periods)), "reads of a shared file")
+    assert "is 0 % (" in told and "fitted to other figures" in told
 
 
 def test_a_share_that_epsilon_cannot_reach_is_explained_by_it() -> None:

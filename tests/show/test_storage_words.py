@@ -69,7 +69,7 @@ def test_splitting_is_told_for_each_capacity_that_has_both() -> None:
 
 def test_chance_is_not_taken_for_requeueing() -> None:
     text = said(correct("8TB/nNnD", "random", 0.5), correct("8TB/nNnD", "random", 0.4, tries=12))
-    assert "Nothing was requeued in any of 1 runs" in text
+    assert "Nothing was requeued in 1 run with requeueing." in text
 
 
 def test_disks_are_told_by_policy() -> None:

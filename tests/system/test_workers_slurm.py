@@ -57,7 +57,7 @@ def test_a_study_in_jobs_gives_the_same_bytes_and_leaves_no_job(slurm: Slurm, fo
     for name, workers in (("one", "1"), ("jobs", "slurm:2")):
         ran = forebay(*STUDY, *POLICIES, "--out", name, "--workers", workers)
         assert ran.code == 0, ran.err
-    assert ran.err == "forebay: slurm:2: no workers yet; waiting for the first, for 120 s at most\n"
+    assert ran.err == "forebay: slurm:2: no workers yet; waiting for the first, for 2 min at most\n"
     one, other = files(Path("one")), files(Path("jobs"))
     assert len(one) > 9 and list(one) == list(other)
     assert [name for name in one if one[name] != other[name]] == []

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from forebay.history.toml import Seconds, Table, checked, load
 from forebay.model.errors import BadInput, UnknownName
+from forebay.model.units import format_duration
 
 Kind = Literal["lustre", "beegfs7", "beegfs8", "forebay"]
 MOST_TARGETS = 65535
@@ -55,7 +56,7 @@ class Settings:
                 raise ValueError(f"{key}: must be between 1 and {MOST_TARGETS}, not {count}")
         for key, seconds in (("timeout", self.timeout), ("window", self.window), ("sample", self.sample)):
             if not 0 < seconds <= LONGEST:
-                raise ValueError(f"{key}: must be longer than 0 s and at most a day, not {seconds:g} s")
+                raise ValueError(f"{key}: must be longer than 0 s and at most a day, not {format_duration(seconds)}")
         if self.kind != "lustre" and (self.prometheus or self.job_stats):
             raise ValueError(f"{'prometheus' if self.prometheus else 'job_stats'}: is for kind 'lustre' only")
         if self.prometheus:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from forebay.model.curve import Curve
 from forebay.model.errors import BadInput, why
+from forebay.model.units import plural
 
 _PLAIN = ("application", "n", "bandwidth")
 # What tells one FORGE scenario from another; the number of forwarders is its n.
@@ -56,7 +57,7 @@ def read_curves(path: Path) -> Curves:
     by_name = {name: _curve(path, name, measured) for name, measured in _gathered(points).items()}
     if not by_name:
         raise BadInput(str(path), "holds no measurement")
-    return Curves(by_name, f"{len(by_name)} {kind} curves from {path.name}")
+    return Curves(by_name, f"{plural(len(by_name), f'{kind} curve')} from {path.name}")
 
 
 def _plain(path: Path, lines: list[list[str]], columns: list[str]) -> Iterator[tuple[str, int, float]]:

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from forebay.model.errors import BadInput, Refused, UserError
 from forebay.model.system import MOST_BYTES
+from forebay.model.units import format_duration
 
 _ID = re.compile(r"[0-9a-f]{32}")
 MOST_WORDS = 200  # characters of a name that somebody gives
@@ -118,7 +119,10 @@ class Ask:
         _within("gid", self.gid, 0, MOST_UID)
         _within("mode", self.mode, 0, 0o7777)
         if not (math.isfinite(self.seconds) and 0 < self.seconds <= MOST_SECONDS):
-            raise BadInput("seconds", f"must be above 0 and at most {MOST_SECONDS:,.0f}, not {self.seconds:g}")
+            raise BadInput(
+                "seconds",
+                f"must be above 0 and at most {format_duration(MOST_SECONDS)}, not {format_duration(self.seconds)}",
+            )
         if self.start is not None and not (math.isfinite(self.start) and abs(self.start) < 1e12):
             raise BadInput("start", f"must be a time, not {self.start:g}")
         if not (math.isfinite(self.ceiling) and self.ceiling >= 0):

@@ -78,6 +78,29 @@ def format_bandwidth(bandwidth: float) -> str:
     return _prefixed(bandwidth) + "B/s"
 
 
+def format_duration(seconds: float) -> str:
+    """In the largest unit in which few digits tell it exactly, so that it can be typed again; roughly, if in none.
+
+    >>> [format_duration(seconds) for seconds in (2_592_000, 5400, 90, 3700, 0.5, 0, 12_345.678)]
+    ['30 d', '1.5 h', '1.5 min', '3700 s', '0.5 s', '0 s', '3.43 h']
+    """
+    units = [unit for unit in ("d", "h", "min", "s") if abs(seconds) >= _SECONDS[unit]] or ["s"]
+    for unit in units:
+        number = seconds / _SECONDS[unit]
+        if math.isclose(float(f"{number:.4g}"), number, rel_tol=1e-12):
+            return f"{number:.4g} {unit}"
+    return f"{seconds / _SECONDS[units[0]]:.3g} {units[0]}"
+
+
+def plural(count: int, word: str) -> str:
+    """
+    >>> plural(1, "run"), plural(1200, "run"), plural(2, "process")
+    ('1 run', '1,200 runs', '2 processes')
+    """
+    ending = "" if count == 1 else "es" if word.endswith("s") else "s"
+    return f"{count:,} {word}{ending}"
+
+
 def _split(text: str | float) -> tuple[float, str]:
     if not isinstance(text, str):
         return float(text), ""

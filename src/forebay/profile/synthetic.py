@@ -12,6 +12,7 @@ import numpy as np
 
 from forebay.history.curves import Curves
 from forebay.model.curve import Curve
+from forebay.model.units import plural
 from forebay.profile.classes import Shape, classify
 
 Kind = Literal["io-nodes", "osts"]
@@ -120,7 +121,7 @@ def synthetic_curves(kind: Kind, count: int, rng: np.random.Generator) -> Curves
         for _ in range(size):
             numbers[family.shape] += 1
             by_name[f"{family.shape}-{numbers[family.shape]:03}"] = _draw(recipe, family, rng)
-    return Curves(by_name, f"{count} synthetic {kind} curves")
+    return Curves(by_name, plural(count, f"synthetic {kind} curve"))
 
 
 def _draw(recipe: _Recipe, family: _Family, rng: np.random.Generator) -> Curve:

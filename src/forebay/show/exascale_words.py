@@ -36,10 +36,12 @@ def _whole(results: ExascaleResults) -> Iterator[str]:
         f"({100 * before.mean / used:.1f} %); "
         f"{own['bytes'].sum() / results.months / 1e15:,.0f} PB are moved."
     )
+    verb, how = ("win", "more") if won.mean >= 0 else ("lose", "fewer")
+    size = won if won.mean >= 0 else Estimate(-won.mean, -won.high, -won.low)
     yield (
-        f"All four decisions win {won.mean:,.0f} node-hours a month (95 % interval {between(won)}): "
-        f"{100 * won.mean / before.mean:.0f} % of what waits for I/O, {100 * won.mean / used:.2f} % of what is used, "
-        f"as if the machine had {won.mean / results.capacity * _nodes(results):,.0f} nodes more."
+        f"All four decisions {verb} {size.mean:,.0f} node-hours a month (95 % interval {between(size)}): "
+        f"{100 * size.mean / before.mean:.0f} % of what waits for I/O, {100 * size.mean / used:.2f} % of what is used, "
+        f"as if the machine had {size.mean / results.capacity * _nodes(results):,.0f} {how} nodes."
     )
 
 

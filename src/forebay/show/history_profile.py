@@ -5,13 +5,13 @@ from __future__ import annotations
 import typer
 
 from forebay.history.store.behaviour import MOST_RUNS
-from forebay.model.units import format_bandwidth, format_size
+from forebay.model.units import format_bandwidth, format_duration, format_size, plural
 from forebay.profile.application import Profile
 from forebay.profile.drift import Drift
 from forebay.profile.pattern import Pattern
 from forebay.profile.spread import Spread
 from forebay.show.history import when
-from forebay.show.history_tables import binary, plural, printable, short_ranges
+from forebay.show.history_tables import binary, printable, short_ranges
 from forebay.show.output import print_table
 
 _MEASURES = {
@@ -22,8 +22,8 @@ _MEASURES = {
     "total_files": ("files", "{:,.0f}".format),
     "common_size": ("commonest request", format_size),
     "mean_request_size": ("mean request", format_size),
-    "run_time": ("run time", "{:,.1f} s".format),
-    "time_by_slowest": ("I/O time of the slowest", "{:,.2f} s".format),
+    "run_time": ("run time", format_duration),
+    "time_by_slowest": ("I/O time of the slowest", format_duration),
     "perf_by_slowest": ("performance", format_bandwidth),
 }
 
@@ -57,7 +57,8 @@ def summary(profile: Profile, asked: int | None) -> list[str]:
         lines.append(f"It never ran with {asked} processes; {profile.processes} is the nearest.")
     others = [n for n, _ in profile.process_counts if n != profile.processes]
     if others:
-        lines.append(f"It also ran with {short_ranges(others)} processes (--procs N shows those).")
+        processes = "process" if others == [1] else "processes"
+        lines.append(f"It also ran with {short_ranges(others)} {processes} (--procs N shows those).")
     if sum(runs for _, runs in profile.process_counts) >= MOST_RUNS:
         lines.append(f"Of its runs the newest {MOST_RUNS:,} are looked at.")
     if profile.only_partial:
@@ -98,7 +99,8 @@ def forecast_words(profile: Profile) -> str:
     if found is None:
         return "Forecast: none, no whole run could be timed."
     where = f"on {plural(found.count, 'OST')}, its best so far" if found.count else "as before (no run tells its OSTs)"
-    return f"Forecast: the next run moves {format_size(found.total_bytes.median)} in {found.seconds:.3g} s {where}."
+    moved, lasts = format_size(found.total_bytes.median), format_duration(found.seconds)
+    return f"Forecast: the next run moves {moved} in {lasts} {where}."
 
 
 _PERF = ("median", "10 %", "90 %", "runs")

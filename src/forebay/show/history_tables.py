@@ -10,7 +10,7 @@ import typer
 from forebay.history.names import SIZE_BINS
 from forebay.history.store.sums import AppSums, FilesystemSums
 from forebay.model.layout import MIB
-from forebay.model.units import format_bandwidth, format_size
+from forebay.model.units import format_bandwidth, format_size, plural
 from forebay.profile.health import OstHealth
 from forebay.profile.usage import Bin, Usage
 from forebay.show.history import UNKNOWN, Document, Top, when
@@ -45,14 +45,6 @@ def printable(text: str) -> str:
     'evil\ufffd[2J\ufffd.x'
     """
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
-
-
-def plural(count: int, word: str) -> str:
-    """
-    >>> plural(1, "run"), plural(1200, "run"), plural(2, "process")
-    ('1 run', '1,200 runs', '2 processes')
-    """
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}{'es' if word.endswith('s') else 's'}"
 
 
 def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Sequence[FilesystemSums]) -> None:

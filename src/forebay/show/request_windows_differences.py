@@ -44,8 +44,8 @@ def _gains(results: RequestWindowsResults) -> Iterator[str]:
         else "What a window can win is what the model charges for other nodes and for gaps, fitted to other figures."
     )
     yield (
-        f"Reads of a shared file win up to {percent(gains[best].max())} ({where}), where the paper cites "
-        f"{percent(PAPER_GAIN)}. {why}"
+        f"The best that a window does for reads of a shared file is {percent(gains[best].max())} ({where}); the "
+        f"paper cites {percent(PAPER_GAIN)}. {why}"
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.model.layout import KIB
+from forebay.model.units import plural
 from forebay.simulate.requests.workload import Experiment
 from forebay.simulate.studies.request_windows_results import BIN, INSTANCES, RequestWindowsResults
 
@@ -124,8 +125,8 @@ def values_of(results: RequestWindowsResults, name: str) -> list[Any]:
 def told(experiment: Experiment) -> str:
     """A situation in words."""
     w = experiment.workload
-    nodes = f"{experiment.nodes} I/O node{'s' * (experiment.nodes > 1)}"
-    return f"{w.processes} processes, {SHORT[w.pattern]} {w.operation}s of {size(w.request)}, {nodes}"
+    nodes = plural(experiment.nodes, "I/O node")
+    return f"{plural(w.processes, 'process')}, {SHORT[w.pattern]} {w.operation}s of {size(w.request)}, {nodes}"
 
 
 def size(request: int) -> str:

@@ -65,9 +65,8 @@ def _windows(results: RequestWindowsResults) -> Iterator[str]:
     high, low = (divmod(int(at), gains.shape[1]) for at in (gains.argmax(), gains.argmin()))
     yield (
         f"Over fifo, the best of {gains.shape[1]} windows wins more than {_limit()} in {(best > NOTABLE).sum()} of "
-        f"{best.size} situations and loses more than that in {(best < -NOTABLE).sum()}. The most that a window wins is "
-        f"{percent(gains.max())} ({_at(results, *high)}), the most that one loses {percent(gains.min())} "
-        f"({_at(results, *low)})."
+        f"{best.size} situations and loses more than that in {(best < -NOTABLE).sum()}. The best that a window does is "
+        f"{percent(gains.max())} ({_at(results, *high)}), the worst {percent(gains.min())} ({_at(results, *low)})."
     )
 
 

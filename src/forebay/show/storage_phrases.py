@@ -69,7 +69,3 @@ def listed(parts: Iterable[str]) -> str:
     """
     *most, last = parts
     return f"{', '.join(most)} and {last}" if most else last
-
-
-def plural(count: int, word: str) -> str:
-    return word if count == 1 else f"{word}s"

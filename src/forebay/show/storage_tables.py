@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from forebay.show.storage_phrases import number, plural
+from forebay.model.units import plural
+from forebay.show.storage_phrases import number
 from forebay.show.storage_view import BEST, METRICS, MODES, Rows, StorageView, at, effects, known, size, splitting
 from forebay.simulate.studies.storage_results import KEY, OPTIMAL
 
@@ -61,7 +62,7 @@ def runs_by_group(view: StorageView) -> list[Group]:
     for mode, split, capacity in sorted(keys, key=lambda key: (view.modes.index(key[0]), *key[1:])):
         own = at(runs, mode=mode, split=split, capacity=capacity)
         own = own[np.argsort(-own["allocated_share"], kind="stable")]
-        title = f"{MODES.get(mode, mode)}, {splitting(split)}, {size(capacity)}: {own.size} {plural(own.size, 'run')}"
+        title = f"{MODES.get(mode, mode)}, {splitting(split)}, {size(capacity)}: {plural(own.size, 'run')}"
         told = (crowds.get(key, ()) for key in own[list(KEY)].tolist())
         groups.append(Group(title, heads, [_cells(r, c) for r, c in zip(records(own), told, strict=True)]))
     return groups

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from forebay.model.units import plural
 from forebay.show.storage_changes import storage_changes
-from forebay.show.storage_phrases import blocks, both, listed, number, percent, plural, span, where
+from forebay.show.storage_phrases import blocks, both, listed, number, percent, span, where
 from forebay.show.storage_view import (
     BASELINE,
     BEST,
@@ -50,7 +51,7 @@ def _data(view: StorageView) -> str:
     runs = view.results.runs
     count = int((runs["policy"] != OPTIMAL).sum())
     rules = "" if view.mode == CORRECT else f" All that follows is {MODES.get(view.mode, view.mode)}."
-    return f"{view.results.origin}; {count:,} {plural(count, 'run')}.{rules}"
+    return f"{view.results.origin}; {plural(count, 'run')}.{rules}"
 
 
 def _fit(view: StorageView) -> Rows:
@@ -132,12 +133,12 @@ def _requeueing(view: StorageView) -> list[str]:
         return []
     changed = [(run, was) for run, was in pairs if run["requeued"]]
     if not changed:
-        return [f"Nothing was requeued in any of {len(pairs)} runs that allow it."]
+        return [f"Nothing was requeued in {plural(len(pairs), 'run')} with requeueing."]
     gains = [100 * (float(run["allocated_share"]) - was) for run, was in changed]
     run, was = changed[int(np.argmax(gains))]
     return [
-        f"In {len(changed)} of {len(pairs)} runs that allow it something was requeued; the share served changes by "
-        f"{min(gains):+.2f} to {max(gains):+.2f} points, most with {run['policy']} on {run['platform']} "
+        f"In {len(changed)} of {plural(len(pairs), 'run')} with requeueing something was requeued; the share served "
+        f"changes by {min(gains):+.2f} to {max(gains):+.2f} points, most with {run['policy']} on {run['platform']} "
         f"(from {percent(was)} to {percent(run['allocated_share'])})."
     ]
 
@@ -288,7 +289,7 @@ def _slowdown(view: StorageView) -> list[str]:
         return []
     means = {name: sum(table[key] for key in common) / len(common) for name, table in tables.items()}
     told = [f"{mean:.3f} ({name})" for name, mean in sorted(means.items(), key=lambda item: item[1])]
-    over = f"{len(common)} {plural(len(common), 'pair')} of platform and rules"
+    over = f"{plural(len(common), 'pair')} of platform and rules"
     return [f"With feedback the jobs' mean slowdown over {over} is {listed(told)}."]
 
 

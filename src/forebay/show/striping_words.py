@@ -7,6 +7,7 @@ from itertools import groupby
 
 import numpy as np
 
+from forebay.model.units import plural
 from forebay.show.figures.words import listed
 from forebay.show.striping_tables import called, level_records, where
 from forebay.simulate.studies.striping_results import (
@@ -96,8 +97,8 @@ def _apart(results: StripingResults) -> Iterator[str]:
         if told:
             percent, best = max(told)
             yield (
-                f"Beside FIO with {processes} processes, which the paper doesn't have, Procedure 3 makes {DCA} "
-                f"{_faster(percent)} ({best} of 4)."
+                f"Beside FIO with {plural(processes, 'process')}, which the paper doesn't have, Procedure 3 makes "
+                f"{DCA} {_faster(percent)} ({best} of 4)."
             )
 
 
@@ -109,15 +110,15 @@ def _forebay(results: StripingResults) -> Iterator[str]:
             here = results.of(figure=figure, application=application, processes=processes, fio=fio)
             own, other = (select(here, policy=name)["expected"] for name in (FOREBAY, DCA))
             if own.size and other.size:
-                beside = f" with {processes:,} processes" + (f" beside FIO on {fio} of 4" if fio else "")
+                beside = f" with {plural(processes, 'process')}" + (f" beside FIO on {fio} of 4" if fio else "")
                 ratios[f"{application}{beside}"] = float(own.mean() / other.mean())
     if ratios:
         best, worst = max(ratios, key=ratios.__getitem__), min(ratios, key=ratios.__getitem__)
         runs = int(results.runs["run"].max())
         yield (
             f"Over the first {runs} runs, without noise, {FOREBAY} has {_change(sum(ratios.values()) / len(ratios))} "
-            f"throughput than {DCA} on average over {len(ratios)} panels: {_change(ratios[best])} at best ({best}), "
-            f"{_change(ratios[worst])} at worst ({worst})."
+            f"throughput than {DCA} on average over {plural(len(ratios), 'panel')}: {_change(ratios[best])} at best "
+            f"({best}), {_change(ratios[worst])} at worst ({worst})."
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from forebay.model.units import plural
 from forebay.simulate.studies.results import CLASS, TRUE, Results
 
 Row = dict[str, Any]
@@ -29,7 +30,8 @@ def conclusions(results: Results) -> list[str]:
 def _data(results: Results) -> str:
     sets = len(set(zip(results.runs["load"].tolist(), results.runs["set"].tolist(), strict=True)))
     unfinished = int((results.runs["unfinished"] > 0).sum())
-    text = f"{sets} sets of applications drawn from {results.origin}, {results.runs.size:,} simulations."
+    simulations = plural(results.runs.size, "simulation")
+    text = f"{plural(sets, 'set')} of applications drawn from {results.origin}, {simulations}."
     if unfinished:
         text += f" In {unfinished} of them some application completed no phase and is left out of the means."
     return text
@@ -88,8 +90,7 @@ def _placement(rows: Sequence[Row]) -> list[str]:
     for better, worse in ((GREEDY, "random"), ("greedy-clairvoyant", GREEDY)):
         percent = gain(better, worse)
         if percent is not None:
-            verb = "lowers" if percent >= 0 else "raises"
-            said.append(f"Against {worse} placement, {better} {verb} the mean I/O slowdown by {abs(percent):.1f} %.")
+            said.append(f"Against {worse} placement, {better} {_lowers('the mean I/O slowdown', [percent])}.")
     return said
 
 
@@ -107,10 +108,24 @@ def _forebay(rows: Sequence[Row]) -> list[str]:
                 gains.setdefault(metric, []).append(100 * (1 - own[metric] / best))
     if len(gains) < 2:
         return []
-    return [
-        "Against the better of tcpu and best-bandwidth in each bin, forebay lowers the mean I/O slowdown by "
-        f"{_span(gains['mean_io_slowdown'])} and the machine idle time by {_span(gains['machine_idle'])}."
-    ]
+    slowdown, idle = (
+        _lowers("the mean I/O slowdown", gains["mean_io_slowdown"]),
+        _lowers("the machine idle time", gains["machine_idle"]),
+    )
+    return [f"Against the better of tcpu and best-bandwidth in each bin, forebay {slowdown} and {idle}."]
+
+
+def _lowers(what: str, gains: Sequence[float]) -> str:
+    """By how many percent it is lowered, in words that are true of losses too.
+
+    >>> _lowers("it", [1.0, 2.0]), _lowers("it", [-16.1]), _lowers("it", [-1.0, 2.0])
+    ('lowers it by 1.0 to 2.0 %', 'raises it by 16.1 %', 'changes it by -2.0 to +1.0 %')
+    """
+    if min(gains) >= 0:
+        return f"lowers {what} by {_span(gains)}"
+    if max(gains) <= 0:
+        return f"raises {what} by {_span([-gain for gain in gains])}"
+    return f"changes {what} by {_span([-gain for gain in gains], signed=True)}"
 
 
 def _robust(rows: Sequence[Row], place: str) -> list[str]:

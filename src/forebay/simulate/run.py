@@ -14,6 +14,7 @@ from forebay.model.application import Application
 from forebay.model.decision import Placement
 from forebay.model.errors import BadInput
 from forebay.model.system import System
+from forebay.model.units import format_duration
 from forebay.simulate.engine import HORIZON_SLACK, Engine, advance, engine, next_event
 
 Floats = NDArray[np.float64]
@@ -162,4 +163,6 @@ def _check_length(horizon: float, compute: Floats, io: Floats, placement: Placem
     if np.isfinite(horizon):
         events = float((horizon / (compute + io) * [1 + len(own) for own in placement]).sum())
         if events > MOST_EVENTS:
-            raise BadInput("horizon", f"{horizon:g} s are up to {events:.2g} events; at most {MOST_EVENTS:.0e} can be")
+            raise BadInput(
+                "horizon", f"{format_duration(horizon)} are up to {events:.2g} events; at most {MOST_EVENTS:.0e} can be"
+            )

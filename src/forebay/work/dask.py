@@ -13,6 +13,7 @@ from typing import Any
 
 from forebay import __version__
 from forebay.model.errors import BadInput
+from forebay.model.units import format_duration
 from forebay.work.crew import Work
 from forebay.work.workers import Gone
 
@@ -118,7 +119,7 @@ class DaskWorkers:
         while not self.count():
             if not said:
                 said = True
-                told(f"{self.where}: no workers yet; waiting for the first, for {self._wait:.0f} s at most")
+                told(f"{self.where}: no workers yet; waiting for the first, for {format_duration(self._wait)} at most")
             time.sleep(LOOK / 4)
 
     def count(self) -> int:
@@ -130,7 +131,7 @@ class DaskWorkers:
         if self._count:
             self._seen = now
         elif now - self._seen > self._wait:
-            raise Gone(f"{self.where}: has no workers, after {self._wait:.0f} s; {self._way_out()}")
+            raise Gone(f"{self.where}: has no workers, after {format_duration(self._wait)}; {self._way_out()}")
         return self._count
 
     def _way_out(self) -> str:

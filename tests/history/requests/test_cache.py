@@ -50,13 +50,13 @@ def test_the_second_time_comes_from_the_cache(
     first, second = read_requests([path]), read_requests([path])
     assert reads == [path]
     assert same(first, second)
-    assert first.origin == "2 requests from IOJobs.yml (left out: 1 jobs of no bytes)"
+    assert first.origin == "2 requests from IOJobs.yml (left out: 1 job of no bytes)"
     assert [one.suffix for one in cache.iterdir()] == [".npz"]
 
 
 def test_the_same_content_under_another_name_is_found_and_named_anew(tmp_path: Path, reads: list[Path]) -> None:
     read_requests([trace(tmp_path, 1)])
-    assert read_requests([trace(tmp_path, 1, name="b.yaml")]).origin.startswith("1 requests from b.yaml")
+    assert read_requests([trace(tmp_path, 1, name="b.yaml")]).origin.startswith("1 request from b.yaml")
     assert len(reads) == 1
 
 

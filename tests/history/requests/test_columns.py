@@ -57,4 +57,4 @@ def test_ids_are_neither_empty_nor_endless(text: str) -> None:
 
 
 def test_nothing_left_out_is_not_mentioned() -> None:
-    assert listed({"jobs": 0}) == ""
+    assert listed({("job", "of no bytes"): 0}) == ""

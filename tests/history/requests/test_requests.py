@@ -29,7 +29,7 @@ def test_a_file_is_read_as_its_name_says_gzipped_or_not(tmp_path: Path, name: st
     path.write_bytes(gzip.compress(f"jobs:\n{JOB}".encode()) if packed else f"jobs:\n{JOB}".encode())
     requests = read_requests([path])
     assert len(requests) == 1
-    assert requests.origin == f"1 requests from {path.name}"
+    assert requests.origin == f"1 request from {path.name}"
 
 
 def test_a_file_that_was_unpacked_under_its_old_name_is_read(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_job_asks_for_the_larger_of_what_it_reads_and_writes_while_it_runs(tmp
 def test_jobs_of_no_bytes_are_left_out_and_counted(tmp_path: Path) -> None:
     requests = read_requests([written(tmp_path, job(), job(id="2", readBytes="0", writtenBytes="0"))])
     assert requests.ids.tolist() == [400000]
-    assert requests.origin == "1 requests from IOJobs.yml (left out: 1 jobs of no bytes)"
+    assert requests.origin == "1 request from IOJobs.yml (left out: 1 job of no bytes)"
 
 
 def test_times_may_be_timestamps_of_yaml_and_ids_text(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_bad_job_is_named_by_file_and_line(
         ("jobs:\n", "", "holds no request"),
         ("", "", "holds no request"),
         ("# nothing\n", "", "holds no request"),
-        (f"jobs:\n{job(readBytes='0', writtenBytes='0')}", "", "holds no request (left out: 1 jobs of no bytes)"),
+        (f"jobs:\n{job(readBytes='0', writtenBytes='0')}", "", "holds no request (left out: 1 job of no bytes)"),
     ],
 )
 def test_a_file_without_jobs_is_refused(tmp_path: Path, text: str, where: str, reason: str) -> None:

@@ -72,7 +72,7 @@ def test_jobs_without_memory_processors_or_run_time_are_left_out_and_counted(tmp
     requests = read_requests([written(tmp_path, job(), *none, *parts, job(number=6, run=-1))])
     assert requests.ids.tolist() == [1]
     assert requests.origin == (
-        "1 requests from log.swf (left out: 3 jobs without processors or run time, "
+        "1 request from log.swf (left out: 3 jobs without processors or run time, "
         "2 jobs without memory, 2 lines on a part of a job)"
     )
 
@@ -178,5 +178,5 @@ def test_a_start_of_the_log_that_is_no_number_is_refused(tmp_path: Path) -> None
 
 def test_a_log_without_jobs_holds_no_request(tmp_path: Path) -> None:
     assert refused(written(tmp_path, "; nothing", ";")) == "log.swf: holds no request"
-    reason = "holds no request (left out: 1 jobs without memory)"
+    reason = "holds no request (left out: 1 job without memory)"
     assert refused(written(tmp_path, job(used=-1))) == f"log.swf: {reason}"

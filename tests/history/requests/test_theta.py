@@ -54,7 +54,7 @@ def test_the_two_files_are_joined_by_job_in_any_order(tmp_path: Path) -> None:
         assert requests.submitted.tolist() == [START - 600]
         assert requests.start.tolist() == [START]
         assert requests.duration.tolist() == [600]
-    assert read_requests(paths).origin == "1 requests from darshan.csv and jobs.csv"
+    assert read_requests(paths).origin == "1 request from darshan.csv and jobs.csv"
 
 
 def test_gzipped_files_with_lower_case_columns_are_read(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_tenth_of_the_time_and_ten_gigabytes_one_way_make_a_request(
     paths = [darshan(tmp_path, row, {"COBALT_JOBID": 2}), scheduler(tmp_path, {}, {"COBALT_JOBID": 2})]
     requests = read_requests(paths)
     assert requests.ids.tolist() == ([1, 2] if kept else [2])
-    assert ("left out: 1 jobs with little I/O" in requests.origin) == (not kept)
+    assert ("left out: 1 job with little I/O" in requests.origin) == (not kept)
 
 
 def test_mpi_io_goes_through_posix_and_stdio_comes_on_top(tmp_path: Path) -> None:
@@ -120,12 +120,12 @@ def test_the_rows_of_one_job_are_added_up(tmp_path: Path) -> None:
     darshan(tmp_path, busy, busy, idle, idle)  # 40 s of I/O in 400 s
     assert read_requests(paths).bytes.tolist() == [12 * GB]
     darshan(tmp_path, busy, busy, idle, idle, idle)  # and in 500 s
-    assert "holds no request (left out: 1 jobs with little I/O)" in refused(*paths)
+    assert "holds no request (left out: 1 job with little I/O)" in refused(*paths)
 
 
 def test_jobs_that_the_scheduler_does_not_know_are_left_out_and_counted(tmp_path: Path) -> None:
     paths = [darshan(tmp_path, {}, {"COBALT_JOBID": 8}, {"COBALT_JOBID": 9}), scheduler(tmp_path, {})]
-    origin = "1 requests from darshan.csv and jobs.csv (left out: 2 jobs without a row of the scheduler)"
+    origin = "1 request from darshan.csv and jobs.csv (left out: 2 jobs without a row of the scheduler)"
     assert read_requests(paths).origin == origin
 
 

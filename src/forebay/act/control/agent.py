@@ -28,7 +28,7 @@ from forebay.act.control.work import LONGEST_REASON, Order, action_of, failed, s
 from forebay.act.volumes.volume import VolumeFailed
 from forebay.decide.grants.control import Action
 from forebay.model.errors import BadInput, UserError, why
-from forebay.model.units import format_size
+from forebay.model.units import format_duration, format_size, plural
 
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds before a service that is away, or has nothing new, is asked again; the last is kept."""
@@ -166,7 +166,7 @@ class Agent:
         told = self._told() | {"number": number, "seen": self._memory.seen}
         actions = self._kept(self._client.hello(self._file.name, told))
         if self._looked is None:
-            count = f"{len(told['disks'])} disks, {len(told['volumes'])} volumes on them"
+            count = f"{plural(len(told['disks']), 'disk')}, {plural(len(told['volumes']), 'volume')} on them"
             self.outbox.log("info", f"node {self._file.name}: {count}, {len(actions)} to make or release")
         self._looked = time.monotonic()
         return actions
@@ -196,7 +196,7 @@ class Agent:
         """Whether it is too early to say that a disk is gone; one that nobody ever had anything on is."""
         known, now = self._marks.is_known(disk), time.monotonic()
         if disk.name not in self._blind:
-            more = f"; it is given up after {self._file.give_up:g} s" if known else ""
+            more = f"; it is given up after {format_duration(self._file.give_up)}" if known else ""
             self.outbox.log("error", f"disk {disk.name} of node {self._file.name}: {error}{more}")
         return known and now - self._blind.setdefault(disk.name, now) < self._file.give_up
 

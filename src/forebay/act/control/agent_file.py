@@ -15,6 +15,7 @@ from forebay.act.volumes.choose import exposures, volumes
 from forebay.decide.grants.machine import check_fields, check_node
 from forebay.history.toml import Bytes, BytesPerSecond, Field, Seconds, Table, checked, load
 from forebay.model.errors import BadInput
+from forebay.model.units import format_duration
 
 _MEANS = {"directory": ("none",), "btrfs": ("none",), "loop": ("none", "nbd"), "lvm": ("none", "nbd"),
           "nvmet": ("nvmet",)}  # fmt: skip
@@ -138,11 +139,13 @@ def _check_agent(path: Path, agent: _Agent) -> None:
             f"{path}: agent.token", "is missing: over a network only a token tells for which node an agent speaks"
         )
     if not 1 <= agent.look <= 86_400:
-        raise BadInput(f"{path}: agent.look", f"must be from a second to a day, not {agent.look:g} s")
+        raise BadInput(f"{path}: agent.look", f"must be from a second to a day, not {format_duration(agent.look)}")
     if not 0 <= agent.give_up <= 86_400:
-        raise BadInput(f"{path}: agent.give_up", f"must be from 0 to a day, not {agent.give_up:g} s")
+        raise BadInput(f"{path}: agent.give_up", f"must be from 0 to a day, not {format_duration(agent.give_up)}")
     if not 0.1 <= agent.heartbeat <= 50:
-        raise BadInput(f"{path}: agent.heartbeat", f"must be from 0.1 s to 50 s, not {agent.heartbeat:g} s")
+        raise BadInput(
+            f"{path}: agent.heartbeat", f"must be from 0.1 s to 50 s, not {format_duration(agent.heartbeat)}"
+        )
 
 
 def _check_disks(path: Path, base: Path, disks: list[_Disk]) -> None:

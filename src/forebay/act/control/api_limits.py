@@ -13,7 +13,7 @@ from typing import Any
 from forebay.act.control.auth import Who
 from forebay.act.control.proxies import Proxies
 from forebay.model.errors import BadInput, UserError
-from forebay.model.units import format_size
+from forebay.model.units import format_duration, format_size
 
 _MIB = 1 << 20
 _OWN_FILES = 128
@@ -56,7 +56,9 @@ class Limits:
                 raise BadInput(f"limits.{name}", f"must be at least 1, not {getattr(self, name)}")
         for name in ("send", "take"):
             if not 0.05 <= getattr(self, name) <= 3600:
-                raise BadInput(f"limits.{name}", f"must be from 0.05 s to an hour, not {getattr(self, name):g} s")
+                raise BadInput(
+                    f"limits.{name}", f"must be from 0.05 s to an hour, not {format_duration(getattr(self, name))}"
+                )
 
     def of(self, path: str) -> int:
         """Bytes that may be sent there: agents tell all that their disks have in one call."""

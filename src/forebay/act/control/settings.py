@@ -16,6 +16,7 @@ from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import Store, database_named, has_password
 from forebay.history.toml import Bytes, Field, Seconds, Table, checked, load
 from forebay.model.errors import BadInput, why
+from forebay.model.units import format_duration
 
 SOCKET = Path("/run/forebay/service.sock")
 
@@ -64,7 +65,7 @@ class ServiceSettings:
         if self.listen:
             self._check_listen()
         if not 0.2 <= self.silent <= 86_400:
-            raise BadInput("service.silent", f"must be between 0.2 s and a day, not {self.silent:g} s")
+            raise BadInput("service.silent", f"must be between 0.2 s and a day, not {format_duration(self.silent)}")
         Proxies(self.proxies)
         if self.checkpoint < 1:
             raise BadInput("service.checkpoint", f"must be at least 1, not {self.checkpoint}")

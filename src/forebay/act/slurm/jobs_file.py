@@ -13,6 +13,7 @@ from forebay.history.limits import MOST_STRIPES
 from forebay.history.store import database_named
 from forebay.history.toml import Field, Seconds, Table, checked, load
 from forebay.model.errors import BadInput
+from forebay.model.units import format_duration
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Address
@@ -235,4 +236,6 @@ def _check_pattern(where: str, pattern: str, names: tuple[str, ...]) -> None:
 
 def _check_duration(where: str, seconds: float, most: float) -> None:
     if not 0 < seconds <= most:
-        raise BadInput(where, f"must be longer than 0 s and at most {most:g} s, not {seconds:g} s")
+        raise BadInput(
+            where, f"must be longer than 0 s and at most {format_duration(most)}, not {format_duration(seconds)}"
+        )

@@ -85,7 +85,8 @@ def _queue(desk: Desk, grant: Grant, found: Judgement) -> None:
     tried = grant.tried + 1 if grant.state is State.QUEUED else 0
     if tried >= rules.tries:
         if rules.tries:
-            because = f"not in {rules.tries} tries, {lasting(rules.interval)} apart: {because}"
+            tries = "1 try" if rules.tries == 1 else f"{rules.tries} tries, {lasting(rules.interval)} apart"
+            because = f"not in {tries}: {because}"
         desk.emit(ev.TurnedDown(at=desk.now, grant=grant.id, because=because, turned=found.turned))
         return
     event = ev.Queued(

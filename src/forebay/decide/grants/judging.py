@@ -23,7 +23,7 @@ from forebay.model.decision import Later, Never
 from forebay.model.errors import PolicyError
 from forebay.model.grant import Ask, Grant, Volume, node_of
 from forebay.model.ledger import Ledger, survey
-from forebay.model.units import format_size
+from forebay.model.units import format_size, plural
 
 _MOST_PARTS = 10_000
 _MOST_DISKS = 5  # on which a volume is tried
@@ -206,7 +206,8 @@ def _never(tables: Tables, ask: Ask) -> str | None:
     last = ask.size - split * (pieces - 1)
     if capacities.slots >= pieces or (capacities.slots == pieces - 1 and capacities.rest >= last):
         return None
-    return f"{pieces} parts of up to {format_size(split)} don't fit on {capacities.disks} disks, even if all were free"
+    disks = plural(capacities.disks, "disk")
+    return f"{pieces} parts of up to {format_size(split)} don't fit on {disks}, even if all were free"
 
 
 def _unknown(tables: Tables, ask: Ask) -> str:

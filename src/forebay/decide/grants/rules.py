@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from forebay.model.errors import BadInput
 from forebay.model.grant import MOST_SECONDS
+from forebay.model.units import format_duration
 
 _DAY = 86_400.0
 
@@ -38,4 +39,5 @@ class GrantRules:
         for name in ("interval", "longest", "ahead", "remember"):
             value, least = getattr(self, name), 0.0 if name in ("ahead", "remember") else 1.0
             if not (math.isfinite(value) and least <= value <= MOST_SECONDS):
-                raise BadInput(f"rules.{name}", f"must be from {least:g} to {MOST_SECONDS:,.0f} seconds, not {value:g}")
+                bounds = f"from {format_duration(least)} to {format_duration(MOST_SECONDS)}"
+                raise BadInput(f"rules.{name}", f"must be {bounds}, not {format_duration(value)}")

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from forebay.decide.stripe.view import StripeView
 from forebay.model.layout import Target
-from forebay.model.units import format_size
+from forebay.model.units import format_size, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def _apart(count: int) -> str:
 
 
 def _partly(count: int, free: int) -> str:
-    return f"running jobs use {count - free} of these {count} targets, the fewest possible"
+    return f"running jobs use {count - free} of these {plural(count, 'target')}, the fewest possible"
 
 
 def _emptiest(target: Target) -> str:

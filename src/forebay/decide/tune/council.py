@@ -19,6 +19,7 @@ from forebay.model.chance import draw, seeded
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.observed import Observed
 from forebay.model.situation import Situation
+from forebay.model.units import plural
 
 Value = int | float | str
 PATIENCE = 3  # decisions for which a value is kept until a node has had it for a whole period
@@ -164,7 +165,7 @@ def _voted(council: Council, told: Sequence[Report], chance: Any) -> tuple[Counc
         requests[arm] += sum(period.requests for period in periods)
     arm = max(range(len(council.values)), key=lambda arm: (nodes[arm], requests[arm], -arm))
     votes = {council.values[arm]: count for arm, count in enumerate(nodes) if count}
-    because = f"wished by {nodes[arm]} of {len(told)} I/O nodes ({_words(wishes, arm)})"
+    because = f"wished by {nodes[arm]} of {plural(len(told), 'I/O node')} ({_words(wishes, arm)})"
     decided = Decided(value=council.values[arm], because=because, wishes=votes)
     return replace(council, sent=arm, waited=0), decided
 
@@ -179,7 +180,9 @@ def shown(parameter: str, value: Value | None) -> str:
 
 
 def _words(wishes: Mapping[Situation, int], arm: int) -> str:
-    some = sorted({f"{s.pattern} {s.operation} of {s.processes} processes" for s, own in wishes.items() if own == arm})
+    some = sorted(
+        {f"{s.pattern} {s.operation} of {plural(s.processes, 'process')}" for s, own in wishes.items() if own == arm}
+    )
     return some[0] if len(some) == 1 else f"{some[0]} and {len(some) - 1} more"
 
 

@@ -9,6 +9,7 @@ from forebay.history.requests import cache, storalloc, swf, theta
 from forebay.history.requests.columns import Columns
 from forebay.model.errors import BadInput
 from forebay.model.request import Requests
+from forebay.model.units import plural
 
 _KINDS = {".yml": "storalloc", ".yaml": "storalloc", ".csv": "theta", ".swf": "swf"}
 
@@ -48,7 +49,7 @@ def _requests(columns: Columns, source: str, where: str) -> Requests:
         duration=columns.duration,
         bytes=columns.bytes,
         volume=columns.volume,
-        origin=f"{columns.bytes.size:,} requests from {source}{left_out}",
+        origin=f"{plural(columns.bytes.size, 'request')} from {source}{left_out}",
     )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from forebay.model.request import Floats, Ints
 from forebay.model.system import MOST_BYTES
+from forebay.model.units import plural
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _LONGEST_ID = 200
@@ -91,9 +92,10 @@ def short(text: str) -> str:
     return repr(text) if len(text) <= 40 else f"{text[:37]!r}..."
 
 
-def listed(counts: dict[str, int]) -> str:
+def listed(counts: dict[tuple[str, str], int]) -> str:
+    """Things, each a word and what follows it, that there are.
+
+    >>> listed({("job", "without memory"): 1200, ("job", "of no time"): 0, ("job", "of no bytes"): 1})
+    '1,200 jobs without memory, 1 job of no bytes'
     """
-    >>> listed({"jobs without memory": 1200, "cancelled jobs": 0, "jobs of no bytes": 3})
-    '1,200 jobs without memory, 3 jobs of no bytes'
-    """
-    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return ", ".join(f"{plural(count, word)} {more}" for (word, more), count in counts.items() if count)

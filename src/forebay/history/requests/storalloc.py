@@ -62,7 +62,7 @@ def read(path: Path) -> Columns:
         duration=np.array(duration, dtype=np.float64),
         bytes=np.maximum(was_read, written),
         volume=was_read.astype(np.float64) + written,
-        left_out=listed({"jobs of no bytes": len(rows) - len(kept)}),
+        left_out=listed({("job", "of no bytes"): len(rows) - len(kept)}),
     )
 
 

@@ -28,7 +28,7 @@ def read(url: str | None) -> Columns:
         duration=np.array([job.end - job.start for job in kept], dtype=np.float64),
         bytes=np.array([max(job.read, job.written) for job in kept], dtype=np.int64),
         volume=np.array([job.read + job.written for job in kept], dtype=np.float64),
-        left_out=listed({"jobs of no bytes or no time": len(jobs) - len(kept)}),
+        left_out=listed({("job", "of no bytes or no time"): len(jobs) - len(kept)}),
     )
 
 

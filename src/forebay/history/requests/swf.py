@@ -76,7 +76,7 @@ def volume_per_processor(volume: str | None) -> float | None:
 
 def read(path: Path, per_processor: float | None) -> Columns:
     """A request for every job with processors, a run time and a volume, in the order of the file."""
-    left_out: Counter[str] = Counter()
+    left_out: Counter[tuple[str, str]] = Counter()
     nothing = _Block(path, 1, [], np.empty((0, len(_USED))))
     pieces = [_requests(block, per_processor, left_out) for block in itertools.chain([nothing], _blocks(path))]
     columns = {key: np.concatenate([piece.pop(key) for piece in pieces]) for key in list(pieces[0])}
@@ -93,7 +93,9 @@ def read(path: Path, per_processor: float | None) -> Columns:
     )
 
 
-def _requests(block: _Block, per_processor: float | None, left_out: Counter[str]) -> dict[str, NDArray[Any]]:
+def _requests(
+    block: _Block, per_processor: float | None, left_out: Counter[tuple[str, str]]
+) -> dict[str, NDArray[Any]]:
     _check(block)
     used, processors, run = block.column("used memory"), block.column("processors"), block.column("run time")
     memory = np.where(used == _UNKNOWN, block.column("requested memory"), used) * _KILOBYTE
@@ -104,9 +106,9 @@ def _requests(block: _Block, per_processor: float | None, left_out: Counter[str]
     kept = ~(partial | idle | empty)
     size = each * processors
     block.refuse(kept & (size > MOST_BYTES), "volume", size, f"must be at most {MOST_BYTES:,} bytes")
-    left_out["jobs without processors or run time"] += int(idle.sum())
-    left_out["jobs without memory"] += int(empty.sum())
-    left_out["lines on a part of a job"] += int(partial.sum())
+    left_out["job", "without processors or run time"] += int(idle.sum())
+    left_out["job", "without memory"] += int(empty.sum())
+    left_out["line", "on a part of a job"] += int(partial.sum())
     submitted = block.column("submit time")[kept]
     return {
         "ids": block.column("job number")[kept].astype(np.int64),

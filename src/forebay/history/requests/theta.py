@@ -74,8 +74,8 @@ def read(paths: Sequence[Path]) -> Columns:
     ids = id_column([name for name, _, _ in heavy])
     order = np.lexsort((ids, times[:, 0]))
     left_out = {
-        "jobs without a row of the scheduler": len(jobs.keys() - schedule.keys()),
-        "jobs with little I/O": len(schedule) - len(heavy),
+        ("job", "without a row of the scheduler"): len(jobs.keys() - schedule.keys()),
+        ("job", "with little I/O"): len(schedule) - len(heavy),
     }
     return Columns(
         ids=ids[order],

@@ -12,6 +12,7 @@ import typer
 
 from forebay.history.limits import MOST_PROCESSES
 from forebay.model.errors import BadInput
+from forebay.model.units import plural
 from forebay.show.cli.options import Database, Json
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _release(store: Store, job: str, json: bool) -> None:
 
         print_json({"job": job, "released": freed})
     else:
-        typer.echo(f"job {job}: {freed} targets given back" if freed else f"job {job}: had no targets")
+        typer.echo(f"job {job}: {plural(freed, 'target')} given back" if freed else f"job {job}: had no targets")
 
 
 def _advise(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from forebay.model.units import plural
 from forebay.show.cli.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def perform(study: ExascaleStudy, again: str, out: Path, *, workers: str | None,
 
     pieces = len(study.keys())
     with to_be_continued():
-        with hired(workers) as crew, progress(f"exascale: {pieces} months", pieces) as told:
+        with hired(workers) as crew, progress(f"exascale: {plural(pieces, 'month')}", pieces) as told:
             results = run(study, out / ".pieces", workers=crew, progress=told)
         with progress("exascale: figures and report", math.inf):
             document = publish_exascale(results, again, out)

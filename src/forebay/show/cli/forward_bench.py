@@ -219,7 +219,7 @@ def _print(plan: Plan, shape: Shape, found: Sequence[Way], nodes: str | None) ->
     load = plan.workload
     layer = "the layer given" if nodes else f"{many(shape.nodes, 'I/O node')}, {many(shape.servers, 'data server')}"
     typer.echo(
-        f"{load.processes} processes, {load.pattern}, {stripe_size(load.bytes)} in requests of "
+        f"{many(load.processes, 'process')}, {load.pattern}, {stripe_size(load.bytes)} in requests of "
         f"{stripe_size(load.request)}; {layer}; every byte was checked"
     )
     if shape.dilation:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from forebay.model.errors import BadInput
+from forebay.model.units import plural
 from forebay.show.cli.options import Json, Seed, Workers
 
 EXAMPLE = "Example: forebay forward train --scenarios 300 --out pattern.json"
@@ -41,7 +42,7 @@ def train(
         raise BadInput("--out", f"{out} is a folder" if out.is_dir() else f"there is no folder {out.parent}")
     fit_tree(np.zeros((2, 1)), np.arange(2), 0)  # says now, not after all runs, if scikit-learn is missing
     total = scenarios + scenarios // 3
-    with hired(workers) as crew, progress(f"{total} runs", total) as told:
+    with hired(workers) as crew, progress(plural(total, "run"), total) as told:
         trained = document(scenarios, seed=seed, workers=crew, progress=told)
     _write(trained, out)
     if json:

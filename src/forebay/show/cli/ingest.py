@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.model.errors import BadInput
+from forebay.model.units import plural
 from forebay.show.cli.options import Database, Json, Workers
 
 if TYPE_CHECKING:
@@ -157,8 +158,8 @@ def _print(where: str, report: Report, jobs: int, logs: bool) -> None:
             typer.echo(f"... and {len(report.listed) - MOST_LISTED} more (--json lists all)")
     if logs:
         typer.echo(
-            f"{report.read} logs read, {report.known} known already, {report.copies} copies of known ones, "
+            f"{plural(report.read, 'log')} read, {report.known} known already, {report.copies} copies of known ones, "
             f"{report.failed} that can't be read; history: {where}"
         )
     if jobs:
-        typer.echo(f"{jobs} jobs of Slurm's accounting; history: {where}")
+        typer.echo(f"{plural(jobs, 'job')} of Slurm's accounting; history: {where}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.model.units import format_size
+from forebay.model.units import format_duration, format_size, plural
 from forebay.show.cli.options import Json
 
 if TYPE_CHECKING:
@@ -116,7 +116,9 @@ def _print(found: Comparison, most: int | None) -> None:
         (when, s.policy, s.granted, s.refused, s.waiting, format_size(s.bytes), f"{s.waited:.1f}") for when, s in sides
     ]
     print_table(
-        f"{len(found.rows)} requests", ("", "policy", "granted", "refused", "waiting", "volume", "mean wait (s)"), rows
+        plural(len(found.rows), "request"),
+        ("", "policy", "granted", "refused", "waiting", "volume", "mean wait (s)"),
+        rows,
     )
     if found.changed:
         shown = found.changed[:most]
@@ -133,4 +135,4 @@ def _say(decided: Decided) -> str:
     if decided.verdict != "granted":
         return f"{decided.verdict}: {decided.because}" if decided.because else decided.verdict
     where = ", ".join(decided.disks[:3]) + (f" and {len(decided.disks) - 3} more" if len(decided.disks) > 3 else "")
-    return f"{where}, after {decided.waited:.0f} s" if decided.waited >= 1 else where
+    return f"{where}, after {format_duration(round(decided.waited))}" if decided.waited >= 1 else where

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.model.errors import BadInput
+from forebay.model.units import plural
 from forebay.show.cli.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ def perform(study: RequestWindowsStudy, again: str, out: Path, *, workers: str |
     from forebay.simulate.studies.request_windows import run
 
     with to_be_continued():
-        with hired(workers) as crew, progress(f"request-windows: {study.count()} pieces", study.count()) as told:
+        with (
+            hired(workers) as crew,
+            progress(f"request-windows: {plural(study.count(), 'piece')}", study.count()) as told,
+        ):
             results = run(study, out / ".pieces", workers=crew, progress=told)
         with progress("request-windows: figures and report", math.inf):
             document = publish_request_windows(results, again, out)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from forebay.model.units import format_duration
 from forebay.show.cli.options import DEFAULT_ALLOCATE, DEFAULT_PLACE, Allocate, Json, Place, Plot, Seed
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _print(scenario: Scenario, pairs: list[tuple[str, str]], runs: list[tuple[An
     heads = ("mean I/O slowdown", "max", "machine idle", "I/O-load", "I/O-spread")
     if len(runs) == 1:
         print_table(
-            f"{' + '.join(pairs[0])} over {runs[0][1].horizon:.6g} s",
+            f"{' + '.join(pairs[0])} over {format_duration(runs[0][1].horizon)}",
             ("application", "n", "targets", "phases done", "I/O s", "slowdown", "by allocation", "by congestion"),
             [
                 (a["name"], a["n"], ranges(a["targets"]), *(a[k] for k in _PER_APPLICATION))

@@ -43,7 +43,7 @@ def rules(
     authority: Authority = None,
 ) -> None:
     """Show or change the rules for grants: split, tries, longest time."""
-    from forebay.model.units import format_size
+    from forebay.model.units import format_duration, format_size
     from forebay.show.output import print_json
 
     wanted = dict(_change(word) for word in changes or [])
@@ -53,7 +53,7 @@ def rules(
         print_json(found)
         return
     for name, value in found.items():
-        words = format_size(value) if name == "split" else f"{value:,.0f} s" if name in _SECONDS else str(value)
+        words = format_size(value) if name == "split" else format_duration(value) if name in _SECONDS else str(value)
         typer.echo(f"{name} = {words}")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.model.errors import BadInput
+from forebay.model.units import plural
 from forebay.show.cli.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def perform(study: StripingStudy, again: str, out: Path, *, workers: str | None,
 
     pieces = len(study.keys())
     with to_be_continued():
-        with hired(workers) as crew, progress(f"striping: {pieces} cases", pieces) as told:
+        with hired(workers) as crew, progress(f"striping: {plural(pieces, 'case')}", pieces) as told:
             results = run(study, out / ".pieces", workers=crew, progress=told)
         with progress("striping: figures and report", math.inf):
             document = publish_striping(results, again, out)

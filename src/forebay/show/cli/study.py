@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.model.errors import BadInput
+from forebay.model.units import plural
 from forebay.show.cli import burst_buffer, exascale, request_windows, striping
 from forebay.show.cli.options import Json, Seed, Workers
 
@@ -151,7 +152,10 @@ def perform(study: Study, again: str, out: Path, *, workers: str | None, json: b
     from forebay.simulate.studies.io_resources import run
 
     with to_be_continued():
-        with hired(workers) as crew, progress(f"{study.name}: {len(study.keys())} sets", len(study.keys())) as told:
+        with (
+            hired(workers) as crew,
+            progress(f"{study.name}: {plural(len(study.keys()), 'set')}", len(study.keys())) as told,
+        ):
             results = run(study, out / ".pieces", workers=crew, progress=told)
         with progress(f"{study.name}: figures and report", math.inf):
             document = publish(results, study.curves, again, out)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from forebay.history.store.sums import AppSums
-from forebay.model.units import format_size
+from forebay.model.units import format_size, plural
 from forebay.show.figures.history_axes import bandwidths
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write
@@ -36,7 +36,7 @@ def draw_apps(apps: Sequence[AppSums], out: Path) -> Path:
 
 def _draw_volumes(axes: Axes, apps: Sequence[AppSums]) -> None:
     moved = [app for app in apps if app.total_bytes > 0]
-    axes.set_title(f"{len(apps):,} applications: runs and volume", loc="left")
+    axes.set_title(f"{plural(len(apps), 'application')}: runs and volume", loc="left")
     axes.scatter([a.runs for a in moved], [a.total_bytes for a in moved], s=14, color="#0072B2", alpha=0.6, zorder=3)
     axes.set_xscale("log")
     axes.set_yscale("log")

@@ -10,11 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from forebay.model.units import plural
 from forebay.show.figures.looks import Look, draw_band, key, looks_of
 from forebay.show.figures.series import Band
 from forebay.show.figures.sheet import Drawn, Sketch, house_style, legend_above, panels, publish
 from forebay.show.figures.striping_noise import noise_figure
-from forebay.show.figures.striping_words import LOOKS, label, plural
+from forebay.show.figures.striping_words import LOOKS, label
 from forebay.show.figures.words import printable
 from forebay.simulate.studies.striping_results import StripingResults, policies_of, select, settled
 

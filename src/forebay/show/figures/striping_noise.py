@@ -6,9 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from forebay.model.units import plural
 from forebay.show.figures.looks import Look, key, looks_of
 from forebay.show.figures.sheet import Sketch, legend_above, panels
-from forebay.show.figures.striping_words import LOOKS, plural
+from forebay.show.figures.striping_words import LOOKS
 from forebay.show.striping_tables import first_near
 from forebay.simulate.studies.striping_results import NOBODY, OTHERS, policies_of, select
 

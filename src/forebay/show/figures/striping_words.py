@@ -22,12 +22,3 @@ def label(policy: str) -> str:
     'dca-io without Procedure 3'
     """
     return "dca-io without Procedure 3" if policy == APART else policy
-
-
-def plural(count: int, noun: str) -> str:
-    """
-    >>> plural(1, "process"), plural(4, "process"), plural(4, "node")
-    ('1 process', '4 processes', '4 nodes')
-    """
-    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
-    return f"{count:,} {noun}{ending}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from forebay.model.errors import BadInput
 from forebay.model.request import Requests
+from forebay.model.units import format_duration
 
 Mode = Literal["correct", "storalloc"]
 MODES: tuple[Mode, ...] = ("correct", "storalloc")
@@ -54,7 +55,9 @@ class Rules:
         if self.tries < 0:
             raise BadInput("storage.requeue.tries", f"must not be negative, not {self.tries}")
         if not (self.tries == 0 or 0 < self.interval < np.inf):
-            raise BadInput("storage.requeue.interval", f"must be positive and finite, not {self.interval:g} s")
+            raise BadInput(
+                "storage.requeue.interval", f"must be positive and finite, not {format_duration(self.interval)}"
+            )
 
     @property
     def letter(self) -> bool:

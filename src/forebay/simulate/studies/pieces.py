@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.errors import BadInput, ForebayError, why
+from forebay.model.units import plural
 from forebay.work import Died, Gone, Work, Workers, each
 
 
@@ -23,7 +24,7 @@ class Interrupted(ForebayError):
     """Stopped before all pieces were done; those that are stay."""
 
     def __init__(self, done: int, total: int, because: str = "interrupted", *, by_user: bool = False) -> None:
-        super().__init__(f"{because}; {done} of {total} pieces are done and kept")
+        super().__init__(f"{because}; {done} of {plural(total, 'piece')} {'is' if done == 1 else 'are'} done and kept")
         self.by_user = by_user
 
 

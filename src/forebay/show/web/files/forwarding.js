@@ -3,7 +3,7 @@
 import { line } from "/page/charts.js";
 import { h, put, table } from "/page/dom.js";
 import { LONG, ask } from "/page/link.js";
-import { count, lasting, moment, rate, size } from "/page/words.js";
+import { count, lasting, moment, plural, rate, size } from "/page/words.js";
 
 const EVERY = 2000;
 
@@ -116,7 +116,7 @@ function draw(box, found, before) {
       found.council &&
         card(
           "Council",
-          h("p", {}, `${count(found.council.nodes)} I/O nodes, ${count(found.council.situations)} situations known`),
+          h("p", {}, `${plural(found.council.nodes, "I/O node")}, ${plural(found.council.situations, "situation")} known`),
         ),
       found.learned &&
         h(

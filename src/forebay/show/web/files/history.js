@@ -217,7 +217,7 @@ async function drawApp(box, app) {
               h(
                 "p",
                 { class: "because" },
-                `${advice.stripe_count} stripes of ${binary(advice.stripe_size)} from OST ${advice.stripe_offset}`,
+                `${plural(advice.stripe_count, "stripe")} of ${binary(advice.stripe_size)} from OST ${advice.stripe_offset}`,
               ),
               h("p", {}, advice.because),
               facts(
