@@ -8,15 +8,20 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from select import select
 from typing import Any
 
+from forebay.act.control.api_forms import TokenForm
 from forebay.act.control.client import Client, parse_service
+from forebay.act.control.tokens import new_token, write_secret
 from forebay.act.volumes.choose import volumes
 from forebay.act.volumes.volume import Made
+from forebay.history.store import open_store
+from forebay.history.store.tokens import remove_token
 from support.forward_processes import PATIENCE, wait_until
 
 MB = 10**6
@@ -130,14 +135,18 @@ class System:
         own = () if token is None else ("--token", str(token))
         return forebay("storage", *words, "--service", self.address, *own)
 
-    def token(self, name: str, role: str, *words: str) -> Path:
-        """A file with a new token."""
+    def token(self, name: str, role: Any, **more: Any) -> Path:
+        """A file with a new token, made as `forebay token make` makes it."""
+        secret, _, keep = new_token(TokenForm(name=name, role=role, **more), time.time())
+        with open_store(str(self.folder / "db")) as store, store.writing() as connection:
+            keep(connection)
         path = self.folder / f"{name}.token"
-        done = forebay(
-            "token", "make", name, "--role", role, "--out", str(path), "--db", str(self.folder / "db"), *words
-        )
-        assert done.returncode == 0, done.stderr
+        write_secret(path, secret)
         return path
+
+    def remove_token(self, name: str) -> None:
+        with open_store(str(self.folder / "db")) as store, store.writing() as connection:
+            assert remove_token(connection, name)
 
     def told(self, *words: str) -> Any:
         """The document that a command prints."""

@@ -66,8 +66,8 @@ def test_a_user_gets_a_mounted_private_space_of_the_size_asked_and_it_is_gone_af
 
 
 def test_nobody_but_the_owner_and_an_administrator_may_show_extend_or_release(plain: System) -> None:
-    owner = plain.token("owner", "user", "--uid", str(USER))
-    other = plain.token("other", "user", "--uid", str(USER + 1))
+    owner = plain.token("owner", "user", uid=USER)
+    other = plain.token("other", "user", uid=USER + 1)
     done = plain.command("request", "--size", "10MB", "--time", "1h", "--wait", token=owner)
     assert done.returncode == 0, done.stderr
     grant = done.stdout.split()[1].rstrip(":")
@@ -87,8 +87,8 @@ def test_agents_and_clients_can_come_by_https_with_tokens_and_an_agent_only_for_
     system.configure(f"listen = '127.0.0.1:{port}'\ncertificate = '{certificate}'\nkey = '{key}'")
     url = f"https://127.0.0.1:{port}"
     by_https = f"service = '{url}'\nauthority = '{certificate}'\ntoken = '{system.folder}/n1.token'"
-    system.token("n1", "agent", "--node", "n1")
-    user = system.token("owner", "user", "--uid", str(USER))
+    system.token("n1", "agent", node="n1")
+    user = system.token("owner", "user", uid=USER)
     system.add_agent("n1", "directory", more=by_https)
     system.start()
     system.address = url

@@ -64,7 +64,7 @@ def site() -> Iterator[Site]:
         for node in ("n1", "n2"):
             system.add_agent(node, "directory", "directory", more="fields = { tier = 'nvme' }")
         administrator = system.token("admin", "administrator").read_text().strip()
-        user = system.token("ann", "user", "--uid", str(USER)).read_text().strip()
+        user = system.token("ann", "user", uid=USER).read_text().strip()
         system.start()
         yield Site(system, f"https://127.0.0.1:{port}", chromium, administrator, user)
 
@@ -78,10 +78,24 @@ def guest(site: Site) -> Iterator[Visitor]:
         assert made.said == []
 
 
+@pytest.fixture(scope="module")
+def administrator(site: Site) -> Iterator[Visitor]:
+    """One page that an administrator leaves open all the time."""
+    with visitor(site.browser) as made:
+        site.login(made, site.administrator)
+        yield made
+
+
 @pytest.fixture
-def admin(site: Site, guest: Visitor) -> Visitor:
-    site.login(guest, site.administrator)
-    return guest
+def admin(site: Site, administrator: Visitor) -> Iterator[Visitor]:
+    """An administrator at the first view; at the end as with a guest."""
+    administrator.said.clear()
+    administrator.asked.clear()
+    administrator.page.goto(f"{site.url}/#/machine")
+    administrator.page.locator(".node").first.wait_for()
+    yield administrator
+    assert administrator.elsewhere(site.url) == []
+    assert administrator.said == []
 
 
 def unmoved(made: Visitor) -> Any:
@@ -290,8 +304,7 @@ def test_a_grant_that_vanishes_while_it_is_looked_at_is_told_in_words(site: Site
 def test_who_loses_the_token_is_told_and_can_log_in_again(site: Site, guest: Visitor) -> None:
     token = site.system.token("short", "administrator").read_text().strip()
     site.login(guest, token)
-    done = forebay("token", "remove", "short", "--db", str(site.system.folder / "db"))
-    assert done.returncode == 0, done.stderr
+    site.system.remove_token("short")
     wait_until(lambda: said_login(site, guest), "the login did not end")
     guest.page.get_by_text("Your token was taken away").wait_for()
     guest.page.fill("#secret", site.administrator)

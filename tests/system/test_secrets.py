@@ -18,7 +18,7 @@ pytestmark = [
 
 def test_no_secret_is_in_a_list_of_processes_a_log_or_a_file_that_others_may_read() -> None:
     with control_system() as system:
-        token, other = system.token("alice", "user", "--uid", "1000"), system.token("bob", "user", "--uid", "1001")
+        token, other = system.token("alice", "user", uid=1000), system.token("bob", "user", uid=1001)
         system.add_agent("n", "loop:nbd")
         system.start()
         asked = system.command(
