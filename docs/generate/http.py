@@ -136,4 +136,6 @@ def _content(found: dict[str, Any]) -> str:
     contents: dict[str, Any] = found.get("content", {})
     kind = next(iter(contents), "")
     schema = contents[kind].get("schema", {}) if kind else {}
+    if "$ref" in schema and kind != "application/json":
+        return f"{code(kind)} of {schema_kind(schema)}"
     return schema_kind(schema) if schema and kind == "application/json" else code(kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -89,7 +90,8 @@ def _schema(name: str, schema: Mapping[str, Any]) -> str:
     if not is_body:
         columns, rows = ("field", "kind", "meaning"), [(a, b, d) for a, b, _, d in rows]  # type: ignore[assignment, misc]
     said = words(" ".join(str(schema.get("description", "")).split()))
-    return "\n\n".join(part for part in (f"({name.lower()})=\n### {name}", said, table(columns, rows)) if part)
+    told = table(columns, rows) if rows else f"{schema_kind(schema)}."
+    return "\n\n".join(part for part in (f"({name.lower()})=\n### {name}", said, told) if part)
 
 
 def _default(schema: Mapping[str, Any], needed: bool) -> str:
@@ -106,10 +108,12 @@ def schema_kind(schema: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]
         return f"[{name}](#{name.lower()})"
-    if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(schema_kind(one) for one in schema["anyOf"]))
+    if "anyOf" in schema or "oneOf" in schema:
+        return " or ".join(dict.fromkeys(schema_kind(one) for one in schema.get("anyOf", schema.get("oneOf"))))
     if "enum" in schema or "const" in schema:
-        return " or ".join(code(f'"{one}"') for one in schema.get("enum", [schema.get("const")]))
+        return " or ".join(code(json.dumps(one)) for one in schema.get("enum", [schema.get("const")]))
+    if "prefixItems" in schema:
+        return f"list of {' and '.join(schema_kind(one) for one in schema['prefixItems'])}"
     if schema.get("type") == "array":
         return f"list of {schema_kind(schema.get('items', {}))}"
     if schema.get("type") == "object":

@@ -2,10 +2,12 @@
 
 import json
 
+import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.act.control.api_description import EVENT, event_schemas
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.events import EVENTS, Event
@@ -44,6 +46,10 @@ KNOWN = {
     "outcome": st.sampled_from(State), "state": st.sampled_from(State),
 }  # fmt: skip
 TYPES = {"float": TIMES, "int": COUNTS, "str": WORDS}
+DESCRIBED = jsonschema_rs.Draft202012Validator(
+    {"$ref": f"#/components/schemas/{EVENT}", "components": {"schemas": event_schemas()}}
+)
+"""Events as the description of the API has them."""
 
 
 def _any(kind: type[Event]) -> st.SearchStrategy[Event]:
@@ -58,6 +64,7 @@ def _any(kind: type[Event]) -> st.SearchStrategy[Event]:
 def test_what_goes_into_the_journal_comes_back_the_same(event: Event) -> None:
     line = to_line(event)
     assert "\n" not in line
+    DESCRIBED.validate(json.loads(line))
     assert from_line(line) == event
     assert to_line(from_line(line)) == line
 

@@ -78,7 +78,7 @@ _OPEN = frozenset({("get", "/v1/health"), ("post", "/v1/login")})
 _MOST_TEXT = 16 * 2**20
 """Characters: what an agent may send in one call, and so the longest that anything here can be."""
 _WIDEST: dict[str, Schema] = {
-    "integer": {"minimum": -(2**63), "maximum": 2**63 - 1},
+    "integer": {"minimum": -(2**63), "maximum": 2**64 - 1},
     "number": {"minimum": -1.7976931348623157e308, "maximum": 1.7976931348623157e308},
     "string": {"maxLength": _MOST_TEXT},
     "array": {"maxItems": 1_000_000},
@@ -203,6 +203,7 @@ def event_schemas() -> dict[str, Schema]:
         "oneOf": [{"$ref": name} for name in names.values()],
         "discriminator": {"propertyName": "kind", "mapping": names},
     }
+    _bound(found)
     return found
 
 
