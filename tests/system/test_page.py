@@ -230,18 +230,20 @@ def shown_states(page: Any) -> dict[str, str]:
 
 
 def test_a_service_that_hangs_is_not_shown_as_live(site: Site, guest: Visitor) -> None:
-    guest.page.clock.install()
+    page = guest.page
+    page.clock.install()
     site.login(guest, site.administrator)
-    guest.page.locator(".link.live").wait_for()
+    page.locator(".link.live").wait_for()
+    page.clock.pause_at(page.evaluate("() => Date.now() + 1000"))  # from now on only this test lets time go by
     site.system.service.signal(signal.SIGSTOP)
     try:
-        guest.page.clock.fast_forward("00:10")
-        guest.page.get_by_text("The service does not answer. What is shown is as of the last contact").wait_for()
-        guest.page.get_by_text("no connection").wait_for()
+        page.clock.run_for(10_000)
+        page.get_by_text("The service does not answer. What is shown is as of the last contact").wait_for()
+        page.get_by_text("no connection").wait_for()
     finally:
         site.system.service.signal(signal.SIGCONT)
-    guest.page.clock.fast_forward("00:10")
-    guest.page.locator(".link.live").wait_for()
+    page.clock.resume()
+    page.locator(".link.live").wait_for()
 
 
 def test_a_node_that_falls_silent_stands_out_and_so_do_its_grants(site: Site, admin: Visitor) -> None:
