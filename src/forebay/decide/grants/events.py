@@ -272,6 +272,8 @@ class DiskTried(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskResumed(Event):
+    """Volumes can be made there again, and it gets new grants."""
+
     disk: str
     because: str
 
