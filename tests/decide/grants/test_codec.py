@@ -11,7 +11,7 @@ from forebay.act.control.api_description import EVENT, event_schemas
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.events import EVENTS, Event
-from forebay.decide.grants.machine import DiskSaid, Stray
+from forebay.decide.grants.machine import DiskSaid, Stray, Trial
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.errors import BadInput
 from forebay.model.grant import Ask, State
@@ -43,6 +43,7 @@ KNOWN = {
     "turned": st.one_of(st.none(), TURNS), "parts": st.lists(st.tuples(WORDS, COUNTS), max_size=3).map(tuple),
     "rules": st.builds(GrantRules, split=COUNTS, interval=st.floats(1, 1e6), shadow=st.booleans()),
     "stray": st.builds(Stray, name=WORDS, disk=WORDS, size=COUNTS), "grants": st.lists(WORDS).map(tuple),
+    "trial": st.builds(Trial, size=COUNTS, uid=COUNTS, gid=COUNTS, hosts=st.lists(WORDS, max_size=2).map(tuple)),
     "outcome": st.sampled_from(State), "state": st.sampled_from(State),
 }  # fmt: skip
 TYPES = {"float": TIMES, "int": COUNTS, "str": WORDS}
