@@ -133,7 +133,8 @@ def test_sharing_is_by_bytes() -> None:
         (990, 900, 50, "contiguous"),
         (990, 0, 900, "strided"),
         (990, 0, 10, "with gaps"),
-        (100, 50, 50, "random"),
+        (500, 0, 100, "random"),
+        (100, 50, 50, "backwards"),
         (900, 400, 400, "mixed"),
     ],
 )
@@ -144,7 +145,7 @@ def test_order_is_what_more_than_half_of_the_requests_do(
         behaviour(0, seq_requests=forward, consec_requests=consecutive, strided_requests=strided, shared_files=0)
     ])  # fmt: skip
     assert found.order == order
-    shares = (found.contiguous, found.strided, found.with_gaps, found.random)
+    shares = (found.contiguous, found.strided, found.with_gaps, found.random, found.backwards)
     assert sum(share for share in shares if share is not None) == pytest.approx(1)
 
 

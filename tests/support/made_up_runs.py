@@ -80,4 +80,4 @@ def fill(store: Store, rows: Sequence[dict[str, Any]]) -> None:
 def behaviour(number: int, **others: Any) -> Behaviour:
     """The same run as a profile sees it."""
     row = a_run(number, **others) | {"run_id": number}
-    return Behaviour(**{name: row[name] for name in Behaviour.__slots__})
+    return Behaviour(**{name: row[name] for name in Behaviour.__slots__ if name in row})

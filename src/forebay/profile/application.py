@@ -6,9 +6,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Literal, TypeVar
 
-from forebay.history.store.behaviour import Behaviour
+from forebay.history.store.behaviour import Behaviour, Requests
 from forebay.model.curve import Curve
 from forebay.profile.drift import Drift, drift_of
 from forebay.profile.pattern import Pattern, pattern_of
@@ -126,7 +126,10 @@ def commonest(runs: Sequence[Behaviour]) -> int:
 
 def measures_of(runs: Sequence[Behaviour]) -> dict[str, Spread]:
     """By column: processes that did I/O, volumes, files, request sizes, times, performance."""
-    found = {name: spread(read(r) for r in runs if told(r)) for name, (read, told) in _MEASURES.items()}
+    found: dict[str, Spread | None] = {}
+    for name, read in _MEASURES.items():
+        values = (read(run) for run in runs)
+        found[name] = spread((v for v in values if v is not None), that_occurred=name.startswith("common_"))
     return {name: measured for name, measured in found.items() if measured is not None}
 
 
@@ -173,18 +176,34 @@ def _process_counts(runs: Sequence[Behaviour]) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(counts.items()))
 
 
-def _requests(run: Behaviour) -> int:
-    return run.read_requests + run.write_requests
-
-
-def _column(name: str) -> Callable[[Behaviour], Any]:
+def _column(name: str) -> Callable[[Behaviour], float | None]:
     return lambda run: getattr(run, name)
 
 
+def _mean_size(run: Behaviour) -> float | None:
+    return pattern_of([run]).mean_size
+
+
+def _of(operation: Literal["reads", "writes"], name: str) -> Callable[[Behaviour], float | None]:
+    """A size of the run's reads or writes; None where there are none."""
+
+    def read(run: Behaviour) -> float | None:
+        part: Requests | None = getattr(run, operation)
+        if part is None or not part.requests:
+            return None
+        return getattr(part, name) or None if name == "common_size" else part.request_bytes / part.requests
+
+    return read
+
+
 _ALWAYS = ("io_procs", "total_bytes", "bytes_read", "bytes_written", "total_files", "run_time", "time_by_slowest")
-_MEASURES: dict[str, tuple[Callable[[Behaviour], Any], Callable[[Behaviour], Any]]] = {
-    **{name: (_column(name), lambda _: True) for name in _ALWAYS},
-    "perf_by_slowest": (_column("perf_by_slowest"), lambda r: r.perf_by_slowest > 0),
-    "common_size": (_column("common_size"), lambda r: r.common_size > 0),
-    "mean_request_size": (lambda r: r.total_bytes / _requests(r), _requests),
+_MEASURES: dict[str, Callable[[Behaviour], float | None]] = {
+    **{name: _column(name) for name in _ALWAYS},
+    "perf_by_slowest": lambda run: run.perf_by_slowest or None,
+    "common_size": lambda run: run.common_size or None,
+    "common_read_size": _of("reads", "common_size"),
+    "common_write_size": _of("writes", "common_size"),
+    "mean_request_size": _mean_size,
+    "mean_read_size": _of("reads", "mean"),
+    "mean_write_size": _of("writes", "mean"),
 }

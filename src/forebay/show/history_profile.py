@@ -8,10 +8,10 @@ from forebay.history.store.behaviour import MOST_RUNS
 from forebay.model.units import format_bandwidth, format_duration, format_size, plural
 from forebay.profile.application import Profile
 from forebay.profile.drift import Drift
-from forebay.profile.pattern import Pattern
+from forebay.profile.pattern import Access, Pattern
 from forebay.profile.spread import Spread
 from forebay.show.history import when
-from forebay.show.history_tables import binary, printable, short_ranges
+from forebay.show.history_tables import binary, percent, printable, short_ranges
 from forebay.show.output import print_table
 
 _MEASURES = {
@@ -20,8 +20,10 @@ _MEASURES = {
     "bytes_read": ("read", format_size),
     "bytes_written": ("written", format_size),
     "total_files": ("files", "{:,.0f}".format),
-    "common_size": ("commonest request", format_size),
-    "mean_request_size": ("mean request", format_size),
+    "common_read_size": ("commonest read request", format_size),
+    "mean_read_size": ("mean read request", format_size),
+    "common_write_size": ("commonest write request", format_size),
+    "mean_write_size": ("mean write request", format_size),
     "run_time": ("run time", format_duration),
     "time_by_slowest": ("I/O time of the slowest", format_duration),
     "perf_by_slowest": ("performance", format_bandwidth),
@@ -65,22 +67,45 @@ def summary(profile: Profile, asked: int | None) -> list[str]:
         lines.append("All these runs rest on partial logs: volumes are too low, and there is no curve.")
     elif profile.partial_runs:
         lines.append(f"{plural(profile.partial_runs, 'run')} from partial logs left out.")
-    return [*lines, f"Pattern: {pattern_words(profile.pattern)}"]
+    lines.append(f"Pattern: {pattern_words(profile.pattern)}")
+    apart = (("reads", profile.pattern.reads), ("writes", profile.pattern.writes))
+    return [*lines, *(f"  {name}: {access_words(access)}" for name, access in apart if access)]
 
 
 def pattern_words(pattern: Pattern) -> str:
-    """
-    >>> few = dict(shared=0.0, order="random", contiguous=0.1, strided=0.2, with_gaps=0.0, random=0.7)
-    >>> pattern_words(Pattern(sharing="one process", **few))
-    'one process; random (10 % contiguous, 20 % strided, 70 % random)'
-    """
+    """How files are shared, and in what order requests come."""
     shared = pattern.shared is not None and pattern.sharing not in ("one process", "no I/O")
-    sharing = f"{pattern.sharing} ({100 * (pattern.shared or 0):.0f} % of the bytes in shared files)"
-    names = ("contiguous", "strided", "with_gaps", "random")
-    shares = {name.replace("_", " "): getattr(pattern, name) for name in names}
-    told = ", ".join(f"{100 * share:.0f} % {name}" for name, share in shares.items() if share)
-    order = {"unknown": "order of requests unknown"}.get(pattern.order, pattern.order)
-    return f"{sharing if shared else pattern.sharing}; {order}" + (f" ({told})" if told else "")
+    sharing = f"{pattern.sharing} ({percent(pattern.shared or 0)} of the bytes in shared files)"
+    return f"{sharing if shared else pattern.sharing}; {_order_words(pattern)}"
+
+
+def access_words(access: Access) -> str:
+    """Reads or writes: volume, sharing, order, sizes, and whether processes call together."""
+    said = [format_size(access.total_bytes), access.sharing, _order_words(access)]
+    if access.common_size or access.mean_size:
+        said.append(f"requests {_sizes(access.common_size, access.mean_size)}")
+    if access.collective is not None:
+        kind = f"{percent(access.collective)} collective" if access.calls == "both" else access.calls
+        said.append(f"MPI-IO calls {kind}, {_sizes(access.common_call_size, access.mean_call_size)}")
+    return "; ".join(said)
+
+
+def _order_words(access: Access) -> str:
+    names = ("contiguous", "strided", "with_gaps", "random", "backwards")
+    shares = {name.replace("_", " "): getattr(access, name) for name in names}
+    told = ", ".join(f"{percent(share)} {name}" for name, share in shares.items() if share)
+    order = {"unknown": "order of requests unknown"}.get(access.order, access.order)
+    return f"{order} ({told})" if told and told != f"100 % {order}" else order
+
+
+def _sizes(common: int | None, mean: float | None) -> str:
+    """
+    >>> _sizes(65536, 65536.0), _sizes(65536, 60000.0), _sizes(None, 60000.0)
+    ('of 64 KiB', 'mostly of 64 KiB (mean 60.00 kB)', 'of 60.00 kB on average')
+    """
+    if not common:
+        return f"of {format_size(mean or 0)} on average"
+    return f"of {binary(common)}" if common == mean else f"mostly of {binary(common)} (mean {format_size(mean or 0)})"
 
 
 def drift_words(drift: Drift) -> str:

@@ -47,6 +47,19 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
+def percent(share: float) -> str:
+    """With as many digits as it takes not to round to something else.
+
+    >>> percent(0.9), percent(0.025), percent(0.996), percent(0.00004)
+    ('90 %', '2.5 %', '99.6 %', '<0.01 %')
+    """
+    value = 100 * share
+    if 0 < value < 0.01:
+        return "<0.01 %"
+    digits = 0 if value in (0, 100) or 10 <= value <= 99 else 1 if value >= 1 else 2
+    return f"{float(f'{value:.{digits}f}'):g} %"
+
+
 def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Sequence[FilesystemSums]) -> None:
     """`forebay history stats`."""
     typer.echo(

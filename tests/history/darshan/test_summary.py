@@ -21,6 +21,7 @@ from forebay.history.darshan.parts import Component, Striped
 from forebay.history.darshan.summary import program, read_log
 from forebay.history.darshan.targets import Targets
 from forebay.history.darshan.work import read_one
+from forebay.history.names import ORDERS
 from support.darshan_logs import LUSTRE, POSIX, Parts, all_logs, wheel_log
 
 LOGS = all_logs()
@@ -58,6 +59,10 @@ def test_posix_and_stdio_add_up_and_mpiio_is_not_counted_over_posix(path: Path) 
     if row["time_by_slowest"] > 0:
         assert same(row["perf_by_slowest"], row["total_bytes"] / row["time_by_slowest"])
     assert 0 <= row["io_procs"] <= row["nprocs"]
+    for part in row["request_rows"]:
+        kinds = [part[kind] for kind in ORDERS if part[kind] is not None]
+        assert 0 <= min(kinds, default=0) <= sum(kinds) <= part["requests"]
+        assert max(part["shared_bytes"], part["request_bytes"]) <= part["total_bytes"] <= row["total_bytes"]
     assert row["io_less_1k"] + row["io_1k_to_100k"] <= row["read_requests"] + row["write_requests"]
     assert sum(files > 0 for files in row["osts"]["files"]) == (row["stripe_count"] or 0)
 

@@ -12,7 +12,7 @@ def test_every_table_with_its_columns_and_rows_in_order(store: Store, monkeypatc
     fill(store, [a_run(i, "ab"[i % 2], count=2) for i in range(5)])
     with store.reading() as connection:
         found = {d.name: (d.columns, [[tuple(row) for row in part] for part in d.parts]) for d in dumps(connection)}
-    assert list(found) == ["runs", "run_modules", "run_osts", "jobs", "decisions"]
+    assert list(found) == ["runs", "run_modules", "run_requests", "run_osts", "jobs", "decisions"]
     columns, parts = found["runs"]
     assert [len(part) for part in parts] == [2, 2, 1]
     assert [row[:2] for part in parts for row in part] == [(1, "a"), (2, "b"), (3, "a"), (4, "b"), (5, "a")]

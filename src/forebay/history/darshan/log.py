@@ -63,7 +63,8 @@ class Sums(NamedTuple):
     shared_time_by_slowest: float
     files: int
     shared_files: int
-    shared_bytes: int
+    shared_read: int  # bytes from files that several processes used
+    shared_written: int
 
 
 @contextmanager
@@ -261,7 +262,8 @@ def _merged(found: list[Sums], by_rank: _ByRank) -> Sums:
         shared_time_by_slowest=shared,
         files=sum(s.files for s in found),
         shared_files=sum(s.shared_files for s in found),
-        shared_bytes=sum(s.shared_bytes for s in found),
+        shared_read=sum(s.shared_read for s in found),
+        shared_written=sum(s.shared_written for s in found),
     )
 
 
@@ -286,7 +288,8 @@ def _sums(name: str, metrics: Any, total: Any) -> Sums:
         shared_time_by_slowest=metrics.shared_io_total_time_by_slowest,
         files=by_kind[0].count,
         shared_files=shared.count + partly.count,
-        shared_bytes=sum(k.total_read_volume_bytes + k.total_write_volume_bytes for k in (shared, partly)),
+        shared_read=shared.total_read_volume_bytes + partly.total_read_volume_bytes,
+        shared_written=shared.total_write_volume_bytes + partly.total_write_volume_bytes,
     )
 
 

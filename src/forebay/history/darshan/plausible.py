@@ -104,7 +104,7 @@ def impossible(row: Mapping[str, Any]) -> str | None:
 
 
 def _numbers(row: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
-    for part in (row, *row["module_rows"]):
+    for part in (row, *row["module_rows"], *row.get("request_rows", ())):
         yield from ((n, v) for n, v in part.items() if isinstance(v, int | float) and n not in _ANY)
     for name, column in row["osts"].items():
         if name == "filesystem":

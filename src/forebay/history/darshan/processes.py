@@ -9,6 +9,7 @@ from typing import Any
 
 from forebay.history.darshan.slowness import slowness
 from forebay.history.found import Part
+from forebay.history.names import ORDERS
 
 Row = Mapping[str, Any]
 _ADDED = (
@@ -17,6 +18,7 @@ _ADDED = (
     "pattern_requests", "io_less_1k", "io_1k_to_100k",
 )  # fmt: skip
 _OF_FIRST = ("app", "exe", "user", "uid", "job_id", "log_ver")
+_NO_SUMS = ("operation", "file_size", "common_size", "common_call_size", *ORDERS)
 _OF_LARGEST = ("filesystem", "stripe_size", "file_stripe_count", "stripe_offset", "components", "pool", "common_size")
 
 
@@ -61,6 +63,7 @@ def together(parts: Sequence[Part]) -> dict[str, Any]:
         "stripe_count": len(osts["ost"]) or None,
         "pfl_components": max(r["pfl_components"] for r in rows),
         "module_rows": _modules(rows),
+        "request_rows": _requests(rows, sum(moved[file] for file in shared) / max(run["total_bytes"], 1)),
         "osts": osts,
     }
 
@@ -86,6 +89,18 @@ def _modules(rows: Sequence[Row]) -> list[dict[str, Any]]:
                 "partial_flag": any(m["partial_flag"] for m in same),
             }
         )
+    return made
+
+
+def _requests(rows: Sequence[Row], shared: float) -> list[dict[str, Any]]:
+    """Sums; which bytes of shared files were read and which written is not known, so it is as if evenly."""
+    made = []
+    for _, same in _by("operation", (part for row in rows for part in row.get("request_rows", ()))):
+        largest = max(same, key=lambda part: part["total_bytes"])
+        summed = {name: sum(part[name] for part in same) for name in largest if name not in _NO_SUMS}
+        known = [part for part in same if part["contiguous"] is not None]
+        order = {name: sum(part[name] for part in known) if known else None for name in ORDERS}
+        made.append({**largest, **summed, **order, "shared_bytes": round(min(shared, 1.0) * summed["total_bytes"])})
     return made
 
 

@@ -21,10 +21,12 @@ from forebay.history.darshan.log import BINS, Job, Log, Module, Sums, columns, o
 from forebay.history.darshan.mounts import NONE
 from forebay.history.darshan.parts import UnreadablePart
 from forebay.history.darshan.plausible import impossible, plausible_records
+from forebay.history.darshan.requests import Requests
 from forebay.history.darshan.targets import Targets
 from forebay.history.found import Status, as_text
 
-SUMMED = ("POSIX", "MPI-IO", "STDIO", "DFS", "DAOS")
+SUMMED = ("MPI-IO", "POSIX", "STDIO", "DFS", "DAOS")
+"""In this order: which files several processes used through MPI-IO has to be known before POSIX's records come."""
 UNKNOWN = "unknown"
 MOST_FILES = 100_000
 """More files of a single process are not told apart from those of its job's other processes."""
@@ -54,6 +56,7 @@ def read_log(path: Path) -> Summary:
         remarks = _remarks(found, unknown)
         of_many = job.nprocs == 1 and "MPI-IO" not in found and not _own_job(path, job)
         seen = _Seen(_targets(log, found, remarks), MOST_FILES if of_many else 0)
+        requests = Requests(job.nprocs)
         counted = _counted(found)
         sums: dict[str, Sums] = {}
         for name in (n for n in SUMMED if n in found):
@@ -64,12 +67,13 @@ def read_log(path: Path) -> Summary:
                     raise
                 remarks.append(("partial" if name in counted else "incomplete", error.reason))
                 continue
-            records = plausible_records(str(path), name, job, log.records(name, found[name]))
+            known = plausible_records(str(path), name, job, log.records(name, found[name]))
+            records = requests.watch(name, known)
             total = log.sums(name, found[name], job.nprocs, seen.watch(name, records) if name in counted else records)
             if total is not None:
                 sums[name] = total
         active = _active(log, found, seen, job, remarks)
-    row = _row(path, job, found, sums, [n for n in counted if n in sums], seen)
+    row = _row(path, job, found, sums, [n for n in counted if n in sums], seen, requests)
     row |= {"io_procs": active, "partial_flag": any(status == "partial" for status, _ in remarks)}
     wrong = impossible(row)
     if wrong is not None:
@@ -156,7 +160,13 @@ def _own_job(path: Path, job: Job) -> bool:
 
 
 def _row(
-    path: Path, job: Job, found: dict[str, Module], sums: dict[str, Sums], counted: list[str], seen: _Seen
+    path: Path,
+    job: Job,
+    found: dict[str, Module],
+    sums: dict[str, Sums],
+    counted: list[str],
+    seen: _Seen,
+    requests: Requests,
 ) -> dict[str, Any]:
     app = program(job.exe) or _program_in_name(as_text(path.name)) or UNKNOWN
     seconds = sum(sums[n].time_by_slowest for n in counted)
@@ -182,8 +192,9 @@ def _row(
         "perf_by_slowest": moved / seconds if seconds > 0 else 0.0,
         "total_files": sum(sums[n].files for n in counted),
         "shared_files": several * sum(sums[n].shared_files for n in counted),
-        "shared_bytes": several * sum(sums[n].shared_bytes for n in counted),
+        "shared_bytes": sum(requests.shared_bytes(sums, counted).values()),
         **_counters(sums, counted),
+        "common_size": requests.common_size(counted),
         "filesystem": system,
         "stripe_count": seen.targets.osts.size or None,
         "stripe_size": size,
@@ -193,6 +204,7 @@ def _row(
         "components": json.dumps(parts) if (parts := seen.targets.main_components()) else None,
         "pool": pool or None,
         "module_rows": [_module_row(n, s, found[n]) for n, s in sums.items()],
+        "request_rows": requests.rows(sums, counted),
         "osts": seen.targets.columns(),
     }
 
@@ -228,7 +240,6 @@ def _counters(sums: dict[str, Sums], counted: list[str]) -> dict[str, Any]:
         "io_1k_to_100k": sum(both[2:4]),
         "read_sizes": ",".join(map(str, read)),
         "write_sizes": ",".join(map(str, written)),
-        "common_size": _common_size(sums, counted),
     }
 
 
@@ -240,15 +251,6 @@ def _added(counters: list[dict[str, float]]) -> dict[str, Any]:
             if value > 0:
                 added[name] = added.get(name, 0) + value
     return added
-
-
-def _common_size(sums: dict[str, Sums], counted: list[str]) -> int:
-    """The request size that came most often, among the four commonest that a module keeps."""
-    best = (0, 0)
-    for counters in (sums[module].counters for module in counted):
-        for i in range(1, 5):
-            best = max(best, (int(counters.get(f"ACCESS{i}_COUNT", 0)), int(counters.get(f"ACCESS{i}_ACCESS", 0))))
-    return best[1]
 
 
 def _module_row(name: str, sums: Sums, module: Module) -> dict[str, Any]:

@@ -8,15 +8,35 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from forebay.history.store.listing import app_id_of
-from forebay.history.store.schema import runs
+from forebay.history.store.schema import requests, runs
 
 MOST_RUNS = 10_000
 """Of an application that ran more often, the newest so many tell what it is like now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """The reads or the writes of one run, in the columns of the history (see schema.py)."""
+
+    total_bytes: int
+    shared_bytes: int
+    requests: int
+    request_bytes: int
+    common_size: int
+    contiguous: int | None
+    strided: int | None
+    with_gaps: int | None
+    backward: int | None
+    collective_calls: int
+    independent_calls: int
+    call_bytes: int
+    common_call_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """One run, in the columns of the history (see schema.py)."""
+    """One run, in the columns of the history (see schema.py); `reads` and `writes` are None if an older version
+    of Forebay read its log."""
 
     run_id: int
     start_time: float
@@ -42,17 +62,29 @@ class Behaviour:
     stripe_count: int | None
     file_stripe_count: int | None
     stripe_size: int | None
+    read_sizes: str
+    write_sizes: str
+    reads: Requests | None = None
+    writes: Requests | None = None
 
 
-_COLUMNS = [runs.c[name] for name in Behaviour.__slots__]
+_COLUMNS = [runs.c[name] for name in Behaviour.__slots__ if name not in ("reads", "writes")]
+_OF_REQUESTS = [requests.c[name] for name in Requests.__slots__]
 
 
 def behaviours(connection: Connection, app: str, limit: int = MOST_RUNS) -> list[Behaviour]:
     """The newest `limit` runs of an application, oldest first."""
-    query = (
+    newest = (
         sa.select(*_COLUMNS)
         .where(runs.c.app_id == app_id_of(connection, app))
         .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
         .limit(limit)
     )
-    return [Behaviour(**row) for row in reversed(connection.execute(query).mappings().all())]
+    apart: dict[int, dict[str, Requests]] = {}
+    chosen = newest.subquery()
+    query = sa.select(requests.c.run_id, requests.c.operation, *_OF_REQUESTS)
+    for row in connection.execute(query.join(chosen, chosen.c.run_id == requests.c.run_id)).mappings():
+        known = {name: row[name] for name in Requests.__slots__}
+        apart.setdefault(row["run_id"], {})[f"{row['operation']}s"] = Requests(**known)
+    found = reversed(connection.execute(newest).mappings().all())
+    return [Behaviour(**{**row, **apart.get(row["run_id"], {})}) for row in found]

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Select
 
 from forebay.history.store.listing import run_osts
-from forebay.history.store.schema import apps, decisions, filesystems, jobs, modules, osts, runs
+from forebay.history.store.schema import apps, decisions, filesystems, jobs, modules, osts, requests, runs
 
 _TYPES = {int: "BIGINT", float: "DOUBLE", str: "VARCHAR", bool: "BOOLEAN"}
 AT_ONCE = 20_000
@@ -26,11 +26,12 @@ class Dump:
 
 
 def dumps(connection: Connection) -> Iterator[Dump]:
-    """Runs (with the application's name), their modules and OSTs, jobs and decisions, one after the other."""
+    """Runs (with the application's name), their modules, requests and OSTs, jobs and decisions, one after the other."""
     named = sa.select(runs.c.run_id, apps.c.app, *(c for c in runs.c if c.name not in ("run_id", "app_id")))
     queries: dict[str, Select[Any]] = {
         "runs": named.join_from(runs, apps).order_by(runs.c.run_id),
         "run_modules": modules.select().order_by(modules.c.run_id, modules.c.module),
+        "run_requests": requests.select().order_by(requests.c.run_id, requests.c.operation),
         "run_osts": run_osts().order_by(osts.c.run_id, filesystems.c.filesystem, osts.c.ost),
         "jobs": jobs.select().order_by(jobs.c.job_id),
         "decisions": decisions.select().order_by(decisions.c.decision_id),

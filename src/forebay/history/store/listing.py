@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, RowMapping
 
-from forebay.history.store.schema import apps, filesystems, jobs, logs, modules, osts, runs
+from forebay.history.store.schema import apps, filesystems, jobs, logs, modules, osts, requests, runs
 from forebay.model.errors import BadInput, UnknownName
 
 Record = dict[str, Any]
@@ -69,7 +69,7 @@ def list_runs(
 
 
 def run_in_full(connection: Connection, run_id: int) -> dict[str, Any]:
-    """`run`, and its `modules`, `osts` and `logs`."""
+    """`run`, and its `modules`, `requests`, `osts` and `logs`."""
     fits = run_id.bit_length() < 64  # a number that no database can have is no run's
     row = connection.execute(_LISTED.where(runs.c.run_id == run_id)).mappings().one_or_none() if fits else None
     if row is None:
@@ -79,6 +79,7 @@ def run_in_full(connection: Connection, run_id: int) -> dict[str, Any]:
     return {
         "run": _run(row),
         "modules": _children(connection, modules.select().where(modules.c.run_id == run_id).order_by("module")),
+        "requests": _children(connection, requests.select().where(requests.c.run_id == run_id).order_by("operation")),
         "osts": _children(connection, run_osts().where(osts.c.run_id == run_id).order_by("filesystem", "ost")),
         "logs": _children(connection, files.where(logs.c.run_key == row["run_key"])),
     }

@@ -9,7 +9,17 @@ from collections.abc import Callable, Mapping
 
 from sqlalchemy import Connection
 
-from forebay.history.store.schema import checkpoints, filesystems, grant_logs, heard, journal, metadata, tokens
+from forebay.history.store.schema import (
+    checkpoints,
+    filesystems,
+    grant_logs,
+    heard,
+    journal,
+    metadata,
+    requests,
+    runs,
+    tokens,
+)
 
 
 def _add_journal(connection: Connection) -> None:
@@ -82,5 +92,15 @@ _ON_POSTGRESQL = (
 )
 
 
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _add_journal, 2: _tell_file_systems_apart}
+def _add_requests(connection: Connection) -> None:
+    """Version 4: reads and writes of a run apart, and each application's fastest run by an index."""
+    metadata.create_all(connection, tables=[requests])
+    next(index for index in runs.indexes if index.name == "runs_by_perf").create(connection, checkfirst=True)
+
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
+    1: _add_journal,
+    2: _tell_file_systems_apart,
+    3: _add_requests,
+}
 """From version v to v + 1, in the transaction that opens the database."""

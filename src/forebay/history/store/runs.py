@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
-from forebay.history.store.schema import apps, filesystems, modules, osts, runs, totals
+from forebay.history.store.schema import apps, filesystems, modules, osts, requests, runs, totals
 
 Row = Mapping[str, Any]
 AT_ONCE = 500
@@ -25,7 +25,7 @@ def add_runs(connection: Connection, rows: Sequence[Row]) -> None:
     """Put runs in, and keep `totals` right. A run whose `run_key` is known takes the old one's place and number.
 
     A row has the columns of `runs` but for the two ids, and "app", "module_rows" (rows of `run_modules` without the
-    run's id) and "osts" (columns of `run_osts`, by name).
+    run's id), "osts" (columns of `run_osts`, by name), and "request_rows" (of `run_requests`) where they are known.
     """
     rows = list({row["run_key"]: row for row in rows}.values())
     old = _known(connection, [row["run_key"] for row in rows])
@@ -46,6 +46,8 @@ def add_runs(connection: Connection, rows: Sequence[Row]) -> None:
     stored = changed + added
     parts = [{"run_id": values["run_id"], **part} for values, row in stored for part in row["module_rows"]]
     insert_rows(connection, modules, parts)
+    apart = [{"run_id": values["run_id"], **part} for values, row in stored for part in row.get("request_rows", ())]
+    insert_rows(connection, requests, apart)
     _insert_osts(connection, [(values["run_id"], row["osts"]) for values, row in stored])
     _count(connection, (values for values, _ in stored), +1)
 
@@ -71,7 +73,7 @@ def _forget(connection: Connection, ids: Sequence[int]) -> None:
     for some in slices(ids):
         before = connection.execute(sa.select(runs).where(runs.c.run_id.in_(some))).mappings().all()
         _count(connection, map(dict, before), -1)
-        for table in (modules, osts):
+        for table in (modules, osts, requests):
             connection.execute(table.delete().where(table.c.run_id.in_(some)))
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = 3
+VERSION = 4
 """What `meta` says of a database made by this code; see migrations.py."""
 
 metadata = MetaData()
@@ -96,6 +96,7 @@ runs = Table(
     Index("runs_by_app", "app_id", "start_time"),
     Index("runs_by_job", "job_id"),
     Index("runs_by_start", "start_time"),
+    Index("runs_by_perf", "app_id", "partial_flag", "perf_by_slowest"),
 )
 
 modules = Table(
@@ -112,6 +113,32 @@ modules = Table(
     Column("partial_flag", Boolean, nullable=False),
     PrimaryKeyConstraint("run_id", "module"),
 )
+
+requests = Table(
+    "run_requests",
+    metadata,
+    Column("run_id", _Id, ForeignKey("runs.run_id", ondelete="CASCADE"), nullable=False),
+    Column("operation", String(5), nullable=False),  # read or write
+    Column("total_bytes", BigInteger, nullable=False),  # from or to files, without standard output and the like
+    Column("shared_bytes", BigInteger, nullable=False),  # of these, in files that several processes used
+    Column("file_size", BigInteger),  # half of the bytes lie in files used up to here or further; null if not known
+    Column("requests", BigInteger, nullable=False),  # of the interface that moved most, usually POSIX
+    Column("request_bytes", BigInteger, nullable=False),  # what those moved
+    Column("common_size", BigInteger, nullable=False),  # their commonest size; 0 where nothing tells
+    # Where those that could follow another one began: right behind it, ahead by a stride that recurs, ahead by
+    # another, or not ahead. Null where nothing tells.
+    Column("contiguous", BigInteger),
+    Column("strided", BigInteger),
+    Column("with_gaps", BigInteger),
+    Column("backward", BigInteger),
+    Column("collective_calls", BigInteger, nullable=False),  # of MPI-IO
+    Column("independent_calls", BigInteger, nullable=False),
+    Column("call_bytes", BigInteger, nullable=False),
+    Column("common_call_size", BigInteger, nullable=False),
+    PrimaryKeyConstraint("run_id", "operation"),
+    sqlite_with_rowid=False,
+)
+"""Reads and writes of a run apart; runs that an older version read have none."""
 
 osts = Table(
     "run_osts",

@@ -1,0 +1,129 @@
+"""Logs as Darshan's runtime writes them for runs whose requests a test makes up.
+
+The counters are kept as the runtime of Darshan 3.5 keeps them (POSIX_RECORD_READ, POSIX_RECORD_WRITE and
+`posix_record_reduction_op` in darshan-posix.c): `test_requests.py` compares some with what real runs of IOR left.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from darshan.backend import cffi_backend as backend
+
+from forebay.history.darshan.log import _record
+from forebay.history.darshan.requests import _BINS, _BOUNDS, STREAMS
+from support.darshan_logs import MPIIO, POSIX, Parts, wheel_log
+
+STDIO = 8  # in format 3.21
+STDOUT = STREAMS[1]
+_LOG = "pq_app_readAB_writeC_id71326_7-31-5658-2037904274838284930_55623.darshan"
+
+
+@dataclass(slots=True)
+class Handle:
+    """What one process does with one file; every method is one call."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[int] = field(default_factory=Counter)
+    strides: Counter[int] = field(default_factory=Counter)
+    last: dict[str, int] = field(default_factory=lambda: {"READ": 0, "WRITE": 0})
+
+    def open(self) -> None:
+        self.counts["OPENS"] += 1
+        self.last = {"READ": 0, "WRITE": 0}
+
+    def read(self, offset: int, size: int) -> None:
+        self._move("READ", "READ", offset, size)
+
+    def write(self, offset: int, size: int) -> None:
+        self._move("WRITE", "WRITTEN", offset, size)
+
+    def _move(self, verb: str, done: str, offset: int, size: int) -> None:
+        last = self.last[verb]
+        self.counts[f"SEQ_{verb}S"] += offset > last
+        self.counts[f"CONSEC_{verb}S"] += offset == last + 1
+        stride = offset - last - 1 if 0 < last < offset else 0
+        self.last[verb] = offset + size - 1
+        self.counts[f"MAX_BYTE_{done}"] = max(self.counts[f"MAX_BYTE_{done}"], offset + size - 1)
+        self.counts[f"BYTES_{done}"] += size
+        self.counts[f"{verb}S"] += 1
+        self.counts[f"SIZE_{verb}_{_BINS[int(np.searchsorted(_BOUNDS, size))]}"] += 1
+        for seen, value in ((self.sizes, size), (self.strides, stride)):
+            if value and (value in seen or len(seen) < 32):
+                seen[value] += 1
+
+
+Files = Mapping[tuple[int, int], Handle]
+"""By file and process."""
+
+
+def posix_records(files: Files, nprocs: int) -> np.ndarray[Any, Any]:
+    """A record for each file and process, or for each file if all processes used it."""
+    by_file: dict[int, dict[int, Handle]] = {}
+    for (file, rank), handle in files.items():
+        by_file.setdefault(file, {})[rank] = handle
+    made = []
+    for file, handles in by_file.items():
+        if len(handles) == nprocs:
+            made.append(_posix_record(file, -1, list(handles.values())))
+        else:
+            made += [_posix_record(file, rank, [handle]) for rank, handle in handles.items()]
+    return np.array(made, dtype=_record("POSIX"))
+
+
+def _posix_record(file: int, rank: int, handles: Iterable[Handle]) -> np.ndarray[Any, Any]:
+    counts: Counter[str] = Counter()
+    sizes: Counter[int] = Counter()
+    strides: Counter[int] = Counter()
+    largest: dict[str, int] = {}
+    for handle in handles:
+        for name, value in handle.counts.items():
+            if name.startswith("MAX_"):
+                largest[name] = max(largest.get(name, 0), value)
+            else:
+                counts[name] += value
+        sizes.update(dict(_four(handle.sizes)))
+        strides.update(dict(_four(handle.strides)))
+    for kind, seen in (("ACCESS", sizes), ("STRIDE", strides)):
+        for i, (value, count) in enumerate(_four(seen), 1):
+            counts |= {f"{kind}{i}_{kind}": value, f"{kind}{i}_COUNT": count}
+    seconds = {"F_READ_TIME": 0.01, "F_WRITE_TIME": 0.02, "F_META_TIME": 0.001}
+    return record("POSIX", file, rank, dict(counts) | largest, seconds)
+
+
+def _four(seen: Counter[int]) -> list[tuple[int, int]]:
+    return sorted(seen.items(), key=lambda known: (-known[1], -known[0]))[:4]
+
+
+def record(
+    module: str, file: int, rank: int, counters: Mapping[str, int], seconds: Mapping[str, float] | None = None
+) -> np.ndarray[Any, Any]:
+    """One record of a module; counters go by their names without the module's."""
+    prefix = "MPIIO" if module == "MPI-IO" else module
+    made = np.zeros((), dtype=_record(module))
+    made["id"], made["rank"] = file, rank
+    names, reals = backend.counter_names(module), backend.fcounter_names(module)
+    for name, value in counters.items():
+        made["counters"][names.index(f"{prefix}_{name}")] = value
+    for name, second in (seconds or {}).items():
+        made["fcounters"][reals.index(f"{prefix}_{name}")] = second
+    return made
+
+
+def write_log(
+    path: Path,
+    nprocs: int,
+    files: Files,
+    calls: Iterable[np.ndarray[Any, Any]] = (),
+    streams: Iterable[np.ndarray[Any, Any]] = (),
+) -> Path:
+    """A log of these requests, calls of MPI-IO and records of STDIO."""
+    parts = Parts(wheel_log(_LOG)).with_job(nprocs=nprocs)
+    for number, module, records in ((POSIX, "POSIX", posix_records(files, nprocs)), (MPIIO, "MPI-IO", calls),
+                                    (STDIO, "STDIO", streams)):  # fmt: skip
+        made = np.array(list(records), dtype=_record(module))
+        parts = parts.with_module(number, [made.tobytes()]) if made.size else parts.without_module(number)
+    return parts.write(path)
