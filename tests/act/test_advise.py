@@ -26,7 +26,7 @@ from forebay.history.store.schema import decisions
 from forebay.model.errors import BadInput
 from forebay.model.layout import ANY, Target
 from support.filesystems import KINDS, Pretend, Pretended
-from support.history_rows import ost_columns, run_row
+from support.history_rows import ost_columns, request_row, run_row
 
 MIB = 1 << 20
 
@@ -36,7 +36,9 @@ def fill(store: Store, *rows: dict[str, Any]) -> None:
         add_runs(connection, rows)
 
 
-def run(number: int, app: str = "vpic", *, count: int = 1, perf: float = 1e9, procs: int = 8, **more: Any) -> Any:
+def run(
+    number: int, app: str = "vpic", *, count: int | None = 1, perf: float = 1e9, procs: int = 8, **more: Any
+) -> Any:
     shared = {"total_bytes": 100, "shared_bytes": 100, "io_procs": procs, "start_time": float(number)}
     layout = {"stripe_count": count, "file_stripe_count": count, "stripe_size": MIB, "perf_by_slowest": perf}
     return run_row(f"{app}{number}", app, nprocs=procs, **(shared | layout | more))
@@ -159,6 +161,65 @@ def test_the_latest_run_with_as_many_processes_tells_how_it_uses_files(store: St
     assert ask(store, procs=8).layout.start == ANY
     assert ask(store, procs=64).layout.start >= 0
     assert ask(store, procs=16).layout.start >= 0  # as the latest of all had it
+
+
+def written(size: int, **more: int) -> list[dict[str, Any]]:
+    """What is known of a run's writes: half of the bytes are in files of `size` or larger ones."""
+    return [request_row("write", file_size=size, total_bytes=size, **more)]
+
+
+def test_the_run_that_a_reason_names_is_the_one_that_decided(store: Store) -> None:
+    """The newest has no layout, and shares no file; with 8 processes it is another one that tells."""
+    apart = {"shared_bytes": 0, "count": None, "stripe_size": None}
+    fill(store, run(1, procs=8), run(2, procs=64, shared_bytes=0), run(3, procs=64, **apart))
+    few, many = ask(store, procs=8), ask(store, procs=64)
+    assert "in its latest run with 8 processes (run 1) processes shared files" in few.striping.because
+    assert "in its latest run with 64 processes (run 3) most bytes went to files of a single process" in (
+        many.striping.because
+    )
+    assert (few.striping.runs, many.striping.runs) == ((1,), (3,))
+    fill(store, run(4, procs=8, shared_bytes=0, io_procs=1))
+    assert "(run 4) one process did all I/O" in ask(store, procs=8, policy="tapp-io").striping.because
+    fill(store, run(5, procs=8, total_bytes=0, shared_bytes=0))
+    assert "(run 4)" in ask(store, procs=8, policy="tapp-io").striping.because  # one that moved nothing tells nothing
+
+
+def test_how_many_of_its_processes_do_io_is_told_by_one_run(store: Store) -> None:
+    without_layout = {"count": None, "stripe_size": None}
+    fill(store, run(1, procs=4), run(2, procs=64, io_procs=16, **without_layout))
+    assert "and 16 processes will do I/O" in ask(store, procs=64).striping.because
+
+
+@pytest.mark.parametrize("policy", ["forebay", "dca-io"])
+def test_an_application_whose_runs_tell_no_layout_is_not_said_never_to_have_run(store: Store, policy: str) -> None:
+    fill(store, *(run(i, count=None, stripe_size=None) for i in range(10)))
+    because = ask(store, policy=policy).striping.because
+    assert "never ran" not in because
+    assert "is new" not in because
+    assert ("its 10 runs" in because) == (policy == "forebay")
+
+
+@pytest.mark.parametrize("policy", ["forebay", "dca-io", "tapp-io"])
+@pytest.mark.parametrize("count", [None, 1, 2])
+@pytest.mark.parametrize("runs", [1, 3])
+def test_more_stripes_than_files_can_fill_promise_nothing(
+    store: Store, policy: str, count: int | None, runs: int
+) -> None:
+    known = {"count": count, "stripe_size": count and MIB, "request_rows": written(100)}
+    fill(store, *(run(i, perf=1e6 * (1 + i), **known) for i in range(runs)))
+    advice = ask(store, policy=policy)
+    assert advice.layout.count == 1
+    assert "100 B (run 1)" in advice.striping.because
+    assert "% more" not in advice.striping.because
+
+
+def test_files_of_three_stripes_get_no_more_than_three(store: Store) -> None:
+    fill(store, *(run(i, perf=1e8, request_rows=written(3 * MIB)) for i in range(3)))
+    for policy in ("forebay", "dca-io"):
+        layout = ask(store, policy=policy).layout
+        assert layout.count * layout.size < 3 * MIB + layout.size
+    fill(store, run(9, perf=1e8, request_rows=written(10**12)))
+    assert ask(store, policy="forebay").layout.count > 1
 
 
 def test_a_new_application_is_taken_to_have_files_as_others_do(store: Store) -> None:

@@ -199,7 +199,8 @@ def test_the_rule_counts_the_processes_that_will_do_io(known: dict[str, Any], co
 def test_the_rule_says_what_it_rests_on() -> None:
     choice = ruled(view(past(7, 4, 1e9), past(9, 4, 1e9, partial=True), shared_file=True, targets=4))
     assert choice.because == (
-        "it has only one run with 8 processes to go by (1 partial run left out); in its latest run (9) processes "
+        "it has only one run with 8 processes and a known layout (1 partial run left out); "
+        "in its latest run with 8 processes (run 9) processes "
         "shared files, and 8 processes will do I/O, so the files get 4 stripes, as there are only 4 usable targets"
     )
 
@@ -208,7 +209,9 @@ def test_runs_with_another_number_of_processes_only_tell_the_pattern() -> None:
     runs = [past(k, 2**k, 1e8 * k, processes=4) for k in range(1, 5)]
     answer = DCA_IO.decide(view(*runs, shared_file=True, io_processes=4))
     assert (answer.phase, answer.layout.count) == ("rule", 8)
-    assert answer.because.startswith("it has no run with 8 processes to go by; in its latest run (4)")
+    assert answer.because.startswith(
+        "it has no run with 8 processes and a known layout; in its latest run with 4 processes (run 4)"
+    )
 
 
 def test_layouts_that_no_file_can_have_here_any_more_are_moved_to_ones_that_it_can() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from forebay.history.store.schema import runs
+from forebay.history.store.schema import requests, runs
 
 _TEXTS = {
     "read_sizes": ",".join("0" * 10),
@@ -27,10 +27,17 @@ def run_row(key: str, app: str = "app", **values: Any) -> dict[str, Any]:
     """A run; what is not given is 0, or not known."""
     row: dict[str, Any] = {c.name: 0 for c in runs.columns if c.name not in ("run_id", "app_id")}
     row |= {"exe": app, "nprocs": 1, "logs": 1, "partial_flag": False} | _TEXTS | dict.fromkeys(_NULLS)
-    row |= {"run_key": key, "app": app, "module_rows": [], "osts": {}}
+    row |= {"run_key": key, "app": app, "module_rows": [], "request_rows": [], "osts": {}}
     unknown = values.keys() - row.keys()
     assert not unknown, unknown
     return row | values
+
+
+def request_row(operation: str, **values: Any) -> dict[str, Any]:
+    """What a run's reads or writes are like; what is not given is 0."""
+    row: dict[str, Any] = {c.name: 0 for c in requests.columns if c.name != "run_id"}
+    assert not values.keys() - row.keys()
+    return row | {"operation": operation} | values
 
 
 def ost_columns(*rows: dict[str, Any]) -> dict[str, list[Any]]:

@@ -15,7 +15,7 @@ from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
 from forebay.history.names import FORWARDED
 from forebay.history.store import Connection, Store
 from forebay.history.store.leases import change_outcome, held, highest_target, note_decision, release, take
-from forebay.history.store.past import PastRun, PeerRuns, last_filesystem, past_runs, peers
+from forebay.history.store.past import PastRun, PeerRuns, has_run, last_filesystem, past_runs, peers
 from forebay.history.store.sums import filesystem_sums
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, Layout, Target
@@ -157,20 +157,39 @@ def _view(
     on_targets = held(connection, asked.system, asked.now)
     leased = [Load(index=target, jobs=frozenset(jobs)) for target, jobs in on_targets.items()]
     others = [replace(load, jobs=load.jobs - {asked.job}) for load in (*loads, *leased)]
-    # The same program may share a file among many processes, and not among few.
-    latest = next((run for run in reversed(past) if run.nprocs == asked.nprocs), past[-1] if past else None)
+    latest, largest = _latest(past, asked.nprocs), _with_largest_files(past, asked.nprocs)
     return StripeView(
         application=asked.app,
         processes=asked.nprocs,
         targets=with_load(targets, others),
         max_count=max_count,
         runs=tuple(_past(run) for run in past if run.file_stripe_count and run.stripe_size),
+        known_runs=len(past),
+        runs_elsewhere=not past and has_run(connection, asked.app),
         peers=tuple(_peers(alike) for alike in peers(connection, asked.app, asked.nprocs, asked.filesystem)),
         shared_file=2 * latest.shared_bytes > latest.total_bytes if latest else None,
         io_processes=latest.io_procs if latest else None,
+        pattern_run=latest.run_id if latest else None,
+        pattern_processes=latest.nprocs if latest else None,
+        file_size=largest.file_size if largest else None,
+        file_size_run=largest.run_id if largest else None,
         request_size=latest.common_size if latest else 0,
         chance=asked.chance,
     )
+
+
+def _latest(past: Sequence[PastRun], nprocs: int) -> PastRun | None:
+    """The run that tells how files are used: the newest that moved anything, rather with as many processes, as the same
+    program may share a file among many processes and not among few; and rather from a whole log."""
+    moved = [run for run in past if run.total_bytes > 0]
+    return max(reversed(moved), key=lambda run: (run.nprocs == nprocs, not run.partial_flag), default=None)
+
+
+def _with_largest_files(past: Sequence[PastRun], nprocs: int) -> PastRun | None:
+    """Rather of the runs with as many processes."""
+    told = [run for run in past if run.file_size]
+    alike = [run for run in told if run.nprocs == nprocs] or told
+    return max(alike, key=lambda run: run.file_size or 0, default=None)
 
 
 def _spread(view: StripeView, striping: Striping) -> tuple[Striping, tuple[str, ...]]:

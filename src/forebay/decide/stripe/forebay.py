@@ -32,11 +32,11 @@ from numpy.typing import NDArray
 
 from forebay.decide.policy import Input, striping
 from forebay.decide.stripe.choice import Choice
-from forebay.decide.stripe.grid import Grid, grid
+from forebay.decide.stripe.grid import SIZES, Grid, grid
 from forebay.decide.stripe.response import Floats, Response, respond, usable_peers, usable_runs
 from forebay.decide.stripe.start import place
 from forebay.decide.stripe.view import Past, Phase, StripeView, Striping
-from forebay.decide.stripe.words import many, stripes
+from forebay.decide.stripe.words import many, small_files, stripes
 from forebay.model.errors import BadInput
 from forebay.model.layout import DEFAULT_SIZE
 from forebay.model.units import format_bandwidth
@@ -95,17 +95,29 @@ def forebay(view: StripeView, *, margin: float = 0.1) -> Striping:
     if not 0 <= margin < 1:
         raise BadInput("policy option", f"margin must be at least 0 and less than 1, not {margin:g}")
     runs = usable_runs(view)
+    if view.file_size is not None and view.file_size <= SIZES[0]:
+        return _in_one_stripe(view)
     outlook = look(view, runs, margin)
     chosen = outlook.best if outlook.last is not None else explore(outlook)
-    phase: Phase = "initial" if not view.runs else "rule" if len(view.runs) == 1 else "heuristic"
     choice = Choice(
         count=outlook.grid.counts[chosen],
         size=outlook.grid.sizes[chosen],
-        phase=phase,
+        phase=_phase(view),
         because=_because(view, runs, outlook, chosen),
         runs=tuple(run.run for run in runs),
     )
     return choice.at(place(view, choice.count))
+
+
+def _in_one_stripe(view: StripeView) -> Striping:
+    """Files that fit into the smallest stripe lie on one target whatever their layout: nothing is to be gained."""
+    told = () if view.file_size_run is None else (view.file_size_run,)
+    because = f"{small_files(view, DEFAULT_SIZE)}: no layout can make it faster"
+    return Choice(count=1, phase=_phase(view), because=because, runs=told).at(place(view, 1))
+
+
+def _phase(view: StripeView) -> Phase:
+    return "initial" if not view.runs else "rule" if len(view.runs) == 1 else "heuristic"
 
 
 def look(view: StripeView, runs: tuple[Past, ...], margin: float) -> _Outlook:
@@ -200,8 +212,10 @@ def _most_of_others(view: StripeView) -> int:
 
 def _because(view: StripeView, runs: tuple[Past, ...], outlook: _Outlook, chosen: int) -> str:
     said = f"{_layout(outlook, chosen)}: {_prediction(view, runs, outlook, chosen)}"
-    fewer = outlook.grid.counts[chosen] == outlook.grid.free < view.most
-    return f"{said}; {_only_free(outlook.grid.free)}" if fewer else said
+    count, size = outlook.grid.counts[chosen], outlook.grid.sizes[chosen]
+    if count == view.useful(size) < min(view.most, outlook.grid.free):
+        return f"{said}; {small_files(view, size)}"
+    return f"{said}; {_only_free(outlook.grid.free)}" if count == outlook.grid.free < view.most else said
 
 
 def _prediction(view: StripeView, runs: tuple[Past, ...], outlook: _Outlook, chosen: int) -> str:
@@ -225,7 +239,10 @@ def _from_runs(outlook: _Outlook, chosen: int, runs: int) -> str:
 def _from_others(view: StripeView) -> str:
     others = sum(peer.runs for peer in view.peers)
     known = f" and {many(others, 'run')} of others" if others else " alone"
-    return f"it never ran; from physics{known},"
+    which = "its only run does not tell" if view.known_runs == 1 else f"none of its {view.known_runs:,} runs tells"
+    never = "it never ran on this file system" if view.runs_elsewhere else "it never ran"
+    ran = f"{which} both layout and performance" if view.known_runs else never
+    return f"{ran}; from physics{known},"
 
 
 def _regression(outlook: _Outlook) -> str:

@@ -38,7 +38,11 @@ class Grid:
 
 
 def grid(view: StripeView, runs: Sequence[Past]) -> Grid:
-    """Powers of two, all targets, all free targets, the request size, and what was run before."""
+    """Powers of two, all targets, all free targets, the request size, and what was run before.
+
+    Files that hold less than all stripes lie on fewer targets, so such a layout counts as the one with as many stripes
+    as there are in use, and is not offered.
+    """
     free = _free_in_a_row(view)
     latest = runs[::-1]
     counts = {1 << k for k in range(view.most.bit_length())} | {view.most, min(max(free, 1), view.most)}
@@ -49,8 +53,9 @@ def grid(view: StripeView, runs: Sequence[Past]) -> Grid:
         else set()
     )
     sizes |= _first(run.size for run in latest if _possible(run.size))
-    options = [(count, size) for count in sorted(counts) for size in sorted(sizes)]
-    ran = {(run.count, run.size) for run in runs}
+    counts |= {view.useful(size) for size in sizes} if view.file_size is not None else set()
+    options = [(count, size) for count in sorted(counts) for size in sorted(sizes) if count <= view.useful(size)]
+    ran = {(min(run.count, view.useful(run.size)), run.size) for run in runs}
     shares = {count: left(view, count) for count in counts}
     return Grid(
         counts=tuple(count for count, _ in options),

@@ -20,14 +20,17 @@ def initial(view: StripeView) -> Choice:
     """
     known = [p for p in view.peers if p.runs > 0 and p.processes > 0]
     if not known:
-        return unstriped("nothing is known of it or of any other application, so it gets the default layout")
+        return unstriped(
+            f"{_is_new(view)}, and nothing is known of any other application, so it gets the default layout"
+        )
     processes = nearest(view.processes, {p.processes for p in known})
     same = [p for p in known if p.processes == processes]
     count, by_count = fastest(same, lambda p: max(p.count, 1))
     size, by_size = fastest(same, lambda p: valid_size(p.size))
     because = (
-        f"it is new, and {_whose(view, processes, same)} those with {many(count, 'stripe')} were fastest on average "
-        f"({format_bandwidth(by_count)}), and those with stripes of {stripe_size(size)} ({format_bandwidth(by_size)})"
+        f"{_is_new(view)}, and {_whose(view, processes, same)} those with {many(count, 'stripe')} were fastest on "
+        f"average ({format_bandwidth(by_count)}), and those with stripes of {stripe_size(size)} "
+        f"({format_bandwidth(by_size)})"
     )
     if count > view.most:
         because += f", but {only(view.most)}"
@@ -51,6 +54,12 @@ def fastest(peers: Sequence[Peers], of: Callable[[Peers], int]) -> tuple[int, fl
 
 def _mean(peers: Sequence[Peers]) -> float:
     return fsum(p.runs * p.throughput for p in peers) / sum(p.runs for p in peers)
+
+
+def _is_new(view: StripeView) -> str:
+    if view.known_runs:
+        return f"none of its {many(view.known_runs, 'run')} tells how it uses files"
+    return "it is new on this file system" if view.runs_elsewhere else "it is new"
 
 
 def _whose(view: StripeView, processes: int, same: Sequence[Peers]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from forebay.decide.stripe.choice import Choice, valid_size
 from forebay.decide.stripe.rule import by_pattern
 from forebay.decide.stripe.view import Past, StripeView
-from forebay.decide.stripe.words import left_out, many, only, stripes
+from forebay.decide.stripe.words import left_out, many, only, small_files, stripes
 from forebay.model.layout import MOST_SIZE
 from forebay.model.units import format_bandwidth
 
@@ -37,7 +37,7 @@ def ruled(view: StripeView) -> Choice:
     """The rule, for an application with fewer than two comparable runs (lines 2 to 8)."""
     choice = by_pattern(view)
     known = f"{'only one' if comparable(view) else 'no'} run with {many(view.processes, 'process')}"
-    return replace(choice, because=f"it has {known} to go by{left_out(_alike(view))}; {choice.because}")
+    return replace(choice, because=f"it has {known} and a known layout{left_out(_alike(view))}; {choice.because}")
 
 
 def climbed(view: StripeView) -> Choice:
@@ -46,7 +46,7 @@ def climbed(view: StripeView) -> Choice:
     (Lines 10 to 23.) Needs two comparable runs.
     """
     climb = climb_over(comparable(view))
-    count, size, why, others = _step(climb, view.most)
+    count, size, why, others = _step(climb, view)
     runs = {past.run for past in (climb.best, climb.last, climb.before, *others)}
     return Choice(
         count=count,
@@ -71,36 +71,48 @@ def climb_over(runs: Sequence[Past]) -> Climb:
     return Climb(best=best, last=runs[-1], before=before, no_better=no_better)
 
 
-def _step(climb: Climb, most: int) -> tuple[int, int, str, list[Past]]:
+def _step(climb: Climb, view: StripeView) -> tuple[int, int, str, list[Past]]:
     """The next count and size, the end of the sentence that says why, and the runs that rule other steps out."""
     count, size = _shape(climb.best)
+    most = view.useful(size)
     more = min(2 * count, most)
     if more != count and (more, size) not in climb.no_better:
-        return more, size, f"so it tries {_more(more, count)}", []
+        return more, size, f"so it tries {_more(view, more, count, size)}", []
     slower = [climb.no_better[more, size]] if more != count else []
-    why = _no_more(slower, climb, most)
+    why = _no_more(slower, climb, view, size)
     count, larger = min(count, most), 2 * size
-    if larger <= MOST_SIZE and (count, larger) not in climb.no_better:
+    fits = larger <= MOST_SIZE and (view.file_size is None or view.file_size > size)
+    if fits and (count, larger) not in climb.no_better:
+        count = min(count, view.useful(larger))
         return count, larger, f"{why}so it tries {stripes(count, larger)}", slower
-    slower += [climb.no_better[count, larger]] if larger <= MOST_SIZE else []
-    return count, size, f"and neither more nor larger ones are left to try, so it keeps {stripes(count, size)}", slower
+    slower += [climb.no_better[count, larger]] if fits else []
+    return count, size, f"{_nothing_left(view, size)}so it keeps {stripes(count, size)}", slower
 
 
-def _more(more: int, count: int) -> str:
-    """
-    >>> _more(8, 4), _more(6, 4)
-    ('8 stripes', '6 stripes, as there are only 6 usable targets')
-    """
-    return many(more, "stripe") if more == 2 * count else f"{many(more, 'stripe')}, as {only(more)}"
+def _more(view: StripeView, more: int, count: int, size: int) -> str:
+    if more == 2 * count:
+        return many(more, "stripe")
+    return f"{many(more, 'stripe')}, as {_limit(view, size)}"
 
 
-def _no_more(slower: Sequence[Past], climb: Climb, most: int) -> str:
+def _no_more(slower: Sequence[Past], climb: Climb, view: StripeView, size: int) -> str:
     """Why there are not to be more stripes, unless the sentence has said so already."""
     if not slower:
-        return f"and {only(most)}, "
+        return f"and {_limit(view, size)}, "
     if slower[0] == climb.last:
         return ""
     return f"and {many(slower[0].count, 'stripe')} were no faster in run {slower[0].run}, "
+
+
+def _nothing_left(view: StripeView, size: int) -> str:
+    if view.file_size is not None and view.file_size <= size:
+        return f"and {small_files(view, size)}, "
+    return "and neither more nor larger ones are left to try, "
+
+
+def _limit(view: StripeView, size: int) -> str:
+    """What keeps the count down: the targets, or the files."""
+    return only(view.most) if view.useful(size) == view.most else small_files(view, size)
 
 
 def _last(climb: Climb) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -106,9 +106,12 @@ class Response:
 
 
 def usable_runs(view: StripeView) -> tuple[Past, ...]:
-    """The latest runs that say something."""
+    """The latest runs that say something, with as many stripes as their files can have filled."""
     fine = [r for r in view.runs if min(r.count, r.size, r.processes) >= 1 and 0 < r.throughput < math.inf]
-    return tuple(fine[-_MOST_RUNS:])
+    latest = tuple(fine[-_MOST_RUNS:])
+    if view.file_size is None:
+        return latest
+    return tuple(replace(r, count=min(r.count, view.useful(r.size))) for r in latest)
 
 
 def respond(view: StripeView, counts: Sequence[int], sizes: Sequence[int]) -> Response:
@@ -172,8 +175,7 @@ def _patterns(view: StripeView) -> list[tuple[bool, bool]]:
 
 def _writers(view: StripeView, at: Points) -> Floats:
     """How many processes do I/O."""
-    runs = usable_runs(view)
-    latest = runs[-1].processes if runs else view.processes
+    latest = view.telling_run[1] if view.telling_run else view.processes
     return np.maximum(1.0, min(1.0, (view.io_processes or latest) / latest) * 2.0**at.processes)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from forebay.decide.stripe.choice import Choice
 from forebay.decide.stripe.view import StripeView
-from forebay.decide.stripe.words import many, only
+from forebay.decide.stripe.words import many, only, small_files
+from forebay.model.layout import DEFAULT_SIZE
 
 
 def unstriped(because: str) -> Choice:
@@ -13,29 +14,39 @@ def unstriped(because: str) -> Choice:
 
 
 def by_pattern(view: StripeView) -> Choice:
-    """One stripe for a file per process, one for each process that does I/O in a shared file; all of 1 MiB."""
-    latest = tuple(run.run for run in view.runs[-1:])
-    which = f"in its latest run ({latest[0]})" if latest else "in its latest run"
+    """One stripe for a file per process, one for each process that does I/O in a shared file; all of 1 MiB.
+
+    More stripes than the files can fill are of no use.
+    """
+    runs = (view.telling_run[0],) if view.telling_run else ()
+    did, before = _before(view)
     if not view.shared_file:
-        because = f"{which} every process had files of its own, so each file gets 1 stripe"
-        return Choice(count=1, phase="rule", because=because, runs=latest)
-    wanted = _io_processes(view)
-    count = min(wanted, view.most)
-    did = f"{which} processes shared files, and {many(wanted, 'process')} will do I/O"
-    because = f"{did}, so the files get {_get(wanted, count)}"
-    return Choice(count=count, phase="rule", because=because, runs=latest)
+        how = "one process did all I/O" if did <= 1 < before else "most bytes went to files of a single process"
+        because = f"{_which(view)} {how}, so each file gets 1 stripe"
+        return Choice(count=1, phase="rule", because=because, runs=runs)
+    wanted = view.processes if did >= before else min(max(did, 1), view.processes)
+    count = min(wanted, view.useful(DEFAULT_SIZE))
+    shared = f"{_which(view)} processes shared files, and {many(wanted, 'process')} will do I/O"
+    because = f"{shared}, so the files get {_get(view, wanted, count)}"
+    return Choice(count=count, phase="rule", because=because, runs=runs)
 
 
-def _get(wanted: int, count: int) -> str:
-    """
-    >>> _get(8, 8), _get(8, 4)
-    ('8 stripes', '4 stripes, as there are only 4 usable targets')
-    """
-    return many(count, "stripe") if count == wanted else f"{many(count, 'stripe')}, as {only(count)}"
+def _which(view: StripeView) -> str:
+    """The run that tells how files are used."""
+    if view.telling_run is None:
+        return "in its latest run"
+    run, processes = view.telling_run
+    return f"in its latest run with {many(processes, 'process')} (run {run})"
 
 
-def _io_processes(view: StripeView) -> int:
-    """How many processes will do I/O: all if all did, and otherwise as many as did."""
-    before = view.runs[-1].processes if view.runs else view.processes
-    did = before if view.io_processes is None else view.io_processes
-    return view.processes if did >= before else min(max(did, 1), view.processes)
+def _get(view: StripeView, wanted: int, count: int) -> str:
+    if count == wanted:
+        return many(count, "stripe")
+    reason = only(count) if count == view.most else small_files(view, DEFAULT_SIZE)
+    return f"{many(count, 'stripe')}, as {reason}"
+
+
+def _before(view: StripeView) -> tuple[int, int]:
+    """How many processes did I/O in the run that tells, and of how many."""
+    before = view.telling_run[1] if view.telling_run else view.processes
+    return before if view.io_processes is None else view.io_processes, before

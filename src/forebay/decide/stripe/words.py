@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from forebay.decide.stripe.view import Past
+from forebay.decide.stripe.view import Past, StripeView
 from forebay.model.layout import KIB, MIB
+from forebay.model.units import format_size
 
 _GIB = 1 << 30
 
@@ -48,3 +49,11 @@ def left_out(runs: Iterable[Past]) -> str:
     """How many of `runs` had an incomplete log, as the end of a sentence; nothing if none had."""
     partial = sum(run.partial for run in runs)
     return f" ({many(partial, 'partial run')} left out)" if partial else ""
+
+
+def small_files(view: StripeView, size: int) -> str:
+    """Why more stripes of this size would be of no use, where it is because the files are small."""
+    where = "" if view.file_size_run is None else f" (run {view.file_size_run})"
+    fill = many(view.useful(size), "stripe")
+    held = f"its files hold up to {format_size(view.file_size or 0)}{where}"
+    return f"{held}, which fills no more than {fill} of {stripe_size(size)}"

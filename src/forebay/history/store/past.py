@@ -7,12 +7,15 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Table
 
-from forebay.history.store.schema import apps, runs, totals
+from forebay.history.store.schema import apps, requests, runs, totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """One earlier run; what Darshan did not tell of its layout is None."""
+    """One earlier run; what Darshan did not tell of its layout or of its files' size is None.
+
+    Half of the bytes that it wrote (or read, if it wrote none) are in files of `file_size` or larger ones.
+    """
 
     run_id: int
     nprocs: int
@@ -24,6 +27,7 @@ class PastRun:
     common_size: int
     perf_by_slowest: float
     partial_flag: bool
+    file_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,14 @@ class PeerRuns:
     perf_by_slowest: float
 
 
-_PAST = [runs.c[name] for name in PastRun.__slots__]
+_READ, _WRITTEN = requests.alias("of_reads"), requests.alias("of_writes")
+_PAST = [
+    *(runs.c[name] for name in PastRun.__slots__ if name != "file_size"),
+    sa.func.coalesce(_WRITTEN.c.file_size, _READ.c.file_size).label("file_size"),
+]
+_TABLES = runs.outerjoin(
+    _WRITTEN, sa.and_(_WRITTEN.c.run_id == runs.c.run_id, _WRITTEN.c.operation == "write")
+).outerjoin(_READ, sa.and_(_READ.c.run_id == runs.c.run_id, _READ.c.operation == "read"))
 
 
 def past_runs(connection: Connection, app: str, limit: int = 200, filesystem: str | None = None) -> list[PastRun]:
@@ -46,6 +57,7 @@ def past_runs(connection: Connection, app: str, limit: int = 200, filesystem: st
     to have been on another file system than the one that is asked about are left out."""
     query = (
         sa.select(*_PAST)
+        .select_from(_TABLES)
         .where(_app(app), sa.true() if filesystem is None else sa.or_(*_may_be(runs, filesystem)))
         .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
         .limit(limit)
@@ -68,6 +80,11 @@ def _may_be(table: Table, filesystem: str) -> tuple[ColumnElement[bool], ...]:
     """On the file system, as far as is known: runs without Lustre records tell other things."""
     name = table.c.filesystem
     return name == filesystem, name == "", name.is_(None)
+
+
+def has_run(connection: Connection, app: str) -> bool:
+    """Whether an application ran at all, on whatever file system."""
+    return connection.execute(sa.select(runs.c.run_id).where(_app(app)).limit(1)).scalar() is not None
 
 
 def peers(connection: Connection, app: str, nprocs: int, filesystem: str | None = None) -> list[PeerRuns]:
