@@ -255,6 +255,9 @@ def test_output_that_cannot_be_written_is_the_users_to_mend(forebay: Forebay, tm
     for arguments in (
         ["simulate", EXAMPLE, "--plot", tmp_path / "nowhere" / "x.png"],
         ["simulate", EXAMPLE, "--plot", tmp_path],
+        ["simulate", EXAMPLE, "--plot", tmp_path / "x.xyz"],
+        ["size", "--plot", tmp_path / "x.svg"],
+        ["forward", "bench", "--plot", tmp_path / "x"],
         ["demo", "--out", tmp_path / "file"],
         ["study", "io-nodes", "--out", tmp_path / "file"],
     ):

@@ -12,7 +12,7 @@ import typer
 
 from forebay.model.errors import BadInput
 from forebay.show.cli.forward_mount import LOOK, addresses, check_layer
-from forebay.show.cli.options import Json, Seed
+from forebay.show.cli.options import Json, Plot, Seed
 
 if TYPE_CHECKING:
     from forebay.act.forward.bench.compare import Way
@@ -62,7 +62,7 @@ def bench(
     key: Annotated[Path | None, typer.Option(help="The key of the layer that --nodes names.")] = None,
     fsync: Annotated[bool, typer.Option("--fsync", help="Writing ends with an fsync, which counts.")] = False,
     seed: Seed = 1,
-    plot: Annotated[Path | None, typer.Option(help="Also draw it into this PNG or PDF file.")] = None,
+    plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Drive a layer with the patterns of MPI-IO Test.

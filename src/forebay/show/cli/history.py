@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forebay.model.errors import BadInput, why
-from forebay.show.cli.options import Database, Json
+from forebay.show.cli.options import Database, Json, Plot
 
 if TYPE_CHECKING:
     from forebay.history.store import Connection
 
 app = typer.Typer(help="Look at what ran.", no_args_is_help=True, rich_markup_mode=None)
 
-Picture = Annotated[Path | None, typer.Option("--plot", help="Also draw it into this PNG (or PDF) file.")]
 Since = Annotated[str | None, typer.Option(help="Only runs that started on this date (and time) or later.")]
 Until = Annotated[str | None, typer.Option(help="Only runs that started on this date or earlier (before this time).")]
 OnFilesystem = Annotated[
@@ -42,14 +41,6 @@ def reading(db: str | None) -> Iterator[Connection]:
         yield connection
 
 
-def check_plot(plot: Path | None) -> None:
-    """Before any work is done."""
-    if plot is not None and not plot.absolute().parent.is_dir():
-        raise BadInput("--plot", f"there is no folder {plot.absolute().parent}")
-    if plot is not None and plot.is_dir():
-        raise BadInput("--plot", f"{plot} is a folder")
-
-
 @contextmanager
 def drawing(plot: Path) -> Iterator[None]:
     """Say when it is done, where that disturbs no document; or why it can't be."""
@@ -61,7 +52,7 @@ def drawing(plot: Path) -> Iterator[None]:
 
 
 @app.command(epilog="Example: forebay history stats --plot stripes.png")
-def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Picture = None, json: Json = False) -> None:
+def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """Show how the file system is used: stripes, applications, requests."""
     from forebay.history.store.sums import app_count, filesystem_sums, layout_sums, top_apps
     from forebay.profile.usage import usage
@@ -69,7 +60,6 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Picture = 
     from forebay.show.history_tables import print_usage
     from forebay.show.output import print_json
 
-    check_plot(plot)
     with reading(db) as connection:
         every = filesystem_sums(connection)
         only = filesystem_named(filesystem, [sums.filesystem for sums in every])
@@ -89,14 +79,13 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Picture = 
 
 
 @app.command(epilog="Example: forebay history apps")
-def apps(db: Database = None, plot: Picture = None, json: Json = False) -> None:
+def apps(db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """List applications: runs, volume, performance, processes, last run."""
     from forebay.history.store.sums import app_sums
     from forebay.show.history import apps_document
     from forebay.show.history_tables import print_apps
     from forebay.show.output import print_json
 
-    check_plot(plot)
     with reading(db) as connection:
         found = app_sums(connection)
     if plot is not None:
@@ -120,7 +109,7 @@ def runs(
     since: Since = None,
     until: Until = None,
     db: Database = None,
-    plot: Picture = None,
+    plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Runs, the newest first."""
@@ -128,7 +117,6 @@ def runs(
     from forebay.show.history import between, write_runs
     from forebay.show.history_tables import print_runs
 
-    check_plot(plot)
     if plot is not None and application is None:
         raise BadInput("--plot", "shows one application; --app says which")
     low, high = between(since, until)
@@ -172,7 +160,7 @@ def osts(
     since: Since = None,
     until: Until = None,
     db: Database = None,
-    plot: Picture = None,
+    plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Find sick OSTs: bytes and slowness over all runs, the worst first."""
@@ -182,7 +170,6 @@ def osts(
     from forebay.show.history_tables import print_osts
     from forebay.show.output import print_json
 
-    check_plot(plot)
     low, high = between(since, until)
     with reading(db) as connection:
         only = filesystem_named(filesystem, list(filesystem_ids(connection)))

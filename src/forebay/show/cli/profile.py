@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from forebay.history.limits import MOST_PROCESSES
-from forebay.show.cli.history import Picture, check_plot, drawing, reading
-from forebay.show.cli.options import Database, Json
+from forebay.show.cli.history import drawing, reading
+from forebay.show.cli.options import Database, Json, Plot
 
 EXAMPLE = "Example: forebay profile vpic --procs 512 --plot vpic.png"
 
@@ -22,7 +22,7 @@ def profile(
         ),
     ] = None,
     db: Database = None,
-    plot: Picture = None,
+    plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Describe an application: pattern, volumes, bandwidth, drift.
@@ -35,7 +35,6 @@ def profile(
     from forebay.show.history_profile import print_profile
     from forebay.show.output import print_json
 
-    check_plot(plot)
     with reading(db) as connection:
         found = profile_of(app, behaviours(connection, app), procs)
     if plot is not None:

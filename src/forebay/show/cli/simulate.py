@@ -117,8 +117,6 @@ def simulate_applications(
         scenario = replace(scenario, horizon=seconds)
     if until_first_finish:
         scenario = replace(scenario, stop_at_first_finish=True)
-    if plot is not None and not plot.absolute().parent.is_dir():
-        raise BadInput("--plot", f"there is no folder {plot.absolute().parent}")
     _warn_of_nodes(scenario)
     pairs = _pairs(scenario, allocate, place)
     runs = [_run(scenario, a, p, seed) for a, p in pairs]

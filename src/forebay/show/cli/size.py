@@ -51,8 +51,6 @@ def size(
     share, steps = _share(target), _bytes("--step", step)
     if rules not in MODES:
         raise BadInput("--as", f"must be {' or '.join(MODES)}, not {rules!r}")
-    if plot is not None and not plot.absolute().parent.is_dir():
-        raise BadInput("--plot", f"there is no folder {plot.absolute().parent}")
     names = policy_list("storage", policy)
     family = find_platform(platform, Path(), "--platform")
     asked = find_requests(

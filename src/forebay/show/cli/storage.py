@@ -32,11 +32,10 @@ def simulate_storage(
     from forebay.simulate.storage.rules import OPTIMAL
     from forebay.simulate.storage.scenario import read_storage_scenario
 
-    for option, path in (("--decisions", decisions), ("--plot", plot)):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise BadInput(option, f"there is no folder {path.absolute().parent}")
-        if path is not None and path.is_dir():
-            raise BadInput(option, f"{path} is a folder")
+    if decisions is not None and not decisions.absolute().parent.is_dir():
+        raise BadInput("--decisions", f"there is no folder {decisions.absolute().parent}")
+    if decisions is not None and decisions.is_dir():
+        raise BadInput("--decisions", f"{decisions} is a folder")
     scenario = read_storage_scenario(file, changes, seed=seed)
     names = policy_list("storage", scenario.policy or DEFAULT_POLICY, also=(OPTIMAL,))
     for option, path in (("--decisions", decisions), ("--plot", plot)):
