@@ -48,16 +48,15 @@ def printable(text: str) -> str:
 
 
 def percent(share: float) -> str:
-    """With as many digits as it takes not to round to something else.
+    """With a digit after the point, or two if it is small, where they are not 0.
 
-    >>> percent(0.9), percent(0.025), percent(0.996), percent(0.00004)
-    ('90 %', '2.5 %', '99.6 %', '<0.01 %')
+    >>> percent(0.9), percent(0.025), percent(0.0025), percent(0.00004)
+    ('90 %', '2.5 %', '0.25 %', '<0.01 %')
     """
     value = 100 * share
     if 0 < value < 0.01:
         return "<0.01 %"
-    digits = 0 if value in (0, 100) or 10 <= value <= 99 else 1 if value >= 1 else 2
-    return f"{float(f'{value:.{digits}f}'):g} %"
+    return f"{float(f'{value:.{1 if value >= 1 else 2}f}'):g} %"
 
 
 def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Sequence[FilesystemSums]) -> None:
@@ -114,13 +113,14 @@ def print_apps(apps: Sequence[AppSums]) -> None:
             format_size(app.total_bytes),
             _bandwidth(app.mean_perf),
             _bandwidth(app.best_perf),
+            "-" if app.best_run is None else app.best_run,
             _layout(app.best_layout),
             short_ranges(app.nprocs),
             when(app.last_start_time),
         )
         for app in apps
     ]
-    heads = ("application", "runs", "partial", "volume", "mean", "best", "best with", "processes", "last run")
+    heads = ("application", "runs", "partial", "volume", "mean", "best", "in run", "best with", "processes", "last run")
     print_table("", heads, rows)
 
 

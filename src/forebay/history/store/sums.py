@@ -1,4 +1,4 @@
-"""What the history knows in sum, read from `totals` and never from the runs themselves."""
+"""What the history knows in sum, read from `totals` and, but for a few runs by an index, never from the runs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class LayoutSums:
 class AppSums:
     """All runs of one application. Performance is in bytes per second.
 
-    `mean_perf` is over whole runs that tell one, `best_perf` the mean of its best number of
-    processes and layout; both None if no run tells. `last_start_time` is in seconds since 1970.
+    `mean_perf` is over whole runs that tell one, `best_perf` that of the fastest of them, `best_run`; all None if no
+    run tells. `last_start_time` is in seconds since 1970.
     """
 
     app: str
@@ -40,8 +40,9 @@ class AppSums:
     total_bytes: int
     mean_perf: float | None
     best_perf: float | None
+    best_run: int | None
     best_layout: tuple[int, int, int] | None
-    """Processes, stripes of one file and stripe size (0 where nothing tells) behind `best_perf`."""
+    """Processes, stripes of one file and stripe size (0 where nothing tells) of that run."""
     nprocs: tuple[int, ...]
     last_start_time: float
 
@@ -115,8 +116,34 @@ def app_sums(connection: Connection) -> list[AppSums]:
     # A look-up by index for each application, where a GROUP BY would go through all runs.
     last = sa.select(sa.func.max(runs.c.start_time)).where(runs.c.app_id == apps.c.app_id).scalar_subquery()
     named = connection.execute(sa.select(apps.c.app_id, apps.c.app, last))
-    made = [_app(app, when, rows[app_id]) for app_id, app, when in named if app_id in rows]
+    best = _fastest(connection)
+    made = [_app(app, when, rows[app_id], best.get(app_id)) for app_id, app, when in named if app_id in rows]
     return sorted(made, key=lambda a: (-a.runs, a.app))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fastest:
+    run: int
+    perf: float
+    layout: tuple[int, int, int]
+
+
+def _fastest(connection: Connection) -> dict[int, _Fastest]:
+    """The fastest whole run of each application, by its number; a look-up by index for each."""
+    other = runs.alias()
+    fastest = (
+        sa.select(other.c.run_id)
+        .where(other.c.app_id == apps.c.app_id, other.c.partial_flag.is_(sa.false()), other.c.perf_by_slowest > 0)
+        .order_by(other.c.perf_by_slowest.desc(), other.c.run_id)
+        .limit(1)
+        .scalar_subquery()
+    )
+    columns = [runs.c[name] for name in ("run_id", "perf_by_slowest", "nprocs", "file_stripe_count", "stripe_size")]
+    query = sa.select(apps.c.app_id, *columns).join_from(apps, runs, runs.c.run_id == fastest)
+    return {
+        app: _Fastest(run, perf, (nprocs, count or 0, size or 0))
+        for app, run, perf, nprocs, count, size in connection.execute(query)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +156,16 @@ class _Row:
     volume: int
 
 
-def _app(app: str, last: float, rows: list[_Row]) -> AppSums:
+def _app(app: str, last: float, rows: list[_Row], best: _Fastest | None) -> AppSums:
     whole = [row for row in rows if row.timed and not row.partial]
-    best = max(whole, key=lambda row: (row.perf / row.timed, row.layout), default=None)
     return AppSums(
         app=app,
         runs=sum(row.runs for row in rows),
         partial_runs=sum(row.runs for row in rows if row.partial),
         total_bytes=sum(row.volume for row in rows),
         mean_perf=sum(row.perf for row in whole) / sum(row.timed for row in whole) if whole else None,
-        best_perf=best.perf / best.timed if best else None,
+        best_perf=best.perf if best else None,
+        best_run=best.run if best else None,
         best_layout=best.layout if best else None,
         nprocs=tuple(sorted({row.layout[0] for row in rows})),
         last_start_time=last,

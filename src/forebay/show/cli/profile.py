@@ -36,12 +36,13 @@ def profile(
     from forebay.show.output import print_json
 
     with reading(db) as connection:
-        found = profile_of(app, behaviours(connection, app), procs)
+        runs = behaviours(connection, app)
+        found = profile_of(app, runs, procs)
     if plot is not None:
         from forebay.show.figures.history_profile import draw_profile
 
         with drawing(plot):
-            draw_profile(found, plot)
+            draw_profile(found, runs, plot)
     if json:
         print_json(profile_document(found, procs))
     else:

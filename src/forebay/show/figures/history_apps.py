@@ -16,7 +16,7 @@ from forebay.show.figures.history_axes import bandwidths
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write
 from forebay.show.figures.words import printable
-from forebay.show.history_tables import short
+from forebay.show.history_tables import plural, short
 
 _NAMED = 6
 _TOP = 15
@@ -25,7 +25,7 @@ _TOP = 15
 def draw_apps(apps: Sequence[AppSums], out: Path) -> Path:
     """Write to `out` a point for each application, runs against volume; and the performance of those that ran most.
 
-    The line beside each name goes from its mean to the mean of its best layout.
+    The line beside each name goes from its mean to its best run.
     """
     with house_style():
         figure, (left, right) = panels(2, columns=2, height=3.4)
@@ -80,8 +80,8 @@ def _draw_performance(axes: Axes, apps: Sequence[AppSums]) -> None:
     mean = np.array([app.mean_perf for app in apps])
     best = np.array([app.best_perf for app in apps])
     axes.hlines(y, mean, best, color=FAINT, linewidth=1.6, zorder=2)
-    axes.scatter(mean, y, s=16, color="#0072B2", zorder=3, label="mean")
-    axes.scatter(best, y, s=16, color="#D55E00", marker="D", zorder=3, label="best layout")
+    axes.scatter(mean, y, s=12, color="#0072B2", zorder=4, label="mean")  # over the other, where there is one run only
+    axes.scatter(best, y, s=26, color="#D55E00", marker="D", zorder=3, label="best run")
     axes.set_yticks(y, [printable(app.app, 22) for app in apps], fontsize=6.5)
     axes.set_ylim(-0.7, max(len(apps), 3) - 0.3)
     if apps:

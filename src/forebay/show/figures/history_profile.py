@@ -1,44 +1,90 @@
-"""An application's bandwidth by number of OSTs."""
+"""An application: its bandwidth by number of OSTs or run by run, the order of its requests, and their sizes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
+from forebay.history.names import SIZE_BINS
+from forebay.history.store.behaviour import Behaviour
 from forebay.model.units import format_bandwidth
 from forebay.profile.application import Profile
-from forebay.show.figures.looks import INK
+from forebay.profile.pattern import Access
+from forebay.show.figures.history_axes import bandwidths
+from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.series import Floats
 from forebay.show.figures.sheet import house_style, panels, write
 from forebay.show.figures.words import printable
-from forebay.show.history_tables import short
+from forebay.show.history_tables import percent, plural, short
 
 _LINE = "#0072B2"
+_DAY = 86_400.0
+_KINDS = {
+    "contiguous": "#0072B2", "strided": "#56B4E9", "with gaps": FAINT, "random": "#D55E00", "backwards": "#E69F00",
+}  # fmt: skip
+_INKS = {"strided": INK, "with gaps": INK, "backwards": INK}  # on light bars
+_OPERATIONS = {"reads": "#009E73", "writes": "#0072B2"}
 
 
-def draw_profile(profile: Profile, out: Path) -> Path:
-    """Write to `out` b(n): the median of the runs on n OSTs, 10 to 90 % of them, and how many there were."""
+def draw_profile(profile: Profile, runs: Sequence[Behaviour], out: Path) -> Path:
+    """Write to `out` what there is to see of `profile`; `runs` are those of the application, oldest first.
+
+    b(n) is the median of the runs on n OSTs, 10 to 90 % of them, and how many there were. Where all runs have the same
+    number of OSTs, or don't tell it, every run is a point over time instead.
+    """
+    alike = [run for run in runs if run.nprocs == profile.processes]
+    alike = [run for run in alike if not run.partial_flag] or alike
+    timed = [run for run in alike if run.perf_by_slowest > 0]
+    ordered = [(name, a) for name, a in _accesses(profile) if a.contiguous is not None]
+    sized = any(any(_counts(alike, name)) for name in _OPERATIONS)
+    kinds: list[tuple[Callable[[Axes], None], bool]] = [
+        (lambda axes: _draw_curve(axes, profile), len(profile.points) > 1),
+        (lambda axes: _draw_runs(axes, profile, timed), len(profile.points) < 2 <= len(timed)),
+        (lambda axes: _draw_order(axes, ordered), bool(ordered)),
+        (lambda axes: _draw_sizes(axes, alike), sized),
+    ]
+    draws = [draw for draw, is_told in kinds if is_told]
     with house_style():
-        figure, (axes,) = panels(1, height=3.2)
-        processes = f"{profile.processes} process{'' if profile.processes == 1 else 'es'}"
-        axes.set_title(f"{printable(profile.app)}, {processes}: bandwidth by OSTs", loc="left")
-        axes.set_xlabel("OSTs that the run used, n")
-        axes.set_ylabel("b(n), performance by the slowest process")
-        if profile.points:
-            _draw(axes, profile)
-        else:
-            axes.text(0.5, 0.5, "no whole run tells its OSTs", transform=axes.transAxes, ha="center", color=INK)
-            axes.set_xticks([])
-            axes.set_yticks([])
+        figure, every = panels(max(len(draws), 1), columns=len(draws) or 1, height=2.8)
+        figure.suptitle(f"{printable(profile.app)}, {plural(profile.processes, 'process')}: {_what(profile, timed)}")
+        for axes, draw in zip(every, draws, strict=False):
+            draw(axes)
+        if not draws:
+            every[0].text(0.5, 0.5, "no reads or writes were recorded", transform=every[0].transAxes, ha="center")
+            every[0].set_axis_off()
         return write(figure, out)
 
 
-def _draw(axes: Axes, profile: Profile) -> None:
+def _what(profile: Profile, timed: Sequence[Behaviour]) -> str:
+    """The runs, those that are left out, and the performance where there is only one."""
+    partial = 0 if profile.only_partial else profile.partial_runs
+    reasons = ((partial, "partial"), (profile.untimed_runs, "untimed"))
+    left_out = [f"{number:,} {why}" for number, why in reasons if number]
+    said = plural(profile.runs, "run") + (f" ({' and '.join(left_out)} left out)" if left_out else "")
+    if len(timed) != 1:
+        return said
+    where = f" on {plural(timed[0].stripe_count, 'OST')}" if timed[0].stripe_count else ""
+    return f"{said}, {format_bandwidth(timed[0].perf_by_slowest)}{where}"
+
+
+def _accesses(profile: Profile) -> list[tuple[str, Access]]:
+    """Reads and writes apart, or together where nothing tells them apart."""
+    pattern = profile.pattern
+    apart = [(name, access) for name, access in (("reads", pattern.reads), ("writes", pattern.writes)) if access]
+    return apart or [("all requests", pattern)]
+
+
+def _draw_curve(axes: Axes, profile: Profile) -> None:
     points = profile.points
+    axes.set_title("bandwidth by OSTs, b(n)", loc="left")
+    axes.set_xlabel("OSTs that the run used, n")
     n = np.array([p.n for p in points], dtype=float)
     middle, low, high = (np.array([getattr(p.perf, name) for p in points]) for name in ("median", "p10", "p90"))
     axes.errorbar(
@@ -46,16 +92,81 @@ def _draw(axes: Axes, profile: Profile) -> None:
         elinewidth=0.9, zorder=3,
     )  # fmt: skip
     for point, top in zip(points, high, strict=True):
-        told = f"{point.perf.runs:,} run{'' if point.perf.runs == 1 else 's'}"
         how: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 6.5, "color": INK}
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}  # over the line, still to be read
-        axes.annotate(told, (point.n, top), (0, 6), bbox=box, zorder=4, **how)
+        axes.annotate(plural(point.perf.runs, "run"), (point.n, top), (0, 6), bbox=box, zorder=4, **how)
     axes.set_ylim(0, 1.18 * float(high.max()))
     axes.set_xscale("log", base=2)
     axes.set_xlim(n.min() / 1.5, n.max() * 1.5)
     axes.set_xticks(_ticks(n), [f"{value:g}" for value in _ticks(n)])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(format_bandwidth(value)) if value else "0"))
+
+
+def _draw_runs(axes: Axes, profile: Profile, timed: Sequence[Behaviour]) -> None:
+    told = [run for run in timed if run.stripe_count]
+    osts = "OSTs unknown" if not told else f"{len(told)} on" if len(told) < len(timed) else "all on"
+    where = f" {plural(profile.points[0].n, 'OST')}" if told else ""
+    axes.set_title(f"{plural(len(timed), 'run')}, {osts}{where}", loc="left")
+    axes.set_ylabel("performance")
+    days, perf = (np.array([getattr(run, name) for run in timed]) for name in ("start_time", "perf_by_slowest"))
+    axes.plot(days / _DAY, perf, linestyle="none", marker="o", markersize=3.5, color=_LINE, zorder=3)
+    locator = AutoDateLocator(minticks=2, maxticks=4)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    axes.margins(x=0.1)
+    bandwidths(axes, "y", perf)
+
+
+def _draw_order(axes: Axes, accesses: Sequence[tuple[str, Access]]) -> None:
+    """A bar each for reads and writes, divided by where requests begin."""
+    axes.set_title("order of requests", loc="left")
+    places = np.arange(len(accesses))
+    left = np.zeros(len(accesses))
+    for kind, colour in _KINDS.items():
+        shares = np.array([getattr(access, kind.replace(" ", "_")) for _, access in accesses])
+        if shares.any():
+            axes.barh(places, shares, 0.55, left=left, color=colour, label=kind, zorder=2)
+            for place, share, begin in zip(places.tolist(), shares.tolist(), left.tolist(), strict=True):
+                if share >= 0.15:
+                    middle = (begin + share / 2, place)
+                    axes.annotate(
+                        percent(share), middle, ha="center", va="center", fontsize=6.5, color="white", zorder=3
+                    )
+            left += shares
+    axes.set_yticks(places, [name for name, _ in accesses])
+    axes.set_ylim(len(accesses) - 0.4, -0.6)
+    axes.set_xlim(0, 1)
+    axes.xaxis.set_major_formatter(PercentFormatter(1))
+    axes.grid(axis="y", visible=False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=6.5, handlelength=1.2)
+
+
+def _draw_sizes(axes: Axes, runs: Sequence[Behaviour]) -> None:
+    """How many requests are of which size, by Darshan's bins, reads beside writes."""
+    axes.set_title("sizes of requests", loc="left")
+    known = {name: np.array(_counts(runs, name), dtype=float) for name in _OPERATIONS}
+    known = {name: counts for name, counts in known.items() if counts.any()}
+    used = np.flatnonzero(sum(known.values()))
+    bins = np.arange(used[0], used[-1] + 1)
+    wide = 0.8 / len(known)
+    for i, (name, counts) in enumerate(known.items()):
+        at = bins + (i - (len(known) - 1) / 2) * wide
+        axes.bar(at, counts[bins] / counts.sum(), wide, color=_OPERATIONS[name], zorder=2)
+    axes.set_xticks(bins, [SIZE_BINS[b] for b in bins], rotation=40, ha="right", fontsize=6.5)
+    axes.set_xlim(bins[0] - 0.8, bins[-1] + 0.8)
+    axes.set_ylim(0, 1.25)
+    axes.set_yticks(np.linspace(0, 1, 6))
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.grid(axis="x", visible=False)
+    axes.set_xlabel("bytes")
+    entries = [Line2D([], [], color=_OPERATIONS[name], marker="s", linestyle="none", label=name) for name in known]
+    axes.legend(handles=entries, loc="upper center", ncols=2, fontsize=6.5)
+
+
+def _counts(runs: Sequence[Behaviour], operation: str) -> list[int]:
+    sizes = [(run.read_sizes if operation == "reads" else run.write_sizes).split(",") for run in runs]
+    return [sum(map(int, column)) for column in zip(*sizes, strict=True)]
 
 
 def _ticks(counts: Floats) -> list[float]:

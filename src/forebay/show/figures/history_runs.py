@@ -26,22 +26,32 @@ _POINT = np.dtype([("time", "f8"), ("perf", "f8"), ("count", "i8"), ("partial", 
 def draw_runs(app: str, runs: Iterable[dict[str, Any]], out: Path) -> Path:
     """Write to `out` a point for each run: when it started, its performance, its stripe count as the colour.
 
-    Runs from partial logs are crosses; runs that moved nothing are left out.
+    Runs from partial logs are crosses; runs without I/O that could be timed are left out, and counted.
     """
     rows = ((r["start_time"], r["perf_by_slowest"], r["stripe_count"] or 0, r["partial_flag"]) for r in runs)
-    points = np.fromiter((row for row in rows if row[1] > 0), dtype=_POINT)
+    every = np.fromiter(rows, dtype=_POINT)
+    points = every[every["perf"] > 0]
     with house_style():
         figure, (axes,) = panels(1, height=3.0, columns=1)
         figure.set_figwidth(7.2)
         groups = _groups(points["count"])
-        entries = [_draw(axes, points, mask, label, colour) for label, colour, mask in groups]
-        if points["partial"].any():
-            entries.append(Line2D([], [], color=FAINT, marker="x", linestyle="none", label="partial log"))
+        entries = [entry for label, colour, mask in groups for entry in _draw(axes, points, mask, label, colour)]
         _axes(axes, points)
-        axes.set_title(f"{printable(app)}: {plural(points.size, 'run')}", loc="left")
+        axes.set_title(f"{printable(app)}: {_which(points.size, every.size)}", loc="left")
         if entries:
             legend_above(figure, entries, columns=5)
         return write(figure, out)
+
+
+def _which(drawn: int, every: int) -> str:
+    """
+    >>> _which(40, 40), _which(39, 40), _which(0, 2)
+    ('40 runs', '39 of 40 runs; 1 had no I/O that could be timed', 'none of 2 runs had I/O that could be timed')
+    """
+    if not drawn:
+        return f"none of {plural(every, 'run')} had I/O that could be timed"
+    left_out = f"; {every - drawn:,} had no I/O that could be timed"
+    return plural(drawn, "run") if drawn == every else f"{drawn:,} of {plural(every, 'run')}{left_out}"
 
 
 def _groups(counts: Any) -> list[tuple[str, Any, Any]]:
@@ -61,20 +71,28 @@ def _groups(counts: Any) -> list[tuple[str, Any, Any]]:
     return made
 
 
-def _draw(axes: Axes, points: Any, mask: Any, label: str, colour: Any) -> Line2D:
+def _draw(axes: Axes, points: Any, mask: Any, label: str, colour: Any) -> list[Line2D]:
+    """The entries of the legend for what is drawn."""
+    entries = []
     size = 3.5 if points.size < 2000 else 1.8
     for partial, marker in ((False, "o"), (True, "x")):
         own = points[mask & (points["partial"] == partial)]
+        if not own.size:
+            continue
+        named = f"{label}, partial log" if partial else label
+        entries.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=named))
         axes.plot(
             own["time"] / _DAY, own["perf"], linestyle="none", marker=marker, markersize=size, color=colour,
             alpha=0.8, markeredgewidth=0.8 if partial else 0, zorder=3, rasterized=True,
         )  # fmt: skip
-    return Line2D([], [], color=colour, marker="o", linestyle="none", label=label)
+    return entries
 
 
 def _axes(axes: Axes, points: Any) -> None:
     axes.set_ylabel("performance by the slowest process")
     if not points.size:
+        axes.set_xticks([])
+        axes.set_yticks([])
         return
     days = points["time"] / _DAY
     margin = 0.02 * (days.max() - days.min()) or 0.5

@@ -13,7 +13,7 @@ from forebay.model.layout import DEFAULT_SIZE
 from forebay.profile.usage import DEFAULT_COUNT, Bin, Usage
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write
-from forebay.show.history_tables import binary
+from forebay.show.history_tables import binary, percent
 
 _DEFAULT, _OTHER = "#0072B2", FAINT
 
@@ -21,23 +21,26 @@ _DEFAULT, _OTHER = "#0072B2", FAINT
 def draw_usage(usage: Usage, out: Path) -> Path:
     """Write to `out` how many runs are in each bin of stripe counts and sizes, on a logarithmic scale.
 
-    The default's bar is dark; every bar carries its share.
+    The bar of what a file system does by itself is dark; every bar carries its share.
     """
     with house_style():
         figure, (left, right) = panels(2, columns=2, height=3.0)
         counts, sizes = usage.stripe_counts, usage.stripe_sizes
         _draw(left, counts, [b.label for b in counts], DEFAULT_COUNT)
-        left.set_title(_title("stripe count", usage.default_count), loc="left")
+        left.set_title(_title("OSTs of a run", usage.default_count, "one"), loc="left")
         left.set_xlabel("OSTs that the run used")
         left.set_ylabel("runs")
         _draw(right, sizes, [binary(b.low).replace(" ", "\n") for b in sizes], DEFAULT_SIZE)
-        right.set_title(_title("stripe size", usage.default_size), loc="left")
+        right.set_title(_title("stripe size", usage.default_size, "1 MiB"), loc="left")
         right.set_xlabel("stripe size")
+        if usage.default_layout is not None:
+            share = percent(usage.default_layout)
+            figure.suptitle(f"{share} of the runs have files of one 1 MiB stripe each, the default", fontsize=8.5)
         return write(figure, out)
 
 
-def _title(what: str, default: float | None) -> str:
-    return f"{what}: no run tells" if default is None else f"{what}: {100 * default:.3f} % on the default"
+def _title(what: str, share: float | None, value: str) -> str:
+    return f"{what}: no run tells" if share is None else f"{what}: {percent(share)} of the runs have {value}"
 
 
 def _draw(axes: Axes, bins: Sequence[Bin], labels: Sequence[str], default: int) -> None:
@@ -61,10 +64,5 @@ def _draw(axes: Axes, bins: Sequence[Bin], labels: Sequence[str], default: int) 
         if b.runs:
             where = (float(at), float(b.runs))
             axes.annotate(
-                _share(b.share), where, (0, 2), textcoords="offset points", ha="center", fontsize=6, color=INK
+                percent(b.share), where, (0, 2), textcoords="offset points", ha="center", fontsize=6, color=INK
             )
-
-
-def _share(share: float) -> str:
-    percent = 100 * share
-    return f"{percent:.1f} %" if percent >= 10 else f"{percent:.1g} %" if percent >= 0.001 else "<0.001 %"
