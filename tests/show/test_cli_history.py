@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from forebay.history.store import open_store
+from forebay.history.store.leases import note_decision
 from forebay.history.store.listing import COLUMNS
 from forebay.history.store.schema import decisions, jobs
 from support.command import Forebay
@@ -278,7 +279,7 @@ def test_export_writes_every_table_as_parquet_and_nothing_else(forebay: Forebay,
     written = forebay("history", "export", folder, "--db", db, "--json").json["tables"]
     tables = {Path(t["file"]).name: t["rows"] for t in written}
     assert tables == {"runs.parquet": 24, "run_modules.parquet": 24, "run_osts.parquet": 53, "jobs.parquet": 1,
-                      "decisions.parquet": 1}  # fmt: skip
+                      "run_requests.parquet": 0, "decisions.parquet": 1}  # fmt: skip
     assert {path.name for path in folder.iterdir()} == set(tables)
 
     def read(name: str, columns: str) -> list[tuple[object, ...]]:
@@ -295,7 +296,7 @@ def test_export_writes_every_table_as_parquet_and_nothing_else(forebay: Forebay,
 def test_export_again_replaces_the_files(forebay: Forebay, db: str, tmp_path: Path) -> None:
     for _ in range(2):
         assert forebay("history", "export", tmp_path / "out", "--db", db).code == 0
-    assert len(list((tmp_path / "out").iterdir())) == 5
+    assert len(list((tmp_path / "out").iterdir())) == 6
 
 
 def test_an_export_that_fails_leaves_what_was_there(
@@ -392,3 +393,81 @@ def test_no_history_command_scans_the_runs_for_sums(db: str) -> None:
         tables = {word for plan in plans for row in plan for word in str(row[3]).split()}
     assert "totals" in tables
     assert "runs" not in tables
+
+
+# advice
+
+
+@pytest.fixture
+def advised(tmp_path: Path) -> str:
+    """A history with three decisions: in shadow mode for job 7000, for no job, and refused."""
+    path = str(tmp_path / "advised.db")
+    row = {
+        "app": "vpic", "nprocs": 64, "policy": "forebay", "phase": "rule", "stripe_count": 8, "stripe_size": MIB,
+        "stripe_offset": 3, "because": "it is so", "applied_to": None,
+    }  # fmt: skip
+    with open_store(path) as store:
+        fill(store, [a_run(0, count=2)])
+        with store.writing() as connection:
+            note_decision(connection, row | {"time": 1.6e9, "job": "7000", "outcome": "shadow"})
+            note_decision(connection, row | {"time": 1.6e9 + DAY, "job": None, "outcome": "shadow", "app": "gcrm"})
+            told = {"time": 1.6e9 + 2 * DAY, "job": "a\x1b", "outcome": "refused", "stripe_offset": -1}
+            note_decision(connection, row | told | {"applied_to": "/scratch/out"})
+    return path
+
+
+def test_what_was_decided_in_shadow_mode_is_listed_beside_what_ran(forebay: Forebay, advised: str) -> None:
+    shown = forebay("history", "advice", "--db", advised)
+    assert [line.split()[0] for line in shown.out.splitlines()[1:4]] == ["3", "2", "1"]
+    assert "8 x 1 MiB" in shown.out and "2 x 1 MiB (run 1)" in shown.out
+    assert "\x1b" not in shown.out
+    found = forebay("history", "advice", "--outcome", "shadow", "--db", advised, "--json").json["advice"]
+    assert [(d["decision_id"], d["app"]) for d in found] == [(2, "gcrm"), (1, "vpic")]
+    assert [run["run_id"] for run in found[1]["runs"]] == [1]
+
+
+@pytest.mark.parametrize(
+    ("filters", "numbers"),
+    [
+        (("--app", "gcrm"), [2]),
+        (("--job", "7000"), [1]),
+        (("--outcome", "refused"), [3]),
+        (("--limit", 1), [3]),
+        (("--since", "2020-09-15"), [3]),
+        (("--until", "2020-09-13"), [1]),
+        (("--app", "nobody"), []),
+    ],
+)
+def test_advice_can_be_filtered(forebay: Forebay, advised: str, filters: tuple[object], numbers: list[int]) -> None:
+    found = forebay("history", "advice", *filters, "--db", advised, "--json").json["advice"]
+    assert [d["decision_id"] for d in found] == numbers
+
+
+def test_one_decision_tells_its_reason(forebay: Forebay, advised: str) -> None:
+    shown = forebay("history", "advice", 1, "--db", advised).out
+    assert "shadow: 8 x 1 MiB from target 3" in shown
+    assert "policy forebay (rule): it is so" in shown
+    assert "run 1, " in shown
+    assert forebay("history", "advice", 3, "--db", advised, "--json").json["applied_to"] == "/scratch/out"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((99,), ["no decision 99", "forebay history advice"]),
+        ((1, "--app", "vpic"), ["DECISION", "leave the other options out"]),
+        (("--outcome", "shadwo"), ["no outcome 'shadwo'", "shadow"]),
+        (("--since", "soon"), ["--since", "2026-01-31"]),
+    ],
+)
+def test_a_mistake_about_advice_is_one_line(
+    forebay: Forebay, advised: str, arguments: tuple[object], words: list[str]
+) -> None:
+    ran = forebay("history", "advice", *arguments, "--db", advised)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+    assert all(word in ran.err for word in words)
+
+
+def test_without_advice_the_way_to_some_is_told(forebay: Forebay, db: str) -> None:
+    assert "forebay advise --shadow" in forebay("history", "advice", "--db", db).out
+    assert forebay("history", "advice", "--app", "x", "--db", db).out == "No advice matches.\n"

@@ -187,6 +187,51 @@ def osts(
         typer.echo("No run tells which OSTs it used.")
 
 
+@app.command(epilog="Example: forebay history advice --outcome shadow --since 2026-01-01")
+def advice(
+    number: Annotated[
+        int | None, typer.Argument(help="One decision with its reason, by its number.", metavar="DECISION")
+    ] = None,
+    application: Annotated[str | None, typer.Option("--app", help="Only for this application.")] = None,
+    job: Annotated[str | None, typer.Option(help="Only for this job.")] = None,
+    outcome: Annotated[str | None, typer.Option(help="Only advised, shadow, applied or refused.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(help=f"The newest so many [default: {_SHOWN}, with --json all].", min=1, max=_MOST),
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="Only from this date (and time) on.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only up to this date (before this time).")] = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Layouts that were advised, also in shadow mode, and what ran."""
+    from forebay.history.store import open_store
+    from forebay.history.store.advice import OUTCOMES, advice_in_full, list_advice
+    from forebay.model.errors import UnknownName
+    from forebay.show.history import between
+    from forebay.show.history_advice import print_advice, print_decision
+    from forebay.show.output import print_json
+
+    if outcome is not None and outcome not in OUTCOMES:
+        raise UnknownName("outcome", outcome, OUTCOMES)
+    low, high = between(since, until)
+    most = limit if json or limit is not None else _SHOWN
+    filters: dict[str, Any] = {"app": application, "job": job, "outcome": outcome, "since": low, "until": high}
+    if number is not None and any(value is not None for value in (*filters.values(), limit)):
+        raise BadInput("DECISION", "names one decision; leave the other options out")
+    with open_store(db, create=False) as store, store.reading() as connection:
+        if number is not None:
+            one = advice_in_full(connection, number)
+            print_json(one) if json else print_decision(one)
+            return
+        found = list_advice(connection, **filters, limit=most)
+    if json:
+        print_json({"advice": found})
+    else:
+        chosen = any(value is not None for value in filters.values())
+        print_advice(found, filtered=chosen, limited=None if limit is not None else most)
+
+
 @app.command(epilog="Example: forebay history export history-2026")
 def export(
     folder: Annotated[Path, typer.Argument(help="Where to; made if it is not there.")],

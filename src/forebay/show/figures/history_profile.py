@@ -131,7 +131,13 @@ def _draw_order(axes: Axes, accesses: Sequence[tuple[str, Access]]) -> None:
                 if share >= 0.15:
                     middle = (begin + share / 2, place)
                     axes.annotate(
-                        percent(share), middle, ha="center", va="center", fontsize=6.5, color="white", zorder=3
+                        percent(share),
+                        middle,
+                        ha="center",
+                        va="center",
+                        fontsize=6.5,
+                        color=_INKS.get(kind, "white"),
+                        zorder=3,
                     )
             left += shares
     axes.set_yticks(places, [name for name, _ in accesses])
