@@ -93,7 +93,7 @@ def access_words(access: Access) -> str:
 def _order_words(access: Access) -> str:
     names = ("contiguous", "strided", "with_gaps", "random", "backwards")
     shares = {name.replace("_", " "): getattr(access, name) for name in names}
-    told = ", ".join(f"{percent(share)} {name}" for name, share in shares.items() if share)
+    told = ", ".join(f"{percent(share)} {name}" for name, share in shares.items() if (share or 0) >= _TOLD)
     order = {"unknown": "order of requests unknown"}.get(access.order, access.order)
     return f"{order} ({told})" if told and told != f"100 % {order}" else order
 
@@ -128,6 +128,7 @@ def forecast_words(profile: Profile) -> str:
     return f"Forecast: the next run moves {moved} in {lasts} {where}."
 
 
+_TOLD = 0.0005  # less than 0.1 % is not worth a word
 _PERF = ("median", "10 %", "90 %", "runs")
 
 

@@ -204,7 +204,7 @@ def advice(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Layouts that were advised, also in shadow mode, and what ran."""
+    """List advised layouts, also those of shadow mode, and what ran."""
     from forebay.history.store import open_store
     from forebay.history.store.advice import OUTCOMES, advice_in_full, list_advice
     from forebay.model.errors import UnknownName
