@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from darshan.backend import cffi_backend as backend
 
-from forebay.history.darshan.log import _record
-from forebay.history.darshan.requests import _BINS, _BOUNDS, STREAMS
+from forebay.history.darshan.log import BINS, _record, prefix
+from forebay.history.darshan.requests import _BOUNDS, STREAMS
 from support.darshan_logs import MPIIO, POSIX, Parts, wheel_log
 
 STDIO = 8  # in format 3.21
@@ -50,7 +50,7 @@ class Handle:
         self.counts[f"MAX_BYTE_{done}"] = max(self.counts[f"MAX_BYTE_{done}"], offset + size - 1)
         self.counts[f"BYTES_{done}"] += size
         self.counts[f"{verb}S"] += 1
-        self.counts[f"SIZE_{verb}_{_BINS[int(np.searchsorted(_BOUNDS, size))]}"] += 1
+        self.counts[f"SIZE_{verb}_{BINS[int(np.searchsorted(_BOUNDS, size))]}"] += 1
         for seen, value in ((self.sizes, size), (self.strides, stride)):
             if value and (value in seen or len(seen) < 32):
                 seen[value] += 1
@@ -102,14 +102,13 @@ def record(
     module: str, file: int, rank: int, counters: Mapping[str, int], seconds: Mapping[str, float] | None = None
 ) -> np.ndarray[Any, Any]:
     """One record of a module; counters go by their names without the module's."""
-    prefix = "MPIIO" if module == "MPI-IO" else module
     made = np.zeros((), dtype=_record(module))
     made["id"], made["rank"] = file, rank
     names, reals = backend.counter_names(module), backend.fcounter_names(module)
     for name, value in counters.items():
-        made["counters"][names.index(f"{prefix}_{name}")] = value
+        made["counters"][names.index(f"{prefix(module)}_{name}")] = value
     for name, second in (seconds or {}).items():
-        made["fcounters"][reals.index(f"{prefix}_{name}")] = second
+        made["fcounters"][reals.index(f"{prefix(module)}_{name}")] = second
     return made
 
 

@@ -9,9 +9,13 @@ import pytest
 
 from forebay.history.darshan.log import columns
 from forebay.history.darshan.summary import read_log
+from forebay.history.darshan.work import read_one
 from forebay.history.store import open_store
 from forebay.history.store.behaviour import Behaviour, Requests, behaviours
+from forebay.history.store.logs import record as record_logs
+from forebay.history.store.logs import unchanged
 from forebay.history.store.runs import add_runs
+from forebay.history.store.schema import meta, requests, runs
 from forebay.profile.application import measures_of
 from forebay.profile.pattern import Pattern, pattern_of
 from support.darshan_runs import STDOUT, Handle, posix_records, record, write_log
@@ -228,3 +232,29 @@ def test_records_are_those_that_real_runs_of_ior_left(
     made = posix_records(files, PROCESSES)[0]["counters"]
     names = ("WRITES", "SEQ_WRITES", "CONSEC_WRITES", "STRIDE1_STRIDE", "STRIDE1_COUNT")
     assert tuple(int(made[columns("POSIX")[f"POSIX_{name}"]]) for name in names) == recorded
+
+
+def test_what_an_older_version_read_is_read_again(tmp_path: Path) -> None:
+    """Reads and writes are told apart from then on; runs whose logs are gone stay as they are."""
+    files: Files = defaultdict(Handle)
+    access(files, "write", "strided", shared=True, size=MIB)
+    path = write_log(tmp_path / "a.darshan", PROCESSES, files)
+    log, database = read_one(str(path)), str(tmp_path / "history.db")
+    assert log.row is not None
+    with open_store(database) as store, store.writing() as connection:
+        record_logs(connection, [log])
+        requests.drop(connection)
+        next(index for index in runs.indexes if index.name == "runs_by_perf").drop(connection)
+        connection.execute(meta.update().where(meta.c.key == "schema").values(value="3"))
+    with open_store(database) as store:
+        with store.reading() as connection:
+            [before] = behaviours(connection, log.row["app"])
+            assert not unchanged(connection, {log.path: (log.size, log.mtime_ns)})
+        with store.writing() as connection:
+            record_logs(connection, [log])
+        with store.reading() as connection:
+            [after] = behaviours(connection, log.row["app"])
+            assert unchanged(connection, {log.path: (log.size, log.mtime_ns)})
+    assert (before.writes, before.run_id) == (None, after.run_id)
+    assert after.writes is not None
+    assert (pattern_of([before]).order, pattern_of([after]).order) == ("strided", "strided")

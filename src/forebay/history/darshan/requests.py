@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.history.darshan.log import Sums, columns
+from forebay.history.darshan.log import BINS, Sums, columns, prefix
 from forebay.history.names import OPERATIONS, ORDERS
 
 Ints = NDArray[np.int64]
@@ -26,8 +26,7 @@ STREAMS = (14734109647742566553, 15920181672442173319, 7238257241479193519)
 MOST_SIZES = 20_000
 """Different request sizes that are counted at a time; the rarest are given up first."""
 _BOUNDS = np.array([100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30])
-_BINS = ("0_100", "100_1K", "1K_10K", "10K_100K", "100K_1M", "1M_4M", "4M_10M", "10M_100M", "100M_1G", "1G_PLUS")
-_PREFIXES = {"POSIX": "POSIX", "MPI-IO": "MPIIO", "STDIO": "STDIO", "DFS": "DFS", "DAOS": "DAOS"}
+_MODULES = ("POSIX", "MPI-IO", "STDIO", "DFS", "DAOS")
 _VERBS = {"read": ("READ", "READS", "READ"), "write": ("WRITTEN", "WRITES", "WRITE")}  # of bytes, requests, sizes
 _ByOperation = Mapping[str, Ints]
 _Get = Callable[[str], Ints]
@@ -49,8 +48,8 @@ class Requests:
 
     def __init__(self, nprocs: int) -> None:
         self._nprocs = nprocs
-        self._tallies = {name: {o: _Tally() for o in OPERATIONS} for name in _PREFIXES}
-        self._sizes: dict[str, Counter[int]] = {name: Counter() for name in _PREFIXES}
+        self._tallies = {name: {o: _Tally() for o in OPERATIONS} for name in _MODULES}
+        self._sizes: dict[str, Counter[int]] = {name: Counter() for name in _MODULES}
         self._extents = {o: np.zeros((2, 65), dtype=np.int64) for o in OPERATIONS}  # bytes and largest, by doubling
         self._streams: dict[int, list[int]] = {}
         self._called, self._called_by_all = array("Q"), array("Q")
@@ -64,19 +63,19 @@ class Requests:
             yield chunk
 
     def _add(self, name: str, chunk: Any) -> None:
-        prefix, at = _PREFIXES[name], columns(name)
+        at = columns(name)
         if name == "STDIO":
             self._note_streams(chunk, at)
             chunk = chunk[~np.isin(chunk["id"], STREAMS)]
         counters = np.maximum(chunk["counters"], 0)  # -1 says that it is not known
 
         def get(counter: str) -> Ints:
-            place = at.get(f"{prefix}_{counter}")
+            place = at.get(f"{prefix(name)}_{counter}")
             return np.zeros(len(counters), dtype=np.int64) if place is None else counters[:, place]
 
         moved = {o: get(f"BYTES_{_VERBS[o][0]}") for o in OPERATIONS}
         aggregate = "AGG_" if name == "MPI-IO" else ""
-        bins = {o: np.stack([get(f"SIZE_{_VERBS[o][2]}_{aggregate}{b}") for b in _BINS]) for o in OPERATIONS}
+        bins = {o: np.stack([get(f"SIZE_{_VERBS[o][2]}_{aggregate}{b}") for b in BINS]) for o in OPERATIONS}
         counted = name in ("POSIX", "STDIO")  # of the others, requests of many kinds fall into the same bins
         requests = {o: get(_VERBS[o][1]) if counted else bins[o].sum(axis=0) for o in OPERATIONS}
         for operation in OPERATIONS:

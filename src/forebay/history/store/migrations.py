@@ -15,6 +15,7 @@ from forebay.history.store.schema import (
     grant_logs,
     heard,
     journal,
+    logs,
     metadata,
     requests,
     runs,
@@ -93,9 +94,13 @@ _ON_POSTGRESQL = (
 
 
 def _add_requests(connection: Connection) -> None:
-    """Version 4: reads and writes of a run apart, and each application's fastest run by an index."""
+    """Version 4: reads and writes of a run apart, and each application's fastest run by an index.
+
+    The next ingest reads the logs again that are still there, for only they tell.
+    """
     metadata.create_all(connection, tables=[requests])
     next(index for index in runs.indexes if index.name == "runs_by_perf").create(connection, checkfirst=True)
+    connection.execute(logs.update().values(mtime_ns=-1))
 
 
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
