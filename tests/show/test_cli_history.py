@@ -140,7 +140,7 @@ def test_an_answer_without_runs_says_so(forebay: Forebay, db: str) -> None:
 
 def test_show_tells_everything_of_a_run(forebay: Forebay, db: str) -> None:
     found = forebay("history", "show", 1, "--db", db, "--json").json
-    assert set(found) == {"run", "modules", "osts", "logs"}
+    assert set(found) == {"run", "modules", "requests", "osts", "logs"}
     assert (found["run"]["run_key"], found["modules"][0]["module"]) == ("vpic/0", "POSIX")
     assert forebay("history", "show", 1, "--db", db).out.startswith("Run 1: vpic, 64 processes\n")
 

@@ -160,6 +160,18 @@ def print_run(found: Document) -> None:
     print_table("", ("what", "value"), [(name, _value(name, value)) for name, value in run.items()])
     heads = ("module", "read", "written", "I/O seconds", "performance", "files", "")
     print_table("Modules", heads, [_module_cells(module) for module in found["modules"]])
+    if found["requests"]:
+        of_requests = (
+            "requests",
+            "volume",
+            "in shared files",
+            "number",
+            "commonest",
+            "mean",
+            "collective",
+            "independent",
+        )
+        print_table("Reads and writes", of_requests, [_request_cells(part) for part in found["requests"]])
     if found["osts"]:
         shown = sorted(found["osts"], key=lambda o: (-(o["slowness"] or 0.0), o["filesystem"], o["ost"]))[:_MOST_OSTS]
         title = "OSTs" if len(shown) == len(found["osts"]) else f"OSTs, the {_MOST_OSTS} slowest"
@@ -185,6 +197,20 @@ def _module_cells(module: Document) -> tuple[object, ...]:
         _bandwidth(module["perf_by_slowest"] or None),
         module["total_files"],
         "partial" if module["partial_flag"] else "",
+    )
+
+
+def _request_cells(part: Document) -> tuple[object, ...]:
+    number = part["requests"]
+    return (
+        f"{part['operation']}s",
+        format_size(part["total_bytes"]),
+        format_size(part["shared_bytes"]),
+        f"{number:,}",
+        binary(part["common_size"]) if part["common_size"] else "-",
+        format_size(part["request_bytes"] / number) if number else "-",
+        f"{part['collective_calls']:,}",
+        f"{part['independent_calls']:,}",
     )
 
 
