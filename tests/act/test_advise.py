@@ -199,6 +199,14 @@ def test_an_application_whose_runs_tell_no_layout_is_not_said_never_to_have_run(
     assert ("its 10 runs" in because) == (policy == "forebay")
 
 
+def test_an_application_that_ran_elsewhere_is_not_said_never_to_have_run(store: Store) -> None:
+    fill(store, run(1, filesystem="/home"))
+    asked = Asked(app="vpic", nprocs=8, now=1000.0, chance=0.3, filesystem="/scratch")
+    for policy, words in (("forebay", "it never ran on this file system"), ("dca-io", "it is new on this file system")):
+        advice = advise(store, asked, find("stripe", policy), Lustre(known_targets=8), numbered(8))
+        assert words in advice.striping.because
+
+
 @pytest.mark.parametrize("policy", ["forebay", "dca-io", "tapp-io"])
 @pytest.mark.parametrize("count", [None, 1, 2])
 @pytest.mark.parametrize("runs", [1, 3])

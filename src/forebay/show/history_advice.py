@@ -57,7 +57,8 @@ def print_decision(decision: Document) -> None:
     d = decision
     job = f", job {printable(d['job'])}" if d["job"] else ""
     app = f"{printable(d['app'])}, {plural(d['nprocs'], 'process')}{job}"
-    typer.echo(f"Decision {d['decision_id']}, {when(d['time'])}: {app}")
+    place = f", on {printable(d['filesystem'])}" if d["filesystem"] else ""
+    typer.echo(f"Decision {d['decision_id']}, {when(d['time'])}: {app}{place}")
     start = "" if d["stripe_offset"] == ANY else f" from target {d['stripe_offset']}"
     folder = f" on {printable(d['applied_to'])}" if d["applied_to"] else ""
     typer.echo(f"  {d['outcome']}{folder}: {_layout(d['stripe_count'], d['stripe_size'])}{start}")
