@@ -194,6 +194,8 @@ def _cases(here: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
     yield "profile", ("profile", "ior", *db)
     system = ("--system", examples / "filesystem.toml", "--procs", 48, "--job", 7)
     yield "advise", ("advise", "--app", "ior", *system, *db)
+    yield "history advice", ("history", "advice", *db)
+    yield "history advice", ("history", "advice", 1, *db)
     yield "advise: --release", ("advise", "--release", 7, *db)
     (here / "slurm.conf").write_text("ClusterName=test\n")
     yield "slurm install", ("slurm", "install", here)

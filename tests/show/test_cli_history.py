@@ -448,7 +448,8 @@ def test_one_decision_tells_its_reason(forebay: Forebay, advised: str) -> None:
     assert "shadow: 8 x 1 MiB from target 3" in shown
     assert "policy forebay (rule): it is so" in shown
     assert "run 1, " in shown
-    assert forebay("history", "advice", 3, "--db", advised, "--json").json["applied_to"] == "/scratch/out"
+    [one] = forebay("history", "advice", 3, "--db", advised, "--json").json["advice"]
+    assert one["applied_to"] == "/scratch/out"
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def advice(
     with open_store(db, create=False) as store, store.reading() as connection:
         if number is not None:
             one = advice_in_full(connection, number)
-            print_json(one) if json else print_decision(one)
+            print_json({"advice": [one]}) if json else print_decision(one)
             return
         found = list_advice(connection, **filters, limit=most)
     if json:
