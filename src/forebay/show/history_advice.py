@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import typer
 
 from forebay.model.layout import ANY
-from forebay.model.units import format_bandwidth
+from forebay.model.units import format_bandwidth, plural
 from forebay.show.history import Document, when
-from forebay.show.history_tables import binary, plural, printable
+from forebay.show.history_tables import binary, printable
 from forebay.show.output import print_table
 
 

@@ -16,7 +16,7 @@ from forebay.show.figures.history_axes import bandwidths
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write
 from forebay.show.figures.words import printable
-from forebay.show.history_tables import plural, short
+from forebay.show.history_tables import short
 
 _NAMED = 6
 _TOP = 15

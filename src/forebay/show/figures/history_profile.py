@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from forebay.history.names import SIZE_BINS
 from forebay.history.store.behaviour import Behaviour
-from forebay.model.units import format_bandwidth
+from forebay.model.units import format_bandwidth, plural
 from forebay.profile.application import Profile
 from forebay.profile.pattern import Access
 from forebay.show.figures.history_axes import bandwidths
@@ -22,7 +22,7 @@ from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.series import Floats
 from forebay.show.figures.sheet import house_style, panels, write
 from forebay.show.figures.words import printable
-from forebay.show.history_tables import percent, plural, short
+from forebay.show.history_tables import percent, short
 
 _LINE = "#0072B2"
 _DAY = 86_400.0
