@@ -5,12 +5,15 @@ import os
 import pytest
 from hypothesis import settings
 
+from forebay.model.compiled import kernels_folder
 from forebay.show.cli import with_system_folders
 
 pytest_plugins = ["support.limits", "support.no_processes"]
 settings.register_profile("forebay", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=500)
 settings.load_profile("forebay")
+# Tests give processes homes and caches of their own; machine code is the same in all of them.
+os.environ["NUMBA_CACHE_DIR"] = str(kernels_folder())
 os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
 
 
