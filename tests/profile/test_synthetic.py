@@ -29,7 +29,7 @@ seeds = st.integers(0, 2**32 - 1)
 def test_every_curve_is_of_the_class_in_its_name(kind: Kind, count: int, seed: int) -> None:
     drawn = synthetic_curves(kind, count, np.random.default_rng(seed))
     assert len(drawn.by_name) == count
-    assert drawn.origin == f"{count} synthetic {kind} curves"
+    assert drawn.origin == f"{count} synthetic {kind} {'curve' if count == 1 else 'curves'}"
     for name, curve in drawn.by_name.items():
         assert curve.counts == COUNTS[kind]
         assert name.split("-")[0] == classify(curve)

@@ -21,11 +21,15 @@ class Ran(NamedTuple):
         return json.loads(self.out)
 
 
+def _nothing() -> None: ...
+
+
 class Forebay:
     def __init__(self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self._capfd, self._monkeypatch = capfd, monkeypatch
 
     def __call__(self, *arguments: object) -> Ran:
+        self._monkeypatch.setattr("forebay.show.cli.announce_compiling", _nothing)  # so it prints the same at any time
         self._monkeypatch.setattr(sys, "argv", ["forebay", *map(str, arguments)])
         code = 0
         on_interrupt = signal.getsignal(signal.SIGINT)

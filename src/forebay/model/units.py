@@ -84,6 +84,8 @@ def format_duration(seconds: float) -> str:
     >>> [format_duration(seconds) for seconds in (2_592_000, 5400, 90, 3700, 0.5, 0, 12_345.678)]
     ['30 d', '1.5 h', '1.5 min', '3700 s', '0.5 s', '0 s', '3.43 h']
     """
+    if not math.isfinite(seconds):
+        return f"{seconds} s"
     units = [unit for unit in ("d", "h", "min", "s") if abs(seconds) >= _SECONDS[unit]] or ["s"]
     for unit in units:
         number = seconds / _SECONDS[unit]

@@ -266,13 +266,13 @@ def test_to_open_the_page_without_a_login_is_no_error_and_tells_nothing(
     answer = browser.get("/v1/page", headers={"Cookie": f"{COOKIE}=made.up"})
     assert (answer.status_code, answer.json()) == (200, {"who": None, "because": "your login has ended; log in again"})
     assert browser.get("/v1/page", headers={"Authorization": "Bearer nobody"}).status_code == 401
-    with httpx.Client(base_url=service.addresses[1], verify=False) as program:
+    with httpx.Client(base_url=service.addresses[1], verify=False, timeout=60) as program:
         assert program.get("/v1/page").status_code == 401
 
 
 def test_who_shows_nothing_over_tcp_gets_in_exactly_where_the_description_says_so(service: Running) -> None:
     paths = service.call("GET", "/openapi.json")["paths"]
-    with httpx.Client(base_url=service.addresses[1], verify=False) as stranger:
+    with httpx.Client(base_url=service.addresses[1], verify=False, timeout=60) as stranger:
         for path, calls in paths.items():
             for method, call in calls.items():
                 status = stranger.request(method, path, json={} if method in ("post", "put") else None).status_code

@@ -65,21 +65,30 @@ def _run_steps() -> None:
 
 def _live_steps() -> Iterator[Step]:
     from forebay.act.control.warm import warm_up
+    from forebay.act.forward.council.process import warm_council
     from forebay.act.forward.node.warm import warm
+    from forebay.decide.registry import policies
+    from forebay.decide.tune.council import new_council
 
     yield warm_up, {"policy": "forebay"}
     yield warm, {}
+    for name in policies("tune"):
+        yield warm_council, {"council": new_council("window", (1, 2), tuner=name), "recognise": lambda _seen: None}
 
 
 def _simulation_steps(folder: Path) -> Iterator[Step]:
     from forebay.show.cli.demo import write_example
+    from forebay.show.cli.exascale import exascale
     from forebay.show.cli.simulate import simulate
+    from forebay.show.cli.striping import striping
 
     machine, buffer = write_example(folder / "machine.toml"), write_example(folder / "burst-buffer.toml")
     few: dict[str, Any] = {"file": buffer, "requests": ["theta-2020:50"]}
     yield simulate, {"file": machine, "allocate": "all"}
     yield simulate, {**few, "policy": "all,optimal"}
     yield simulate, {**few, "policy": "all", "feedback": True}
+    yield striping, {"policy": "default", "repetitions": 1, "noise": False, "workers": "1", "out": folder / "striping"}
+    yield exascale, {"months": 1, "days": 0.1, "sensitivity": False, "workers": "1", "out": folder / "exascale"}
     yield _simulate_requests, {}
 
 

@@ -251,7 +251,7 @@ def observed(words: Any) -> Observed:
     return Observed(**known, depths=tuple(depths))
 
 
-def _warm(council: Council, recognise: Recognise) -> None:
+def warm_council(council: Council, recognise: Recognise) -> None:
     """Have all kernels compiled before the first I/O node waits for an answer."""
     seen = Observed(
         seconds=1.0, files=1, writes=1, bytes_written=1, smallest=1, mean=1.0, largest=1, load=1.0, busy=1.0
@@ -269,7 +269,7 @@ async def run_council(
     for value in settings.council.values:
         checked(settings.council.parameter, value)  # before any I/O node refuses it
     by = read_detector(settings.weights) if settings.weights else shipped()
-    _warm(settings.council, partial(pattern, detector=by))
+    warm_council(settings.council, partial(pattern, detector=by))
     council = CouncilProcess(settings, store, partial(pattern, detector=by))
     task = asyncio.get_running_loop().create_task(council.run())
     try:
