@@ -32,7 +32,7 @@ unit: .venv/dev .venv/kernels .venv/debian
 	$(PYTEST) --durations=20
 
 quick: .venv/dev .venv/kernels
-	$(PYTEST) -q --no-processes --ignore=tests/system --ignore=tests/docs/test_commands.py
+	$(PYTEST) -q --hypothesis-profile=quick --no-processes --ignore=tests/system --ignore=tests/docs/test_commands.py
 
 # The site, in docs/_build/html: every warning is an error, and every link inside it is checked.
 docs: .venv/docs

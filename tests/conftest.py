@@ -10,6 +10,7 @@ from forebay.show.cli import with_system_folders
 
 pytest_plugins = ["support.limits", "support.no_processes"]
 settings.register_profile("forebay", deadline=None, derandomize=True)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 settings.register_profile("explore", deadline=None, max_examples=500)
 settings.load_profile("forebay")
 # Tests give processes homes and caches of their own; machine code is the same in all of them.
