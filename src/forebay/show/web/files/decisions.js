@@ -13,18 +13,25 @@ const KINDS = {
     "NodeRegistered",
     "DiskRegistered",
     "DiskVanished",
+    "DiskUnseen",
+    "DiskFailed",
+    "DiskSuspended",
+    "DiskTried",
+    "DiskResumed",
     "NodeSilent",
     "NodeAnswered",
     "Drained",
     "Undrained",
     "VolumeHalf",
     "VolumeLost",
+    "VolumeMoved",
+    "VolumeStuck",
     "Strayed",
     "StrayGone",
   ],
   settings: ["PolicyChanged", "RulesChanged"],
 };
-const WORRY = new Set(["TurnedDown", "Declined", "NodeSilent", "VolumeLost", "VolumeHalf", "DiskVanished", "Strayed"]);
+const WORRY = new Set(["TurnedDown", "Declined", "NodeSilent", "VolumeLost", "VolumeHalf", "DiskVanished", "DiskSuspended", "DiskUnseen", "VolumeStuck", "Strayed"]);
 const MOST = 1000;
 
 export function show(main, here) {

@@ -260,10 +260,10 @@ export function found(key) {
 
 /** What a disk's row means. */
 export function disk(node, row) {
-  const [name, capacity, used, planned, volumes, tier, flags, write, read, kind, expose] = row;
+  const [name, capacity, used, planned, volumes, tier, flags, write, read, kind, expose, because] = row;
   const there = Boolean(flags & 1),
     drained = Boolean(flags & 2);
-  const state = !there ? "gone" : node.silent ? "silent" : drained || node.drained ? "drained" : "open";
+  const state = diskState(node, flags);
   return {
     key: `${node.name}/${name}`,
     node: node.name,
@@ -279,8 +279,18 @@ export function disk(node, row) {
     read,
     kind,
     expose,
+    because,
     state,
   };
+}
+
+/** The first that keeps new grants away. */
+function diskState(node, flags) {
+  if (!(flags & 1)) return "gone";
+  if (node.silent) return "silent";
+  if (flags & 8) return "unseen";
+  if (flags & 4) return "suspended";
+  return flags & 2 || node.drained ? "drained" : "open";
 }
 
 /** All disks of the machine. */

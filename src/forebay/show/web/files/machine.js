@@ -6,7 +6,7 @@ import { open } from "/page/place.js";
 import { linkTo } from "/page/panel.js";
 import { plural, rate, share, size } from "/page/words.js";
 
-const MARKS = { open: "", drained: "D", silent: "?", gone: "×" };
+const MARKS = { open: "", drained: "D", suspended: "!", unseen: "?", silent: "?", gone: "×" };
 const cells = new Map(); // by key of the disk
 let names = [];
 
@@ -66,6 +66,7 @@ function legend() {
     h("li", {}, h("i", { class: "disk sample", style: { "--used": "0%", "--held": "60%" } }), "planned"),
     h("li", {}, h("i", { class: "disk sample full", style: { "--used": "95%", "--held": "95%" } }), "over 90 %"),
     h("li", {}, h("i", { class: "disk sample drained", style: { "--used": "0%", "--held": "0%" } }, "D"), "drained"),
+    h("li", {}, h("i", { class: "disk sample suspended", style: { "--used": "0%", "--held": "0%" } }, "!"), "suspended"),
     h("li", {}, h("i", { class: "disk sample silent", style: { "--used": "0%", "--held": "0%" } }, "?"), "silent"),
     h("li", {}, h("i", { class: "disk sample gone", style: { "--used": "0%", "--held": "0%" } }, "×"), "gone"),
   );

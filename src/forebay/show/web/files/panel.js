@@ -82,6 +82,8 @@ const may = () => world.who?.role === "administrator" && !world.reading;
 const STATE_WORDS = {
   open: "open for new grants",
   drained: "drained: no new grants",
+  suspended: "suspended: volumes could not be made here; it is tried again",
+  unseen: "not seen: its agent can't look at it",
   silent: "silent: its agent does not answer",
   gone: "gone: its agent does not see it any more",
 };
@@ -120,6 +122,7 @@ function drawDisk(box, key) {
     condition(disk.state),
     bar(disk),
     facts(
+      ["Because", disk.because ?? ""],
       ["Used", `${size(disk.used)} of ${size(disk.capacity)} (${share(disk.used, disk.capacity)})`],
       ["Planned", disk.planned ? size(disk.planned) : ""],
       ["Volumes", String(disk.volumes)],
