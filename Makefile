@@ -1,7 +1,7 @@
 # Each target sets up what it needs; nothing has to be done before any of them.
 #   make demo    the whole system once, on this machine
 #   make test    everything that has to pass
-#   make check   style, types, contracts, and the tests that start no process: for while you work
+#   make check   style, types, contracts, and the tests that start no process
 #   make docs    the documentation as a site, in docs/_build/html
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
