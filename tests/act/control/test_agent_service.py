@@ -21,6 +21,8 @@ from forebay.act.volumes.record import Record
 from support.control import AGENT_FILE, Running, running
 from support.volumes import MIB, sh, small_loop_disk
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Running]:

@@ -19,9 +19,10 @@ from support.forward_processes import wait_until
 
 MB = 10**6
 # The HTTP library leaves a socket to the collector where nobody listens.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @pytest.fixture
