@@ -8,6 +8,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+# Python keeps what it has compiled, whatever the environment says: tests start it a thousand times.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check docs lint unit quick coverage benchmarks clean
 
