@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from forebay.model.curve import Curve
 from forebay.show.figures.looks import ALLOCATORS, PLACERS, looks_of
 from forebay.show.figures.series import by_bin, mean_of_rows, nearest_bin, regression
 from forebay.show.figures.simulation import draw_simulation
-from forebay.show.figures.study import draw_study
+from forebay.show.figures.study import sketch_study
 from forebay.show.figures.subject import Subject, leaders
 from forebay.show.figures.words import printable
 from forebay.simulate.studies.results import CLASS, RUN, TRUE, Results, load_bins
+from support.figures import assert_same_bytes, numbers_of
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -66,14 +68,9 @@ def some_results(
     )
 
 
-def numbers(results: Results, out: Path, curves: dict[str, Curve] = CURVES) -> list[str]:
-    """The numbers of the figures drawn, all of whose files are there and nothing else."""
-    drawn = draw_study(results, curves, out)
-    assert {p.name for p in out.iterdir()} == {f"{d.name}{end}" for d in drawn for end in (".png", ".pdf")}
-    for d in drawn:
-        assert d.png.read_bytes().startswith(b"\x89PNG") and d.pdf.read_bytes().startswith(b"%PDF")
-        assert d.title and d.caption.endswith(".")
-    return [d.name.split("-")[1] for d in drawn]
+def numbers(results: Results, curves: dict[str, Curve] = CURVES) -> list[str]:
+    """The numbers of the figures sketched, each of which can be drawn."""
+    return numbers_of(sketch_study(results, curves))
 
 
 @pytest.mark.parametrize(
@@ -84,20 +81,14 @@ def numbers(results: Results, out: Path, curves: dict[str, Curve] = CURVES) -> l
         ("robustness", (TRUE, CLASS), ["01", "11", "12"]),
     ],
 )
-def test_each_study_has_the_figures_of_the_paper(
-    study: str, seen: Sequence[str], expected: list[str], tmp_path: Path
-) -> None:
-    assert numbers(some_results(study, curves=seen), tmp_path) == expected
+def test_each_study_has_the_figures_of_the_paper(study: str, seen: Sequence[str], expected: list[str]) -> None:
+    assert numbers(some_results(study, curves=seen)) == expected
 
 
 def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
-    for study, seen in (("osts", (TRUE,)), ("robustness", (TRUE, CLASS))):
+    for study, seen, curves in (("osts", (TRUE,), CURVES), ("robustness", (TRUE, CLASS), {})):
         results = some_results(study, allocate=ALLOCATE[:3], place=PLACE[:1], curves=seen, loads=(0.5, 0.6), sets=2)
-        first, second = (draw_study(results, CURVES, tmp_path / f"{study}-{turn}") for turn in "ab")
-        for one, other in zip(first, second, strict=True):
-            assert one.png.read_bytes() == other.png.read_bytes(), one.name
-            assert one.pdf.read_bytes() == other.pdf.read_bytes(), one.name
-            assert b"CreationDate" not in one.pdf.read_bytes()
+        assert_same_bytes(partial(sketch_study, results, curves), tmp_path / study)
 
 
 @pytest.mark.parametrize(
@@ -109,29 +100,29 @@ def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
         {"allocate": [f"plug-in-{i}" for i in range(15)], "place": [f"place-{i}" for i in range(5)], "loads": [0.4]},
     ],
 )
-def test_any_part_of_a_study_can_be_drawn(part: dict[str, list[str]], tmp_path: Path) -> None:
-    assert numbers(some_results(**part), tmp_path / "true", {}) == COMPARED[1:-1]  # type: ignore[arg-type]
+def test_any_part_of_a_study_can_be_drawn(part: dict[str, list[str]]) -> None:
+    assert numbers(some_results(**part), {}) == COMPARED[1:-1]  # type: ignore[arg-type]
     robust = some_results("robustness", curves=(CLASS, TRUE), **part)  # type: ignore[arg-type]
-    assert numbers(robust, tmp_path / "class", {}) == ["12"]
+    assert numbers(robust, {}) == ["12"]
 
 
-def test_nothing_is_drawn_for_what_is_missing(tmp_path: Path) -> None:
+def test_nothing_is_drawn_for_what_is_missing() -> None:
     empty = some_results(sets=0)
-    assert numbers(empty, tmp_path / "no-runs") == ["01", "11"]
-    assert numbers(empty, tmp_path / "nothing", {}) == []
-    assert numbers(some_results("robustness", sets=1), tmp_path / "true", {}) == []
+    assert numbers(empty) == ["01", "11"]
+    assert numbers(empty, {}) == []
+    assert numbers(some_results("robustness", sets=1), {}) == []
     only_class = some_results("robustness", curves=(CLASS,), sets=1)
-    assert numbers(only_class, tmp_path / "class", {}) == ["12"]
+    assert numbers(only_class, {}) == ["12"]
 
 
-def test_runs_without_a_value_are_left_out(tmp_path: Path) -> None:
+def test_runs_without_a_value_are_left_out() -> None:
     results = some_results(allocate=ALLOCATE[:2], place=PLACE[:1], loads=(0.2, 0.5), sets=2)
     for metric in ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con"):
         results.runs[metric][results.runs["load"] == 0.5] = np.nan
-    assert numbers(results, tmp_path / "half", {}) == COMPARED[1:-1]
+    assert numbers(results, {}) == COMPARED[1:-1]
     for metric in ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con"):
         results.runs[metric] = np.nan
-    assert numbers(results, tmp_path / "none", {}) == ["06", "07", "10"]
+    assert numbers(results, {}) == ["06", "07", "10"]
 
 
 def test_every_policy_has_its_own_look_and_keeps_it() -> None:
@@ -209,17 +200,16 @@ def test_names_are_shown_as_they_are() -> None:
     assert len(printable("x" * 100)) == 47
 
 
-@pytest.mark.parametrize("applications", [1, 3, 60, 300])
-def test_one_simulation_is_one_picture(applications: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("applications", "name"), [(1, "a.png"), (3, "a.pdf"), (60, "a.png"), (300, "a.png")])
+def test_one_simulation_is_one_picture(applications: int, name: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(applications)
     names = [f"{i}:application$ 日 with a very long name that has to be cut somewhere" for i in range(applications)]
     placement = [sorted(rng.permutation(20)[: rng.integers(1, 9)].tolist()) for _ in names]
     rho_io = 1 + rng.exponential(size=applications)
     slowdown = rho_io + rng.exponential(size=applications)
     slowdown[0] = np.nan
-    for name in ("picture.png", "picture.pdf"):
-        out = draw_simulation(names, placement, slowdown, rho_io, rng.uniform(size=20), tmp_path / name)
-        assert out == tmp_path / name and out.stat().st_size > 1000
+    out = draw_simulation(names, placement, slowdown, rho_io, rng.uniform(size=20), tmp_path / name)
+    assert out == tmp_path / name and out.stat().st_size > 1000
 
 
 def test_pictures_of_simulations_are_the_same_bytes(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from forebay.show.exascale_tables import (
 )
 from forebay.show.exascale_words import LEFT_OUT, conclusions
 from forebay.show.export import write_table
-from forebay.show.figures.exascale import draw_exascale_study
+from forebay.show.figures.exascale import sketch_exascale_study
+from forebay.show.figures.sheet import write_figures
 from forebay.show.output import plain
 from forebay.show.report import write_exascale_report
 from forebay.simulate.studies.exascale_results import ExascaleResults
@@ -40,7 +41,8 @@ def publish_exascale(results: ExascaleResults, command: str, out: Path) -> dict[
         "left_out": LEFT_OUT,
         "tables": [table for table in tables if table.rows],
     }
-    write_exascale_report(parts, draw_exascale_study(results, out), command, out / "report.html")
+    figures = write_figures(sketch_exascale_study(results), out)
+    write_exascale_report(parts, figures, command, out / "report.html")
     document: dict[str, Any] = plain(
         {
             "study": "exascale",

@@ -9,7 +9,8 @@ from typing import Any
 
 from forebay.model.units import format_size
 from forebay.show.export import write_table
-from forebay.show.figures.request_windows import draw_request_windows_study
+from forebay.show.figures.request_windows import sketch_request_windows_study
+from forebay.show.figures.sheet import write_figures
 from forebay.show.output import plain
 from forebay.show.report import write_request_windows_report
 from forebay.show.request_windows_differences import request_windows_differences
@@ -64,7 +65,8 @@ def publish_request_windows(results: RequestWindowsResults, command: str, out: P
         "tables": [t for t in all_tables(results) if t.rows],
         "every": situation_table(results),
     }
-    write_request_windows_report(parts, draw_request_windows_study(results, out), command, out / "report.html")
+    figures = write_figures(sketch_request_windows_study(results), out)
+    write_request_windows_report(parts, figures, command, out / "report.html")
     document: dict[str, Any] = plain(
         {
             "study": "request-windows",

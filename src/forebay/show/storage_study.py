@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from forebay.show.export import write_table
-from forebay.show.figures.storage_study import draw_storage_study
+from forebay.show.figures.sheet import write_figures
+from forebay.show.figures.storage_study import sketch_storage_study
 from forebay.show.output import plain
 from forebay.show.report import write_storage_report
 from forebay.show.storage_tables import disk_records, records
@@ -26,7 +27,7 @@ def publish_storage(results: StorageResults, command: str, out: Path) -> dict[st
     for name, rows in tables.items():
         if rows:  # one policy alone has no effects
             write_table(rows, out / name)
-    figures = draw_storage_study(results, out)
+    figures = write_figures(sketch_storage_study(results), out)
     said, changes = storage_conclusions(results), storage_changes(results)
     write_storage_report(results, said, changes, figures, command, out / "report.html")
     document: dict[str, object] = plain(

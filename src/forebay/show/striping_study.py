@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from forebay.show.export import write_table
-from forebay.show.figures.striping import draw_striping_study
+from forebay.show.figures.sheet import write_figures
+from forebay.show.figures.striping import sketch_striping_study
 from forebay.show.output import plain
 from forebay.show.report import write_striping_report
 from forebay.show.striping_tables import (
@@ -50,7 +51,7 @@ def publish_striping(results: StripingResults, command: str, out: Path) -> dict[
             "differences": differ,
             "tables": [t for t in all_tables(results) if t.rows],
         },
-        draw_striping_study(results, out),
+        write_figures(sketch_striping_study(results), out),
         command,
         out / "report.html",
     )

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from forebay.model.curve import Curve
 from forebay.show.export import write_table
-from forebay.show.figures.study import draw_study
+from forebay.show.figures.sheet import write_figures
+from forebay.show.figures.study import sketch_study
 from forebay.show.output import plain
 from forebay.show.report import write_report
 from forebay.show.words import conclusions
@@ -21,7 +22,7 @@ def publish(results: Results, curves: Mapping[str, Curve], command: str, out: Pa
     columns = [results.runs[name].tolist() for name in names]
     write_table([dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)], out / "sets")
     write_table(results.rows(), out / "rows")
-    figures = draw_study(results, curves, out)
+    figures = write_figures(sketch_study(results, curves), out)
     said = conclusions(results)
     write_report(results, said, figures, command, out / "report.html")
     document: dict[str, object] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from matplotlib.patches import Patch
 
 from forebay.show.exascale_tables import LABELS, label, variants
 from forebay.show.figures.looks import FAINT, INK
-from forebay.show.figures.sheet import Drawn, Sketch, house_style, legend_above, panels, publish
+from forebay.show.figures.sheet import Sketch, house_style, legend_above, panels
 from forebay.show.figures.words import printable
 from forebay.simulate.centre.month import DECISIONS
 from forebay.simulate.studies.exascale import SETTINGS
@@ -21,14 +20,13 @@ _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 _THIN: dict[str, Any] = {"ecolor": "#333333", "error_kw": {"linewidth": 0.9, "capsize": 2}}
 
 
-def draw_exascale_study(results: ExascaleResults, out: Path) -> list[Drawn]:
-    """Write every figure that the results allow into the directory `out`, each as PNG and PDF."""
-    out.mkdir(parents=True, exist_ok=True)
-    with house_style():
-        sketches = [waiting(results), each(results), who(results)]
-        if any(results.there(name) for name in SETTINGS if name != "base"):
-            sketches.append(assumed(results))
-        return [publish(sketch, out) for sketch in sketches]
+@house_style()
+def sketch_exascale_study(results: ExascaleResults) -> list[Sketch]:
+    """Every figure that the results allow."""
+    sketches = [waiting(results), each(results), who(results)]
+    if any(results.there(name) for name in SETTINGS if name != "base"):
+        sketches.append(assumed(results))
+    return sketches
 
 
 def waiting(results: ExascaleResults) -> Sketch:

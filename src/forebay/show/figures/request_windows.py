@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from forebay.show.figures.request_windows_demand import demand
 from forebay.show.figures.request_windows_detection import confusions
 from forebay.show.figures.request_windows_gains import heat, schedulers, spread
 from forebay.show.figures.request_windows_learning import concurrent, precision, tuners
-from forebay.show.figures.sheet import Drawn, Sketch, house_style, publish
+from forebay.show.figures.sheet import Sketch, house_style
 from forebay.simulate.studies.request_windows_results import RequestWindowsResults
 
 _FIGURES: tuple[Callable[[RequestWindowsResults], Sketch | None], ...] = (
@@ -24,12 +23,8 @@ _FIGURES: tuple[Callable[[RequestWindowsResults], Sketch | None], ...] = (
 )
 
 
-def draw_request_windows_study(results: RequestWindowsResults, out: Path) -> list[Drawn]:
-    """Write every figure that the results allow into the directory `out`, each as PNG and PDF.
-
-    One for which nothing is there is left out. The same results give the same bytes.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    with house_style():
-        sketches = [figure(results) for figure in _FIGURES]
-        return [publish(sketch, out) for sketch in sketches if sketch]
+@house_style()
+def sketch_request_windows_study(results: RequestWindowsResults) -> list[Sketch]:
+    """Every figure that the results allow; one for which nothing is there is left out."""
+    sketches = (figure(results) for figure in _FIGURES)
+    return [sketch for sketch in sketches if sketch is not None]

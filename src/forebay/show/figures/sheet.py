@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,8 +107,14 @@ def write(figure: Figure, path: Path) -> Path:
     return path
 
 
-def publish(sketch: Sketch, out: Path) -> Drawn:
-    """Both files in the directory `out`."""
+@house_style()
+def write_figures(sketches: Iterable[Sketch], out: Path) -> list[Drawn]:
+    """Both files of each in the directory `out`, which is made; the same results give the same bytes."""
+    out.mkdir(parents=True, exist_ok=True)
+    return [_write_both(sketch, out) for sketch in sketches]
+
+
+def _write_both(sketch: Sketch, out: Path) -> Drawn:
     png = write(sketch.figure, out / f"{sketch.name}.png")
     sketch.figure.set_layout_engine(None)  # it is laid out already; to do so again would take long
     pdf = write(sketch.figure, out / f"{sketch.name}.pdf")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-from forebay.show.figures.sheet import Drawn, Sketch, house_style, publish
+from forebay.show.figures.sheet import Sketch, house_style
 from forebay.show.figures.storage_disks import disk_use, fairness
 from forebay.show.figures.storage_effects import max_effects, mean_effects
 from forebay.show.figures.storage_missed import missed_requests
@@ -28,14 +27,13 @@ _PAINTERS: tuple[Callable[[StorageSubject], Sketch | None], ...] = (
 )
 
 
-def draw_storage_study(results: StorageResults, out: Path) -> list[Drawn]:
-    """Write every figure that the results allow into the directory `out`, each as PNG and PDF.
+@house_style()
+def sketch_storage_study(results: StorageResults) -> list[Sketch]:
+    """Every figure that the results allow.
 
     A figure shows the runs that are there, by both sets of rules where both were run; one for
-    which nothing is there is left out. The same results give the same bytes.
+    which nothing is there is left out.
     """
-    out.mkdir(parents=True, exist_ok=True)
     subject = StorageSubject.of(results)
-    with house_style():
-        sketches = (paint(subject) for paint in _PAINTERS)
-        return [publish(sketch, out) for sketch in sketches if sketch is not None]
+    sketches = (paint(subject) for paint in _PAINTERS)
+    return [sketch for sketch in sketches if sketch is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from forebay.model.units import plural
 from forebay.show.figures.looks import Look, draw_band, key, looks_of
 from forebay.show.figures.series import Band
-from forebay.show.figures.sheet import Drawn, Sketch, house_style, legend_above, panels, publish
+from forebay.show.figures.sheet import Sketch, house_style, legend_above, panels
 from forebay.show.figures.striping_noise import noise_figure
 from forebay.show.figures.striping_words import LOOKS, label
 from forebay.show.figures.words import printable
@@ -34,18 +33,16 @@ _BESIDE = 14
 Rows = NDArray[np.void]
 
 
-def draw_striping_study(results: StripingResults, out: Path) -> list[Drawn]:
-    """Write every figure that the results allow into the directory `out`, each as PNG and PDF.
+@house_style()
+def sketch_striping_study(results: StripingResults) -> list[Sketch]:
+    """Every figure that the results allow.
 
-    A figure shows the policies that are there; one for which nothing is there is left out. The same
-    results give the same bytes.
+    A figure shows the policies that are there; one for which nothing is there is left out.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    with house_style():
-        sketches = [(beside if n == _BESIDE else run_by_run)(results, n) for n in results.figures()]
-        if results.noise.size:
-            sketches.append(noise_figure(results.noise, int(str(results.settings.get("noise runs", 20)))))
-        return [publish(sketch, out) for sketch in sketches]
+    sketches = [(beside if n == _BESIDE else run_by_run)(results, n) for n in results.figures()]
+    if results.noise.size:
+        sketches.append(noise_figure(results.noise, int(str(results.settings.get("noise runs", 20)))))
+    return sketches
 
 
 def run_by_run(results: StripingResults, number: int) -> Sketch:
