@@ -15,6 +15,7 @@ from forebay.act.filesystems import file_system
 from forebay.act.settings import Kind, Settings
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, GRAIN, MOST_SIZE, Layout
+from support.examples import examples
 from support.filesystems import KINDS, VERBS, Doing, Pretend, Pretended
 from support.forward_processes import wait_until
 
@@ -280,7 +281,7 @@ layouts = st.builds(
 )
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(6), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(layout=layouts)
 def test_every_layout_reads_back_as_fitted(pretended: Pretended, layout: Layout) -> None:
     folder = pretended.folder("run")

@@ -17,6 +17,7 @@ from forebay.model.curve import Curve
 from forebay.model.decision import Allocation, Never
 from forebay.model.errors import PolicyError
 from forebay.model.system import System
+from support.examples import examples
 from support.strategies import views
 
 CURVE = Curve.of({1: 1.0, 2: 2.0})
@@ -92,7 +93,7 @@ def test_an_answer_that_is_no_decision_is_the_policys_fault(answer: Any) -> None
         schedule(VIEW, gives(answer), ROUND_ROBIN)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(views(most=4, targets=6), st.sampled_from(sorted(policies("place"))))
 def test_any_two_built_in_policies_go_together(view: View, place: str) -> None:
     for name, allocate in policies("allocate").items():

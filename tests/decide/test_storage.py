@@ -19,6 +19,7 @@ from forebay.decide.storage.forebay import spread
 from forebay.decide.storage.turn import REFUSED, turn
 from forebay.model.ledger import book, ledger
 from forebay.model.system import Disk, Platform
+from support.examples import examples
 from support.storage import (
     GB,
     SIZES,
@@ -51,7 +52,7 @@ def spaces(draw: DrawFn, own: st.SearchStrategy[Platform] | None = None) -> Simp
 
 @pytest.mark.parametrize("letter", [False, True], ids=["correct", "to the letter"])
 @pytest.mark.parametrize("name", [policy.name for policy in STORAGE])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(spaces())
 def test_every_policy_chooses_as_the_slow_and_obvious_one(name: str, letter: bool, space: SimpleNamespace) -> None:
     policy = policies("storage")[name]
@@ -67,7 +68,7 @@ def test_every_policy_chooses_as_the_slow_and_obvious_one(name: str, letter: boo
             space.slow.book(disk, start, end, size)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(spaces())
 def test_ties_are_where_the_papers_formulas_have_them(space: SimpleNamespace) -> None:
     state = turn(space.fast, seed=space.seed)
@@ -221,7 +222,7 @@ WIDE = st.builds(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(spaces(platforms(WIDE)), st.integers(1, 5), st.data())
 def test_a_spread_request_fits_and_is_refused_only_where_nothing_would(
     space: SimpleNamespace, pieces: int, data: Any

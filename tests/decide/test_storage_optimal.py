@@ -14,6 +14,7 @@ from forebay.model.system import Platform
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import Feedback, Rules
 from forebay.simulate.storage.run import run_storage
+from support.examples import examples
 from support.storage import CORRECT, GB, platform_of, platforms, request_lists, requests_of
 
 STORAGE = {policy.name: policy for policy in choose.STORAGE}
@@ -43,7 +44,7 @@ def brute_force(asked: Asked, capacity: int, largest: int, split: int, delay: fl
     return best
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(few(), st.lists(st.integers(1, 12), min_size=1, max_size=3), st.integers(0, 6), st.sampled_from([0.0, 1.0, 2.0]))
 def test_the_bound_is_the_best_of_all_subsets(asked: Asked, disks: list[int], split: int, delay: float) -> None:
     platform = platform_of([(size * GB, 1.0) for size in disks])
@@ -53,7 +54,7 @@ def test_the_bound_is_the_best_of_all_subsets(asked: Asked, disks: list[int], sp
     assert found.how in ("integer programming", "nothing competes")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(few(), st.integers(1, 30))
 def test_the_bound_is_as_close_where_sizes_are_large(asked: Asked, disk: int) -> None:
     # In gigabytes and some bytes the sums are no round numbers.
@@ -64,7 +65,7 @@ def test_the_bound_is_as_close_where_sizes_are_large(asked: Asked, disk: int) ->
     assert best <= found <= best + GAP * sum(size for *_, size in large)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(platforms(), request_lists(), CORRECT, st.integers(0, 3))
 def test_no_policy_allocates_more(platform: Platform, requests: Requests, rules: Rules, seed: int) -> None:
     most = upper_bound(platform, requests, split=rules.split, longest_delay=rules.tries * rules.interval).bytes
@@ -74,7 +75,7 @@ def test_no_policy_allocates_more(platform: Platform, requests: Requests, rules:
         assert found["allocated_bytes"] <= most, policy.name
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(platforms(), request_lists(), CORRECT, st.sampled_from(sorted(STORAGE)))
 def test_nor_does_one_with_feedback(platform: Platform, requests: Requests, rules: Rules, name: str) -> None:
     most = upper_bound(platform, requests, split=rules.split, longest_delay=rules.tries * rules.interval).bytes

@@ -17,6 +17,7 @@ from forebay.decide.stripe.response import noise_of, respond, usable_runs
 from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
 from forebay.model.errors import BadInput
 from forebay.model.layout import GRAIN, KIB, MIB, MOST_SIZE, Layout, Target
+from support.examples import examples
 
 MARGIN = 0.1
 SIZES = [64 * KIB, 256 * KIB, MIB, 3 * MIB, 4 * MIB, 64 * MIB, 1 << 30, 1_000_000]
@@ -99,7 +100,7 @@ def test_it_keeps_the_contract_of_striping_policies() -> None:
 
 
 @given(views(), st.floats(0, 0.5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_history_gives_a_layout_that_is_possible_and_safe_by_its_own_prediction(
     seen: StripeView, margin: float
 ) -> None:
@@ -116,7 +117,7 @@ def test_any_history_gives_a_layout_that_is_possible_and_safe_by_its_own_predict
 
 
 @given(views())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_same_view_gives_the_same_answer_whatever_the_chance(seen: StripeView) -> None:
     assert decide(seen) == decide(replace(seen, chance=0.7)) == decide(seen)
 
@@ -181,12 +182,12 @@ def bent(knee: float, rise: float, fall: float) -> Rate:
 def test_in_40_percent_noise_it_gets_more_out_of_20_runs_than_dca_io() -> None:
     rng = np.random.default_rng(11)
     mean = {"forebay": 0.0, "dca-io": 0.0}
-    for _ in range(200):
+    for _ in range(100):
         rate, shared, noises = response(rng), bool(rng.random() < 0.5), list(rng.lognormal(0.0, 0.4, 20))
         best = max(rate(1 << k, size) for k in range(5) for size in SIZES)
         for name in mean:
             layouts = follow(name, rate, noises, shared=shared)
-            mean[name] += sum(rate(layout.count, layout.size) for layout in layouts) / best / 20 / 200
+            mean[name] += sum(rate(layout.count, layout.size) for layout in layouts) / best / 20 / 100
     assert mean["forebay"] > 1.02 * mean["dca-io"]
 
 
@@ -315,7 +316,7 @@ def test_a_level_of_others_without_shared_files_says_nothing_of_those_with() -> 
 
 
 @given(views(), st.floats(-1, 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_risk_is_the_share_of_outcomes_that_fall_short(seen: StripeView, gain: float) -> None:
     response = respond(seen, [1, 2, 4], [MIB] * 3)
     assert response.likely.sum() == pytest.approx(1.0)

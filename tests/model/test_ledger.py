@@ -24,6 +24,7 @@ from forebay.model.ledger import (
     unbook,
     widened,
 )
+from support.examples import examples
 from support.storage import NaiveLedger, platform_of, platforms
 
 TWO = platform_of([(40, 1.0), (25, 1.0)])
@@ -106,7 +107,7 @@ class Both:
         assert longest.tolist() == [self.slow.longest_overlap(d, start, end) for d in (0, 1)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_every_answer_is_that_of_a_list_of_bookings(data: DataObject) -> None:
     both = Both(data)
@@ -116,7 +117,7 @@ def test_every_answer_is_that_of_a_list_of_bookings(data: DataObject) -> None:
         both.compare()
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(platforms())
 def test_a_platform_is_laid_out_in_the_order_of_its_servers_nodes_and_disks(platform: Any) -> None:
     space = ledger(platform)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from forebay.model.timeline import earliest, erase, events, find, insert, paths
 from forebay.model.timeline_answers import changes, first_beyond, highest, last_end, latest_end, longest_within
+from support.examples import examples
 
 BOOKINGS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 15), st.integers(1, 9)), min_size=1, max_size=25)
 Event = tuple[float, bool, int, int, float]  # time, begins, serial, size, the booking's other time
@@ -69,7 +70,7 @@ class Timeline:
         return own
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(BOOKINGS, st.data())
 def test_the_order_holds_and_every_event_knows_its_subtree_whatever_comes_and_goes(
     bookings: list[tuple[int, int, int]], data: st.DataObject
@@ -84,7 +85,7 @@ def test_the_order_holds_and_every_event_knows_its_subtree_whatever_comes_and_go
     assert (first == 0) if not found else (line.tree[first]["time"] == found[0][0])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(BOOKINGS, st.integers(-1, 46), st.integers(0, 20), st.integers(-2, 60))
 def test_every_question_is_answered_as_by_the_list(
     bookings: list[tuple[int, int, int]], after: int, length: int, limit: int

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.show.export import write_parquet
+from support.examples import examples
 
 COLUMNS = {"name": "VARCHAR", "n": "BIGINT", "x": "DOUBLE", "yes": "BOOLEAN"}
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
@@ -28,7 +29,7 @@ def read(path: Path) -> list[tuple[Any, ...]]:
 
 
 @given(st.lists(st.lists(ROW, min_size=1, max_size=6), max_size=4))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_every_value_comes_back_as_it_was(parts: list[list[tuple[Any, ...]]]) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "t.parquet"

@@ -18,6 +18,7 @@ from forebay.model.system import System
 from forebay.simulate import run
 from forebay.simulate.engine import advance, engine
 from forebay.simulate.run import Measures, judge, simulate
+from support.examples import examples
 from support.oracles import Job, Outcome, fair_sharing, time_steps
 from support.strategies import counts_for, placements_for, views
 
@@ -114,7 +115,7 @@ def test_any_applications_agree_with_equal_shares_counted_anew_at_every_event(ca
     agree(simulated(case), outcome, 1e-9)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(cases(most=4, targets=3, io_from=1))
 def test_runs_come_close_to_the_papers_time_steps(case: SimpleNamespace) -> None:
     horizon, unit = 10.0, 1 / 256

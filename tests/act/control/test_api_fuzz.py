@@ -14,6 +14,7 @@ from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
 from support.control import Running, running
+from support.examples import examples
 
 _CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance]
 _PARTS = ("method", "url", "params", "headers", "json")
@@ -45,7 +46,7 @@ def test_no_call_breaks_the_service(service: Running, mode: GenerationMode) -> N
 
 def _fuzz(operation: Any, mode: GenerationMode, client: httpx.Client, known: str) -> None:
     @settings(
-        max_examples=12, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+        max_examples=examples(12), deadline=None, derandomize=True, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(case=operation.as_strategy(generation_mode=mode))

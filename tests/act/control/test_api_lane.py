@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.control import GB, Running, running
+from support.examples import examples
 
 OWN = ("id", "key", "created", "changed", "start", "until", "volumes", "because", "state")
 """Of two requests these differ."""
@@ -39,7 +40,7 @@ BODIES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=BODIES)
 def test_both_ways_answer_alike(service: Running, body: dict[str, Any]) -> None:
     content = json.dumps(body).encode()

@@ -14,6 +14,7 @@ from forebay.act.slurm.jobs_file import Targets
 from forebay.act.slurm.jobs_targets import Newcomer, how_many, least_used, share_out, warm
 from forebay.history.store import Store, open_store
 from forebay.history.store.leases import take
+from support.examples import examples
 from support.made_up_runs import a_run, fill
 from support.slurm_jobs import NOW, before, leases, own_job, rules_of
 
@@ -133,7 +134,7 @@ def test_nobody_gets_a_target_while_one_with_fewer_jobs_is_left(counts: Sequence
 steps = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=12)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(steps)
 def test_whoever_comes_and_goes_exactly_the_running_jobs_have_targets_and_are_told(
     steps: list[tuple[bool, int]],

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from forebay.act.slurm.files import lua_text
 from forebay.act.slurm.queue import parse_limit
 from forebay.model.units import parse_duration, parse_size
+from support.examples import examples
 from support.slurm_lua import Lua, skip_without_lua
 
-ONE_FOLDER = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ONE_FOLDER = settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")

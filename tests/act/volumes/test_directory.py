@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from forebay.act.volumes import directory
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.volume import NotOurs, WrongOwner
+from support.examples import examples
 from support.users import as_ordinary_user
 from support.volumes import GROUP, NAME, USER, Killed, dying, sh
 
@@ -85,7 +86,7 @@ class Lives(RuleBasedStateMachine):
 
 
 TestLives = Lives.TestCase
-TestLives.settings = settings(max_examples=60, stateful_step_count=25)
+TestLives.settings = settings(max_examples=examples(60), stateful_step_count=25)
 
 
 def test_what_is_mounted_inside_by_somebody_else_stops_the_release(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from forebay.decide.grants.events import EVENTS
+from support.examples import examples
 from support.grants_world import Pick, World
 
 STEPS: list[tuple[Callable[[World, Pick], None], int]] = [
@@ -42,8 +43,8 @@ def _run(seed: int, steps: int) -> Counter[str]:
     return world.finish()
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_no_grant_is_lost_or_doubled_and_no_disk_too_full_in_200_runs(part: int) -> None:
+@pytest.mark.parametrize("part", range(examples(4)))
+def test_no_grant_is_lost_or_doubled_and_no_disk_too_full(part: int) -> None:
     happened: Counter[str] = Counter()
     for seed in range(50 * part, 50 * (part + 1)):
         happened += _run(seed, 70)
@@ -123,4 +124,4 @@ def _pick(data: st.DataObject) -> Pick:
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=60, stateful_step_count=30)
+TestMachine.settings = settings(max_examples=examples(60), stateful_step_count=30)

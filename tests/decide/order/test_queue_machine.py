@@ -38,6 +38,7 @@ from forebay.decide.order.queue import (
 from forebay.decide.order.slots import after, first
 from forebay.decide.order.words import TABLE_MASK
 from forebay.decide.registry import find
+from support.examples import examples
 from support.orders import NONE, Asked, Naive
 
 NAMES = [policy.name for policy in ORDERS]
@@ -180,9 +181,13 @@ class Queues(RuleBasedStateMachine):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_scheduler_does_what_it_would_do_on_lists(name: str) -> None:
     machine = type(f"Queues_{name}", (Queues,), {"start": name})
-    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=50, deadline=None))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples(60), stateful_step_count=50, deadline=None)
+    )
 
 
 def test_a_change_of_scheduler_loses_nothing_and_goes_on_as_if_all_had_just_come() -> None:
     machine = type("Switching", (Queues,), {"start": "fifo", "switches": True})
-    run_state_machine_as_test(machine, settings=settings(max_examples=150, stateful_step_count=60, deadline=None))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples(150), stateful_step_count=60, deadline=None)
+    )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from forebay.history.store import Store, open_store
 from forebay.history.store.past import PeerRuns, past_runs, peers
+from support.examples import examples
 from support.made_up_runs import MIB, a_run, fill
 
 RUNS = st.lists(
@@ -85,7 +86,7 @@ def naive_peers(rows: list[dict[str, Any]], app: str, nprocs: int) -> list[PeerR
 
 
 @given(kinds=RUNS, nprocs=st.integers(1, 100))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_peers_agree_with_counting_by_hand(kinds: list[dict[str, Any]], nprocs: int) -> None:
     rows = [a_run(i, **kind) for i, kind in enumerate(kinds)]
     with open_store("sqlite://") as store:

@@ -16,6 +16,7 @@ from forebay.history.store.leases import held, release, take
 from forebay.history.store.runs import add_runs, remove_runs
 from forebay.history.store.schema import apps, jobs, modules, osts, runs, totals
 from forebay.model.errors import BadInput
+from support.examples import examples
 from support.history_rows import ost_columns, run_row
 
 ROWS = st.builds(
@@ -69,7 +70,7 @@ def stored_totals(connection: sa.Connection) -> dict[tuple[Any, ...], tuple[int,
     return {tuple(row)[:5]: tuple(row)[5:] for row in connection.execute(query)}
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(steps=STEPS)
 def test_sums_are_exact_whatever_is_put_in_replaced_and_taken_out(steps: list[list[Any]]) -> None:
     kept: dict[str, dict[str, Any]] = {}

@@ -14,6 +14,7 @@ from forebay.act.control.page_views import Which
 from forebay.decide.grants import commands as co
 from forebay.model.errors import ForebayError
 from forebay.model.grant import NotAllowed, VolumeState
+from support.examples import examples
 from support.page_world import ANN, BEN, PageWorld
 
 
@@ -104,7 +105,7 @@ def _lose(world: PageWorld, name: str) -> None:
         world.do(co.Lost(caller=caller, volume=name, because="it broke"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps=st.lists(_STEP, max_size=25), cuts=st.sets(st.integers(0, 24)), eye=st.sampled_from([None, ANN]),
        twice=st.booleans())  # fmt: skip
 def test_frames_after_a_snapshot_give_the_next_snapshot(
@@ -135,7 +136,7 @@ def test_frames_after_a_snapshot_give_the_next_snapshot(
         assert client.lines == sorted(line["n"] for line in lines)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps=st.lists(_STEP, max_size=25), eye=st.sampled_from([None, ANN]))
 def test_lists_have_what_the_eye_may_see_and_no_more(steps: list[Any], eye: int | None) -> None:
     world = PageWorld()
@@ -155,7 +156,7 @@ def test_lists_have_what_the_eye_may_see_and_no_more(steps: list[Any], eye: int 
     assert sum(page_views.totals(world.live, eye, page_views.states_of(world.live))["states"].values()) == len(grants)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps=st.lists(_STEP, max_size=25))
 def test_a_disks_fill_is_the_same_alone_and_among_all_and_is_what_is_held(steps: list[Any]) -> None:
     world = PageWorld()

@@ -25,6 +25,7 @@ from forebay.show.web.journal import Journal, entries_of_lines
 from forebay.show.web.reading import reading
 from forebay.show.web.server import Server
 from forebay.show.web.study import Study
+from support.examples import examples
 from support.page_world import ANN, BEN, PageWorld
 
 
@@ -53,7 +54,7 @@ def naive(world: PageWorld, number: int) -> Live:
     return live
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(numbers=st.lists(st.integers(1, 40), min_size=1, max_size=12), kept=st.sets(st.integers(1, 20)))
 def test_any_moment_is_the_fold_of_all_before_it_in_whatever_order_one_looks(
     world: PageWorld, numbers: list[int], kept: set[int]

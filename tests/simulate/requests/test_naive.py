@@ -16,6 +16,7 @@ from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.run import simulate_requests
 from forebay.simulate.requests.servers import Contended, Flash, Server
 from forebay.simulate.requests.workload import Workload
+from support.examples import examples
 
 # What happens first of what happens at the same time.
 SENT, BACK, CLIENT, ENTER, WAKE, SERVED = 0, 1, 2, 4, 5, 6
@@ -200,7 +201,7 @@ WORKLOADS = st.builds(
 
 
 @given(LAYERS, WORKLOADS, st.integers(0, 99))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_every_run_ends_when_the_naive_one_does(layer: Forwarding, workload: Workload, seed: int) -> None:
     starts = workload.starts(np.random.default_rng([seed, 0])).tolist()
     naive = Naive(layer, workload, starts)

@@ -17,6 +17,7 @@ from forebay.simulate.storage import run as run_module
 from forebay.simulate.storage.outcome import STATES
 from forebay.simulate.storage.rules import Feedback, Rules
 from forebay.simulate.storage.run import Run, run_storage
+from support.examples import examples
 from support.storage import CAPACITIES, CORRECT, GB, NaiveFeedback, platform_of, platforms, request_lists, requests_of
 
 STORAGE = {policy.name: policy for policy in choose.STORAGE}
@@ -47,7 +48,7 @@ def states(run: Run) -> list[str]:
 # Without limits
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     platforms(UNLIMITED),
     request_lists(),
@@ -102,7 +103,7 @@ LIMITED = st.builds(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     platforms(LIMITED, most=2),
     jobs(),

@@ -29,6 +29,7 @@ from forebay.simulate.storage.outcome import (
 )
 from forebay.simulate.storage.rules import DAY, Feedback, Rules
 from forebay.simulate.storage.run import Run, run_storage
+from support.examples import examples
 from support.storage import CORRECT, GB, TO_THE_LETTER, platform_of, platforms, request_lists, requests_of
 
 STORAGE = {policy.name: policy for policy in choose.STORAGE}
@@ -552,7 +553,7 @@ def test_a_mean_over_nobody_is_null_in_json() -> None:
 # Any run
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(platforms(), request_lists(), st.sampled_from(sorted(STORAGE)), st.one_of(CORRECT, TO_THE_LETTER), st.booleans())
 def test_a_document_is_json_and_adds_up(
     platform: Platform, requests: Requests, name: str, rules: Rules, with_feedback: bool

@@ -25,6 +25,7 @@ from forebay.simulate.storage import run as run_module
 from forebay.simulate.storage.outcome import STATES, document, sizes_of
 from forebay.simulate.storage.rules import SPLIT, Rules
 from forebay.simulate.storage.run import Run, run_storage
+from support.examples import examples
 from support.storage import (
     CORRECT,
     GB,
@@ -101,7 +102,7 @@ def compared(platform: Platform, requests: Requests, name: str, rules: Rules, se
 # Against the oracle
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(platforms(), request_lists(), st.sampled_from(sorted(STORAGE)), CORRECT, st.integers(0, 9))
 def test_a_run_is_that_of_a_list_of_bookings_replayed_by_time(
     platform: Platform, requests: Requests, name: str, rules: Rules, seed: int
@@ -109,7 +110,7 @@ def test_a_run_is_that_of_a_list_of_bookings_replayed_by_time(
     compared(platform, requests, name, rules, seed)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(platforms(), request_lists(), st.sampled_from(sorted(STORAGE)), TO_THE_LETTER, st.integers(0, 9))
 def test_a_run_to_the_letter_has_every_slip_of_the_original(
     platform: Platform, requests: Requests, name: str, rules: Rules, seed: int
@@ -144,7 +145,7 @@ def test_a_request_of_thousands_of_parts_finds_room_for_them() -> None:
 # What must always hold
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(platforms(), request_lists(shortest=1), st.sampled_from(sorted(STORAGE)), st.one_of(CORRECT, TO_THE_LETTER))
 def test_nothing_is_lost_and_no_disk_is_overfull(
     platform: Platform, requests: Requests, name: str, rules: Rules
@@ -170,7 +171,7 @@ def test_nothing_is_lost_and_no_disk_is_overfull(
         assert run.total["put"] == held.sum()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     platforms(),
     request_lists(shortest=1),
@@ -182,7 +183,7 @@ def test_who_looks_for_room_never_fails(platform: Platform, requests: Requests, 
     assert "failed" not in {state_of(run, request) for request in range(len(requests))}
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(platforms(), request_lists(), st.sampled_from(sorted(STORAGE)), CORRECT, st.integers(0, 3))
 def test_the_same_seed_gives_the_same_run(
     platform: Platform, requests: Requests, name: str, rules: Rules, seed: int
@@ -269,7 +270,7 @@ MINE = [storage("mine")(first_fit_in_python), storage("mine")(first_fit_in_a_ker
 
 
 @pytest.mark.parametrize("mine", MINE, ids=["python", "kernel"])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(platforms(), request_lists(), st.one_of(CORRECT, TO_THE_LETTER))
 def test_somebody_elses_policy_is_asked_the_same(
     mine: Policy, platform: Platform, requests: Requests, rules: Rules

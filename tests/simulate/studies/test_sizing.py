@@ -16,6 +16,7 @@ from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import Rules
 from forebay.simulate.storage.run import run_storage
 from forebay.simulate.studies.sizing import Point, scaled, smallest, smallest_of_each
+from support.examples import examples
 from support.storage import GB, platform_of, platforms, request_lists, requests_of
 
 STORAGE = {policy.name: policy for policy in choose.STORAGE}
@@ -60,7 +61,7 @@ def test_all_disks_together_have_the_capacity_or_a_few_bytes_less(platform: Plat
 # The smallest
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     request_lists(most=8, shortest=1),
     st.sampled_from(sorted(STORAGE)),

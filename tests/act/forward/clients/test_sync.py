@@ -20,6 +20,7 @@ from forebay.act.forward.clients.identity import Identity, identity
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.net.wire import AGAIN, LONGEST, Kind, Message
 from forebay.model.layout import GRAIN, Layout
+from support.examples import examples
 from support.forward import KEY, PretendLayer, pretend_layer, scratch, unix
 from support.processes import limited
 
@@ -296,7 +297,7 @@ OPERATIONS = st.tuples(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(OPERATIONS, max_size=15), st.booleans())
 def test_a_file_is_as_if_nothing_had_gone_wrong(operations: list[tuple[str, int, bytes, str]], checked: bool) -> None:
     with scratch() as folder:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.records import FOLDER, clean
 from forebay.model.layout import ANY, GRAIN, Layout
+from support.examples import examples
 from support.forward import scratch
 
 DEFAULT = Layout(count=4, size=GRAIN)
@@ -134,7 +135,7 @@ def do(names: Names, what: str, *paths: str) -> Any:
     return getattr(names, what)(*where)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(changes=st.lists(st.tuples(CHANGES, st.integers(-6, 6)), max_size=25))
 def test_names_change_as_in_a_plain_folder_and_a_kill_leaves_before_or_after(
     changes: list[tuple[tuple[str, ...], int]],

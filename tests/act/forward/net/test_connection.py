@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from forebay.act.forward.net.connection import Connection, _after
 from forebay.act.forward.net.pool import SMALL, Buffers
 from forebay.act.forward.net.wire import Kind, Message
+from support.examples import examples
 from support.forward import LoopThread
 
 
@@ -170,7 +171,7 @@ def test_an_idle_connection_holds_at_most_a_small_buffer(pair: Pair) -> None:
     assert pair.buffers.out <= SMALL
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.integers(0, 50), max_size=8), st.integers(0, 400))
 def test_what_is_left_of_pieces_is_what_was_not_sent(lengths: list[int], sent: int) -> None:
     pieces = [bytes([number]) * length for number, length in enumerate(lengths)]
