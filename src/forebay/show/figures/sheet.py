@@ -19,7 +19,7 @@ from forebay.show.figures.words import FONT
 
 WIDTH = 7.2  # inches: both columns of a paper
 
-_STYLE: dict[str, Any] = {
+STYLE: dict[str, Any] = {
     "font.family": FONT,
     "mathtext.fontset": "dejavusans",
     "font.size": 8,
@@ -71,7 +71,7 @@ class Sketch:
 @contextmanager
 def house_style() -> Iterator[None]:
     """Matplotlib as it comes plus our settings, whatever the user's own configuration says."""
-    with matplotlib.style.context(["default", _STYLE]):
+    with matplotlib.style.context(["default", STYLE]):
         yield
 
 
