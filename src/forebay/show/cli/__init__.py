@@ -6,6 +6,8 @@ import errno
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import NoReturn
 
 import typer
@@ -85,6 +87,12 @@ app.command(epilog=policies.EXAMPLE)(policies.policies)
 app.command("compile", epilog=compile.EXAMPLE)(compile.compile_kernels)
 
 
+@cache
+def command() -> Callable[..., int | None]:
+    """All commands with their options, which take as long to put together as many a command to run."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run a command; exit with 2 for the user's mistake and 1 for ours, in one line each."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, every command seems to end well
@@ -93,7 +101,7 @@ def main() -> None:
     os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
     announce_compiling()
     try:
-        code = app(prog_name="forebay", standalone_mode=False)
+        code = command()(prog_name="forebay", standalone_mode=False)
     except UserError as error:
         _fail(str(error), 2)
     except ForebayError as error:
