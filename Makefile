@@ -16,10 +16,10 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/run
 	$(BIN)/forebay demo
 
-# Two things at once, for setting up and tests often wait.
+# Two things at once where neither uses both cores.
 test:
-	$(MAKE) --no-print-directory --jobs=2 .venv/kernels .venv/debian
-	$(MAKE) --no-print-directory --jobs=2 lint unit
+	$(MAKE) --no-print-directory --jobs=2 .venv/kernels .venv/debian lint
+	$(MAKE) --no-print-directory unit
 
 check: .venv/kernels
 	$(MAKE) --no-print-directory --jobs=2 lint quick
