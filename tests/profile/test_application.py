@@ -61,6 +61,16 @@ def test_without_a_number_the_commonest_is_taken_and_of_several_the_latest() -> 
     assert commonest([behaviour(0, nprocs=8, partial_flag=True), behaviour(1, nprocs=2)]) == 2
 
 
+def test_runs_on_another_file_system_tell_nothing_of_this_one() -> None:
+    mounts = ["/scratch", "/home", None, "", "/scratch", "/home", "/scratch"]
+    runs = [behaviour(i, filesystem=mount, perf_by_slowest=1e8 * (i + 1)) for i, mount in enumerate(mounts)]
+    here, there = profile_of("vpic", runs), profile_of("vpic", runs, filesystem="/home")
+    assert (here.filesystem, here.runs, here.elsewhere) == ("/scratch", 5, (("/home", 2),))
+    assert (there.filesystem, there.runs, there.elsewhere) == ("/home", 4, (("/scratch", 3),))
+    assert here.curve == profile_of("vpic", [run for run in runs if run.filesystem != "/home"]).curve != there.curve
+    assert here.elsewhere and not profile_of("vpic", runs[2:5]).elsewhere
+
+
 def test_partial_runs_are_counted_and_left_out() -> None:
     runs = [behaviour(i, perf_by_slowest=1e8) for i in range(3)]
     runs.append(behaviour(3, partial_flag=True, perf_by_slowest=9e9, total_bytes=1))

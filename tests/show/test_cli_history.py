@@ -227,6 +227,20 @@ def test_profile_takes_the_nearest_number_of_processes_and_says_so(forebay: Fore
     assert (found["asked_processes"], found["processes"]) == (100, 64)
 
 
+def test_profile_is_of_one_file_system(forebay: Forebay, tmp_path: Path) -> None:
+    path = str(tmp_path / "two.db")
+    with open_store(path) as store:
+        fill(store, [a_run(i, filesystem=f"/{mount}") for i, mount in enumerate(["home", "scratch", "scratch"])])
+    ran = forebay("profile", "vpic", "--db", path)
+    assert "2 runs from" in ran.out
+    assert "These runs were on /scratch; it also ran on /home (1 run), which --filesystem MOUNT shows." in ran.out
+    found = forebay("profile", "vpic", "--db", path, "--filesystem", "/home/", "--json").json
+    assert (found["filesystem"], found["elsewhere"]) == ("/home", [{"filesystem": "/scratch", "runs": 2}])
+    wrong = forebay("profile", "vpic", "--db", path, "--filesystem", "/work")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+    assert "no run was on /work; the history knows /home, /scratch" in wrong.err
+
+
 def test_profile_of_partial_runs_says_what_is_missing(forebay: Forebay, db: str) -> None:
     shown = forebay("profile", "vorpal", "--db", db).out
     assert "All these runs rest on partial logs" in shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -48,7 +48,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """An application at one number of processes.
+    """An application at one number of processes, on one file system.
 
     `measures` are columns of the history over `runs` runs. Partial runs are counted and left out,
     unless there are no others (`only_partial`): then pattern and measures rest on them, and there
@@ -56,6 +56,10 @@ class Profile:
     """
 
     app: str
+    filesystem: str | None
+    """Where the file system is mounted; None where no run tells."""
+    elsewhere: tuple[tuple[str, int], ...]
+    """Other file systems, and how many runs that are known to have been there are left out."""
     processes: int
     process_counts: tuple[tuple[int, int], ...]
     """Every number of processes, and how many runs had it."""
@@ -75,11 +79,18 @@ class Profile:
     forecast: Forecast | None
 
 
-def profile_of(app: str, runs: Sequence[Behaviour], processes: int | None = None) -> Profile:
+def profile_of(
+    app: str, runs: Sequence[Behaviour], processes: int | None = None, filesystem: str | None = None
+) -> Profile:
     """Of its runs, oldest first, at the number of processes nearest to `processes`.
 
-    Without one, at the number that it ran with most often (of several, that of the latest run).
+    Without one, at the number that it ran with most often (of several, that of the latest run). Runs that are known
+    to have been on another file system are left out: what a file system does tells nothing of another. Without
+    `filesystem`, it is the one of the latest run that tells it.
     """
+    mount = latest_filesystem(runs) if filesystem is None else filesystem
+    elsewhere = Counter(r.filesystem for r in runs if r.filesystem and r.filesystem != mount)
+    runs = runs_on(runs, mount)
     number = commonest(runs) if processes is None else nearest([r.nprocs for r in runs], processes)
     alike = [r for r in runs if r.nprocs == number]
     whole = [r for r in alike if not r.partial_flag]
@@ -88,6 +99,8 @@ def profile_of(app: str, runs: Sequence[Behaviour], processes: int | None = None
     curve = Curve.of({p.n: p.perf.median for p in points}) if points else None
     return Profile(
         app=app,
+        filesystem=mount,
+        elsewhere=tuple(sorted(elsewhere.items())),
         processes=number,
         process_counts=_process_counts(runs),
         runs=len(alike),
@@ -104,6 +117,15 @@ def profile_of(app: str, runs: Sequence[Behaviour], processes: int | None = None
         drift=drift_of(timed),
         forecast=forecast_of(timed, curve),
     )
+
+
+def latest_filesystem(runs: Sequence[Behaviour]) -> str | None:
+    return next((run.filesystem for run in reversed(runs) if run.filesystem), None)
+
+
+def runs_on(runs: Sequence[Behaviour], filesystem: str | None) -> list[Behaviour]:
+    """Those that are not known to have been on another file system."""
+    return [run for run in runs if run.filesystem in (None, "", filesystem)]
 
 
 def nearest(counts: Sequence[int], wanted: int) -> int:

@@ -77,6 +77,7 @@ def profile_document(profile: Profile, asked: int | None) -> Document:
     """Of `forebay profile`; `asked` is the number of processes that was asked for."""
     made = asdict(profile)
     made["asked_processes"] = asked
+    made["elsewhere"] = [{"filesystem": mount, "runs": runs} for mount, runs in profile.elsewhere]
     made["process_counts"] = [{"nprocs": n, "runs": runs} for n, runs in profile.process_counts]
     made["curve"] = profile.curve and {"counts": profile.curve.counts, "bandwidths": profile.curve.bandwidths}
     made["points"] = [{"n": p.n, **asdict(p.perf)} for p in profile.points]

@@ -10,7 +10,7 @@ from forebay.profile.application import Profile
 from forebay.profile.drift import Drift
 from forebay.profile.pattern import Access, Pattern
 from forebay.profile.spread import Spread
-from forebay.show.history import when
+from forebay.show.history import UNKNOWN, when
 from forebay.show.history_tables import binary, percent, printable, short_ranges
 from forebay.show.output import print_table
 
@@ -63,6 +63,10 @@ def summary(profile: Profile, asked: int | None) -> list[str]:
         lines.append(f"It also ran with {short_ranges(others)} {processes} (--procs N shows those).")
     if sum(runs for _, runs in profile.process_counts) >= MOST_RUNS:
         lines.append(f"Of its runs the newest {MOST_RUNS:,} are looked at.")
+    if profile.elsewhere:
+        there = ", ".join(f"{printable(mount)} ({plural(runs, 'run')})" for mount, runs in profile.elsewhere)
+        lines.append(f"These runs were on {printable(profile.filesystem or UNKNOWN)}; it also ran on {there}, which")
+        lines[-1] += " --filesystem MOUNT shows."
     if profile.only_partial:
         lines.append("All these runs rest on partial logs: volumes are too low, and there is no curve.")
     elif profile.partial_runs:

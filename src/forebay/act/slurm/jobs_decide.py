@@ -113,13 +113,14 @@ def _advised(
     if not shadow:  # there is a folder by now
         there = AsUser(file_system(settings), job).restrict(there, folder)
     check_usable(there, settings.name or str(above))
+    mount = choose_filesystem(store, new.app, filesystem_of(settings), above).mount
     if targets is not None and targets.count is None:
         with store.reading() as connection:
-            share = how_many(connection, targets, new, sum(t.usable for t in there), system_of(settings))
+            share = how_many(connection, targets, new, sum(t.usable for t in there), system_of(settings), mount)
         settings = replace(settings, max_count=min(share.count, settings.max_count or share.count))
     asked = Asked(
         app=new.app, nprocs=new.nprocs, now=new.now, chance=new.chance, job=new.job, until=new.until,
-        system=system_of(settings), filesystem=choose_filesystem(store, new.app, filesystem_of(settings), above).mount,
+        system=system_of(settings), filesystem=mount,
     )  # fmt: skip
     files, policy = AsUser(file_system(settings), job), find("stripe", scratch.policy)
     return advise_for_folder(store, asked, policy, files, there, loads(settings), apply_to=folder, shadow=shadow)

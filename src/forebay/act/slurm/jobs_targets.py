@@ -48,15 +48,17 @@ class Share:
     because: str
 
 
-def how_many(connection: Connection, rules: Targets, new: Newcomer, most: int, system: str) -> Share:
+def how_many(
+    connection: Connection, rules: Targets, new: Newcomer, most: int, system: str, filesystem: str | None = None
+) -> Share:
     """What the policy gives the newcomer of `most` targets, with the jobs that run as they are: they keep what they
-    have, for a file that exists can't be laid out anew."""
+    have, for a file that exists can't be laid out anew. Runs on `filesystem` tell how applications do."""
     curves = read_curves(rules.curves).by_name if rules.curves else None
-    own = _application(connection, new.app, new.nprocs, curves, most)
+    own = _application(connection, new.app, new.nprocs, curves, most, filesystem)
     if own is None:
         return Share(count=min(rules.unknown, most), because=f"nothing tells how {new.app} does on other numbers")
     others = [one for one in running(connection, system, new.now) if one.job != new.job]
-    seen = (*(_as_it_is(connection, one, curves, most) for one in others), own)
+    seen = (*(_as_it_is(connection, one, curves, most, filesystem) for one in others), own)
     machine = System(targets=most, compute_nodes=sum(a.compute_nodes for a in seen))
     view = View(machine, seen, rng=np.random.default_rng(int(new.chance * 2**32)))
     answer = schedule(view, find("allocate", rules.allocate), find("place", _PLACE))
@@ -86,13 +88,18 @@ def least_used(targets: Sequence[int], users: Mapping[int, Collection[str]], cou
 
 
 def _application(
-    connection: Connection, app: str, nprocs: int, curves: Mapping[str, Curve] | None, most: int
+    connection: Connection,
+    app: str,
+    nprocs: int,
+    curves: Mapping[str, Curve] | None,
+    most: int,
+    filesystem: str | None,
 ) -> Application | None:
     """As its runs were; None if nothing tells its curve."""
     if not is_known(connection, app):
         return None
     try:
-        profile = profile_of(app, behaviours(connection, app, LATEST_RUNS), nprocs)
+        profile = profile_of(app, behaviours(connection, app, LATEST_RUNS), nprocs, filesystem)
     except (UserError, ValueError):
         return None
     curve = profile.curve if curves is None else curves.get(app)
@@ -112,10 +119,12 @@ def _within(curve: Curve, most: int) -> Curve:
     return Curve.of(points or {most: curve.bandwidths[0]})
 
 
-def _as_it_is(connection: Connection, one: RunningJob, curves: Mapping[str, Curve] | None, most: int) -> Application:
+def _as_it_is(
+    connection: Connection, one: RunningJob, curves: Mapping[str, Curve] | None, most: int, filesystem: str | None
+) -> Application:
     """A running job on the number of targets that it has, and no other; one of unknown ways does no I/O."""
     n = min(len(one.targets), most)
-    known = _application(connection, one.app, one.nprocs, curves, most)
+    known = _application(connection, one.app, one.nprocs, curves, most, filesystem)
     bandwidth = 1.0 if known is None else known.curve.at(min(max(n, known.curve.first), known.curve.last))
     return Application(
         name=one.job,

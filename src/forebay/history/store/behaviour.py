@@ -64,6 +64,7 @@ class Behaviour:
     stripe_size: int | None
     read_sizes: str
     write_sizes: str
+    filesystem: str | None = None
     reads: Requests | None = None
     writes: Requests | None = None
 

@@ -21,6 +21,14 @@ def profile(
             help="Number of processes [default: the commonest].", min=1, max=MOST_PROCESSES, show_default=False
         ),
     ] = None,
+    filesystem: Annotated[
+        str | None,
+        typer.Option(
+            help="Runs on the file system mounted there [default: that of its last run].",
+            metavar="MOUNT",
+            show_default=False,
+        ),
+    ] = None,
     db: Database = None,
     plot: Plot = None,
     json: Json = False,
@@ -30,19 +38,20 @@ def profile(
     Includes its bandwidth by OSTs and a forecast.
     """
     from forebay.history.store.behaviour import behaviours
-    from forebay.profile.application import profile_of
-    from forebay.show.history import profile_document
+    from forebay.profile.application import profile_of, runs_on
+    from forebay.show.history import filesystem_named, profile_document
     from forebay.show.history_profile import print_profile
     from forebay.show.output import print_json
 
     with reading(db) as connection:
         runs = behaviours(connection, app)
-        found = profile_of(app, runs, procs)
+    known = sorted({run.filesystem for run in runs if run.filesystem is not None})
+    found = profile_of(app, runs, procs, filesystem_named(filesystem, known))
     if plot is not None:
         from forebay.show.figures.history_profile import draw_profile
 
         with drawing(plot):
-            draw_profile(found, runs, plot)
+            draw_profile(found, runs_on(runs, found.filesystem), plot)
     if json:
         print_json(profile_document(found, procs))
     else:
