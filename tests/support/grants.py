@@ -7,8 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 from forebay.decide.grants import commands as co
+from forebay.decide.grants.action import Action
 from forebay.decide.grants.codec import from_line, to_line
-from forebay.decide.grants.control import Action, Control
+from forebay.decide.grants.control import Control
 from forebay.decide.grants.events import Event
 from forebay.decide.grants.machine import DiskSaid
 from forebay.decide.grants.rules import GrantRules

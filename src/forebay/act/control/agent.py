@@ -26,7 +26,7 @@ from forebay.act.control.client import Client, TurnedAway
 from forebay.act.control.disks import AgentDisk, found
 from forebay.act.control.work import LONGEST_REASON, Order, action_of, failed, stuck
 from forebay.act.volumes.volume import VolumeFailed
-from forebay.decide.grants.control import Action
+from forebay.decide.grants.action import Action
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_duration, format_size, plural
 

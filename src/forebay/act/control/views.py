@@ -7,7 +7,7 @@ from typing import Any
 from forebay.act.control.keys import MEANS, Keys, without_key
 from forebay.act.control.live import Live
 from forebay.act.control.seen import seen_of
-from forebay.decide.grants.control import Action
+from forebay.decide.grants.action import Action
 from forebay.decide.grants.machine import LiveDisk
 from forebay.model.grant import Grant, Volume
 

@@ -10,7 +10,7 @@ from forebay.act.control.disks import AgentDisk
 from forebay.act.control.keys import without_key
 from forebay.act.volumes.expose import Exposures
 from forebay.act.volumes.volume import BadRequest, Made, NoRoom, WrongOwner, checked_name
-from forebay.decide.grants.control import Action
+from forebay.decide.grants.action import Action
 from forebay.model.errors import UnknownName, UserError
 
 

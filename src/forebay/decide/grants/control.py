@@ -6,12 +6,12 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import doubt, holding, nodes, reports
 from forebay.decide.grants import events as ev
+from forebay.decide.grants.action import Action
 from forebay.decide.grants.applied import apply_event, key_of
 from forebay.decide.grants.asking import request, sweep, try_again
 from forebay.decide.grants.codec import plain, read
@@ -29,25 +29,6 @@ _TABLES: dict[str, Any] = {
     "keys": str, "probed": int,
 }  # fmt: skip
 _FACTS: dict[str, Any] = {"policy": str, "rules": GrantRules, "turned": ev.Turned, "asked": int, "swept": int}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """What an agent is to do for one volume; to do it again is harmless.
-
-    "make" is all of it: made, mounted, the user's, and exposed if that is asked for. `disk` is the disk's own name.
-    """
-
-    kind: Literal["make", "release"]
-    volume: str
-    disk: str
-    size: int
-    uid: int = 0
-    gid: int = 0
-    mode: int = 0o700
-    ceiling: float = 0.0
-    expose: str = ""
-    hosts: tuple[str, ...] = ()
 
 
 class Control:
