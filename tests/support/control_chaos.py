@@ -25,10 +25,10 @@ from forebay.decide.grants.control import Control
 from forebay.history.store import open_store
 from support.control_chaos_clients import Book, Caller
 from support.control_chaos_faults import Faults
-from support.control_chaos_nursery import Nursery
 from support.control_chaos_oracle import Tale
 from support.control_chaos_site import Database, Site
 from support.forward_processes import PATIENCE
+from support.nursery import Nursery
 from support.stores import PostgreSQL
 
 INVARIANTS = {

@@ -13,9 +13,9 @@ from time import sleep
 import psycopg
 
 from forebay.act.control.client import ServiceAway, TurnedAway
-from support.control_chaos_nursery import has_clocks
 from support.control_chaos_oracle import Tale
 from support.control_chaos_site import Site, Unit, kill_server, lock_of
+from support.nursery import has_clocks
 
 _JUMPS = (-259_200.0, -3600.0, -60.0, -2.0, 0.0, 2.0, 60.0, 3600.0, 86_400.0)
 _WAIT = 0.4  # seconds for the right moment to come

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from support.control_chaos import run
-from support.control_chaos_nursery import Nursery
+from support.nursery import Nursery
 from support.stores import PostgreSQL, own_server
 
 SEEDS = 20

@@ -3,7 +3,7 @@
 Each child is a process like any other: it runs `forebay` with its own words, sockets, threads and connections, which
 it makes after the fork, and dies by kill -9. The parent has one thread and no connection. What it saves is the second
 that Python takes to start. Where there is a C compiler, each process reads how far its wall clock is from the true one
-from a file of its own (control_chaos_clock.c), so that it can be put forward and back while the process runs.
+from a file of its own (nursery_clock.c), so that it can be put forward and back while the process runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from types import TracebackType
 from support.forward_processes import PATIENCE
 
 _TESTS = Path(__file__).resolve().parent.parent
-_CLOCK = Path(__file__).with_name("control_chaos_clock.c")
+_CLOCK = Path(__file__).with_name("nursery_clock.c")
 _FIRST = 240.0  # seconds for the parent, which may have to compile what decides
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
@@ -48,7 +48,7 @@ class Nursery:
             environment |= {"LD_PRELOAD": str(self._folder / "clock.so")}
             made = ("cc", "-O2", "-shared", "-fPIC", "-o", environment["LD_PRELOAD"], str(_CLOCK))
             subprocess.run(made, check=True, timeout=PATIENCE)
-        argv = (sys.executable, "-m", "support.control_chaos_nursery", str(its.fileno()))
+        argv = (sys.executable, "-m", "support.nursery", str(its.fileno()))
         self._parent = subprocess.Popen(argv, pass_fds=[its.fileno()], env=environment)
         its.close()
         self._socket, self._lock = ours, threading.Lock()
