@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import json
-import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from select import select
 from typing import Any
 
 from forebay.act.control.api_forms import TokenForm
@@ -23,6 +22,7 @@ from forebay.act.volumes.volume import Made
 from forebay.history.store import open_store
 from forebay.history.store.tokens import remove_token
 from support.forward_processes import PATIENCE, wait_until
+from support.nursery import Child, Nursery
 
 MB = 10**6
 SILENT = 2.0
@@ -31,52 +31,48 @@ NEVER = 600.0
 """Where none does: a node stays there, however slow the machine is."""
 
 
+@cache
+def _nursery() -> Nursery:
+    made = Nursery()
+    atexit.register(made.close)
+    return made
+
+
 class Process:
     """`forebay` and these words. It says in one line that it is ready; what else it says goes to `log`."""
 
     def __init__(self, log: Path, *words: str) -> None:
-        self._argv, self._log = (sys.executable, "-m", "forebay", *words), log
-        self._process: subprocess.Popen[bytes] | None = None
+        self._words, self._log = words, log
+        self._child: Child | None = None
 
     def start(self) -> None:
-        assert self._process is None
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._argv, stdout=subprocess.PIPE, stderr=log)
-        assert self._process.stdout is not None
-        said = b""
-        while b"ready" not in said:
-            assert select([self._process.stdout], [], [], PATIENCE)[0], f"{self._argv}: not ready"
-            more = os.read(self._process.stdout.fileno(), 4096)
-            assert more, f"{self._argv}: ended with {self._process.wait(PATIENCE)}: {self.said()}"
-            said += more
+        assert self._child is None
+        self._child = _nursery().start(self._words, self._log)
+        if not self._child.wait_ready():
+            raise AssertionError(f"{self._words}: ended with {self._child.wait()}: {self.said()}")
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """With this signal; what it ended with. One that does not run is left alone."""
-        if self._process is None:
+        if self._child is None:
             return 0
-        self._process.send_signal(signal.SIGCONT)
-        self._process.send_signal(number)
-        code = self._process.wait(PATIENCE)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._process = None
+        self._child.signal(signal.SIGCONT)
+        code = self._child.end(number)
+        self._child = None
         return code
 
     def kill(self) -> None:
         self.end(signal.SIGKILL)
 
     def signal(self, number: int) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
+        assert self._child is not None
+        self._child.signal(number)
 
     def said(self) -> str:
         return self._log.read_text()
 
 
 def forebay(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        (sys.executable, "-m", "forebay", *words), capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    return _nursery().run(*words)
 
 
 class System:

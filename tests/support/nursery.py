@@ -23,6 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from select import select
 from types import TracebackType
+from typing import Any
 
 from support.forward_processes import PATIENCE
 
@@ -54,21 +55,29 @@ class Nursery:
         self._socket, self._lock = ours, threading.Lock()
         assert select([ours], [], [], _FIRST)[0] and ours.recv(100), "the parent of all processes does not start"
 
-    def start(self, words: tuple[str, ...], log: Path, clock: Path) -> Child:
-        """`forebay` and these words; its errors go to `log`."""
+    def start(self, words: tuple[str, ...], log: Path, clock: Path | None = None) -> Child:
+        """`forebay` and these words, with our environment; its errors go to `log`."""
         out, its = os.pipe()
         errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        code, its_code = os.pipe()
         try:
-            told = json.dumps({"words": words, "clock": str(clock)}).encode()
+            told = {"words": words, "clock": clock and str(clock), "environment": dict(os.environ)}
             with self._lock:
-                socket.send_fds(self._socket, [told], [its, errors])
+                socket.send_fds(self._socket, [json.dumps(told).encode()], [its, errors, its_code])
                 assert select([self._socket], [], [], PATIENCE)[0], "no process is made"
                 answer, handles, _, _ = socket.recv_fds(self._socket, 100, 1)
         finally:
-            os.close(its)
-            os.close(errors)
+            for handle in (its, errors, its_code):
+                os.close(handle)
         assert answer, "the parent of all processes is gone"
-        return Child(int(answer), handles[0], out)
+        return Child(int(answer), handles[0], out, code)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """`forebay` and these words, to its end."""
+        with tempfile.NamedTemporaryFile(dir=self._folder) as errors:
+            child = self.start(words, Path(errors.name))
+            out = child.read()
+            return subprocess.CompletedProcess(words, child.wait(), out, errors.read().decode())
 
     def close(self) -> None:
         self._socket.close()
@@ -85,8 +94,8 @@ class Nursery:
 class Child:
     """A process that was made."""
 
-    def __init__(self, pid: int, handle: int, out: int) -> None:
-        self.pid, self._handle, self._out = pid, handle, out
+    def __init__(self, pid: int, handle: int, out: int, code: int) -> None:
+        self.pid, self._handle, self._out, self._code = pid, handle, out, code
         self._lock = threading.Lock()  # a handle that is closed may be somebody else's
 
     @property
@@ -104,20 +113,37 @@ class Child:
             said += more
         return True
 
+    def read(self) -> str:
+        """All that it says until its end."""
+        said = b""
+        while True:
+            assert select([self._out], [], [], PATIENCE)[0], f"process {self.pid} does not end; it said {said!r}"
+            more = os.read(self._out, 65536)
+            if not more:
+                return said.decode()
+            said += more
+
+    def wait(self) -> int:
+        """Until it is gone; what it ended with, or -1 if it was killed."""
+        assert select([self._handle], [], [], PATIENCE)[0], f"process {self.pid} does not end"
+        code = int(os.read(self._code, 100) or -1)
+        with self._lock:
+            os.close(self._handle)
+            self._handle = -1
+        os.close(self._out)
+        os.close(self._code)
+        return code
+
     def signal(self, number: int) -> None:
         """One that has ended already hears nothing."""
         with self._lock, suppress(ProcessLookupError):
             if self._handle >= 0:
                 signal.pidfd_send_signal(self._handle, number)
 
-    def end(self, number: int) -> None:
-        """With this signal; returns when it is gone."""
+    def end(self, number: int) -> int:
+        """With this signal; as `wait`."""
         self.signal(number)
-        assert select([self._handle], [], [], PATIENCE)[0], f"process {self.pid} does not end by signal {number}"
-        with self._lock:
-            os.close(self._handle)
-            self._handle = -1
-        os.close(self._out)
+        return self.wait()
 
 
 def _main() -> None:
@@ -139,7 +165,7 @@ def _main() -> None:
     own = socket.socket(fileno=int(sys.argv[1]))
     own.send(b"ready")
     while True:
-        message, handles, _, _ = socket.recv_fds(own, 65536, 2)
+        message, handles, _, _ = socket.recv_fds(own, 1 << 18, 3)
         if not message:
             return
         _reap()
@@ -160,14 +186,15 @@ def _reap() -> None:
             pass
 
 
-def _be(told: dict[str, object], out: int, errors: int) -> None:
-    """Become a `forebay`."""
+def _be(told: dict[str, Any], out: int, errors: int, its_code: int) -> None:
+    """Become a `forebay`, which tells at its end what it ends with, as only its parent could see that."""
     code: object = 1
+    os.set_inheritable(its_code, False)
     try:
-        _dress(str(told["clock"]), out, errors)
-        words = told["words"]
-        assert isinstance(words, list)
-        sys.argv = ["forebay", *words]
+        _dress(told["clock"], out, errors)
+        os.environ.clear()
+        os.environ.update(told["environment"])
+        sys.argv = ["forebay", *told["words"]]
         from forebay.show.cli import main
 
         main()
@@ -178,10 +205,12 @@ def _be(told: dict[str, object], out: int, errors: int) -> None:
         traceback.print_exc()
     finally:
         sys.stdout.flush()
-        os._exit(code if isinstance(code, int) else 0)
+        number = code if isinstance(code, int) else 0
+        os.write(its_code, str(number).encode())
+        os._exit(number)
 
 
-def _dress(clock: str, out: int, errors: int) -> None:
+def _dress(clock: str | None, out: int, errors: int) -> None:
     """With a clock and outputs of its own; and it does not outlive its parent."""
     library = ctypes.CDLL(None)
     library.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
@@ -191,7 +220,7 @@ def _dress(clock: str, out: int, errors: int) -> None:
     os.close(errors)
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  (others than the parent's, which it may have used)
     sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
-    if os.environ.pop("LD_PRELOAD", ""):  # what it starts itself has the true time
+    if os.environ.get("LD_PRELOAD") and clock is not None:
         assert library.forebay_clock(os.fsencode(clock)) == 0, "there is no clock"
 
 
