@@ -13,6 +13,7 @@ from forebay.show.cli import forward_bench, forward_mount, forward_train
 from forebay.show.cli.options import Json
 
 if TYPE_CHECKING:
+    from forebay.act.forward.data.emulate import Emulation
     from forebay.act.forward.data.server import Server
     from forebay.act.forward.node.ion import IoNode
     from forebay.model.layout import Layout
@@ -58,17 +59,14 @@ def server(
     """Run a data server, which keeps stripes of files in a folder."""
     from contextlib import ExitStack
 
-    from forebay.act.forward.data.emulate import Emulation
     from forebay.act.forward.data.numbers import server_numbers
     from forebay.act.forward.data.server import ServerSettings, serve
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
     from forebay.act.forward.net.loop import run
     from forebay.act.metrics import Endpoint
-    from forebay.history.toml import located
 
     shown = parse_address(metrics, "--metrics") if metrics else None
-    emulation = None if emulate is None else located("--emulate", lambda: Emulation(dilation=emulate, seed=index))
     settings = ServerSettings(
         folder=folder,
         address=parse_address(listen, "--listen"),
@@ -76,7 +74,7 @@ def server(
         index=index,
         servers=of,
         layout=layout(stripes or of, stripe_size),
-        emulation=emulation,
+        emulation=None if emulate is None else _emulation(emulate, index),
     )
 
     with ExitStack() as stack:
@@ -89,6 +87,13 @@ def server(
             say_ready("server", [str(found.address)], json, index=index, metrics=where)
 
         run(lambda end: serve(settings, end, ready))
+
+
+def _emulation(dilation: float, seed: int) -> Emulation:
+    from forebay.act.forward.data.emulate import Emulation
+    from forebay.history.toml import located
+
+    return located("--emulate", lambda: Emulation(dilation=dilation, seed=seed))
 
 
 @app.command(

@@ -32,6 +32,9 @@ class Emulation:
         if not 0 < self.dilation <= 1000:
             raise ValueError(f"a time dilation must be above 0 and at most 1000, not {self.dilation:g}")
 
+    def disk(self, loop: AbstractEventLoop) -> Disk:
+        return Disk(loop, self)
+
 
 class Disk:
     """The one in service and those that wait. `clock` gives nanoseconds since 1970."""

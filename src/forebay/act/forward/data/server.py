@@ -16,9 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from forebay.act.forward.data.emulate import Disk, Emulation
 from forebay.act.forward.data.fences import Fences
 from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.naming import NameRequests
@@ -43,6 +42,9 @@ from forebay.act.forward.net.wire import (
 )
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
+
+if TYPE_CHECKING:  # most servers emulate nothing, and start without what computes it
+    from forebay.act.forward.data.emulate import Emulation
 
 _MOST_SYNCING = 128
 _THREADS = 4
@@ -87,7 +89,7 @@ class Server:
         self._closed = False
         self._waiting: set[Connection] = set()
         self._threads = ThreadPoolExecutor(_THREADS, "fsync")
-        self._disk = Disk(self._loop, settings.emulation) if settings.emulation else None
+        self._disk = settings.emulation.disk(self._loop) if settings.emulation else None
         self._objects = Objects(settings.folder / "objects", settings.most_open)
         self._names = self._named(settings) if settings.index == 0 else None
         self._handlers = self._all_handlers()
