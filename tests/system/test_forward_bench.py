@@ -9,18 +9,16 @@ from typing import Any
 import pytest
 
 from forebay.act.forward.net.key import write_key
+from support.command import Forebay
 from support.forward_processes import layer, start
 
+BENCH = ("forward", "bench")
 SMALL = ("--processes", "2", "--request", "100 KiB", "--total", "2 MiB", "--servers", "2")
 
 
-def forebay(*arguments: object) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "forebay", "forward", "bench", *map(str, arguments)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=300)
-
-
 def document(*arguments: object) -> Any:
-    done = forebay(*arguments, "--json")
+    argv = [sys.executable, "-m", "forebay", *BENCH, *map(str, arguments), "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -88,6 +86,11 @@ def test_a_council_is_watched(tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.fixture
+def forebay(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Forebay:
+    return Forebay(capfd, monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -105,16 +108,16 @@ def test_a_council_is_watched(tmp_path: Path) -> None:
         (("--emulate", "-1"), "--emulate: a time dilation must be between 0 and 1000, not -1"),
     ],
 )
-def test_mistakes_are_told_in_one_line(options: tuple[str, ...], words: str) -> None:
-    done = forebay(*options)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert words in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+def test_mistakes_are_told_in_one_line(forebay: Forebay, options: tuple[str, ...], words: str) -> None:
+    done = forebay(*BENCH, *options)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
+    assert len(done.err.splitlines()) == 1
 
 
-def test_a_layer_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+def test_a_layer_that_is_not_there_is_told_at_once(forebay: Forebay, tmp_path: Path) -> None:
     write_key(tmp_path / "key")
-    done = forebay("--nodes", f"unix:{tmp_path}/nobody", "--key", tmp_path / "key")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"forebay: --nodes unix:{tmp_path}/nobody: ")
-    assert len(done.stderr.splitlines()) == 1
+    done = forebay(*BENCH, "--nodes", f"unix:{tmp_path}/nobody", "--key", tmp_path / "key")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"forebay: --nodes unix:{tmp_path}/nobody: ")
+    assert len(done.err.splitlines()) == 1
