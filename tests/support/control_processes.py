@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import signal
 import subprocess
@@ -10,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +20,13 @@ from forebay.act.volumes.volume import Made
 from forebay.history.store import open_store
 from forebay.history.store.tokens import remove_token
 from support.forward_processes import PATIENCE, wait_until
-from support.nursery import Child, Nursery
+from support.nursery import Child, shared_nursery
 
 MB = 10**6
 SILENT = 2.0
 """Seconds after which a node counts as silent, where a test waits for that."""
 NEVER = 600.0
 """Where none does: a node stays there, however slow the machine is."""
-
-
-@cache
-def _nursery() -> Nursery:
-    made = Nursery()
-    atexit.register(made.close)
-    return made
 
 
 class Process:
@@ -47,7 +38,7 @@ class Process:
 
     def start(self) -> None:
         assert self._child is None
-        self._child = _nursery().start(self._words, self._log)
+        self._child = shared_nursery().start(self._words, self._log)
         if not self._child.wait_ready():
             raise AssertionError(f"{self._words}: ended with {self._child.wait()}: {self.said()}")
 
@@ -72,7 +63,7 @@ class Process:
 
 
 def forebay(*words: str) -> subprocess.CompletedProcess[str]:
-    return _nursery().run(*words)
+    return shared_nursery().run(*words)
 
 
 class System:

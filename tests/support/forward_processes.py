@@ -1,19 +1,17 @@
 """A whole forwarding layer of real processes, each of which a test can kill and start again."""
 
-import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from select import select
 from time import monotonic, sleep
 
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.net.address import Address, parse_address
 from forebay.act.forward.net.key import read_key, write_key
+from support.nursery import Child, shared_nursery
 from support.processes import PATIENCE
 
 
@@ -21,23 +19,19 @@ class Part:
     """One process of the layer: `forebay forward` and these words. It says in one line that it is ready."""
 
     def __init__(self, *words: str) -> None:
-        self._argv = (sys.executable, "-m", "forebay", "forward", *words)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._words = ("forward", *words)
+        self._child: Child | None = None
         self.mounts = words[0] == "mount"
 
     def begin(self) -> None:
-        assert self._process is None
-        self._process = subprocess.Popen(self._argv, stdout=subprocess.PIPE)
+        assert self._child is None
+        self._child = shared_nursery().start(self._words)
 
     def wait_ready(self) -> None:
         """Until it is ready."""
-        assert self._process is not None and self._process.stdout is not None
-        said = b""
-        while b"ready" not in said:
-            assert select([self._process.stdout], [], [], PATIENCE)[0], f"{self._argv}: not ready"
-            more = os.read(self._process.stdout.fileno(), 4096)
-            assert more, f"{self._argv}: ended with {self._process.wait(PATIENCE)}"
-            said += more
+        assert self._child is not None
+        if not self._child.wait_ready():
+            raise AssertionError(f"{self._words}: ended with {self._child.wait()}")
 
     def start(self) -> None:
         self.begin()
@@ -45,19 +39,17 @@ class Part:
 
     def end(self, number: int) -> int:
         """With this signal; what it ended with."""
-        assert self._process is not None and self._process.stdout is not None
-        self._process.send_signal(number)
-        code = self._process.wait(PATIENCE)
-        self._process.stdout.close()
-        self._process = None
+        assert self._child is not None
+        code = self._child.end(number)
+        self._child = None
         return code
 
     def kill(self) -> None:
-        if self._process is not None:
+        if self._child is not None:
             self.end(signal.SIGKILL)
 
     def stop(self) -> None:
-        if self._process is not None:
+        if self._child is not None:
             self.end(signal.SIGTERM)
 
 

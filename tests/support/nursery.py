@@ -8,6 +8,7 @@ from a file of its own (nursery_clock.c), so that it can be put forward and back
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import json
 import os
@@ -20,12 +21,13 @@ import tempfile
 import threading
 import traceback
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from select import select
 from types import TracebackType
 from typing import Any
 
-from support.forward_processes import PATIENCE
+from support.processes import PATIENCE
 
 _TESTS = Path(__file__).resolve().parent.parent
 _CLOCK = Path(__file__).with_name("nursery_clock.c")
@@ -55,10 +57,10 @@ class Nursery:
         self._socket, self._lock = ours, threading.Lock()
         assert select([ours], [], [], _FIRST)[0] and ours.recv(100), "the parent of all processes does not start"
 
-    def start(self, words: tuple[str, ...], log: Path, clock: Path | None = None) -> Child:
-        """`forebay` and these words, with our environment; its errors go to `log`."""
+    def start(self, words: tuple[str, ...], log: Path | None = None, clock: Path | None = None) -> Child:
+        """`forebay` and these words, with our environment; its errors go to `log`, or where ours go."""
         out, its = os.pipe()
-        errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        errors = os.dup(2) if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         code, its_code = os.pipe()
         try:
             told = {"words": words, "clock": clock and str(clock), "environment": dict(os.environ)}
@@ -89,6 +91,14 @@ class Nursery:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+@cache
+def shared_nursery() -> Nursery:
+    """One for all tests of this process."""
+    made = Nursery()
+    atexit.register(made.close)
+    return made
 
 
 class Child:
@@ -153,6 +163,9 @@ def _main() -> None:
     import forebay.act.control.agent
     import forebay.act.control.agent_file
     import forebay.act.control.serve
+    import forebay.act.forward.council.start
+    import forebay.act.forward.data.numbers
+    import forebay.act.forward.node.start
     import forebay.act.volumes.choose
     import forebay.show.cli.agent
     import forebay.show.cli.serve  # noqa: F401
@@ -194,9 +207,10 @@ def _be(told: dict[str, Any], out: int, errors: int, its_code: int) -> None:
         _dress(told["clock"], out, errors)
         os.environ.clear()
         os.environ.update(told["environment"])
-        sys.argv = ["forebay", *told["words"]]
+        import forebay
         from forebay.show.cli import main
 
+        sys.argv = [str(Path(forebay.__file__).with_name("__main__.py")), *told["words"]]  # as of `python -m forebay`
         main()
         code = 0
     except SystemExit as end:

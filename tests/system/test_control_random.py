@@ -8,20 +8,14 @@ from contextlib import ExitStack
 import pytest
 
 from support.control_chaos import run
-from support.nursery import Nursery
+from support.nursery import shared_nursery
 from support.stores import PostgreSQL, own_server
 
-SEEDS = 20
+SEEDS = 12  # among them each kind of store, of disks and of disaster at least once
 # The HTTP library leaves a socket to the collector where nobody listens.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 )
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +30,7 @@ def server() -> Iterator[PostgreSQL | None]:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_whatever_fails_the_journal_the_answers_and_the_disks_agree(
-    seed: int, nursery: Nursery, server: PostgreSQL | None
-) -> None:
-    outcome = run(seed, nursery, server)
+def test_whatever_fails_the_journal_the_answers_and_the_disks_agree(seed: int, server: PostgreSQL | None) -> None:
+    outcome = run(seed, shared_nursery(), server)
     assert outcome.wrong == {}
     assert outcome.happened["requests"] > 0 and outcome.happened["event Making"] > 0
