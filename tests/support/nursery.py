@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from select import select
@@ -44,18 +44,23 @@ class Nursery:
     """The parent of all processes. To be closed, and with it all of them."""
 
     def __init__(self) -> None:
-        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._folder = Path(tempfile.mkdtemp(prefix="fb-clock-"))
+        with ExitStack() as stack:
+            self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fb-clock-")))
+            self._socket, its = map(stack.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            self._parent = self._begin(its)
+            its.close()
+            answered = select([self._socket], [], [], _FIRST)[0] and self._socket.recv(100)
+            assert answered, "the parent of all processes does not start"
+            self._lock, self._stack = threading.Lock(), stack.pop_all()
+
+    def _begin(self, its: socket.socket) -> subprocess.Popen[bytes]:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(_TESTS), *filter(None, sys.path)])}
         if has_clocks():
             environment |= {"LD_PRELOAD": str(self._folder / "clock.so")}
             made = ("cc", "-O2", "-shared", "-fPIC", "-o", environment["LD_PRELOAD"], str(_CLOCK))
             subprocess.run(made, check=True, timeout=PATIENCE)
         argv = (sys.executable, "-m", "support.nursery", str(its.fileno()))
-        self._parent = subprocess.Popen(argv, pass_fds=[its.fileno()], env=environment)
-        its.close()
-        self._socket, self._lock = ours, threading.Lock()
-        assert select([ours], [], [], _FIRST)[0] and ours.recv(100), "the parent of all processes does not start"
+        return subprocess.Popen(argv, pass_fds=[its.fileno()], env=environment)
 
     def start(self, words: tuple[str, ...], log: Path | None = None, clock: Path | None = None) -> Child:
         """`forebay` and these words, with our environment; its errors go to `log`, or where ours go."""
@@ -84,7 +89,7 @@ class Nursery:
     def close(self) -> None:
         self._socket.close()
         self._parent.wait(PATIENCE)
-        shutil.rmtree(self._folder)
+        self._stack.close()
 
     def __enter__(self) -> Nursery:
         return self

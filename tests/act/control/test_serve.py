@@ -1,7 +1,6 @@
 """The service as a process: its settings, its end by any signal, TLS, and two of them over one database."""
 
 import json
-import os
 import signal
 import ssl
 import subprocess
@@ -22,11 +21,16 @@ from forebay.history.store.journal import read_after
 from forebay.model.errors import BadInput
 from support.certificates import certificate
 from support.control import GB, Running, running
+from support.nursery import shared_nursery
 from support.processes import limited
 from support.stores import PostgreSQL
 
 FOREBAY = str(Path(sys.executable).with_name("forebay"))
 EXAMPLE = Path(__file__).parents[3] / "examples" / "serve.toml"
+
+
+def command(*words: str) -> "subprocess.CompletedProcess[str]":
+    return shared_nursery().run(*words)
 
 
 @contextmanager
@@ -73,10 +77,7 @@ def test_it_ends_when_it_is_told_to_even_while_somebody_waits(tmp_path: Path) ->
 
 def test_the_place_of_a_service_that_runs_is_not_taken(tmp_path: Path) -> None:
     with running(tmp_path) as service:
-        done = subprocess.run(
-            [FOREBAY, "serve", "--socket", str(service.socket), "--db", str(tmp_path / "other.db")],
-            capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+        done = command("serve", "--socket", str(service.socket), "--db", str(tmp_path / "other.db"))
         assert (done.returncode, done.stderr) == (2, f"forebay: unix:{service.socket}: the address is in use\n")
         assert service.call("GET", "/v1/health")["status"] == "ready"
 
@@ -178,10 +179,6 @@ def test_a_password_is_only_in_a_file_that_nobody_else_may_read(tmp_path: Path) 
     file.write_text('[service]\ndb = "postgresql://forebay@host:5432/grants"\n')
     file.chmod(0o644)
     assert read_service(file, {}).db == "postgresql://forebay@host:5432/grants"
-
-
-def command(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([FOREBAY, *words], capture_output=True, text=True, timeout=120, env=os.environ)
 
 
 def test_tokens_are_made_changed_and_taken_away_by_a_command(tmp_path: Path) -> None:
