@@ -77,10 +77,10 @@ def test_the_advisor_is_in_the_loop(tmp_path: Path) -> None:
 
 def test_a_council_is_watched(tmp_path: Path) -> None:
     picture = tmp_path / "windows.png"
-    options = ("--council", "--runs", "4", "--rounds", "1", "--emulate", "20", "--operation", "read")
+    options = ("--council", "--runs", "2", "--rounds", "1", "--emulate", "20", "--operation", "read")
     found = document(*SMALL, *options, "--plot", picture)
     assert [cost["operation"] for cost in found["overhead"]] == ["read"]
-    assert len(found["runs"]) == 4
+    assert len(found["runs"]) == 2
     windows = {0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16}
     assert {decision["window"] for decision in found["decisions"]} <= windows | {None}
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -46,7 +46,7 @@ def test_no_call_breaks_the_service(service: Running, mode: GenerationMode) -> N
 
 def _fuzz(operation: Any, mode: GenerationMode, client: httpx.Client, known: str) -> None:
     @settings(
-        max_examples=examples(12), deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+        max_examples=examples(8), deadline=None, derandomize=True, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(case=operation.as_strategy(generation_mode=mode))
