@@ -173,12 +173,16 @@ def _main() -> None:
     import forebay.act.forward.node.start
     import forebay.act.volumes.choose
     import forebay.show.cli.agent
-    import forebay.show.cli.serve  # noqa: F401
+    import forebay.show.cli.serve
+    import forebay.show.web.forwarding
+    import forebay.show.web.history  # noqa: F401
     from forebay.act.control.warm import warm_up
     from forebay.decide.registry import find
+    from forebay.show.cli import command
 
     find("storage", "forebay")
     warm_up("forebay")
+    command()
     gc.freeze()
     own = socket.socket(fileno=int(sys.argv[1]))
     own.send(b"ready")
