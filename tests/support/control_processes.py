@@ -40,7 +40,7 @@ class Process:
         assert self._child is None
         self._child = shared_nursery().start(self._words, self._log)
         if not self._child.wait_ready():
-            raise AssertionError(f"{self._words}: ended with {self._child.wait()}: {self.said()}")
+            raise AssertionError(f"{self._words}: ended with {self._child.wait_gone()}: {self.said()}")
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """With this signal; what it ended with. One that does not run is left alone."""

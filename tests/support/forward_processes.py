@@ -31,7 +31,7 @@ class Part:
         """Until it is ready."""
         assert self._child is not None
         if not self._child.wait_ready():
-            raise AssertionError(f"{self._words}: ended with {self._child.wait()}")
+            raise AssertionError(f"{self._words}: ended with {self._child.wait_gone()}")
 
     def start(self) -> None:
         self.begin()

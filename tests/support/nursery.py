@@ -83,8 +83,8 @@ class Nursery:
         """`forebay` and these words, to its end."""
         with tempfile.NamedTemporaryFile(dir=self._folder) as errors:
             child = self.start(words, Path(errors.name))
-            out = child.read()
-            return subprocess.CompletedProcess(words, child.wait(), out, errors.read().decode())
+            out = child.read_all()
+            return subprocess.CompletedProcess(words, child.wait_gone(), out, errors.read().decode())
 
     def close(self) -> None:
         self._socket.close()
@@ -128,7 +128,7 @@ class Child:
             said += more
         return True
 
-    def read(self) -> str:
+    def read_all(self) -> str:
         """All that it says until its end."""
         said = b""
         while True:
@@ -138,7 +138,7 @@ class Child:
                 return said.decode()
             said += more
 
-    def wait(self) -> int:
+    def wait_gone(self) -> int:
         """Until it is gone; what it ended with, or -1 if it was killed."""
         assert select([self._handle], [], [], PATIENCE)[0], f"process {self.pid} does not end"
         code = int(os.read(self._code, 100) or -1)
@@ -156,9 +156,9 @@ class Child:
                 signal.pidfd_send_signal(self._handle, number)
 
     def end(self, number: int) -> int:
-        """With this signal; as `wait`."""
+        """With this signal; as `wait_gone`."""
         self.signal(number)
-        return self.wait()
+        return self.wait_gone()
 
 
 def _main() -> None:
