@@ -84,6 +84,8 @@ def run(command: Sequence[str], *, modules: Sequence[str], folder: Path, timeout
         share,
         "-nic",
         "user,model=virtio-net-pci",
+        "-global",
+        "virtio-net-pci.romfile=",  # nothing starts from the network
     )
     argv = [str(word) for word in ("qemu-system-x86_64", *machine, "-serial", "stdio", *boot)]
     try:
