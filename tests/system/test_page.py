@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from forebay.act.control.agent import Agent
+from forebay.act.control.agent_file import read_agent
+from forebay.act.volumes.directory import Directory
+from forebay.act.volumes.volume import Made, VolumeFailed
 from support.browser import MISSING, Visitor, browser, visitor
 from support.certificates import certificate
 from support.control_processes import MB, SILENT, System, control_system, forebay
@@ -265,6 +269,80 @@ def test_a_node_that_falls_silent_stands_out_and_so_do_its_grants(site: Site, ad
     page.locator("#totals").get_by_text("all answer").wait_for()
 
 
+@pytest.fixture
+def bad_disks(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Of node n2, d0 is suspended and d1 is not seen; afterwards they are as before."""
+    root, away = site.system.folder / "n2-d1", site.system.folder / "away"
+    real, process = Directory.make, site.system.agents["n2"]
+
+    def resist(self: Directory, name: str, size: int, **how: Any) -> Made:
+        if self.root.name == "n2-d0":
+            raise VolumeFailed(f"volume {name}: read-only file system")
+        return real(self, name, size, **how)
+
+    monkeypatch.setattr(Directory, "make", resist)
+    process.end()
+    agent = Agent(read_agent(site.system.folder / "n2.toml"), lambda _: None)
+    agent.start()
+    root.rename(away)
+    try:
+        wait_until(lambda: bool(said_of_disk(site, "n2", "d1")["unseen"]), "the disk is still seen")
+        wait_until(lambda: suspended_after_request(site, "n2", "d0"), "the disk is not suspended")
+        yield
+    finally:
+        away.rename(root)
+        agent.stop()
+        process.start()
+        with site.system.client() as client:
+            client.undrain("n2", "d0")
+        wait_until(lambda: not said_of_disk(site, "n2", "d1")["unseen"], "the disk is not seen again")
+
+
+def said_of_disk(site: Site, node: str, disk: str) -> dict[str, Any]:
+    with site.system.client() as client:
+        disks = next(each["disks"] for each in client.nodes() if each["name"] == node)
+    return next(each for each in disks if each["name"] == disk)
+
+
+def suspended_after_request(site: Site, node: str, disk: str) -> bool:
+    site.ready(site.request(1 * MB))
+    return bool(said_of_disk(site, node, disk)["suspended"])
+
+
+@pytest.mark.usefixtures("bad_disks")
+def test_a_suspended_disk_and_one_that_is_not_seen_stand_out_and_say_why(site: Site) -> None:
+    for scheme, width in (("light", 1360), ("dark", 360)):
+        show_bad_disks(site, scheme, width)
+
+
+def show_bad_disks(site: Site, scheme: str, width: int) -> None:
+    found = {
+        "suspended": ("d0", "!", "suspended: volumes could not be made here", "read-only file system"),
+        "unseen": ("d1", "?", "not seen: its agent can't look at it", "is no folder"),
+    }
+    with visitor(site.browser, scheme=scheme, viewport={"width": width, "height": 844}) as made:
+        site.login(made, site.administrator)
+        page = made.page
+        for state, (disk, mark, condition, because) in found.items():
+            cell = page.locator(f"button.disk.{state}[data-key='n2/{disk}']")
+            cell.get_by_text(mark, exact=True).wait_for()
+            cell.click()  # which one that is clipped or covered would not let happen
+            page.locator("aside").get_by_text(condition).wait_for()
+            page.locator("aside").get_by_text(because).wait_for()
+            assert page.evaluate(CLIPPED) == []
+            made.shot(f"disk-{state}-{scheme}-{width}")
+            page.get_by_role("button", name="Close details").click()
+        page.goto(f"{site.url}/#/machine/table")
+        for state in found:
+            page.locator(f"tr .condition-word.{state}").wait_for()
+        made.shot(f"disks-table-{scheme}-{width}")
+        page.goto(f"{site.url}/#/decisions")
+        for disk, _, _, because in found.values():
+            page.locator(".feed li.worry", has_text=f"n2/{disk}").get_by_text(because).first.wait_for()
+        made.shot(f"disks-decisions-{scheme}-{width}")
+        assert made.elsewhere(site.url) == [] and made.said == []
+
+
 def test_a_user_sees_own_grants_and_the_machine_and_changes_nothing_else(site: Site, guest: Visitor) -> None:
     own, other = site.request(job="mine"), site.request(uid=USER + 1, job="theirs")
     site.login(guest, site.user, "/#/grants/list")
@@ -342,7 +420,7 @@ def test_the_timeline_is_walked_by_keys_and_told_to_those_who_do_not_see_it(site
     page.goto(f"{site.url}/#/grants/timeline")
     page.locator("canvas[aria-label*=grant]").wait_for()
     page.get_by_role("application", name="Timeline of grants").focus()
-    heard = page.locator(".unseen[role=status]")
+    heard = page.locator(".visually-hidden[role=status]")
     page.keyboard.press("End")
     last = heard.inner_text()
     assert "ready" in last and "job 480" in last
@@ -371,7 +449,7 @@ VIEWS = {
 """What each view has once it is there."""
 CLIPPED = """() => [...document.querySelectorAll("html, body, header *, #totals *, main, aside, aside *, th")]
   .filter((one) => one.scrollWidth > one.clientWidth && getComputedStyle(one).display !== "inline"
-    && !one.matches("select, input, .unseen"))
+    && !one.matches("select, input, .visually-hidden"))
   .map((one) => `${one.tagName} ${one.className} ${one.textContent.slice(0, 40)}`)"""
 """Whatever is wider than its place, where nothing may scroll sideways or be cut."""
 

@@ -45,7 +45,7 @@ export function table(caption, columns, rows, empty = "none") {
     h(
       "table",
       {},
-      h("caption", { class: "unseen" }, caption),
+      h("caption", { class: "visually-hidden" }, caption),
       h(
         "thead",
         {},

@@ -22,7 +22,7 @@ export function showList(box, { caption, columns, query, empty }) {
   const sheet = h(
     "table",
     { class: "long" },
-    h("caption", { class: "unseen" }, caption),
+    h("caption", { class: "visually-hidden" }, caption),
     h(
       "thead",
       {},

@@ -67,7 +67,7 @@ function legend() {
     h("li", {}, h("i", { class: "disk sample full", style: { "--used": "95%", "--held": "95%" } }), "over 90 %"),
     h("li", {}, h("i", { class: "disk sample drained", style: { "--used": "0%", "--held": "0%" } }, "D"), "drained"),
     h("li", {}, h("i", { class: "disk sample suspended", style: { "--used": "0%", "--held": "0%" } }, "!"), "suspended"),
-    h("li", {}, h("i", { class: "disk sample silent", style: { "--used": "0%", "--held": "0%" } }, "?"), "silent"),
+    h("li", {}, h("i", { class: "disk sample silent", style: { "--used": "0%", "--held": "0%" } }, "?"), "silent or unseen"),
     h("li", {}, h("i", { class: "disk sample gone", style: { "--used": "0%", "--held": "0%" } }, "×"), "gone"),
   );
 }

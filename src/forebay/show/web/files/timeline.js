@@ -47,7 +47,7 @@ export function showTimeline(bar, box) {
   const canvas = h("canvas", { class: "gantt", role: "img" }),
     space = h("div", { class: "space" }),
     tip = h("div", { class: "tip", hidden: true }),
-    heard = h("p", { class: "unseen", role: "status" });
+    heard = h("p", { class: "visually-hidden", role: "status" });
   const view = h(
     "div",
     { class: "scroll tall gantt-view", tabindex: "0", role: "application", "aria-label": HOW },
