@@ -1,9 +1,6 @@
 """Advice for a job about to start: decided, kept for the job, put on; or refused, and nothing changed."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,6 +22,7 @@ from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import decisions
 from forebay.model.errors import BadInput
 from forebay.model.layout import ANY, Target
+from support.command import Forebay
 from support.filesystems import KINDS, Pretend, Pretended
 from support.history_rows import ost_columns, request_row, run_row
 
@@ -339,19 +337,13 @@ def test_as_many_targets_as_that_file_system_has(store: Store) -> None:
 
 
 @pytest.fixture
-def forebay(tmp_path: Path) -> Iterator[Any]:
-    """The command, in a process of its own: exit code, output, and what it says on the screen."""
+def forebay(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The command: exit code, output, and what it says on the screen."""
     database = tmp_path / "history.db"
     with open_store(str(database)) as store:
         fill(store, run(1, "a", count=4, perf=2e9), run(2, count=2))
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = "from forebay.show.cli import main; main()"
-        command = [sys.executable, "-c", code, "advise", *map(str, arguments), "--db", str(database)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        return done.returncode, done.stdout, done.stderr
-
-    return call
+    main = Forebay(capfd, monkeypatch)
+    return lambda *arguments: main("advise", *arguments, "--db", database)
 
 
 def test_the_command_decides_applies_and_gives_back(forebay: Any, pretend: Pretend, tmp_path: Path) -> None:
