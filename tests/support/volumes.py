@@ -53,8 +53,8 @@ class Disk:
     root: Path
     size: int = 16 * MIB
     """Of a volume, in bytes."""
-    slow: bool = False
-    """Whether it is in an emulated machine, where every command takes its time."""
+    few_steps: bool = False
+    """Whether it dies at few steps: it is slow, or another kind has the same steps."""
     loses: bool = False
     """Whether a restart of the node takes anything away."""
 
@@ -78,8 +78,8 @@ class Disk:
         """What a restart of the node takes away."""
 
     def steps(self, first: int) -> Iterator[int]:
-        """At which to die: all; where it is slow every third one, so that three tests of `make` have them all."""
-        return count(first, 3) if self.slow else count()
+        """At which to die: all, or every third one, so that three tests of `make` have them all."""
+        return count(first, 3) if self.few_steps else count()
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,8 @@ def _made_ready(kind: str, root: Path) -> Iterator[Disk]:
     elif kind.startswith("loop"):
         size = 220 * MIB if kind == "loop-xfs" else 16 * MIB
         local = kind != "loop-unmounted"
-        yield LoopDisk(root, size, loses=local, fs="xfs" if kind == "loop-xfs" else "ext4", local=local)
+        fs = "xfs" if kind == "loop-xfs" else "ext4"
+        yield LoopDisk(root, size, few_steps=kind != "loop-ext4", loses=local, fs=fs, local=local)
     elif kind == "btrfs":
         with small_disk(root, "btrfs", 400 * MIB):
             sh("btrfs", "quota", "enable", root)
@@ -182,7 +183,7 @@ def _made_ready(kind: str, root: Path) -> Iterator[Disk]:
         pytest.skip(f"{kind} {ONLY_IN_THE_VM}")
     else:
         make_volume_group()
-        yield (LvmDisk if kind == "lvm" else NvmetDisk)(root, slow=True, loses=True)
+        yield (LvmDisk if kind == "lvm" else NvmetDisk)(root, few_steps=True, loses=True)
 
 
 @contextmanager
