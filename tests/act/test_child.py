@@ -12,6 +12,11 @@ LONG = 60.0
 _FOREVER = "import signal, time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
 
 
+@pytest.fixture(autouse=True)
+def commands_without_copies() -> None:
+    """Here they start as they do outside tests."""
+
+
 def python(code: str) -> tuple[str, ...]:
     return sys.executable, "-SEc", code
 

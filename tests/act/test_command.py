@@ -18,6 +18,11 @@ from forebay.model.errors import UserError
 LONG = 60.0
 
 
+@pytest.fixture(autouse=True)
+def commands_without_copies() -> None:
+    """Here they start as they do outside tests."""
+
+
 def python(code: str) -> tuple[str, ...]:
     return sys.executable, "-SEc", code
 
