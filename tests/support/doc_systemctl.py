@@ -81,12 +81,13 @@ class Unit:
 
     def _run(self, command: str) -> subprocess.Popen[bytes]:
         user = self.user
+        kernels = {} if user.pw_uid == 0 else {"NUMBA_CACHE_DIR": "/srv/kernels-of-users"}
         given = dict(word.split("=", 1) for line in self.all("Environment") for word in shlex.split(line))
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 shlex.split(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 user=user.pw_uid, group=user.pw_gid, extra_groups=[user.pw_gid],
-                cwd=self.one("WorkingDirectory", "/"), env=os.environ | {"HOME": user.pw_dir} | given,
+                cwd=self.one("WorkingDirectory", "/"), env=os.environ | {"HOME": user.pw_dir} | kernels | given,
             )  # fmt: skip
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
