@@ -35,7 +35,7 @@ RESOURCE = np.dtype(
 def resources(seats: Any) -> tuple[Any, Any]:
     """Idle resources, resource r with `seats[r]` seats; and their marks."""
     idle = np.zeros(len(seats), dtype=RESOURCE)
-    idle["size"] = [players(n) for n in seats]
+    idle["size"] = players(seats)
     idle["base"][1:] = np.cumsum(2 * idle["size"])[:-1]
     idle["seats"][1:] = np.cumsum(seats)[:-1]
     return idle, np.full(2 * idle["size"].sum(), np.inf)

@@ -22,9 +22,9 @@ from forebay.model.compiled import kernel
 _1 = np.uint64(1)
 
 
-def players(count: int) -> int:
-    """The smallest power of two that is at least `count`, and at least 1."""
-    return 1 << max(0, int(count) - 1).bit_length()
+def players(count: Any) -> Any:
+    """The smallest power of two that is at least `count`, and at least 1; for a number, or for each of many."""
+    return np.int64(1) << np.frexp(np.maximum(np.asarray(count) - 1, 0))[1]
 
 
 def tournament(keys: Any) -> Any:
