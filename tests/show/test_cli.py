@@ -1,6 +1,5 @@
 """Every command as a user meets it: what it prints, what it writes, how it fails."""
 
-import glob
 import json
 import signal
 from collections.abc import Iterator
@@ -8,7 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import markupsafe
 import pytest
 from typer.main import get_command
@@ -283,14 +281,6 @@ def test_more_compute_nodes_than_the_machine_has_are_warned_of(forebay: Forebay,
     assert ran.code == 0
     assert "hold 128 compute nodes of 100" in ran.err
     assert json.loads(ran.out)["applications"]
-
-
-def test_a_folder_with_a_star_in_its_name_gets_only_its_own_rows(forebay: Forebay, tmp_path: Path) -> None:
-    for name in ("oAx", "o*x"):
-        assert forebay("study", "osts", *STUDY, "--allocate", "nsys", "--out", tmp_path / name).code == 0
-    with duckdb.connect() as database:
-        parquet = database.read_parquet(glob.escape(str(tmp_path / "o*x/sets.parquet"))).fetchall()
-    assert len(parquet) == len((tmp_path / "o*x/sets.csv").read_text().splitlines()) - 1
 
 
 def test_a_study_in_which_nothing_happens_still_ends_well(forebay: Forebay, tmp_path: Path) -> None:
