@@ -1,5 +1,6 @@
 """No test depends on time, nor on chance; `--hypothesis-profile=explore` draws at random, and more."""
 
+import gc
 import os
 
 import pytest
@@ -27,3 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return ["test_volumes_vm" not in path, "tests/system" not in path, "docs/test_commands" in path]
 
     items.sort(key=turn)
+
+
+def pytest_collection_finish() -> None:
+    """All that was imported and collected stays: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()

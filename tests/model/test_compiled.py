@@ -22,6 +22,22 @@ value = draw(seeded(1), 10)
 print(sys.modules["forebay"].__file__, len(compiled), value)
 """
 
+PASSES_KERNELS = """
+import gc
+from forebay.model import calls
+from forebay.model.compiled import fresh_kernel
+
+def add(step):
+    @fresh_kernel
+    def advance(x):
+        return x + step
+    return advance
+
+for step in (1, 2, 3):
+    assert calls.call(add(step), 1) == calls.call_again(add(step), 1) == 1 + step
+    gc.collect()
+"""
+
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
@@ -39,13 +55,17 @@ def _copy(to: Path) -> Path:
 def _compiled(sources: Path, cache: Path, **environment: str) -> int:
     """How many kernels a process compiled that used one."""
     environment = {**os.environ, "PYTHONPATH": str(sources), "NUMBA_CACHE_DIR": str(cache), **environment}
-    argv = [sys.executable, "-c", PROBE]
-    ran = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert ran.returncode == 0, ran.stderr
-    file, count, value = ran.stdout.split()
+    file, count, value = _run(PROBE, environment).split()
     assert Path(file) == sources / "forebay/__init__.py"
     assert 0 <= int(value) < 10
     return int(count)
+
+
+def _run(code: str, environment: dict[str, str]) -> str:
+    argv = [sys.executable, "-c", code]
+    ran = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 def test_another_installation_of_the_same_sources_compiles_nothing(sources: Path, tmp_path: Path) -> None:
@@ -91,3 +111,15 @@ def test_without_a_cache_of_its_own_a_user_has_one_in_the_home(sources: Path, tm
     environment = {"NUMBA_CACHE_DIR": "", "HOME": str(tmp_path), "XDG_CACHE_HOME": ""}
     assert _compiled(sources, tmp_path, **environment) > 0
     assert list((tmp_path / ".cache/forebay/kernels").iterdir())
+
+
+def test_kernels_made_while_running_are_not_kept_and_may_go(sources: Path, tmp_path: Path) -> None:
+    """Numba can't write what it knows of them once they are gone."""
+    (sources / "forebay/model/calls.py").write_text(
+        "from forebay.model.compiled import kernel\n\n"
+        "@kernel\ndef call(function, x):\n    return function(x)\n\n"
+        "@kernel\ndef call_again(function, x):\n    return call(function, x)\n"
+    )
+    cache = tmp_path / "cache"
+    _run(PASSES_KERNELS, {**os.environ, "PYTHONPATH": str(sources), "NUMBA_CACHE_DIR": str(cache)})
+    assert not list(cache.rglob("calls.call*.nbc"))

@@ -129,7 +129,7 @@ class _KernelCache(_caching.FunctionCache):  # type: ignore[misc]
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         try:
-            if (known := super().load_overload(signature, context)) is not None:
+            if _can_be_found_again(signature) and (known := super().load_overload(signature, context)) is not None:
                 return known
         except _DAMAGE:
             with contextlib.suppress(OSError):
@@ -138,14 +138,24 @@ class _KernelCache(_caching.FunctionCache):  # type: ignore[misc]
         return None
 
     def save_overload(self, signature: Any, data: Any) -> None:
-        with contextlib.suppress(OSError):
-            folder = Path(self.cache_path)
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # Two processes that save at once would give two signatures the same file.
-            with (folder / ".lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                super().save_overload(signature, data)
+        if _can_be_found_again(data.signature.args):
+            with contextlib.suppress(OSError):
+                self._save(signature, data)
         hooks.after(self._py_func.__qualname__)
+
+    def _save(self, signature: Any, data: Any) -> None:
+        folder = Path(self.cache_path)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Two processes that save at once would give two signatures the same file.
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            super().save_overload(signature, data)
+
+
+def _can_be_found_again(arguments: Any) -> bool:
+    """Not if a kernel made while running is among the arguments: when it is gone, so is the type that it has."""
+    passed = (a.dispatcher for a in arguments if isinstance(a, _numba.types.Dispatcher))
+    return all("<locals>" not in dispatcher.py_func.__qualname__ for dispatcher in passed)
 
 
 def _digest_with_imports(path: Path) -> str:
