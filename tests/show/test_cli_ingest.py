@@ -55,6 +55,7 @@ def test_slurms_accounting_shows_beside_the_runs(forebay: Forebay, tmp_path: Pat
     assert run["job_start_time"] - run["submit_time"] == 420
 
 
+@pytest.mark.processes  # and much to do before they start
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_keeps_what_is_read_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     logs = tmp_path / "logs"
