@@ -7,7 +7,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
-PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+PYTEST := $(BIN)/pytest --dist worksteal
 # Python keeps what it has compiled, whatever the environment says: tests start it a thousand times.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -31,10 +31,10 @@ lint: .venv/dev
 	$(BIN)/lint-imports
 
 unit: .venv/dev .venv/kernels .venv/debian
-	$(PYTEST) --durations=20
+	$(PYTEST) -n 3 --durations=20  # on two cores, as tests that start processes often wait for them
 
 quick: .venv/dev .venv/kernels
-	$(PYTEST) -q --hypothesis-profile=quick --no-processes --ignore=tests/system --ignore=tests/docs/test_commands.py
+	$(PYTEST) -n 2 -q --hypothesis-profile=quick --no-processes --ignore=tests/system --ignore=tests/docs/test_commands.py
 
 # The site, in docs/_build/html: every warning is an error, and every link inside it is checked.
 docs: .venv/docs
@@ -44,7 +44,7 @@ docs: .venv/docs
 
 # The same as unit, slower, and which lines no test runs.
 coverage: .venv/dev .venv/debian
-	$(PYTEST) --cov=forebay --cov-report=term-missing:skip-covered
+	$(PYTEST) -n 2 --cov=forebay --cov-report=term-missing:skip-covered
 
 # Each prints ratios against a peer measured in the same run; none is a test.
 benchmarks: .venv/dev

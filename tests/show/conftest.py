@@ -11,9 +11,10 @@ from forebay.show.figures.sheet import STYLE
 
 @pytest.fixture(autouse=True, scope="module")
 def coarse_figures(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Figures of few pixels, with fonts written as they come: fine ones are most of what a test of a study costs."""
+    """Figures of few pixels, laid out and with fonts as they come: fine ones are most of what a test of a study costs."""
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("fine_figures") is None:
             patch.setitem(STYLE, "savefig.dpi", 40)
             patch.setitem(STYLE, "pdf.fonttype", 3)
+            patch.setitem(STYLE, "figure.constrained_layout.use", False)
         yield

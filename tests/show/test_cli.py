@@ -172,7 +172,7 @@ def test_the_same_seed_gives_the_same_bytes(forebay: Forebay, tmp_path: Path) ->
     assert [name for name in made[0] if made[0][name] != made[1][name]] == []
 
 
-def test_an_interrupted_study_says_how_to_go_on(
+def test_an_interrupted_study_says_how_to_go_on_and_goes_on_with_its_own_settings_only(
     forebay: Forebay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from forebay.simulate.studies import io_resources
@@ -192,6 +192,11 @@ def test_an_interrupted_study_says_how_to_go_on(
     assert "2 of 4 pieces are done and kept; the same command goes on from there: forebay study osts" in ran.err
     monkeypatch.setattr(io_resources, "run_set", real)
     assert forebay(*arguments).code == 0
+    before = (tmp_path / "out/rows.csv").read_bytes()
+    ran = forebay(*arguments, "--seed", "5")
+    assert ran.code == 2
+    assert "holds a study with other settings (curves, seed)" in ran.err
+    assert (tmp_path / "out/rows.csv").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -341,16 +346,6 @@ def test_ctrl_c_is_one_line_and_exit_code_130(forebay: Forebay, monkeypatch: pyt
     monkeypatch.setattr("forebay.simulate.scenario.read_scenario", interrupted)
     ran = forebay("simulate", EXAMPLE)
     assert (ran.code, ran.err) == (130, "forebay: interrupted\n")
-
-
-def test_a_study_of_other_settings_is_not_overwritten(forebay: Forebay, tmp_path: Path) -> None:
-    arguments = ["study", "osts", *STUDY, "--allocate", "nsys", "--out", tmp_path / "out"]
-    assert forebay(*arguments).code == 0
-    before = (tmp_path / "out/rows.csv").read_bytes()
-    ran = forebay(*arguments, "--seed", "5")
-    assert ran.code == 2
-    assert "holds a study with other settings (curves, seed)" in ran.err
-    assert (tmp_path / "out/rows.csv").read_bytes() == before
 
 
 def test_an_error_of_ours_is_exit_code_1_and_says_how_to_see_more(

@@ -22,7 +22,7 @@ from forebay.show.figures.words import printable
 from forebay.simulate.studies.results import CLASS, RUN, TRUE, Results, load_bins
 from support.figures import assert_same_bytes, numbers_of
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.fine_figures]
 
 ALLOCATE = ("random", "static", "best-bandwidth", "nsys", "tcpu", "mckp", "forebay")
 PLACE = ("random", "greedy-non-clairvoyant", "greedy-clairvoyant")

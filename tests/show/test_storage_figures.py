@@ -24,7 +24,7 @@ from forebay.simulate.studies.storage_results import StorageResults
 from support.figures import numbers_of
 from support.storage_rows import GB, PAPER, SPLIT, TB, random_results, results_of, run_rows
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.fine_figures]
 
 ALL = ["04", "05", "06", "07", "08", "09", "10", "11"]
 SMALL: dict[str, Any] = {"platforms": ("32TB/nNnD", "32TB/1N1D"), "tries": (0,), "policies": PAPER[:2]}

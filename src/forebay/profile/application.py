@@ -86,13 +86,14 @@ def profile_of(
 
     Without one, at the number that it ran with most often (of several, that of the latest run). Runs that are known
     to have been on another file system are left out: what a file system does tells nothing of another. Without
-    `filesystem`, it is the one of the latest run that tells it.
+    `filesystem`, it is the one of the latest run with as many processes that tells it.
     """
-    mount = latest_filesystem(runs) if filesystem is None else filesystem
-    elsewhere = Counter(r.filesystem for r in runs if r.filesystem and r.filesystem != mount)
-    runs = runs_on(runs, mount)
-    number = commonest(runs) if processes is None else nearest([r.nprocs for r in runs], processes)
-    alike = [r for r in runs if r.nprocs == number]
+    there = runs if filesystem is None else runs_on(runs, filesystem)
+    number = commonest(there) if processes is None else nearest([r.nprocs for r in there], processes)
+    with_as_many = [r for r in runs if r.nprocs == number]
+    mount = latest_filesystem(with_as_many) if filesystem is None else filesystem
+    elsewhere = Counter(r.filesystem for r in with_as_many if r.filesystem and r.filesystem != mount)
+    alike = runs_on(with_as_many, mount)
     whole = [r for r in alike if not r.partial_flag]
     timed = [r for r in whole if r.perf_by_slowest > 0]
     points = points_of(timed)

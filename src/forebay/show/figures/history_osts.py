@@ -33,7 +33,7 @@ def draw_osts(osts: Sequence[OstHealth], out: Path) -> Path:
     systems = every[:_MOST_SYSTEMS]
     panels = sum(1 + _tells(own) for own in systems)
     with house_style():
-        figure = Figure(figsize=(WIDTH, 2.1 * panels), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 2.1 * panels))
         FigureCanvasAgg(figure)
         axes = iter(figure.subplots(panels, 1, squeeze=False)[:, 0])
         for own in systems:

@@ -32,7 +32,7 @@ def heat(results: RequestWindowsResults) -> Sketch:
     patterns = values_of(results, "pattern")
     places = sorted({(e.nodes, e.workload.processes) for e in results.experiments})
     height = len(kinds) * (len(places) * _ROW + _ABOVE) + 0.55
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    figure = Figure(figsize=(WIDTH, height))
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(kinds), len(patterns), squeeze=False)
     norm = _norm(gains)

@@ -37,6 +37,7 @@ STYLE: dict[str, Any] = {
     "grid.color": "#E4E4E4",
     "grid.linewidth": 0.6,
     "figure.dpi": 100,
+    "figure.constrained_layout.use": True,
     "savefig.dpi": 220,
     "pdf.fonttype": 42,  # publishers refuse Type 3 fonts
 }
@@ -82,7 +83,7 @@ def panels(
     across = max(1, min(count, columns))
     down = math.ceil(count / across)
     # One panel alone would be too wide to read slopes off.
-    figure = Figure(figsize=(width if across > 1 else min(width, 4.6), height * down + 0.15), layout="constrained")
+    figure = Figure(figsize=(width if across > 1 else min(width, 4.6), height * down + 0.15))
     FigureCanvasAgg(figure)
     grid = figure.subplots(down, across, squeeze=False, sharey=sharey).ravel().tolist()
     for spare in grid[count:]:

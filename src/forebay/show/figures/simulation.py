@@ -54,7 +54,7 @@ def draw_simulation(
 
 def _layout(rows: int) -> tuple[Figure, Axes, Axes, Axes]:
     height = float(np.clip(0.15 * rows, 0.9, 10.0))
-    figure = Figure(figsize=(WIDTH + 1.0, height + 2.0), layout="constrained")
+    figure = Figure(figsize=(WIDTH + 1.0, height + 2.0))
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(2, 2, width_ratios=(1.3, 1), height_ratios=(0.7, height))
     matrix = figure.add_subplot(grid[1, 0])

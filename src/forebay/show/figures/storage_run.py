@@ -35,7 +35,7 @@ def draw_storage_run(run: Run, out: Path) -> Path:
     """
     found = document(run)
     with house_style():
-        figure = Figure(figsize=(WIDTH, 5.2), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 5.2))
         FigureCanvasAgg(figure)
         above, use, crowd = figure.subplots(3, 1, height_ratios=(1.4, 1, 1))
         _draw_level(above, run)
