@@ -11,7 +11,7 @@ from forebay.show.figures.sheet import STYLE
 
 @pytest.fixture(autouse=True, scope="module")
 def coarse_figures(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Figures of few pixels, laid out and with fonts as they come: fine ones are most of what a test of a study costs."""
+    """Draw figures with few pixels, no layout and plain fonts: fine ones are most of what a test of a study costs."""
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("fine_figures") is None:
             patch.setitem(STYLE, "savefig.dpi", 40)
