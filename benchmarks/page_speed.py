@@ -35,8 +35,8 @@ import numpy as np
 from bench import SEED, verdict
 from control_load import Load, cpu, post
 
-from forebay.act.control.live import Live, happened
-from forebay.act.control.settings import privately
+from forebay.act.control.service.live_state import Live, happened
+from forebay.act.control.service.settings import privately
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSaid
 from forebay.decide.grants.rules import GrantRules

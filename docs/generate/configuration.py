@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from sphinx.pycode import ModuleAnalyzer
 
 from forebay.act import settings as filesystem
-from forebay.act.control import agent_file, settings
+from forebay.act.control.agent import settings as agent_settings
+from forebay.act.control.service import settings
 from forebay.act.forward import layer_file
 from forebay.act.slurm import jobs_file
 from forebay.history import platforms, toml
@@ -75,7 +76,7 @@ FILES = (
         "agent.toml",
         "The agent of a storage node: `forebay agent FILE`. Paths are relative to the file. Example: "
         "[examples/agent.toml](../../examples/agent.toml).",
-        agent_file._File,
+        agent_settings._File,
     ),
     File(
         "slurm.toml",

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from fastapi.openapi.utils import get_openapi
 
-from forebay.act.control.api import build
-from forebay.act.control.api_description import event_schemas
+from forebay.act.control.api.app import build
+from forebay.act.control.api.description import event_schemas
 from generate.json_fields import meaning_of, schema_kind, schemas_section
 from generate.markdown import code, page, table, words
 

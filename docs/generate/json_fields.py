@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from forebay.act.control.api_description import meanings as api_meanings
+from forebay.act.control.api.description import meanings as api_meanings
 from generate.commands import all_commands
 from generate.markdown import code, page, table, words
 

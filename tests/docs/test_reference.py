@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from forebay.act.all_metrics import PARTS
-from forebay.act.control.api_description import STREAMED, event_schemas
+from forebay.act.control.api.description import STREAMED, event_schemas
 from generate.commands import READ, TOLD, all_commands, commands_page
 from generate.configuration import FILES, Key, configuration_page, keys
 from generate.http import all_calls, described, http_page, routes

@@ -294,7 +294,7 @@ def test_every_command_has_help_with_an_example(forebay: Forebay, command: str) 
 
 
 def test_the_example_of_an_agent_is_fine(forebay: Forebay, tmp_path: Path) -> None:
-    from forebay.act.control.agent_file import read_agent
+    from forebay.act.control.agent.settings import read_agent
 
     example = Path(__file__).parents[2] / "src/forebay/show/examples/agent.toml"
     found = read_agent(example)

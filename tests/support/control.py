@@ -14,8 +14,8 @@ from typing import Any
 
 import httpx
 
-from forebay.act.control.serve import serve
-from forebay.act.control.settings import ServiceSettings
+from forebay.act.control.api.server import serve
+from forebay.act.control.service.settings import ServiceSettings
 from forebay.act.log import Log
 
 GB = 10**9

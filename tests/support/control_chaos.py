@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, sleep
 
-from forebay.act.control.live import load
+from forebay.act.control.service.live_state import load
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control
 from forebay.history.store import open_store

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from forebay.act.control.api_forms import HelloForm, ReportForm
-from forebay.act.control.auth import Who
+from forebay.act.control.api.commands import register_of, report_of
+from forebay.act.control.api.forms import HelloForm, ReportForm
+from forebay.act.control.auth.callers import Who
 from forebay.act.control.client import Address
-from forebay.act.control.orders import register_of, report_of
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control
 from forebay.model.errors import UserError

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from forebay.act.control.api_forms import TokenForm
+from forebay.act.control.api.forms import TokenForm
+from forebay.act.control.auth.tokens import new_token, write_secret
 from forebay.act.control.client import Client, parse_service
-from forebay.act.control.tokens import new_token, write_secret
 from forebay.act.volumes.choose import volumes
 from forebay.act.volumes.volume import Made
 from forebay.history.store import open_store

@@ -165,9 +165,9 @@ def _main() -> None:
     """Make a child for each message, until nobody can send any more; then all children end."""
     import gc
 
-    import forebay.act.control.agent
-    import forebay.act.control.agent_file
-    import forebay.act.control.serve
+    import forebay.act.control.agent.agent
+    import forebay.act.control.agent.settings
+    import forebay.act.control.api.server
     import forebay.act.forward.council.start
     import forebay.act.forward.data.numbers
     import forebay.act.forward.node.start
@@ -176,7 +176,7 @@ def _main() -> None:
     import forebay.show.cli.serve
     import forebay.show.web.forwarding
     import forebay.show.web.history  # noqa: F401
-    from forebay.act.control.warm import warm_up
+    from forebay.act.control.service.warm_up import warm_up
     from forebay.decide.registry import find
     from forebay.show.cli import command
 

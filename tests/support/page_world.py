@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forebay.act.control.live import Live, happened
+from forebay.act.control.service.live_state import Live, happened
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSaid
 from forebay.decide.grants.rules import GrantRules

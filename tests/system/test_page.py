@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from forebay.act.control.agent import Agent
-from forebay.act.control.agent_file import read_agent
+from forebay.act.control.agent.agent import Agent
+from forebay.act.control.agent.settings import read_agent
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.volume import Made, VolumeFailed
 from support.browser import MISSING, Visitor, browser, visitor

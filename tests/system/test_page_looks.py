@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.control import serve
-from forebay.act.control.settings import ForwardSettings, ServiceSettings
+from forebay.act.control.api import server as serve
+from forebay.act.control.service.settings import ForwardSettings, ServiceSettings
 from forebay.act.forward.net.address import Address
 from forebay.act.log import Log
 from forebay.act.metrics import Endpoint, Number

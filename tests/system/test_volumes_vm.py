@@ -22,7 +22,7 @@ NVME_MODULES = ("crc32c_generic", *MODULES, "ext4", "configfs", "nvmet", "nvmet-
 AFTERWARDS = (
     "tests/act/volumes/test_lvm.py::test_who_reaches_the_device_finds_nothing_of_the_one_before",
     "tests/act/volumes/test_nvmf.py",
-    "tests/act/control/test_agent_logical.py",
+    "tests/act/control/agent/test_logical_volumes.py",
 )
 # There is no udev in the machine, so the tools make the devices' names themselves; they need not lock memory, nor look
 # at anything but loop devices.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.control.api_description import EVENT, event_schemas
+from forebay.act.control.api.description import EVENT, event_schemas
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.events import EVENTS, Event

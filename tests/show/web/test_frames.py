@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.act.control import page_frames, page_views
-from forebay.act.control.auth import Who
-from forebay.act.control.live import Live
-from forebay.act.control.page_views import Which
+from forebay.act.control.auth.callers import Who
+from forebay.act.control.page import updates as page_frames
+from forebay.act.control.page import views as page_views
+from forebay.act.control.page.views import Which
+from forebay.act.control.service.live_state import Live
 from forebay.decide.grants import commands as co
 from forebay.model.errors import ForebayError
 from forebay.model.grant import NotAllowed, VolumeState

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forebay.act.control.settings import ForwardSettings, read_service
+from forebay.act.control.service.settings import ForwardSettings, read_service
 from forebay.act.forward.net.address import Address
 from forebay.act.metrics import Endpoint, Number
 from forebay.history.store import open_store

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.act.control import page_views
-from forebay.act.control.live import Live
-from forebay.act.control.page_files import HEADERS
+from forebay.act.control.page import views as page_views
+from forebay.act.control.page.files import HEADERS
+from forebay.act.control.service.live_state import Live
 from forebay.decide.grants.codec import to_line
 from forebay.history.store import open_store
 from forebay.history.store.journal import LogLine, add_log, append

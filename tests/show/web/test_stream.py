@@ -13,7 +13,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from forebay.act.control import page_frames
+from forebay.act.control.page import updates as page_frames
 from support.control import Running, running
 
 ANN, BEN = 4_000_001, 4_000_002

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from forebay.act.control.munge import NoMunge, call_of, credential, is_installed
+from forebay.act.control.auth.munge import NoMunge, call_of, credential, is_installed
 from forebay.act.forward.net.key import read_key
 from forebay.model.errors import BadInput, UserError
 from forebay.model.grant import ENDED, State

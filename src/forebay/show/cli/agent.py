@@ -21,7 +21,7 @@ def agent(
     json: Json = False,
 ) -> None:
     """Run a storage node's agent, which manages its volumes. Ctrl-C ends it."""
-    from forebay.act.control.agent_file import read_agent
+    from forebay.act.control.agent.settings import read_agent
 
     found = read_agent(file)
     names = list(found.node.disks)
@@ -30,7 +30,7 @@ def agent(
             disk.volumes.check()
         _say({"file": str(file), "node": found.name, "disks": names}, f"{file}: fine: {', '.join(names)}", json)
         return
-    from forebay.act.control.agent import Agent
+    from forebay.act.control.agent.agent import Agent
 
     own = Agent(found, lambda words: typer.echo(f"forebay: {words}", err=True))
     ended = _End()

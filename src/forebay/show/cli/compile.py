@@ -64,7 +64,7 @@ def _run_steps() -> None:
 
 
 def _live_steps() -> Iterator[Step]:
-    from forebay.act.control.warm import warm_up
+    from forebay.act.control.service.warm_up import warm_up
     from forebay.act.forward.council.process import warm_council
     from forebay.act.forward.node.warm import warm
     from forebay.decide.registry import policies

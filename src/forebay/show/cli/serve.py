@@ -31,7 +31,7 @@ def serve(
     json: Json = False,
 ) -> None:
     """Run the control service, which grants space on storage nodes."""
-    from forebay.act.control.settings import read_service
+    from forebay.act.control.service.settings import read_service
     from forebay.decide.registry import find
 
     given: dict[str, Any] = {
@@ -43,7 +43,7 @@ def serve(
     if check:
         _say({"fine": True}, "the settings are fine", json)
         return
-    from forebay.act.control.serve import serve as run_service
+    from forebay.act.control.api.server import serve as run_service
     from forebay.act.forward.net.loop import run
     from forebay.show.web import pages
 
@@ -72,9 +72,9 @@ def make(
     """Make a token, or replace one (the old one ends within seconds)."""
     import time
 
-    from forebay.act.control.api_forms import TokenForm
-    from forebay.act.control.settings import privately
-    from forebay.act.control.tokens import new_token, write_secret
+    from forebay.act.control.api.forms import TokenForm
+    from forebay.act.control.auth.tokens import new_token, write_secret
+    from forebay.act.control.service.settings import privately
     from forebay.history.store import open_store
     from forebay.history.toml import checked
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from forebay.act.control.page_files import Pages, read_files
-from forebay.act.control.settings import ServiceSettings
+from forebay.act.control.page.files import Pages, read_files
+from forebay.act.control.service.settings import ServiceSettings
 
 FILES = Path(__file__).parent / "files"
 

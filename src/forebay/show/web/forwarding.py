@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from forebay.act.control.settings import ForwardSettings
+from forebay.act.control.service.settings import ForwardSettings
 from forebay.model.errors import why
 
 Document = dict[str, Any]

@@ -7,11 +7,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from forebay.act.control import page_views
-from forebay.act.control.live import Live, grant_of
-from forebay.act.control.page_views import Which
-from forebay.act.control.sentences import sentence
-from forebay.act.control.views import grant_view
+from forebay.act.control.api.documents import grant_view
+from forebay.act.control.page import views as page_views
+from forebay.act.control.page.views import Which
+from forebay.act.control.service.event_sentences import sentence
+from forebay.act.control.service.live_state import Live, grant_of
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control
 from forebay.history.store.journal import Entry, LogLine

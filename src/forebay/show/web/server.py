@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from forebay.act.control.page_files import HEADERS, TYPES, File
+from forebay.act.control.page.files import HEADERS, TYPES, File
 from forebay.model.errors import BadInput, ForebayError, UserError, why
 from forebay.model.grant import NoSuchGrant
 

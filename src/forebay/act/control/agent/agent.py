@@ -1,0 +1,299 @@
+"""The agent of a storage node: it tells the service what its disks have, and does what the service asks.
+
+One thread asks the service what is to be done, others do it, one volume at a time each, and one more tells the service
+what came of it. All of it may be asked again at any time, so a crash at any point is mended by the next start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from forebay.act.command import hold, let_go
+from forebay.act.control.agent.actions import LONGEST_REASON, Order, action_of, failed, stuck
+from forebay.act.control.agent.disk_marks import Marks
+from forebay.act.control.agent.disk_rates import RateTeller
+from forebay.act.control.agent.disks import AgentDisk, found
+from forebay.act.control.agent.journal_memory import Memory
+from forebay.act.control.agent.outbox import Outbox
+from forebay.act.control.agent.report_numbers import Numbers
+from forebay.act.control.agent.settings import AgentFile
+from forebay.act.control.client import Client, TurnedAway
+from forebay.act.volumes.volume import VolumeFailed
+from forebay.decide.grants.action import Action
+from forebay.model.errors import BadInput, UserError, why
+from forebay.model.units import format_duration, format_size, plural
+
+_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
+"""Seconds before a service that is away, or has nothing new, is asked again; the last is kept."""
+_BUSY = 0.5
+"""Seconds that something new waits at most while something old takes its time."""
+_TRIES = 5
+"""How often something that is there, and can't be brought up or removed, is tried before the service is told."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
+"""Seconds between tries of what resists: at first twice that, then each time twice as long, up to the longest."""
+_SOON = 2.0
+"""Seconds until the disks are looked at after something failed: not each time, as to look may take long."""
+_PATIENCE = 20
+"""Tenths of a second that an agent waits for the last commands of one that was killed."""
+_SAY_HELLO = (404, 409)
+"""What a service answers that does not know the node, or has another journal than the one that was acted on."""
+
+
+class Agent:
+    """Runs until `stop`. Where the service is away, it keeps what it has to tell and tries again."""
+
+    def __init__(self, file: AgentFile, say: Callable[[str], None]) -> None:
+        self._file, self._node, self._say = file, file.node, say
+        self._lock_file = _locked(file)
+        self._numbers = Numbers(file.folder / "numbers")
+        self._memory = Memory(file.folder / "journal")
+        self._client = Client(file.service, token=file.token, authority=file.authority, patience=0.0)
+        self.outbox = Outbox(self._client, file.name, self._numbers.next, say)
+        self._pool = ThreadPoolExecutor(file.parallel, thread_name_prefix="work")
+        self._changed = threading.Condition()
+        self._in_hand: set[str] = set()
+        self._fresh: set[str] = set()
+        self._tries: dict[str, tuple[int, float]] = {}
+        self._marks = Marks(file.folder / "disks")
+        self._blind: dict[str, float] = {}
+        self._capacities: dict[str, int] = {}
+        self._still = False
+        self._looked: float | None = None
+        self._ended = threading.Event()
+        self._listens = False  # to the service, which answers when it has something new
+        self._thread = threading.Thread(target=self._run, name="poll", daemon=True)
+        self._rates = RateTeller(self._node.disks, lambda rates: self._client.rates(file.name, rates))
+
+    def start(self) -> None:
+        """Check that the disks can be worked with, then go on in the background."""
+        self._check()
+        self.outbox.start()
+        self._thread.start()
+        self._rates.start()
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Begin nothing new, finish what is in hand, and tell the service what came of it, if it hears."""
+        with self._changed:
+            self._ended.set()
+            self._changed.notify_all()
+        self._rates.stop()
+        self._pool.shutdown(wait=True)
+        self.outbox.end(seconds)
+        if not self._listens:  # then it ends by itself, and does nothing with what it hears
+            self._thread.join(seconds)
+        self._client.close()
+        let_go(self._lock_file)
+        os.close(self._lock_file)
+
+    def _check(self) -> None:
+        """A node with a broken disk works with the others; one without any does not start."""
+        broken = [error for disk in self._node.disks.values() if (error := _check(disk.volumes)) is not None]
+        for error in broken:
+            self._say(f"error: {error}")
+        if len(broken) == len(self._node.disks):
+            raise broken[0]
+
+    def _run(self) -> None:
+        """Ask, do, and ask again. Nothing may end this but `stop`."""
+        quiet = away = 0
+        while not self._ended.is_set():
+            try:
+                begun = self._dispatch(self._asked())
+            except Exception as error:  # whatever it was, a node without an agent is worse
+                if self._ended.is_set():
+                    return
+                self._away(error, away)
+                away += 1
+                self._ended.wait(_PAUSES[min(away, len(_PAUSES) - 1)])
+                continue
+            if away:
+                self.outbox.log("info", f"node {self._file.name}: the service answers again")
+            away, quiet = 0, 0 if begun else quiet + 1
+            self._pace(quiet)
+
+    def _away(self, error: Exception, times: int) -> None:
+        """A service that is away is told once; one that does not know the node is told of it."""
+        if isinstance(error, TurnedAway) and error.status in _SAY_HELLO:
+            self._looked = None
+        if times == 0:
+            words = str(error) if isinstance(error, UserError) else f"internal error: {error!r}"
+            self._say(f"warning: {words}; trying again")
+
+    def _pace(self, quiet: int) -> None:
+        """Where all that the service asks for is in hand already, it answers at once: don't ask all the time."""
+        with self._changed:
+            if self._still:
+                self._changed.wait(min(_PAUSES[min(quiet, len(_PAUSES) - 1)], _BUSY))
+
+    def _asked(self) -> Sequence[dict[str, Any]]:
+        """What is to be done; what was done meanwhile is not, whatever an answer that is older says."""
+        with self._changed:
+            self._fresh = self.outbox.waiting()
+            idle = not self._in_hand
+        if self._looked is None or (idle and time.monotonic() - self._looked >= self._file.look):
+            return self._hello()
+        return self._heard(min(self._file.heartbeat, self._file.look))
+
+    def _heard(self, seconds: float) -> Sequence[dict[str, Any]]:
+        self._listens = True
+        try:
+            answer = self._client.actions(self._file.name, seconds, self._memory.seen)
+        finally:
+            self._listens = False
+        return () if self._ended.is_set() else self._kept(answer)
+
+    def _kept(self, answer: dict[str, Any]) -> Sequence[dict[str, Any]]:
+        """What is to be done; which journal says so is remembered before anything is."""
+        self._memory.keep(str(answer.get("seen", "")))
+        found: Sequence[dict[str, Any]] = answer["actions"]
+        return found
+
+    def _hello(self) -> Sequence[dict[str, Any]]:
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._in_hand or self._ended.is_set(), _LONGEST_PAUSE):
+                raise UserError("can't look at the disks while there is work on them")
+        return self._told_all()
+
+    def _told_all(self) -> Sequence[dict[str, Any]]:
+        number = self._numbers.next()  # older than all that is reported of what happens after the look
+        told = self._told() | {"number": number, "seen": self._memory.seen}
+        actions = self._kept(self._client.hello(self._file.name, told))
+        if self._looked is None:
+            count = f"{plural(len(told['disks']), 'disk')}, {plural(len(told['volumes']), 'volume')} on them"
+            self.outbox.log("info", f"node {self._file.name}: {count}, {len(actions)} to make or release")
+        self._looked = time.monotonic()
+        return actions
+
+    def _told(self) -> dict[str, Any]:
+        """All disks that can be looked at, and what is on them; and which can't. One that is left out is gone."""
+        disks: list[dict[str, Any]] = []
+        there: list[dict[str, Any]] = []
+        unseen: dict[str, str] = {}
+        for disk in self._node.disks.values():
+            try:
+                self._marks.check(disk)
+                said, own = disk.said(self._capacities.get(disk.name, 0)), found(disk, self._node.exposures)
+            except UserError as error:
+                if self._may_come_back(disk, error):
+                    unseen[disk.name] = str(error)[:LONGEST_REASON]
+                continue
+            self._blind.pop(disk.name, None)
+            self._capacities[disk.name] = said["capacity"]
+            disks.append(said)
+            there += own
+        file = self._file
+        about = {"address": file.address, "network_bandwidth": file.network_bandwidth, "fields": file.fields}
+        return {**about, "disks": disks, "volumes": there, **({"unseen": unseen} if unseen else {})}
+
+    def _may_come_back(self, disk: AgentDisk, error: UserError) -> bool:
+        """Whether it is too early to say that a disk is gone; one that nobody ever had anything on is."""
+        known, now = self._marks.is_known(disk), time.monotonic()
+        if disk.name not in self._blind:
+            more = f"; it is given up after {format_duration(self._file.give_up)}" if known else ""
+            self.outbox.log("error", f"disk {disk.name} of node {self._file.name}: {error}{more}")
+        return known and now - self._blind.setdefault(disk.name, now) < self._file.give_up
+
+    def _dispatch(self, documents: Sequence[dict[str, Any]]) -> int:
+        """Begin what is new; how much that was."""
+        begun = 0
+        for action in map(action_of, documents):
+            with self._changed:
+                if self._ended.is_set() or self._is_held_back(action):
+                    continue
+                self._in_hand.add(action.volume)
+                self._pool.submit(self._work, action)
+            begun += 1
+        self._still = bool(documents)
+        return begun
+
+    def _is_held_back(self, action: Action) -> bool:
+        """Somebody works on it, or has just done so and the service does not know yet, or it was tried just now."""
+        _, until = self._tries.get(f"{action.kind} {action.volume}", (0, 0.0))
+        return action.volume in self._in_hand | self._fresh or time.monotonic() < until
+
+    def _work(self, action: Order) -> None:
+        begun = time.monotonic()
+        try:
+            self._verify(action)
+            report = self._node.do(action)
+        except Exception as error:  # whatever it was, this volume is tried again and the others go on
+            self._resisted(action, error if isinstance(error, UserError) else UserError(f"internal error: {error!r}"))
+        else:
+            self._tries.pop(f"{action.kind} {action.volume}", None)
+            self._tell(action, report, time.monotonic() - begun)
+        finally:
+            with self._changed:
+                self._in_hand.discard(action.volume)
+                self._fresh.add(action.volume)
+                self._changed.notify_all()
+
+    def _verify(self, action: Order) -> None:
+        """Whether the disk is the one that is meant; where it is not, the disk is to blame, not what is asked for."""
+        try:
+            self._marks.verify(self._node.disk(action.disk))
+        except BadInput as error:
+            raise VolumeFailed(str(error)) from None
+
+    def _tell(self, action: Action, report: dict[str, Any], seconds: float) -> None:
+        if report["kind"] == "failed":
+            self._look_soon()
+            text, level = f"could not make volume {action.volume} on {action.disk}: {report['because']}", "error"
+        else:
+            what = f"{report['kind']}: volume {action.volume} of {format_size(action.size)} on {action.disk}"
+            text, level = f"{what}, in {seconds:.2f} s", "info"
+        self.outbox.log(level, text, action.volume)  # first, so that the grant's story tells what happened in its order
+        self.outbox.report(report)
+
+    def _resisted(self, action: Action, error: UserError) -> None:
+        """Try again later; what can't be brought up is given up, and of what can't be removed the service is told."""
+        key = f"{action.kind} {action.volume}"
+        count = self._tries.get(key, (0, 0.0))[0] + 1
+        self._tries[key] = count, time.monotonic() + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**count)
+        self.outbox.log("error", f"{key} on {action.disk}: {error}; try {count}", action.volume)
+        self._look_soon()
+        if action.kind == "make" and count >= _TRIES:
+            self._tries.pop(key)
+            self.outbox.report(failed(action, error))
+        elif action.kind == "release" and count == _TRIES:
+            self.outbox.report(stuck(action, error))
+
+    def _look_soon(self) -> None:
+        """A disk is not as the service believes."""
+        looked = self._looked
+        if looked is not None:
+            self._looked = min(looked, time.monotonic() - self._file.look + _SOON)
+
+
+def _check(volumes: Any) -> UserError | None:
+    try:
+        volumes.check()
+    except UserError as error:
+        return error
+    return None
+
+
+def _locked(file: AgentFile) -> int:
+    """Two agents would work on one volume at the same time; so would one with what a killed one has left running."""
+    path = file.folder / "lock"
+    try:
+        file.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise BadInput(str(path), f"can't be written: {why(error)}") from None
+    for _ in range(_PATIENCE):
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold(descriptor)
+            return descriptor
+        time.sleep(0.1)
+    os.close(descriptor)
+    raise BadInput(
+        str(path), f"another agent of node {file.name!r} works with this folder, or a command of it still does"
+    )

@@ -1,0 +1,89 @@
+"""The disks of a storage node as its agent's file describes them, and what is on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forebay.act.control.auth.volume_keys import without_key
+from forebay.act.volumes.expose import Exposed, Exposures
+from forebay.act.volumes.volume import Made, Volumes
+from forebay.model.errors import BadInput
+
+FIELD = "expose"
+"""The field of every disk that says how its volumes are reached: "none" is where they are mounted on the node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDisk:
+    """One disk. `capacity` in bytes, None for all that is usable; bandwidths in bytes per second.
+
+    `expose` is the one means by which its volumes are reached: "none" if they are mounted on the node. `root` is
+    the folder on it that shows whether it is there.
+    """
+
+    name: str
+    volumes: Volumes
+    read_bandwidth: float
+    write_bandwidth: float
+    capacity: int | None = None
+    identity: str = ""
+    expose: str = "none"
+    root: Path | None = None
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    def said(self, before: int = 0) -> dict[str, Any]:
+        """What the agent tells of it; `before` is the capacity that it told last."""
+        return {
+            "name": self.name,
+            "capacity": self._capacity(before),
+            "read_bandwidth": self.read_bandwidth,
+            "write_bandwidth": self.write_bandwidth,
+            "kind": self.volumes.kind,
+            "identity": self.identity,
+            "fields": {FIELD: self.expose, "kind": self.volumes.kind, **self.fields},
+        }
+
+    def _capacity(self, before: int) -> int:
+        """Nobody can be granted more than there is; but a few bytes more or less are not worth telling."""
+        usable = self.volumes.usable()
+        if self.capacity is not None and self.capacity <= usable:
+            return self.capacity
+        step = 1 << max(0, usable.bit_length() - 8)
+        return before if before <= usable < before + 2 * step else usable // step * step
+
+    def reached(self, made: Made) -> dict[str, str]:
+        """Where users find a volume; one that is exposed has settings instead, and no path that means anything."""
+        mounted = self.expose == "none"
+        return {"path": str(made.path) if mounted else "", "device": made.device if mounted else ""}
+
+    def check_means(self, how: str) -> None:
+        """Whether a volume on this disk can be exposed that way."""
+        if (how or "none") != self.expose:
+            where = "are mounted on the node" if self.expose == "none" else f"are exposed by {self.expose}"
+            raise BadInput(f"disk {self.name}", f"its volumes {where}; {how or 'none'} can't be had there")
+
+
+def found(disk: AgentDisk, exposures: Exposures) -> list[dict[str, Any]]:
+    """All of Forebay's that is on the disk. What is to be exposed and nobody serves is only half there."""
+    served = {each.name: each for each in exposures.exposed()}
+    return [_told(disk, made, served.get(made.name)) for made in disk.volumes.find()]
+
+
+def _told(disk: AgentDisk, made: Made, exposed: Exposed | None) -> dict[str, Any]:
+    served = disk.expose == "none" or (exposed is not None and exposed.state == "whole")
+    return {
+        "name": made.name,
+        "disk": disk.name,
+        "size": made.size,
+        "state": "whole" if made.state == "whole" and served else "half",
+        **disk.reached(made),
+        "settings": {} if exposed is None else without_key(exposed.settings),
+        "uid": made.uid,
+        "gid": made.gid,
+        "mode": made.mode,
+        "ceiling": made.asked_ceiling,
+        "since": made.since,
+    }

@@ -1,0 +1,1 @@
+"""The HTTP API: routes, documents, limits, and the sockets that serve them."""

@@ -1,0 +1,142 @@
+"""The HTTP API: who calls, what is wrong in one line, and the description of it all."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from forebay import __version__
+from forebay.act.control.api import admin, grants, login, nodes, page, rates, strays, tiers
+from forebay.act.control.api.dependencies import Plain, told, who_calls
+from forebay.act.control.api.forms import AskForm
+from forebay.act.control.api.limits import App, Message, Receive, Send, TooMany, whole
+from forebay.act.control.auth.callers import Unknown
+from forebay.act.control.service.journal_writer import Unavailable
+from forebay.act.control.service.service import Service
+from forebay.model.errors import ForebayError, Refused, UnknownName, UserError
+from forebay.model.grant import NoSuchGrant, NotAllowed
+
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (Unknown, 401),
+    (NotAllowed, 403),
+    (NoSuchGrant, 404),
+    (UnknownName, 404),
+    (Refused, 409),
+    (TooMany, 429),
+    (UserError, 400),
+    (Unavailable, 503),
+)
+
+
+def build(service: Service) -> FastAPI:
+    """The application over a service that is started and stopped by others."""
+    app = FastAPI(title="Forebay", version=__version__, openapi_url=None, docs_url=None, redoc_url=None)
+    app.state.service = service
+    for routes in (
+        grants.routes,
+        nodes.routes,
+        strays.routes,
+        tiers.routes,
+        admin.routes,
+        login.routes,
+        page.routes,
+        rates.routes,
+    ):
+        app.include_router(routes)
+    app.add_middleware(_Lane)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _plain)
+    app.add_exception_handler(ForebayError, _refused)
+    app.add_exception_handler(Exception, _broken)
+    return app
+
+
+def _answer(status: int, words: str) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return Plain({"error": " ".join(words.split())[:500]}, status, headers)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    return _answer(status, str(error))
+
+
+async def _malformed(_: Request, error: Exception) -> Response:
+    """The first thing that is wrong with a request, and where it stands."""
+    assert isinstance(error, RequestValidationError)
+    first: Any = error.errors()[0]
+    where = ".".join(str(step) for step in first["loc"] if step not in ("body", "query", "path"))
+    if first["type"] == "json_invalid":
+        return _answer(400, "request body is not valid JSON")
+    got = "" if first["type"] in ("missing", "extra_forbidden") else f", not {_short(first.get('input'))}"
+    words = {"missing": "is missing", "extra_forbidden": "unknown field"}.get(first["type"], first["msg"])
+    return _answer(400, f"{where or 'body'}: {words[0].lower()}{words[1:]}{got}")
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+async def _plain(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return Plain({"error": str(error.detail).lower()}, error.status_code, error.headers)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    told(request).log.error("internal error", path=request.url.path, because=repr(error)[:500])
+    return _answer(500, "internal error; see the service log")
+
+
+class _Lane:
+    """A way of its own for what is asked most, a request for space: the general one takes longer than to decide it.
+
+    Whatever is not as it should be goes the general way, which knows how to say so.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != "/v1/grants" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        body = await _body(receive)
+        again = whole(body or b"", receive)
+        form = None if body is None else _form(scope, body)
+        if form is None:
+            await self._app(scope, again, send)
+            return
+        request = Request(scope, again)
+        try:
+            response: Response = await grants.ask(told(request), await who_calls(request), form)
+        except ForebayError as error:
+            response = await _refused(request, error)
+        await response(scope, again, send)
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """All of it; None if the caller hung up."""
+    parts, more = [], True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _form(scope: Message, body: bytes) -> AskForm | None:
+    """What is asked for; None if it is not clear."""
+    if (b"content-type", b"application/json") not in scope["headers"]:
+        return None
+    try:
+        return AskForm.model_validate(json.loads(body))
+    except (ValueError, RecursionError):
+        return None

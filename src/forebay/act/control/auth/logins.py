@@ -1,0 +1,157 @@
+"""Logins of people at the page: a token or a one-time link is changed for a cookie that ends by itself.
+
+A cookie says who it stands for and until when, and is signed, so that a restart of the service ends no login. Whether
+its token or its user still counts is looked up at each call: who takes the token away ends the login.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from forebay.act.control.api.limits import TooMany
+from forebay.act.control.auth.callers import ONLY_METRICS, Doorman, Peer, Unknown, Who
+from forebay.history.store.tokens import digest_of
+from forebay.model.grant import NotAllowed
+
+COOKIE = "__Host-forebay"
+"""Browsers take a cookie of such a name only over TLS, for this host alone and for all its paths."""
+LASTS = 12 * 3600.0
+"""Seconds of a login."""
+_LINK = 300.0  # seconds of a one-time link
+_FREE = 5  # wrong secrets of one host before it has to wait
+_LONGEST = 60.0  # seconds between tries
+_MOST_HOSTS = 10_000
+_MOST_LINKS = 1000
+_ENDED = "your login has ended; log in again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """Somebody who has logged in: the cookie, until when it counts, and what shows that the page itself calls."""
+
+    who: Who
+    cookie: str
+    until: float
+    proof: str
+
+
+def signing_key(key: Path | None) -> bytes:
+    """Made from the key of the service's certificate, which nobody else may read; by chance where there is none."""
+    return secrets.token_bytes(32) if key is None else hashlib.sha256(b"forebay page\0" + key.read_bytes()).digest()
+
+
+class Logins:
+    """`clock` gives seconds since 1970."""
+
+    def __init__(self, doorman: Doorman, key: bytes, *, clock: Callable[[], float] = time.time) -> None:
+        self._doorman, self._key, self._clock = doorman, key, clock
+        self._links: OrderedDict[str, tuple[Who, float]] = OrderedDict()
+        self._left: dict[str, float] = {}
+        self._slow = Slowed(clock)
+
+    def link(self, who: Who) -> tuple[str, float]:
+        """A secret that logs this caller in once, and until when; for those whom the kernel or MUNGE vouches for."""
+        if who.role == "agent":
+            raise NotAllowed("the page is for people, not for agents")
+        code, until = secrets.token_urlsafe(24), self._clock() + _LINK
+        self._links[digest_of(code)] = who, until
+        while len(self._links) > _MOST_LINKS:
+            self._links.popitem(last=False)
+        return code, until
+
+    async def enter(self, secret: str, host: str) -> Login:
+        """By a token or a one-time link. A host that tries wrong ones has to wait longer and longer."""
+        self._slow.check(host)
+        try:
+            payload = self._by_link(secret) or await self._by_token(secret)
+        except Unknown:
+            self._slow.failed(host)
+            raise
+        self._slow.forget(host)
+        return await self._login(payload | {"n": secrets.token_hex(8), "e": round(self._clock() + LASTS)})
+
+    def _by_link(self, secret: str) -> dict[str, Any] | None:
+        who, until = self._links.pop(digest_of(secret), (None, 0.0))
+        if who is None or until <= self._clock():
+            return None
+        return {"u": who.uid, "g": who.gid}
+
+    async def _by_token(self, secret: str) -> dict[str, Any]:
+        try:
+            who = await self._doorman.who(None, f"Bearer {secret}")
+        except Unknown:
+            raise Unknown("this is no token, or no link that still counts") from None
+        if who.role == "agent":
+            raise NotAllowed("this is an agent's token; the page is for people")
+        if who.role == "metrics":
+            raise NotAllowed(ONLY_METRICS)
+        return {"d": digest_of(secret)}
+
+    async def _login(self, payload: dict[str, Any]) -> Login:
+        text = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode()).decode().rstrip("=")
+        return await self.known(f"{text}.{self._signed('cookie', text)}")
+
+    async def known(self, cookie: str) -> Login:
+        """Who a cookie stands for; Unknown, in words, if it does not count any more."""
+        text, _, signature = cookie.partition(".")
+        if not hmac.compare_digest(signature.encode(), self._signed("cookie", text).encode()) or text in self._left:
+            raise Unknown(_ENDED)
+        payload = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        if payload["e"] <= self._clock():
+            raise Unknown(_ENDED)
+        who = await self._who(payload)
+        return Login(who=who, cookie=cookie, until=payload["e"], proof=self._signed("proof", text))
+
+    async def _who(self, payload: dict[str, Any]) -> Who:
+        if "u" in payload:
+            return self._doorman.user(payload["u"], payload["g"])
+        try:
+            return await self._doorman.by_digest(payload["d"])
+        except Unknown:
+            raise Unknown("your token was taken away; ask an administrator for a new one") from None
+
+    def local(self, peer: Peer) -> Who:
+        """Somebody at the other end of the UNIX socket, through a tunnel."""
+        return self._doorman.user(peer.uid, peer.gid)
+
+    def leave(self, cookie: str) -> None:
+        """From now on it does not count."""
+        now = self._clock()
+        self._left = {text: until for text, until in self._left.items() if until > now}
+        self._left[cookie.partition(".")[0]] = now + LASTS
+
+    def _signed(self, use: str, text: str) -> str:
+        return hmac.new(self._key, f"{use} {text}".encode(), hashlib.sha256).hexdigest()
+
+
+class Slowed:
+    """How long each host has to wait after wrong secrets."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    def check(self, host: str) -> None:
+        wait = self._failed.get(host, (0, 0.0))[1] - self._clock()
+        if wait > 0:
+            raise TooMany(f"too many wrong tries; try again in {wait:.0f} s")
+
+    def failed(self, host: str) -> None:
+        count = self._failed.pop(host, (0, 0.0))[0] + 1
+        wait = min(_LONGEST, 2.0 ** (count - _FREE)) if count >= _FREE else 0.0
+        self._failed[host] = count, self._clock() + wait
+        while len(self._failed) > _MOST_HOSTS:
+            self._failed.popitem(last=False)
+
+    def forget(self, host: str) -> None:
+        self._failed.pop(host, None)

@@ -1,0 +1,46 @@
+"""Tokens for callers over a network: made, changed for new ones, and taken away."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from forebay.act.control.api.forms import TokenForm
+from forebay.act.control.auth.callers import first_group
+from forebay.decide.grants.machine import check_node
+from forebay.history.store import Connection
+from forebay.history.store.tokens import Token, digest_of, keep_token
+from forebay.model.errors import BadInput, why
+
+
+def new_token(form: TokenForm, now: float) -> tuple[str, Token, Callable[[Connection], bool]]:
+    """The secret, whom it stands for, and how to keep that in a store (whether one of that name was there)."""
+    if form.role == "agent":
+        check_node(form.node, 1.0)
+    elif form.node:
+        raise BadInput("node", "is for agents")
+    if form.role == "user" and form.uid is None:
+        raise BadInput("uid", "say whose token it is")
+    uid = -1 if form.uid is None or form.role in ("agent", "metrics") else form.uid
+    gid = form.gid if form.gid is not None else (first_group(uid) if uid >= 0 else -1)
+    secret = secrets.token_urlsafe(32)
+    token = Token(
+        name=form.name, digest=digest_of(secret), role=form.role, uid=uid, gid=uid if gid is None else gid,
+        node=form.node, made=now,
+    )  # fmt: skip
+    return secret, token, lambda connection: keep_token(connection, token)
+
+
+def write_secret(path: Path, secret: str) -> None:
+    """Into a file that only its owner may read. One that is there is replaced as a whole."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(f"{secret}\n")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise BadInput(str(path), f"the token can't be written: {why(error)}") from None

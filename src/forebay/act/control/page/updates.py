@@ -1,0 +1,251 @@
+"""What changed, for those who have the page open: frames, each from one number of the journal to a later one.
+
+One frame holds all that happened meanwhile, as the state is after it, so that a page that gets a frame twice, or one
+that overlaps with another, shows the same. However much happens, there are few frames, and all pages that see the same
+share them: to be watched must not slow the service down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from forebay.act.control.auth.callers import Unknown
+from forebay.act.control.page.views import (
+    Document,
+    Eye,
+    Fill,
+    States,
+    Tally,
+    feed,
+    fill,
+    fills,
+    head,
+    may_see,
+    row,
+    snapshot,
+    some_nodes,
+    states_of,
+)
+from forebay.act.control.service.live_state import Live
+from forebay.history.store.journal import Entry
+from forebay.model.grant import Grant, node_of
+
+if TYPE_CHECKING:
+    from forebay.act.control.service.service import Service
+
+_SHORTEST, _LONGEST = 0.15, 0.8  # seconds between frames
+_SHARE = 0.01  # of the time at most goes into frames
+_RATES = 5.0  # seconds between looks at bandwidth
+_BEAT = 2.0  # seconds after which a frame shows that somebody is there
+_LOOK = 1.0  # seconds between looks at whether the service ends
+_BEHIND = 20  # frames that a browser may be behind
+_MANY = 300  # grants that changed; above that, all disks are told
+_ROWS = 100
+_SNAPSHOTS = 8  # that are kept
+_LINES = 40
+Still = Callable[[], Awaitable[object]]
+"""Raises Unknown once who watches may not any more."""
+
+
+class Frames:
+    """Of one process; `boot` tells it from the one before. Nothing is done while nobody watches."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._watching: dict[Eye, set[asyncio.Queue[str]]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._at = 0
+        self._tally: Tally | None = None
+        self._snapshots: dict[Eye, tuple[tuple[int, int], bytes]] = {}
+        self.boot = secrets.token_hex(8)
+
+    async def snapshot(self, eye: Eye) -> bytes:
+        """The state in words. Those who ask before anything happens get the same."""
+        live = await self._service.writer.now()
+        now = live.last, self._service.rates.version
+        known, text = self._snapshots.get(eye, ((-1, 0), b""))
+        if known != now:
+            told = snapshot(live, eye) | {"boot": self.boot, "rates": self._service.rates.now()}
+            text = json.dumps(told, separators=(",", ":")).encode()
+            if len(self._snapshots) > _SNAPSHOTS:
+                self._snapshots.clear()
+            self._snapshots[eye] = now, text
+        return text
+
+    async def follow(self, eye: Eye, after: int, still: Still) -> AsyncIterator[str]:
+        """Server-sent events: `frame`s after a number, `reset` where all must be asked anew, `logout` at the end."""
+        live = await self._service.writer.now()
+        queue = self._enter(eye, live.last)
+        try:
+            yield _event("hello", live.last, {"boot": self.boot, "number": live.last, "beat": _BEAT})
+            if after != live.last:
+                yield frame(live, eye, after)
+            async for text in self._frames(eye, queue):
+                await still()
+                yield text
+        except Unknown as error:
+            yield _event("logout", None, {"error": str(error)})
+        finally:
+            self._leave(eye, queue)
+
+    def _enter(self, eye: Eye, at: int) -> asyncio.Queue[str]:
+        queue: asyncio.Queue[str] = asyncio.Queue(_BEHIND)
+        self._watching.setdefault(eye, set()).add(queue)
+        if self._task is None or self._task.done():
+            self._at, self._tally = at, None
+            self._task = asyncio.create_task(self._run())
+        return queue
+
+    def _leave(self, eye: Eye, queue: asyncio.Queue[str]) -> None:
+        queues = self._watching.get(eye, set())
+        queues.discard(queue)
+        if not queues:
+            self._watching.pop(eye, None)
+        if not self._watching and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _frames(self, eye: Eye, queue: asyncio.Queue[str]) -> AsyncIterator[str]:
+        """Ends when the service does, or when who reads is too far behind; a browser then comes again."""
+        while queue in self._watching.get(eye, ()) and self._task is not None and not self._task.done():
+            try:
+                async with asyncio.timeout(_LOOK):
+                    text = await queue.get()
+            except TimeoutError:
+                continue
+            yield text  # outside: whoever reads may take longer
+
+    async def _run(self) -> None:
+        said = measured = time.monotonic()
+        rates = self._service.rates.version
+        while not self._service.bells.is_closed:
+            try:
+                live = await self._service.writer.now()
+            except Exception:  # the store is away; pages keep what they have
+                await asyncio.sleep(_LONGEST)
+                continue
+            if self._service.rates.version != rates and time.monotonic() - measured >= _RATES:
+                rates, measured = self._service.rates.version, time.monotonic()
+                self._publish(_event("rates", None, {"rates": self._service.rates.now()}))
+            if live.last != self._at:
+                begin = time.perf_counter()
+                self._tell(live)
+                said, cost = time.monotonic(), time.perf_counter() - begin
+                await asyncio.sleep(min(_LONGEST, max(_SHORTEST, cost / _SHARE)))
+            elif time.monotonic() - said >= _BEAT:
+                self._publish(_event("still", live.last, {"number": live.last}))
+                said = time.monotonic()
+            else:
+                await self._service.anything(_BEAT)
+
+    def _tell(self, live: Live) -> None:
+        """Everybody a frame; what all of them have is found out once."""
+        what = touched(live, self._at)
+        if what is None or self._tally is None:
+            self._tally = Tally(live)
+        else:
+            self._tally.follow(live, what.names)
+        self._at, counted = live.last, self._tally.counted
+        for eye in list(self._watching):
+            text = _reset(live) if what is None else _event("frame", live.last, changes(live, eye, what, counted))
+            self._publish(text, eye)
+
+    def _publish(self, text: str, *eyes: Eye) -> None:
+        for eye in eyes or list(self._watching):
+            for queue in list(self._watching[eye]):
+                try:
+                    queue.put_nowait(text)
+                except asyncio.QueueFull:
+                    self._watching[eye].discard(queue)
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What some events touched: grants by name, and those that are there (the latest first), disks with their fills,
+    nodes; and grants that are not kept any more."""
+
+    after: int
+    names: Sequence[str]
+    entries: Sequence[Entry]
+    grants: Sequence[Grant]
+    disks: Mapping[str, Fill]
+    nodes: Sequence[Document]
+    forgotten: Sequence[str]
+
+
+def frame(live: Live, eye: Eye, after: int) -> str:
+    """What changed after a number; a `reset` if that can't be told any more."""
+    what = touched(live, after)
+    return _reset(live) if what is None else _event("frame", live.last, changes(live, eye, what, states_of(live)))
+
+
+def _reset(live: Live) -> str:
+    return _event("reset", live.last, {"number": live.last})
+
+
+def entries_after(live: Live, after: int) -> Sequence[Entry] | None:
+    """From memory; None if it does not go back so far, or has not come so far."""
+    count = live.last - after
+    if count < 0 or count > len(live.recent):
+        return None
+    first = len(live.recent) - count
+    return [live.recent[at] for at in range(first, len(live.recent))]
+
+
+def touched(live: Live, after: int) -> Touched | None:
+    """What the events after a number touched, as it is now; None if nobody remembers them."""
+    entries = entries_after(live, after)
+    if entries is None:
+        return None
+    tables = live.control.tables
+    names = dict.fromkeys(entry.grant for entry in entries if entry.grant)
+    nodes, forgotten = _machine_in(entry for entry in entries if not entry.grant)
+    grants = [tables.grants[name] for name in reversed(names) if name in tables.grants]
+    if len(grants) > _MANY or len(grants) < len(names):  # of a grant that is not kept any more, nobody knows the disks
+        disks = fills(live)
+    else:
+        keys = dict.fromkeys(volume.disk for grant in grants for volume in tables.volumes_of(grant))
+        disks = {key: fill(live, key) for key in keys if node_of(key) not in nodes}
+    return Touched(after, [*names, *forgotten], entries, grants, disks, some_nodes(live, nodes), forgotten)
+
+
+def changes(live: Live, eye: Eye, what: Touched, counted: States) -> Document:
+    """What an eye sees of that."""
+    seen = [grant for grant in what.grants if eye is None or grant.ask.uid == eye]
+    lines = feed(live, reversed(what.entries), eye, _LINES)
+    older = (entry for entry in what.entries if entry.number < lines[-1]["n"]) if lines else iter(())
+    return head(live, eye, counted) | {
+        "after": what.after,
+        "disks": what.disks,
+        "nodes": what.nodes,
+        "grants": [row(live, grant) for grant in seen[:_ROWS]],
+        "more": len(seen) > _ROWS,
+        "forgotten": what.forgotten,
+        "lines": lines,
+        "whole": len(lines) < _LINES or not any(may_see(live, entry, eye) for entry in older),
+    }
+
+
+def _machine_in(entries: Iterable[Entry]) -> tuple[dict[str, None], list[str]]:
+    """The nodes that something happened to, and the grants that are not kept any more."""
+    nodes: dict[str, None] = {}
+    forgotten: list[str] = []
+    for entry in entries:
+        event = json.loads(entry.line)
+        disk = event.get("stray", {}).get("disk") or event.get("what") or event.get("disk", "")
+        node = event.get("node") or (node_of(disk) if isinstance(disk, str) else "")
+        if node and event["kind"] != "Reported":
+            nodes[node] = None
+        forgotten += event.get("grants", ())
+    return nodes, forgotten
+
+
+def _event(kind: str, number: int | None, document: Document) -> str:
+    mark = "" if number is None else f"id: {number}\n"
+    return f"{mark}event: {kind}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n"

@@ -1,0 +1,200 @@
+"""The control service: who is there, what they ask, what was decided, and what time does to it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from forebay.act.control.api.limits import Crowd, Waits
+from forebay.act.control.api.request_counts import Calls
+from forebay.act.control.auth.callers import Doorman
+from forebay.act.control.auth.logins import Logins, signing_key
+from forebay.act.control.auth.volume_keys import Keys
+from forebay.act.control.page.files import NO_PAGES, Pages
+from forebay.act.control.page.rates import Rates
+from forebay.act.control.page.updates import Frames
+from forebay.act.control.service.event_log import bells_of, tell
+from forebay.act.control.service.journal_writer import Unavailable, Writer
+from forebay.act.control.service.live_state import Happened, Live
+from forebay.act.control.service.node_liveness import Silence
+from forebay.act.control.service.notifications import ANY, Bells
+from forebay.act.control.service.settings import ServiceSettings
+from forebay.act.control.service.warm_up import warm_up
+from forebay.act.log import Log
+from forebay.decide.grants import commands as co
+from forebay.history.store import Store
+from forebay.history.store.journal import last_heard, note_heard
+from forebay.history.store.tokens import all_tokens, shared_secret
+from forebay.model.errors import ForebayError
+
+_LONGEST_SLEEP = 60.0
+_SHORTEST_SLEEP = 0.005
+_LOOK = 0.5  # seconds between looks at what other instances wrote
+_AGAIN = 1.0  # seconds until what failed is tried again
+
+
+class Service:
+    """One instance. `clock` gives seconds since 1970."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: ServiceSettings,
+        *,
+        log: Log,
+        clock: Callable[[], float] = time.time,
+        pages: Pages = NO_PAGES,
+    ) -> None:
+        self.settings, self.log, self.clock, self.store = settings, log, clock, store
+        self.bells = Bells()
+        self.writer = Writer(store, self._heard, clock=clock, every=settings.checkpoint)
+        self.doorman = Doorman(settings.administrators, lambda: self.writer.read(all_tokens), settings.munge)
+        self.silence = Silence(settings.silent)
+        self.keys = Keys("")
+        self.waits = Waits(settings.limits.waiting)
+        self.crowd = Crowd(settings.limits.connections)
+        self.calls: Calls = Counter()
+        self.logins = Logins(self.doorman, signing_key(settings.key), clock=clock)
+        self.frames = Frames(self)
+        self.rates = Rates()
+        self.pages = pages
+        self._tasks: list[asyncio.Task[None]] = []
+        self._due_changed = asyncio.Event()
+        self._awaited = math.inf  # the time until which the one who ticks sleeps
+
+    async def start(self) -> None:
+        """Ready to answer at the end: the journal is read, and all that decides is compiled."""
+        await self.writer.start()
+        self.keys = Keys(await self.writer.write(shared_secret))
+        await self._first_settings()
+        live = await self.writer.now()
+        await asyncio.to_thread(warm_up, live.control.policy)
+        self.silence.begin(live.control.tables.nodes)
+        for work in (self._tick, self._watch, self._look):
+            self._tasks.append(asyncio.create_task(self._for_ever(work)))
+
+    async def stop(self) -> None:
+        self.bells.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.writer.stop()
+
+    async def do(self, command: co.Command) -> list[Happened]:
+        return await self.writer.do(command)
+
+    async def _first_settings(self) -> None:
+        """What the file says holds for a new journal; after that the journal knows, as it can be changed any time."""
+        live, wanted = await self.writer.now(), self.settings
+        if live.last == 0:
+            await self.do(co.ChangeRules(caller=co.SERVICE, rules=wanted.rules))
+            await self.do(co.ChangePolicy(caller=co.SERVICE, policy=wanted.policy))
+        elif live.control.rules.shadow != wanted.rules.shadow:
+            await self.do(co.ChangeRules(caller=co.SERVICE, rules=wanted.rules))
+        live = await self.writer.now()
+        if (live.control.policy, live.control.rules) != (wanted.policy, wanted.rules):
+            self.log.info("the journal's policy and rules hold, not the file's", policy=live.control.policy)
+
+    def _heard(self, happened: Sequence[Happened]) -> None:
+        live = self.writer.latest
+        if not happened or live is None:
+            return
+        with suppress(OSError):  # a log that can't be written must not undo what is
+            for one in happened:
+                tell(self.log, one, live)
+        self.bells.ring(bells_of(happened, live))
+        due = live.control.next_due(self.clock())
+        if due is not None and due < self._awaited:  # else nobody need be woken
+            self._due_changed.set()
+
+    async def _for_ever(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """What fails (the store is away) is tried again."""
+        told = ""
+        while True:
+            try:
+                await work()
+                told = ""
+            except (ForebayError, OSError) as error:
+                if str(error) != told:
+                    told = str(error)
+                    self.log.error("trying again", because=told)
+                await asyncio.sleep(_AGAIN)
+
+    async def _tick(self) -> None:
+        """Let happen what is due, then sleep until something is."""
+        live = await self.writer.now()
+        now = self.clock()
+        due = live.control.next_due(now)
+        self._due_changed.clear()
+        if due is not None and due <= now:
+            await self.do(co.Tick(caller=co.SERVICE))
+            await asyncio.sleep(_SHORTEST_SLEEP)
+            return
+        self._awaited = math.inf if due is None else due
+        try:
+            async with asyncio.timeout(_until(due, now)):
+                await self._due_changed.wait()
+                return
+        except TimeoutError:
+            pass
+        finally:
+            self._awaited = math.inf
+        await self.do(co.Tick(caller=co.SERVICE))
+
+    async def _watch(self) -> None:
+        """Share whom we heard of with other instances, and see whom nobody has heard of."""
+        await asyncio.sleep(max(0.05, min(5.0, self.settings.silent / 4)))
+        new = self.silence.new()
+        if new:
+            await self.writer.write(lambda connection: note_heard(connection, new))
+        self.silence.learn(await self.writer.read(last_heard))
+        live = await self.writer.now()
+        answering = [name for name, node in live.control.tables.nodes.items() if not node.silent]
+        for node in self.silence.silent(answering):
+            await self.do(co.Silent(caller=co.SERVICE, node=node))
+
+    async def _look(self) -> None:
+        """See what other instances wrote, so that those who wait here hear of it."""
+        await asyncio.sleep(_LOOK)
+        await self.writer.look()
+
+    async def heartbeat(self, node: str, caller: co.Caller) -> Live:
+        """An agent is there; the state."""
+        live = await self.writer.now()
+        known = live.control.tables.nodes.get(node)
+        if known is None or known.silent:
+            await self.do(co.Seen(caller=caller, node=node))
+            live = await self.writer.now()
+        self.heard(node)
+        return live
+
+    def heard(self, node: str) -> None:
+        """Somebody spoke for a node; one that nobody registered does not count."""
+        live = self.writer.latest
+        if live is not None and node in live.control.tables.nodes:
+            self.silence.heard(node, self.clock())
+
+    async def anything(self, seconds: float) -> bool:
+        """Whether something was written within so many seconds."""
+        return await self.bells.heard(ANY, seconds)
+
+    def ticking(self) -> Callable[[], float]:
+        """A clock in seconds that never jumps."""
+        return time.monotonic
+
+    def state(self) -> Live:
+        """What is known now, without waiting."""
+        live = self.writer.latest
+        if live is None:
+            raise Unavailable("the store does not answer")
+        return live
+
+
+def _until(due: float | None, now: float) -> float:
+    """Seconds to sleep. The clock may be put back or forth meanwhile, so never for long."""
+    return _LONGEST_SLEEP if due is None else min(_LONGEST_SLEEP, max(_SHORTEST_SLEEP, due - now))

@@ -1,0 +1,110 @@
+"""An agent with logical volumes, in a virtual machine; its service runs on the machine outside (tests/system)."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.volumes import IN_THE_VM, ONLY_IN_THE_VM, connected, make_volume_group, mounted, sh
+
+if not IN_THE_VM:
+    pytest.skip(ONLY_IN_THE_VM, allow_module_level=True)
+
+from forebay.act.control.agent.agent import Agent
+from forebay.act.control.agent.settings import read_agent
+from forebay.act.control.client import Client, parse_service
+from forebay.act.volumes.mounts import mounts
+from forebay.act.volumes.subsystem import CONFIGFS
+
+FILES = Path(os.environ.get("FOREBAY_TEST_FILES", "."))
+SERVICE = os.environ.get("FOREBAY_TEST_SERVICE", "")
+USER, SIZE = 1000, 16 << 20
+NQN = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000b"
+AGENT = """
+[agent]
+node = "vm"
+service = "{service}"
+token = "{files}/agent"
+authority = "{files}/service.pem"
+folder = "state"
+heartbeat = "1 s"
+{disks}
+"""
+DISK = """
+[[disk]]
+name = "{kind}"
+kind = "{kind}"
+root = "{kind}"
+group = "{group}"
+read_bandwidth = "1 GB/s"
+write_bandwidth = "1 GB/s"
+"""
+
+
+def second_group() -> None:
+    Path("/run/others").touch()
+    os.truncate("/run/others", 64 << 20)
+    sh("vgcreate", "others", sh("losetup", "--find", "--show", "/run/others").strip())
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    make_volume_group()
+    second_group()
+    groups = {"lvm": "testers", "nvmet": "others"}
+    for kind in groups:
+        (tmp_path / kind).mkdir(mode=0o711)
+    disks = "".join(DISK.format(kind=kind, group=group) for kind, group in groups.items())
+    file = tmp_path / "agent.toml"
+    file.write_text(AGENT.format(service=SERVICE, files=FILES, disks=disks))
+    own = Agent(read_agent(file), print)
+    own.start()
+    yield own
+    own.stop()
+
+
+def eventually(found: Callable[[], Any]) -> Any:
+    end = time.monotonic() + 120
+    while not (value := found()):
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    return value
+
+
+def left() -> list[str]:
+    """Everything on the machine that came with volumes."""
+    volumes = sh("lvs", "--noheadings", "-o", "lv_name").split()
+    exposed = [str(path) for kind in ("subsystems", "hosts", "ports") for path in (CONFIGFS / kind).iterdir()]
+    return volumes + exposed + [str(mount.point) for mount in mounts() if "/dev/mapper" in str(mount)]
+
+
+def test_space_is_asked_for_used_and_given_back(agent: Agent, tmp_path: Path) -> None:
+    assert agent is not None
+    with Client(parse_service(SERVICE), token=FILES / "user", authority=FILES / "service.pem") as client:
+        eventually(lambda: any(node["disks"] for node in client.nodes()))
+        plain = client.request(SIZE, 600, fields={"kind": "lvm"})
+        far = client.request(SIZE, 600, fields={"kind": "nvmet"}, expose="nvmet", hosts=[NQN])
+        ready = [eventually(lambda one=one: _ready(client, one["id"])) for one in (plain, far)]
+        path = Path(ready[0]["path"])
+        found = path.stat()
+        assert (path.parent, found.st_uid, found.st_mode & 0o777) == (tmp_path / "lvm", USER, 0o700)
+        assert os.statvfs(path).f_bavail * os.statvfs(path).f_frsize >= SIZE
+        assert ready[1]["path"] == ""
+        with connected(ready[1]["volumes"][0]["settings"], NQN) as device, mounted(device) as top:
+            assert top.stat().st_uid == USER
+            (top / "result").write_text("42")
+        for one in (plain, far):
+            client.used(one["id"])
+            client.release(one["id"])
+        for one in (plain, far):
+            eventually(lambda one=one: client.grant(one["id"])["state"] == "released")
+    assert left() == []
+
+
+def _ready(client: Client, grant: str) -> dict[str, Any] | None:
+    found = client.grant(grant)
+    assert found["state"] in ("granted", "making", "ready"), found
+    return found if found["state"] == "ready" else None
