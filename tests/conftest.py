@@ -6,8 +6,8 @@ import os
 import pytest
 from hypothesis import settings
 
+from forebay.cli import with_system_folders
 from forebay.model.compiled import kernels_folder
-from forebay.show.cli import with_system_folders
 
 pytest_plugins = ["support.limits", "support.no_processes"]
 settings.register_profile("forebay", deadline=None, derandomize=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from forebay.show.cli import app
+from forebay.cli import app
 from generate.markdown import code, page, table, words
 
 EXIT = """\

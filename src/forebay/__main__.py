@@ -1,6 +1,6 @@
 """`python -m forebay` is the `forebay` command."""
 
-from forebay.show.cli import main
+from forebay.cli import main
 
 if __name__ == "__main__":
     main()

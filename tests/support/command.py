@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from forebay.show.cli import main
+from forebay.cli import main
 
 
 class Ran(NamedTuple):
@@ -29,7 +29,7 @@ class Forebay:
         self._capfd, self._monkeypatch = capfd, monkeypatch
 
     def __call__(self, *arguments: object) -> Ran:
-        self._monkeypatch.setattr("forebay.show.cli.announce_compiling", _nothing)  # so it prints the same at any time
+        self._monkeypatch.setattr("forebay.cli.announce_compiling", _nothing)  # so it prints the same at any time
         self._monkeypatch.setattr(sys, "argv", ["forebay", *map(str, arguments)])
         code = 0
         on_interrupt = signal.getsignal(signal.SIGINT)

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from forebay.show.cli import app
+from forebay.cli import app
 
 # A command stands at the start, after a prompt, or after what ends another one.
 _FOREBAY = re.compile(r"(?:^(?:[$#>] )?|[;&|(]\s*|\b(?:sudo|exec|do|then) )(?:\S*/)?forebay +([^;&|()<>\n]*)", re.M)

@@ -172,13 +172,13 @@ def _main() -> None:
     import forebay.act.forward.data.numbers
     import forebay.act.forward.node.start
     import forebay.act.volumes.choose
-    import forebay.show.cli.agent
-    import forebay.show.cli.serve
+    import forebay.cli.agent
+    import forebay.cli.serve
     import forebay.show.web.forwarding
     import forebay.show.web.history  # noqa: F401
     from forebay.act.control.service.warm_up import warm_up
+    from forebay.cli import command
     from forebay.decide.registry import find
-    from forebay.show.cli import command
 
     find("storage", "forebay")
     warm_up("forebay")
@@ -217,7 +217,7 @@ def _be(told: dict[str, Any], out: int, errors: int, its_code: int) -> None:
         os.environ.clear()
         os.environ.update(told["environment"])
         import forebay
-        from forebay.show.cli import main
+        from forebay.cli import main
 
         sys.argv = [str(Path(forebay.__file__).with_name("__main__.py")), *told["words"]]  # as of `python -m forebay`
         main()

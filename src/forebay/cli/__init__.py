@@ -1,0 +1,145 @@
+"""The `forebay` command. Each command's module imports what it needs when it is run."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import NoReturn
+
+import typer
+
+from forebay import __version__
+from forebay.cli import (
+    advise,
+    agent,
+    allocate,
+    compile,
+    demo,
+    forward,
+    history,
+    ingest,
+    policies,
+    profile,
+    replay,
+    serve,
+    show,
+    simulate,
+    size,
+    slurm,
+    storage_attach,
+    storage_nodes,
+    storage_rules,
+    storage_space,
+    storage_strays,
+    study,
+)
+from forebay.model.errors import ForebayError, UserError, why
+from forebay.show.compiling import announce_compiling
+
+app = typer.Typer(
+    help="Decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"forebay {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(False, "--version", help="Print the version.", callback=_version, is_eager=True),
+) -> None: ...
+
+
+app.command(epilog=demo.EXAMPLE)(demo.demo)
+app.command(epilog=ingest.EXAMPLE)(ingest.ingest)
+app.add_typer(history.app, name="history")
+app.command(epilog=profile.EXAMPLE)(profile.profile)
+app.command(epilog=advise.EXAMPLE)(advise.advise)
+app.command(epilog=allocate.EXAMPLE)(allocate.allocate)
+app.command(epilog=simulate.EXAMPLE)(simulate.simulate)
+app.add_typer(study.app, name="study")
+app.add_typer(forward.app, name="forward")
+app.command(epilog=serve.EXAMPLE)(serve.serve)
+app.command(epilog=agent.EXAMPLE)(agent.agent)
+app.add_typer(storage_space.app, name="storage")
+storage_attach.add_to(storage_space.app)
+storage_nodes.add_to(storage_space.app)
+storage_strays.add_to(storage_space.app)
+storage_space.app.command(epilog=storage_rules.POLICY_EXAMPLE)(storage_rules.policy)
+storage_space.app.command(epilog=storage_rules.RULES_EXAMPLE)(storage_rules.rules)
+app.add_typer(serve.token, name="token")
+app.add_typer(slurm.app, name="slurm")
+app.command(epilog=replay.EXAMPLE)(replay.replay)
+app.command(epilog=show.EXAMPLE)(show.show)
+app.command(epilog=size.EXAMPLE)(size.size)
+app.command(epilog=policies.EXAMPLE)(policies.policies)
+app.command("compile", epilog=compile.EXAMPLE)(compile.compile_kernels)
+
+
+@cache
+def command() -> Callable[..., int | None]:
+    """All commands with their options, which take as long to put together as many a command to run."""
+    return typer.main.get_command(app)
+
+
+def main() -> None:
+    """Run a command; exit with 2 for the user's mistake and 1 for ours, in one line each."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, every command seems to end well
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
+    announce_compiling()
+    try:
+        code = command()(prog_name="forebay", standalone_mode=False)
+    except UserError as error:
+        _fail(str(error), 2)
+    except ForebayError as error:
+        _fail(str(error), 1)
+    except typer.TyperException as error:
+        _misused(error.format_message())
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            _fail(f"{error.filename}: {why(error)}", 2)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _fail(why(error), 2)
+        if os.environ.get("FOREBAY_TRACEBACK"):
+            raise
+        _fail(f"internal error: {error!r}; FOREBAY_TRACEBACK=1 shows where", 1)
+    if code == 130:  # typer's way to say Ctrl-C
+        _fail("interrupted", 130)
+    sys.exit(code)
+
+
+def with_system_folders(path: str) -> str:
+    """PATH with the folders of lctl, mkfs and losetup, which cron and many users lack.
+
+    >>> with_system_folders("/usr/bin:/usr/sbin")
+    '/usr/bin:/usr/sbin:/usr/local/sbin:/sbin'
+    """
+    folders = path.split(os.pathsep)
+    more = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+    return os.pathsep.join([*folders, *(folder for folder in more if folder not in folders)])
+
+
+def _misused(message: str) -> NoReturn:
+    """The command line itself is wrong; where it was only too short, typer's message is the whole help."""
+    if message.startswith("Usage:"):
+        typer.echo(message, err=True)
+        sys.exit(2)
+    _fail(f"{message} (--help tells)", 2)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    typer.echo(f"forebay: {' '.join(message.split())}", err=True)
+    sys.exit(code)

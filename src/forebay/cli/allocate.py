@@ -1,0 +1,81 @@
+"""`forebay allocate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from forebay.cli.options import DEFAULT_ALLOCATE, DEFAULT_PLACE, Json, Seed
+
+if TYPE_CHECKING:
+    from forebay.model.application import Application
+
+EXAMPLE = "Example: forebay allocate examples/machine.toml --allocate tcpu --place greedy-non-clairvoyant"
+
+
+def allocate(
+    file: Annotated[Path, typer.Argument(help="TOML file with [system] and [[application]] tables.")],
+    allocate: Annotated[
+        str | None, typer.Option(help=f"Allocation policy [default: the file's, or {DEFAULT_ALLOCATE}].")
+    ] = None,
+    place: Annotated[
+        str | None, typer.Option(help=f"Placement policy [default: the file's, or {DEFAULT_PLACE}].")
+    ] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """How many I/O targets each application should get, and which."""
+    import numpy as np
+
+    from forebay.decide.registry import find
+    from forebay.decide.view import View
+    from forebay.model.units import format_bandwidth
+    from forebay.show.output import print_json, print_table, ranges
+    from forebay.simulate.scenario import read_scenario
+
+    scenario = read_scenario(file)
+    allocator = find("allocate", allocate or scenario.allocate or DEFAULT_ALLOCATE)
+    placer = find("place", place or scenario.place or DEFAULT_PLACE)
+    placement = scenario.schedule(allocator, placer, np.random.default_rng(seed))
+    rows = [_row(a, own) for a, own in zip(scenario.applications, placement, strict=True)]
+    io_load = View(scenario.system, scenario.applications).io_load([len(own) for own in placement])
+    if json:
+        print_json({"allocate": allocator.name, "place": placer.name, "io_load": io_load, "applications": rows})
+        return
+    saturated = " (saturated)" if io_load > 1 else ""
+    print_table(
+        f"{allocator.name} + {placer.name}, I/O-load {io_load:.3f}{saturated}",
+        ("application", "n", "targets", "bandwidth alone", "fastest n", "lightest n", "time in I/O", "curve"),
+        [
+            (
+                r["name"],
+                r["n"],
+                ranges(r["targets"]),
+                format_bandwidth(r["bandwidth"]),
+                r["n_perf"],
+                r["n_sys"],
+                f"{100 * r['io_ratio']:.1f}%",
+                r["curve_class"],
+            )
+            for r in rows
+        ],
+    )
+
+
+def _row(application: Application, targets: tuple[int, ...]) -> dict[str, Any]:
+    from forebay.profile.classes import classify
+
+    n = len(targets)
+    return {
+        "name": application.name,
+        "n": n,
+        "targets": list(targets),
+        "bandwidth": application.curve.at(n),
+        "n_perf": application.curve.n_perf,
+        "n_sys": application.n_sys,
+        "io_ratio": application.io_ratio(n),
+        "io_stress": application.io_stress(n),
+        "curve_class": classify(application.curve).value,
+    }

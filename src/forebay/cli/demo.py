@@ -1,0 +1,168 @@
+"""`forebay demo`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from forebay.cli.options import Json
+from forebay.model.errors import UserError
+
+EXAMPLE = "Example: forebay demo"
+
+
+Step = tuple[str, str, Callable[..., None], dict[str, Any]]
+"""A question, the command that answers it, and the same as a call."""
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for what comes out.")] = Path("demo"),
+    json: Json = False,
+) -> None:
+    """The whole system once, on this machine, in under two minutes."""
+    from forebay.show.output import print_json
+
+    out.mkdir(parents=True, exist_ok=True)
+    documents = {}
+    steps = [*_targets(out), *_space(out), *_striping(out), *_requests(), *_live()]
+    for number, (question, command, run, options) in enumerate(steps, start=1):
+        try:
+            if json:
+                documents[command] = _as_json(run, options)
+            else:
+                typer.secho(f"\n{number}. {question}", bold=True)
+                typer.echo(f"   $ {command}")
+                run(**options)
+        except UserError as error:
+            raise UserError(f"step {number} of the demo failed: {command}: {error}") from error
+    if json:
+        print_json(documents)
+
+
+def _targets(out: Path) -> Iterator[Step]:
+    from forebay.cli import study
+    from forebay.cli.allocate import allocate
+    from forebay.cli.simulate import simulate
+
+    machine, picture = write_example(out / "machine.toml"), out / "machine.png"
+    yield (
+        "A machine with 8 I/O nodes and three applications. Who gets how many, and which?",
+        f"forebay allocate {machine}",
+        allocate,
+        {"file": machine},
+    )
+    yield (
+        "What would every policy do? Slowdown is I/O time over that alone on the best n;\n"
+        "   idle is the part of the compute nodes that waits for I/O.",
+        f"forebay simulate {machine} --allocate all --plot {picture}",
+        simulate,
+        {"file": machine, "allocate": "all", "plot": picture},
+    )
+    sets: dict[str, Any] = {"sets": 4, "loads": "0.4:1.2:0.4", "place": "greedy-non-clairvoyant,random"}
+    yield (
+        "Is that so in general? A small version of the published evaluation, on made-up curves.",
+        f"forebay study io-nodes --out {out / 'io-nodes'} " + " ".join(f"--{k} {v}" for k, v in sets.items()),
+        study.io_nodes,
+        sets | {"out": out / "io-nodes"},
+    )
+
+
+def _space(out: Path) -> Iterator[Step]:
+    from forebay.cli.simulate import simulate
+    from forebay.cli.size import size
+
+    buffer, sizes = write_example(out / "burst-buffer.toml"), out / "size.png"
+    yield (
+        "A burst buffer of 16 TB and a year of requests for space. Which disks hold which job's data?",
+        f"forebay simulate {buffer} --policy all --feedback",
+        simulate,
+        {"file": buffer, "policy": "all", "feedback": True},
+    )
+    yield (
+        "How large must it be, to serve 99 % of the bytes?",
+        f"forebay size --plot {sizes}",
+        size,
+        {"plot": sizes},
+    )
+
+
+def _striping(out: Path) -> Iterator[Step]:
+    from forebay.cli import history
+    from forebay.cli.advise import advise
+    from forebay.cli.ingest import ingest
+
+    logs, store, picture = _logs(), str(out / "history.db"), out / "apps.png"
+    yield (
+        "What did applications do? The Darshan logs that come with PyDarshan, as a history.",
+        f"forebay ingest {logs} --db {store}",
+        ingest,
+        {"paths": [logs], "db": store},
+    )
+    yield (
+        "Which applications are there?",
+        f"forebay history apps --db {store} --plot {picture}",
+        history.apps,
+        {"db": store, "plot": picture},
+    )
+    yield (
+        "How should the files of the next run of one of them be striped?",
+        f"forebay advise --app ior --procs 48 --targets 24 --db {store}",
+        advise,
+        {"app": "ior", "procs": 48, "targets": 24, "db": store},
+    )
+
+
+def _requests() -> Iterator[Step]:
+    from forebay.cli.forward_bench import bench
+
+    schedulers = "fifo,hbrr,twins-work-conserving"
+    yield (
+        "A forwarding layer for real, on this machine: 4 data servers, an I/O node, 4 programs. In which order are\n"
+        "   their requests served?",
+        f"forebay forward bench --processes 4 --pattern shared-strided --total '32 MiB' --schedulers {schedulers}",
+        bench,
+        {"processes": 4, "pattern": "shared-strided", "total": "32 MiB", "schedulers": schedulers},
+    )
+
+
+def _live() -> Iterator[Step]:
+    from forebay.cli.demo_live import live
+
+    yield (
+        "The live system: a control service and a storage node, on this machine. A user asks for space, has it, and\n"
+        "   gives it back.",
+        "forebay storage request --size 50MB --time 1h --tier ssd --wait",
+        live,
+        {},
+    )
+
+
+def write_example(path: Path) -> Path:
+    """Write the example of that name there."""
+    from importlib.resources import files
+
+    path.write_text((files("forebay.show") / "examples" / path.name).read_text())
+    return path
+
+
+def _logs() -> Path:
+    """Real logs that are always there."""
+    from importlib.util import find_spec
+
+    found = find_spec("darshan")
+    assert found is not None and found.origin is not None
+    return Path(found.origin).parent / "examples"
+
+
+def _as_json(run: Callable[..., None], options: dict[str, Any]) -> object:
+    """What the command prints with --json."""
+    import io
+    import json
+    from contextlib import redirect_stdout
+
+    with redirect_stdout(io.StringIO()) as printed:
+        run(**options, json=True)
+    return json.loads(printed.getvalue())

@@ -1,0 +1,58 @@
+"""`forebay profile`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forebay.cli.history import drawing, reading
+from forebay.cli.options import Database, Json, Plot
+from forebay.history.limits import MOST_PROCESSES
+
+EXAMPLE = "Example: forebay profile vpic --procs 512 --plot vpic.png"
+
+
+def profile(
+    app: Annotated[str, typer.Argument(help="An application, as `forebay history apps` names it.", metavar="APP")],
+    procs: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of processes [default: the commonest].", min=1, max=MOST_PROCESSES, show_default=False
+        ),
+    ] = None,
+    filesystem: Annotated[
+        str | None,
+        typer.Option(
+            help="Runs on the file system mounted there [default: that of its last run].",
+            metavar="MOUNT",
+            show_default=False,
+        ),
+    ] = None,
+    db: Database = None,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Describe an application: pattern, volumes, bandwidth, drift.
+
+    Includes its bandwidth by OSTs and a forecast.
+    """
+    from forebay.history.store.behaviour import behaviours
+    from forebay.profile.application import profile_of, runs_on
+    from forebay.show.history import filesystem_named, profile_document
+    from forebay.show.history_profile import print_profile
+    from forebay.show.output import print_json
+
+    with reading(db) as connection:
+        runs = behaviours(connection, app)
+    known = sorted({run.filesystem for run in runs if run.filesystem is not None})
+    found = profile_of(app, runs, procs, filesystem_named(filesystem, known))
+    if plot is not None:
+        from forebay.show.figures.history_profile import draw_profile
+
+        with drawing(plot):
+            draw_profile(found, runs_on(runs, found.filesystem), plot)
+    if json:
+        print_json(profile_document(found, procs))
+    else:
+        print_profile(found, procs)

@@ -1,0 +1,48 @@
+"""`forebay show`: the page over a finished study or a journal, without a service."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forebay.cli.options import Json
+
+EXAMPLE = "Example: forebay show results/io-nodes"
+
+
+def show(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="The folder of a study, a service's database (a path, sqlite:///PATH, postgresql://…), or a journal "
+            "that `forebay replay --export` wrote.",
+            metavar="DIR",
+        ),
+    ],
+    port: Annotated[int, typer.Option(help="Listen at this port [default: any].", min=0, max=65535)] = 0,
+    json: Json = False,
+) -> None:
+    """Show a finished study or a journal in the browser.
+
+    Only this machine can open the page. Ctrl-C ends it.
+    """
+    import asyncio
+    import json as codec
+
+    from forebay.act.forward.net.loop import run
+    from forebay.show.web import pages
+    from forebay.show.web.reading import reading
+    from forebay.show.web.server import Server
+
+    with reading(what) as source:
+        server = Server(source, pages().files, port)
+
+        async def until(end: asyncio.Event) -> None:
+            typer.echo(codec.dumps({"ready": "page", "address": server.address}) if json else f"open {server.address}")
+            await end.wait()
+
+        try:
+            run(until)
+        finally:
+            server.close()

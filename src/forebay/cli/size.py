@@ -1,0 +1,143 @@
+"""`forebay size`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from forebay.cli.options import Json, Plot, Seed, Workers
+from forebay.model.errors import BadInput
+
+if TYPE_CHECKING:
+    from forebay.simulate.storage.rules import Rules
+    from forebay.simulate.studies.sizing import Sizing
+
+EXAMPLE = "Example: forebay size --requests theta-2020 --target 99% --plot size.png"
+Names = Annotated[
+    list[str] | None,
+    typer.Option(help="theta-2020, history[:DB], or a trace: .yml, .csv (twice), .swf, also .gz. [theta-2020]"),
+]
+
+
+def size(
+    requests: Names = None,
+    target: Annotated[str, typer.Option(help="The share of all bytes to serve, like 99%.")] = "99%",
+    platform: Annotated[
+        str, typer.Option(help="The family: these disks, larger or smaller (a name, or a .toml or .yml file).")
+    ] = "32TB/nNnD",
+    policy: Annotated[str, typer.Option(help="Storage policy, or several by commas, or 'all'.")] = "forebay",
+    split: Annotated[str, typer.Option(help="Split requests above this size, or 'no'.")] = "200 GB",
+    requeue: Annotated[bool, typer.Option(help="Let refused requests come again, 5 min apart, for an hour.")] = False,
+    rules: Annotated[str, typer.Option("--as", help="Rules: 'correct', or 'storalloc' to the letter.")] = "correct",
+    step: Annotated[str, typer.Option(help="How exactly to know the capacity.")] = "1 TB",
+    swf_volume: Annotated[str | None, typer.Option(help="For .swf: 'memory', or a size per processor.")] = None,
+    seed: Seed = 0,
+    workers: Workers = None,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Find the smallest burst buffer that serves the target."""
+    from forebay.cli.lists import policy_list
+    from forebay.cli.storage import from_here
+    from forebay.show.output import print_json, progress
+    from forebay.show.workers import hired
+    from forebay.simulate.storage.rules import MODES, TRIES, Rules
+    from forebay.simulate.storage.scenario import find_platform, find_requests
+    from forebay.simulate.studies.sizing import smallest_of_each
+
+    share, steps = _share(target), _bytes("--step", step)
+    if rules not in MODES:
+        raise BadInput("--as", f"must be {' or '.join(MODES)}, not {rules!r}")
+    names = policy_list("storage", policy)
+    family = find_platform(platform, Path(), "--platform")
+    asked = find_requests(
+        [from_here(name) for name in requests or ["theta-2020"]],
+        Path(),
+        "--requests",
+        seed=seed,
+        swf_volume=swf_volume,
+    )
+    by = Rules(mode=rules, split=0 if split == "no" else _bytes("--split", split), tries=TRIES if requeue else 0)
+    label, total = ("policies", len(names)) if len(names) > 1 else (f"{names[0]}: sizes tried", math.inf)
+    with hired(workers) as crew, progress(label, total) as told:
+        found = smallest_of_each(
+            asked, family, names, by, target=share, step=steps, seed=seed, workers=crew, progress=told
+        )
+    if plot is not None:
+        _plot(found, plot)
+    if json:
+        print_json(
+            {
+                "requests": asked.origin,
+                "mode": rules,
+                "split_bytes": by.split or None,
+                "sizes": [_document(s) for s in found],
+            }
+        )
+    else:
+        _print(asked.origin, found, by)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise BadInput("--target", f"must be a share like 99% or 0.99, not {text!r}")
+    return share
+
+
+def _bytes(option: str, text: str) -> int:
+    from forebay.model.system import MOST_BYTES
+    from forebay.model.units import parse_size, with_unit
+
+    try:
+        size = parse_size(with_unit(text))
+    except ValueError as error:
+        raise BadInput(option, str(error)) from None
+    if not 1 <= size <= MOST_BYTES:
+        raise BadInput(option, f"must be between 1 byte and {MOST_BYTES:.0e}, not {text!r}")
+    return int(size)
+
+
+def _document(sizing: Sizing) -> dict[str, Any]:
+    return {
+        "family": sizing.family,
+        "policy": sizing.policy,
+        "target": sizing.target,
+        "capacity": sizing.answer and sizing.answer.capacity,
+        "share": sizing.answer and sizing.answer.share,
+        "points": [{"capacity": p.capacity, "share": p.share} for p in sizing.points],
+    }
+
+
+def _print(origin: str, found: list[Sizing], rules: Rules) -> None:
+    from forebay.model.units import format_size
+    from forebay.show.output import print_table
+
+    split = f"split above {format_size(rules.split)}" if rules.split else "not split"
+    typer.echo(f"{origin}; {split}{', requeued' if rules.tries else ''}; rules: {rules.mode}")
+    if len(found) == 1:
+        rows = [(format_size(p.capacity), f"{100 * p.share:.2f}%") for p in found[0].points]
+        print_table("", ("capacity", "bytes served"), rows)
+    for sizing in found:
+        best = max(sizing.points, key=lambda p: p.share)
+        typer.echo(
+            f"{format_size(sizing.answer.capacity)} like {sizing.family} with {sizing.policy} "
+            f"serve {100 * sizing.answer.share:.2f} % of the bytes (target {100 * sizing.target:g} %)."
+            if sizing.answer
+            else f"No size of {sizing.family} serves {100 * sizing.target:g} % with {sizing.policy}: "
+            f"{format_size(best.capacity)} serve {100 * best.share:.2f} %."
+            + ("" if rules.split else " Splitting requests (--split '200 GB') may help.")
+        )
+
+
+def _plot(found: list[Sizing], out: Path) -> None:
+    from forebay.show.figures.storage_sizes import draw_sizes
+
+    draw_sizes(found, out)
+    typer.echo(f"drawn: {out}", err=True)

@@ -1,0 +1,176 @@
+"""`forebay slurm prolog` and `epilog`: what is done before and after each job, for Slurm or any other batch system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from forebay.cli.options import Json
+
+if TYPE_CHECKING:
+    from forebay.act.slurm.jobs import Job, Said
+    from forebay.act.slurm.jobs_file import JobsFile
+
+CONFIG = Path("/etc/forebay/slurm.toml")
+Config = Annotated[
+    Path, typer.Option(help="What is to be done, a TOML file; examples/slurm.toml explains it.", metavar="FILE")
+]
+JobId = Annotated[str, typer.Option("--job", help="The job [default: $SLURM_JOB_ID].", show_default=False)]
+User = Annotated[str, typer.Option(help="Whose job it is [default: $SLURM_JOB_USER].", show_default=False)]
+
+
+def add_to(app: typer.Typer) -> None:
+    """As commands of `forebay slurm`."""
+    app.command(epilog="Example: forebay slurm prolog --config slurm.toml --job 4711 --user ann --nprocs 64 --env")(
+        prolog
+    )
+    app.command(epilog="Example: forebay slurm epilog --config slurm.toml --job 4711 --user ann")(epilog)
+
+
+def prolog(
+    config: Config = CONFIG,
+    job: JobId = "",
+    user: User = "",
+    name: Annotated[str, typer.Option(help="The job's name [default: $SLURM_JOB_NAME].", show_default=False)] = "",
+    app: Annotated[str, typer.Option(help="The program [default: by the job's name].", show_default=False)] = "",
+    nprocs: Annotated[
+        int, typer.Option(help="Number of processes [default: Slurm's tasks].", min=0, show_default=False)
+    ] = 0,
+    env: Annotated[bool, typer.Option("--env", help='Print what the job is told for a shell: eval "$(...)".')] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check the file, and prepare what takes time at first.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Prepare a job: folder layout, targets, environment. Always ends with 0, in time."""
+    from forebay.act.slurm.jobs import Said
+
+    if check:
+        _check(config, json)
+        return
+    said = Said(job=job, user=user, name=name, app=app, nprocs=nprocs)
+    _guarded("prolog", config, said, lambda rules: rules.limit, lambda r, j: _before(r, j, said, env=env, json=json))
+
+
+def epilog(config: Config = CONFIG, job: JobId = "", user: User = "", json: Json = False) -> None:
+    """Tidy up after a job: free its targets, ingest its Darshan logs. Always ends with 0."""
+    from forebay.act.slurm.jobs import Said
+
+    said = Said(job=job, user=user)
+    _guarded("epilog", config, said, lambda rules: rules.ingest_limit, lambda r, j: _after(r, j, json=json))
+
+
+def _guarded(
+    what: str,
+    config: Path,
+    said: Said,
+    limit: Callable[[JobsFile], float],
+    work: Callable[[JobsFile, Job], dict[str, Any]],
+) -> None:
+    """Do it in time, or not at all; what went wrong is a line in the log. A batch system takes a node out of service
+    whose prolog fails, and holds the job: nothing that we do for a job is worth that."""
+    import os
+
+    from forebay.act.log import Log
+    from forebay.act.slurm.jobs import job_of
+    from forebay.act.slurm.jobs_file import read_jobs_file
+    from forebay.act.slurm.jobs_guard import within
+
+    log, named = Log(), said.job or os.environ.get("SLURM_JOB_ID", "")
+
+    def worked() -> None:
+        words = work(rules, job)
+        (log.warning if words.get("trouble") else log.info)(what, job=named, **words)
+
+    try:
+        rules = read_jobs_file(config)
+        job = job_of(said, os.environ)
+        trouble = within(limit(rules), lambda: _told(log, what, named, worked))
+    except Exception as error:
+        trouble = _one_line(error)
+    if trouble:
+        log.error(what, job=named, trouble=trouble)
+
+
+def _told(log: Any, what: str, job: str, work: Callable[[], None]) -> None:
+    """The work, and of all that can go wrong a line."""
+    try:
+        work()
+    except Exception as error:
+        log.error(what, job=job, trouble=_one_line(error))
+
+
+def _one_line(error: Exception) -> str:
+    from forebay.model.errors import ForebayError
+
+    words = str(error) if isinstance(error, ForebayError | OSError) else f"internal error: {error!r}"
+    return " ".join(words.split())
+
+
+def _before(rules: JobsFile, job: Job, said: Said, *, env: bool, json: bool) -> dict[str, Any]:
+    import os
+    import random
+    import time
+
+    from forebay.act.slurm.jobs import asked
+    from forebay.act.slurm.jobs_prolog import prolog
+    from forebay.act.slurm.jobs_told import lines
+    from forebay.history.store import open_store
+    from forebay.show.output import print_json
+
+    in_slurm = rules.ask and job.job == os.environ.get("SLURM_JOB_ID")
+    with open_store(rules.db) as store:
+        found = prolog(
+            store,
+            rules,
+            job,
+            lambda one: asked(one, said) if in_slurm else one,
+            now=time.time(),
+            chance=random.random(),
+        )
+    if json:
+        print_json({"job": job.job, "app": found.app, "mode": rules.mode, "environment": found.environment,
+                    **found.words, "troubles": found.troubles})  # fmt: skip
+    elif env:
+        for line in lines(found.environment):
+            typer.echo(line)
+    trouble = {"trouble": "; ".join(found.troubles)} if found.troubles else {}
+    return {"app": found.app, "mode": rules.mode, **found.words, **trouble}
+
+
+def _after(rules: JobsFile, job: Job, *, json: bool) -> dict[str, Any]:
+    import time
+
+    from forebay.act.slurm.jobs_epilog import epilog
+    from forebay.history.store import open_store
+    from forebay.show.output import print_json
+
+    with open_store(rules.db) as store:
+        found = epilog(store, rules, job, now=time.time())
+    words: dict[str, Any] = {"freed": found.freed, "logs_read": found.logs.read, "logs_known": found.logs.known}
+    if json:
+        print_json({"job": job.job, **words, "troubles": found.troubles})
+    return words | ({"trouble": "; ".join(found.troubles)} if found.troubles else {})
+
+
+def _check(config: Path, json: bool) -> None:
+    """All that can be told before a job comes; here, what is wrong is an error."""
+    from forebay.act.slurm.jobs_file import read_jobs_file
+    from forebay.act.slurm.jobs_policies import check_policies
+    from forebay.act.slurm.jobs_targets import warm
+    from forebay.history.store import open_store
+    from forebay.show.output import print_json
+
+    rules = read_jobs_file(config)
+    check_policies(rules)
+    with open_store(rules.db) as store:
+        where = store.where
+    if rules.targets is not None:
+        warm(rules.targets)
+    if json:
+        print_json({"file": str(config), "mode": rules.mode, "history": where, "folder": str(rules.folder)})
+    else:
+        typer.echo(f"{config}: fine: {rules.mode} mode, history {where}")
