@@ -21,7 +21,7 @@ import numpy as np
 import yaml
 from bench import SEED, verdict
 
-from forebay.history.requests import read_requests
+from forebay.history.traces import read_requests
 from forebay.profile.theta_2020 import theta_2020
 
 

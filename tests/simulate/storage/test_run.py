@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from forebay.decide.policy import Policy, storage
 from forebay.decide.storage import choose
-from forebay.history.requests import read_requests
+from forebay.history.traces import read_requests
 from forebay.model.compiled import kernel
 from forebay.model.errors import PolicyError
 from forebay.model.ledger import ledger, peak

@@ -11,9 +11,9 @@ import numpy as np
 
 from forebay.decide.registry import known
 from forebay.history.platforms import read_platform
-from forebay.history.requests import read_requests, requests_of_history
-from forebay.history.requests.swf import volume_per_processor
 from forebay.history.toml import BytesPerSecond, BytesWithUnit, Field, Seconds, Table, checked, load
+from forebay.history.traces import read_requests, requests_of_history
+from forebay.history.traces.swf import volume_per_processor
 from forebay.model.errors import BadInput
 from forebay.model.platforms import NAMES, named
 from forebay.model.request import Requests

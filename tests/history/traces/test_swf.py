@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.history.requests import read_requests, swf
+from forebay.history.traces import read_requests, swf
 from forebay.model.errors import BadInput
 
 KIB = 1024

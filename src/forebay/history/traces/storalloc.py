@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 import yaml
 
-from forebay.history.requests.columns import Columns, checked_id, id_column, listed, seconds, size
-from forebay.history.requests.source import opened
+from forebay.history.traces.columns import Columns, checked_id, id_column, listed, seconds, size
+from forebay.history.traces.source import opened
 from forebay.history.yaml_events import events, line_of, nesting
 from forebay.model.errors import BadInput
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.history.requests.columns import checked_id, id_column, listed, seconds, size
+from forebay.history.traces.columns import checked_id, id_column, listed, seconds, size
 
 
 @pytest.mark.parametrize(

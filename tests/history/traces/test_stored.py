@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from forebay.history.requests import requests_of_history
 from forebay.history.store import Store, open_store
 from forebay.history.store.jobs import add_jobs
 from forebay.history.store.runs import add_runs
+from forebay.history.traces import requests_of_history
 from forebay.model.errors import BadInput
 from forebay.simulate.storage.scenario import find_requests
 from support.history_rows import run_row

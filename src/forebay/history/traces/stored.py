@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from forebay.history.requests.columns import Columns, listed
 from forebay.history.store import open_store
 from forebay.history.store.volumes import JobVolume, job_volumes
+from forebay.history.traces.columns import Columns, listed
 from forebay.model.errors import BadInput
 from forebay.model.system import MOST_BYTES
 

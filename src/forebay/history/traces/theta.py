@@ -12,8 +12,8 @@ from typing import TextIO, TypeVar
 
 import numpy as np
 
-from forebay.history.requests.columns import Columns, checked_id, id_column, listed, seconds, short, size
-from forebay.history.requests.source import opened_text
+from forebay.history.traces.columns import Columns, checked_id, id_column, listed, seconds, short, size
+from forebay.history.traces.source import opened_text
 from forebay.model.errors import BadInput
 from forebay.model.system import MOST_BYTES
 

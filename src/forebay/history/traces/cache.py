@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from forebay.history.requests.columns import Columns
-from forebay.history.requests.source import digest
+from forebay.history.traces.columns import Columns
+from forebay.history.traces.source import digest
 from forebay.model.folders import cache_folder
 
 _VERSION = 1  # of the readers and of the entries: a new one leaves the old entries unread

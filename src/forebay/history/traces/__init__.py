@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from forebay.history.requests import cache, storalloc, swf, theta
-from forebay.history.requests.columns import Columns
+from forebay.history.traces import cache, storalloc, swf, theta
+from forebay.history.traces.columns import Columns
 from forebay.model.errors import BadInput
 from forebay.model.request import Requests
 from forebay.model.units import plural
@@ -33,7 +33,7 @@ def read_requests(paths: Sequence[Path], *, swf_volume: str | None = None) -> Re
 
 def requests_of_history(url: str | None) -> Requests:
     """What the jobs of the history at `url` (the usual one if None) would have asked for."""
-    from forebay.history.requests import stored  # SQLAlchemy takes a while to load
+    from forebay.history.traces import stored  # SQLAlchemy takes a while to load
 
     return _requests(stored.read(url), "the history", "the history")
 

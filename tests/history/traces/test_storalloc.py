@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.history.requests import read_requests
-from forebay.history.requests.storalloc import read
+from forebay.history.traces import read_requests
+from forebay.history.traces.storalloc import read
 from forebay.model.errors import BadInput
 
 TRACE = Path(__file__).parents[3].parent / "shared/data/storalloc/iojobs-24k.yml.gz"

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forebay.history.requests import read_requests
+from forebay.history.traces import read_requests
 from forebay.model.errors import BadInput
 
 JOB = """\

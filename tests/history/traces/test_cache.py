@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forebay.history.requests import cache as cache_module
-from forebay.history.requests import read_requests, storalloc, swf
-from forebay.history.requests.columns import Columns
+from forebay.history.traces import cache as cache_module
+from forebay.history.traces import read_requests, storalloc, swf
+from forebay.history.traces.columns import Columns
 from forebay.model.request import Requests
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.history.requests.columns import Columns, listed, short
-from forebay.history.requests.source import opened_text
+from forebay.history.traces.columns import Columns, listed, short
+from forebay.history.traces.source import opened_text
 from forebay.model.errors import BadInput
 from forebay.model.request import Floats
 from forebay.model.system import MOST_BYTES
