@@ -20,8 +20,8 @@ from forebay.decide.allocate.tcpu import tcpu
 from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant
 from forebay.decide.view import View
 from forebay.model.application import Application
-from forebay.model.compiled import kernel
 from forebay.model.decision import Placement
+from forebay.model.kernels import kernel
 from forebay.model.system import System
 
 APPLICATIONS_PER_TARGET = 5

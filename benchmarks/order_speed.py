@@ -19,7 +19,7 @@ from bench import verdict
 
 from forebay.decide.order.queue import arrive, done, new_queue, take
 from forebay.decide.registry import policies
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 SERVERS, FILES, FLOWS = 4, 50, 16
 REQUESTS = 300_000

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 
 from forebay.cli import with_system_folders
-from forebay.model.compiled import kernels_folder
+from forebay.kernel_cache import kernels_folder
 
 pytest_plugins = ["support.limits", "support.no_processes"]
 settings.register_profile("forebay", deadline=None, derandomize=True)

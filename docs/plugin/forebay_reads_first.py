@@ -3,7 +3,7 @@
 from forebay.decide.order.slots import after, first, is_write
 from forebay.decide.order.words import NONE
 from forebay.decide.policy import order
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 
 @order("reads-first", source="an example", options={"patience": 64})

@@ -1,3 +1,16 @@
 """Forebay decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first."""
 
+from collections.abc import Callable
+from importlib import import_module
+
+from forebay.model.compile_hooks import hooks
+
 __version__ = "0.1.0"
+
+
+def _make_kernel_cache(function: Callable[..., object]) -> object:
+    """Imported late, because numba is slow to import and most commands need no kernel."""
+    return import_module("forebay.kernel_cache").KernelCache(function)
+
+
+hooks.make_cache = _make_kernel_cache

@@ -22,8 +22,8 @@ from forebay.decide.order.slots import (
 from forebay.decide.order.words import LEFT, NONE
 from forebay.decide.policy import order
 from forebay.decide.registry import find, policies
-from forebay.model.compiled import kernel
 from forebay.model.errors import PolicyError
+from forebay.model.kernels import kernel
 
 Pick = Callable[[Any, int], Any]
 

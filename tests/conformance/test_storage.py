@@ -10,8 +10,8 @@ import pytest
 from forebay.decide.conformance import check_storage
 from forebay.decide.policy import Input, storage
 from forebay.decide.registry import policies
-from forebay.model.compiled import kernel
 from forebay.model.errors import PolicyError
+from forebay.model.kernels import kernel
 from forebay.model.ledger import book, overlapping
 
 Decide = Callable[..., Any]

@@ -12,8 +12,8 @@ from forebay.decide.policy import tuner
 from forebay.decide.registry import policies
 from forebay.decide.tune.bandit import ARMS, STEPS, counts, means, untried
 from forebay.decide.tune.toss import below, largest
-from forebay.model.compiled import kernel
 from forebay.model.errors import PolicyError
+from forebay.model.kernels import kernel
 
 Choose = Callable[..., Any]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.model.compiled import kernels_folder
+from forebay.kernel_cache import kernels_folder
 from support.darshan_logs import WHEEL
 from support.doc_pages import ROOT, Command
 from support.doc_shell import Shell

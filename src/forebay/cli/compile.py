@@ -27,8 +27,8 @@ def compile_kernels(
     Machine code goes to the user's cache folder, where all installations of one version find it. It is made for this
     machine's kind of processor: on another kind, Forebay compiles again when it is first needed.
     """
+    from forebay.kernel_cache import keep_in_installation, kernels_folder
     from forebay.model.compile_hooks import hooks
-    from forebay.model.compiled import keep_in_installation, kernels_folder
 
     if installation:
         keep_in_installation()

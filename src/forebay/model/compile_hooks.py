@@ -11,10 +11,14 @@ def _ignore(_name: str) -> None: ...
 
 @dataclass(slots=True)
 class CompileHooks:
-    """Called with a kernel's name. Kernels that a kernel calls are compiled between its `before` and its `after`."""
+    """`before` and `after` get a kernel's name. Kernels that it calls are compiled between the two.
+
+    `make_cache` returns numba's cache object for a kernel's function. The package sets it (see `forebay.kernel_cache`).
+    """
 
     before: Callable[[str], None] = _ignore
     after: Callable[[str], None] = _ignore
+    make_cache: Callable[[Callable[..., object]], object] = lambda _function: None
 
 
 hooks = CompileHooks()

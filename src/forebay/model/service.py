@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.chance import mixed
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 Slot = Any  # where in the array of events; np.uint32 in the kernels, which need no check of the sign
 EVENT = np.dtype(

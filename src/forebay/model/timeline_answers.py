@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.model.timeline import FAR, FEW, NIL, Slot
 
 

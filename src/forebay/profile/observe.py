@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.model.observed import Observed
 
 _FILES, _BEGAN, _PERIOD, _SEEN, _READS, _WRITES, _BYTES_READ, _BYTES_WRITTEN, _SMALLEST, _LARGEST = range(10)

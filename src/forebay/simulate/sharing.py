@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.simulate.tournament import first, players, put
 
 RESOURCE = np.dtype(

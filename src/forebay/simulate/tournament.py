@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 _1 = np.uint64(1)
 

@@ -45,8 +45,8 @@ from forebay.decide.order.slots import (
 from forebay.decide.order.words import QUANTUM, SCHEDULER, TABLE_MASK, WINDOW
 from forebay.decide.policy import order
 from forebay.decide.registry import find, policies
-from forebay.model.compiled import kernel
 from forebay.model.errors import BadInput, UnknownName
+from forebay.model.kernels import kernel
 
 
 def ask(q: Any, *, now: int = 0, server: int = 0, file: int = 0, flow: int = 0, offset: int = 0, size: int = 10) -> int:

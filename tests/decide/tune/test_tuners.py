@@ -14,8 +14,8 @@ from forebay.decide.tune.choose import DEFAULT, OTHER, TUNERS, bandit_for, choos
 from forebay.decide.tune.forebay import _factor
 from forebay.decide.tune.toss import normal, uniform
 from forebay.model.chance import seeded
-from forebay.model.compiled import kernel
 from forebay.model.errors import BadInput, PolicyError, UnknownName
+from forebay.model.kernels import kernel
 from support.lessons import regret
 
 WINDOWS = 7

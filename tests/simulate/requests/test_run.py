@@ -9,8 +9,8 @@ from forebay.decide.order.slots import first
 from forebay.decide.order.words import NONE
 from forebay.decide.policy import order
 from forebay.decide.registry import policies
-from forebay.model.compiled import kernel
 from forebay.model.errors import BadInput, PolicyError
+from forebay.model.kernels import kernel
 from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
 from forebay.profile.observe import TALLY

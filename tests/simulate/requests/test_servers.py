@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from forebay.model.compiled import kernel
 from forebay.model.errors import BadInput
+from forebay.model.kernels import kernel
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.run import simulate_requests
 from forebay.simulate.requests.servers import Contended, Disk, Flash, Server, ServerModel

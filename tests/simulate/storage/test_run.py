@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from forebay.decide.policy import Policy, storage
 from forebay.decide.storage import choose
 from forebay.history.traces import read_requests
-from forebay.model.compiled import kernel
 from forebay.model.errors import PolicyError
+from forebay.model.kernels import kernel
 from forebay.model.ledger import ledger, peak
 from forebay.model.platforms import named
 from forebay.model.request import Requests

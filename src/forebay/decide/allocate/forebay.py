@@ -24,8 +24,8 @@ from forebay.decide.allocate.tcpu import tcpu
 from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant, round_robin
 from forebay.decide.policy import Input, allocator
 from forebay.decide.view import View, check_weight
-from forebay.model.compiled import kernel
 from forebay.model.decision import Allocation
+from forebay.model.kernels import kernel
 
 # The slowest of n transfers meets more than the mean: halfway between the mean and the most
 # loaded target, and then the chance part, which grows with the spread of the load and with

@@ -8,8 +8,8 @@ import numpy as np
 
 from forebay.decide.policy import Input, allocator
 from forebay.decide.view import View
-from forebay.model.compiled import kernel
 from forebay.model.decision import Allocation, Placement
+from forebay.model.kernels import kernel
 
 
 @allocator("mckp", inputs=[Input.CURVE], source="Bez et al. 2021")

@@ -15,8 +15,8 @@ import numpy as np
 
 from forebay.decide.policy import Input, allocator
 from forebay.decide.view import View
-from forebay.model.compiled import kernel
 from forebay.model.decision import Allocation
+from forebay.model.kernels import kernel
 
 
 @allocator(

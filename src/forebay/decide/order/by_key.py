@@ -19,7 +19,7 @@ from forebay.decide.order.words import (
     S_SIZE,
     VIRTUAL,
 )
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 LEAST_COST = 4096  # bytes: what a request costs a server at least, however small it is
 MOST_COST = 1 << 30

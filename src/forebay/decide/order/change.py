@@ -32,7 +32,7 @@ from forebay.decide.order.words import (
     WINDOW_BEGIN,
     WINDOW_END,
 )
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 LONGEST_WINDOW = 10**12  # nanoseconds
 MOST = 1 << 40  # bytes of a message, messages of a turn, requests that overtake

@@ -23,7 +23,7 @@ from forebay.decide.order.words import (
     WFQ,
 )
 from forebay.decide.policy import Policy, order
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 _MESSAGE = 1 << 20  # bytes of an aggregate, where aggregating is what a scheduler is about
 _PAPER = "Bez et al. 2019"

@@ -20,7 +20,7 @@ from forebay.decide.order.words import (
     TABLE_MASK,
     TABLE_SHIFT,
 )
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 _ODD = -7046029254386353131  # 2**64 over the golden ratio, as a signed number: spreads every bit over those above it
 

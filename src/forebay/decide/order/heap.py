@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.decide.order.words import HEAP_AT, HEAPED, S_KEY, S_PLACE, S_SERIAL
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 
 @kernel

@@ -15,7 +15,7 @@ from forebay.decide.order.words import (
     S_NEXT,
     S_PREVIOUS,
 )
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 
 @kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.decide.order.words import G_COUNT, GROUP_SHIFT, IN_FLIGHT, SERVERS_AT, WAITING
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 
 @kernel

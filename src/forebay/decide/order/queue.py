@@ -61,7 +61,7 @@ from forebay.decide.order.words import (
     WAKE,
 )
 from forebay.decide.policy import Policy
-from forebay.model.compiled import fresh_kernel, kernel
+from forebay.model.kernels import fresh_kernel, kernel
 
 __all__ = [
     "NEVER",

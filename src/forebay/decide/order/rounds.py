@@ -19,7 +19,7 @@ from forebay.decide.order.words import (
     S_FILE,
     S_GROUP,
 )
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 TOP_LEVEL = 6  # of mlf: 64 times the quantum
 

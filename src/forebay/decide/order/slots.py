@@ -30,7 +30,7 @@ from forebay.decide.order.words import (
     SLOTS_AT,
     WAKE,
 )
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 
 @kernel

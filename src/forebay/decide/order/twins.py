@@ -20,7 +20,7 @@ from forebay.decide.order.words import (
     WINDOW_END,
     WINDOW_SERVER,
 )
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 # Bez et al. 2019, section 2. Windows are cut from absolute time, so that nodes whose clocks agree change together,
 # and the node's number is its translation rule: as long as there are at least as many servers as nodes, no two

@@ -9,8 +9,8 @@ import numpy as np
 
 from forebay.decide.policy import placer
 from forebay.decide.view import View
-from forebay.model.compiled import kernel
 from forebay.model.decision import Placement
+from forebay.model.kernels import kernel
 
 
 @placer("greedy-non-clairvoyant", source="Bandet et al. 2024, IV-B")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forebay.decide.storage.turn import any_best
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.model.ledger import survey, survey_longest
 
 _GB = 1e9

@@ -11,7 +11,7 @@ from forebay.decide.storage.forebay import forebay
 from forebay.decide.storage.random import random
 from forebay.decide.storage.round_robin import round_robin
 from forebay.decide.storage.worst_fit import worst_fit
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 _PAPER = "Monniot et al. 2023"
 _CODE = f"{_PAPER}, as its code has it"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forebay.decide.storage.turn import REFUSED
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.model.ledger import survey
 
 _FINER = 8  # parts are on average no smaller than the threshold by more than this

@@ -12,7 +12,7 @@ import numpy as np
 
 from forebay.decide.storage.choose import OTHER, SPREADS, choose
 from forebay.decide.storage.forebay import spread
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.model.ledger import book, next_free, peak, unbook
 
 GB = 10**9

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.model.chance import draw
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 
 @kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.decide.storage.turn import REFUSED
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.model.ledger import overlapping
 
 _PATIENCE = 5

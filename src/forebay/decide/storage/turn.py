@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forebay.model.chance import draw, seeded
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.model.ledger import Ledger
 
 REFUSED = -1

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from forebay.decide.tune.toss import below
-from forebay.model.compiled import kernel
 from forebay.model.errors import BadInput
+from forebay.model.kernels import kernel
 
 ARMS = 0  # how many
 ORDERED = 1  # 1 if neighbours are alike, as windows are and names of schedulers are not

@@ -13,8 +13,8 @@ from forebay.decide.tune.fixed import fixed
 from forebay.decide.tune.forebay import forebay
 from forebay.decide.tune.thompson import thompson
 from forebay.decide.tune.ucb import ucb
-from forebay.model.compiled import kernel
 from forebay.model.errors import BadInput, PolicyError
+from forebay.model.kernels import kernel
 
 _PAPER = "Bez et al. 2019"
 HALF_LIFE = "half_life"  # an option that is not the tuner's but that of `learn`

@@ -6,7 +6,7 @@ from typing import Any
 
 from forebay.decide.tune.bandit import OPTIONS, STEPS, means
 from forebay.decide.tune.toss import below, largest, uniform
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 
 # Bez et al. 2019, section 4.

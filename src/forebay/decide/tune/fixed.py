@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forebay.decide.tune.bandit import OPTIONS
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 
 @kernel

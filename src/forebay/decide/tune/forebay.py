@@ -14,7 +14,7 @@ import numpy as np
 
 from forebay.decide.tune.bandit import LEAST, OPTIONS, ORDERED, counts, expected, means, squares
 from forebay.decide.tune.toss import largest, normal, uniform
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 _NOISE, _NOISE_WEIGHT = 0.05, 2.0  # the noise believed in before there are rewards, and worth how many of them
 _SPREAD, _SPREAD_WEIGHT = 0.2, 2.0  # by how much values are believed to differ, and worth how many of them

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.chance import draw
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 _STEPS = 2**32
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from forebay.decide.tune.bandit import OPTIONS, counts, means, spread, untried
 from forebay.decide.tune.toss import largest
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 _LEAST_NOISE = 0.01
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from forebay.folders import cache_folder
 from forebay.history.traces.columns import Columns
 from forebay.history.traces.source import digest
-from forebay.model.folders import cache_folder
 
 _VERSION = 1  # of the readers and of the entries: a new one leaves the old entries unread
 _MOST_ENTRIES = 64

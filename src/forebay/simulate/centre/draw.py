@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.simulate.centre.engine import JOB
 from forebay.simulate.centre.layouts import Laid, alone, record
 from forebay.simulate.centre.machine import Centre

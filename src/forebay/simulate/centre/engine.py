@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.simulate.centre.layouts import LAYOUT
 from forebay.simulate.sharing import arrive, depart, next_finish, resources
 from forebay.simulate.tournament import first, put, tournament

@@ -11,8 +11,8 @@ from forebay.decide.policy import Policy
 from forebay.decide.storage.choose import OTHER, number
 from forebay.decide.storage.placing import PART, PLACING, try_place
 from forebay.decide.storage.turn import turn
-from forebay.model.compiled import kernel
 from forebay.model.errors import BadInput
+from forebay.model.kernels import kernel
 from forebay.model.ledger import book, has_room, ledger, shorten, widened
 from forebay.model.system import Platform
 

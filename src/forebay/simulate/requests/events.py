@@ -12,7 +12,7 @@ from typing import Any
 
 from forebay.decide.order.queue import WAKE, arrive, done, follower, take
 from forebay.model.chance import draw
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.profile.observe import finished, observe, tally
 from forebay.simulate.requests.servers import built_in
 from forebay.simulate.requests.state import (

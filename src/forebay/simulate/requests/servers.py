@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from forebay.model.compiled import kernel
 from forebay.model.errors import BadInput
+from forebay.model.kernels import kernel
 
 _NODE, _FILE, _END = range(3)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 
 NEVER = np.iinfo(np.int64).max
 

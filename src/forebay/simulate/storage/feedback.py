@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.model.ledger import Ledger, book, has_room, shorten
 from forebay.simulate.sharing import arrive, depart, next_finish, resources
 from forebay.simulate.storage.plan import GRANTED

@@ -17,7 +17,7 @@ from forebay.decide.storage.placing import (
     place,
     take_back,
 )
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.model.ledger import has_room, survey
 
 __all__ = [

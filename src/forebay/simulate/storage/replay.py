@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.simulate.storage.plan import GRANTED
 
 ALLOCATED, FAILED = 3, 4

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.model.layout import Layout
 from forebay.simulate.sharing import arrive, depart, next_finish, resources
 from forebay.simulate.striping.costs import costs, writing_nodes

@@ -15,7 +15,7 @@ import numpy as np
 
 from forebay.decide.registry import find, known
 from forebay.history.toml import BytesWithUnit, Field, Table, checked, load
-from forebay.model.compiled import sources_digest
+from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
 from forebay.model.platforms import NAMES, named
 from forebay.model.request import Requests

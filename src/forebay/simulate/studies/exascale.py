@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.compiled import sources_digest
+from forebay.kernel_cache import sources_digest
 from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.month import DECISIONS, REQUESTS, Outcome, run_month

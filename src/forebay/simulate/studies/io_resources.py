@@ -22,8 +22,8 @@ import numpy as np
 from forebay.decide.policy import Kind
 from forebay.decide.registry import find
 from forebay.decide.view import View
+from forebay.kernel_cache import sources_digest
 from forebay.model.application import Application
-from forebay.model.compiled import sources_digest
 from forebay.model.curve import Curve
 from forebay.model.decision import Placement
 from forebay.model.errors import BadInput

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from forebay.decide.registry import find, policies
-from forebay.model.compiled import sources_digest
+from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
 from forebay.profile.detect import Detector, shipped
 from forebay.profile.observe import TALLY

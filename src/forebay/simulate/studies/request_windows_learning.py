@@ -19,7 +19,7 @@ from forebay.decide.tune.bandit import learn
 from forebay.decide.tune.choose import OTHER, bandit_for, choose, number, pick
 from forebay.decide.tune.similar import inherit
 from forebay.model.chance import draw, mixed, seeded
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.model.situation import Situation
 from forebay.simulate.requests.workload import Experiment
 from forebay.simulate.studies.request_windows_results import BIN, LEARNED

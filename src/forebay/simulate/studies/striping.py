@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 
 from forebay.decide.registry import find
-from forebay.model.compiled import sources_digest
+from forebay.kernel_cache import sources_digest
 from forebay.simulate.striping.learn import Case, first_runs, weather
 from forebay.simulate.striping.machine import CORI, LOCAL
 from forebay.simulate.striping.peers import peers_of

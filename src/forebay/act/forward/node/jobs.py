@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from forebay.act.forward.net.auth import Peer
-from forebay.model.compiled import kernel
+from forebay.model.kernels import kernel
 from forebay.model.layout import Layout
 
 MOST_FILES = 10_000

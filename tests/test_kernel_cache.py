@@ -22,10 +22,23 @@ value = draw(seeded(1), 10)
 print(sys.modules["forebay"].__file__, len(compiled), value)
 """
 
+KEEPS_IN_INSTALLATION = """
+import importlib
+import numba
+from forebay.kernel_cache import INSTALLED, keep_in_installation, kernels_folder
+keep_in_installation()
+from forebay.model.chance import draw, seeded
+draw(seeded(1), 10)
+others = importlib.import_module("others")
+others.double(2)
+assert kernels_folder() == INSTALLED and list(INSTALLED.rglob("*.nbc"))
+print(numba.config.CACHE_DIR, others.double.stats.cache_path)
+"""
+
 PASSES_KERNELS = """
 import gc
 from forebay.model import calls
-from forebay.model.compiled import fresh_kernel
+from forebay.model.kernels import fresh_kernel
 
 def add(step):
     @fresh_kernel
@@ -48,7 +61,8 @@ def sources(tmp_path: Path) -> Path:
 def _copy(to: Path) -> Path:
     package = Path(forebay.__file__).parent
     shutil.copytree(package / "model", to / "forebay/model", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(package / "__init__.py", to / "forebay")
+    for module in ("__init__.py", "folders.py", "kernel_cache.py"):
+        shutil.copy(package / module, to / "forebay")
     return to
 
 
@@ -80,7 +94,7 @@ def test_a_change_compiles_what_imports_it_and_nothing_else(sources: Path, tmp_p
     with (sources / "forebay/model/curve.py").open("a") as file:
         file.write("# a change elsewhere\n")
     assert _compiled(sources, cache) == 0
-    with (sources / "forebay/model/compiled.py").open("a") as file:
+    with (sources / "forebay/model/kernels.py").open("a") as file:
         file.write("# a change of what every kernel imports\n")
     assert _compiled(sources, cache) > 0
 
@@ -116,10 +130,23 @@ def test_without_a_cache_of_its_own_a_user_has_one_in_the_home(sources: Path, tm
 def test_kernels_made_while_running_are_not_kept_and_may_go(sources: Path, tmp_path: Path) -> None:
     """Numba can't write what it knows of them once they are gone."""
     (sources / "forebay/model/calls.py").write_text(
-        "from forebay.model.compiled import kernel\n\n"
+        "from forebay.model.kernels import kernel\n\n"
         "@kernel\ndef call(function, x):\n    return function(x)\n\n"
         "@kernel\ndef call_again(function, x):\n    return call(function, x)\n"
     )
     cache = tmp_path / "cache"
     _run(PASSES_KERNELS, {**os.environ, "PYTHONPATH": str(sources), "NUMBA_CACHE_DIR": str(cache)})
     assert not list(cache.rglob("calls.call*.nbc"))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_other_numba_functions_of_the_process_are_cached_where_they_would_be_anyway(
+    sources: Path, tmp_path: Path, named: bool
+) -> None:
+    (sources / "others.py").write_text("import numba\n\n@numba.njit(cache=True)\ndef double(x):\n    return 2 * x\n")
+    cache = tmp_path / "cache" if named else ""
+    output = _run(KEEPS_IN_INSTALLATION, {**os.environ, "PYTHONPATH": str(sources), "NUMBA_CACHE_DIR": str(cache)})
+    setting, _, folder = output.strip("\n").partition(" ")
+    assert setting == str(cache)
+    assert Path(folder).is_relative_to(cache or sources / "__pycache__")
+    assert list(Path(folder).glob("others.double*.nbc"))

@@ -1,0 +1,12 @@
+"""Folders of the user that runs Forebay."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache_folder(name: str) -> Path:
+    """For what can be made again. Raises RuntimeError if the user has no home."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "forebay" / name

@@ -1,0 +1,30 @@
+"""The door to numba: `@kernel` compiles a function over arrays when it is first called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+from forebay.model.compile_hooks import hooks
+
+F = TypeVar("F", bound=Callable[..., object])
+Array = Any
+"""An array, a structured array or one of its records in a kernel, whose type numba infers."""
+
+
+def kernel(function: F) -> F:
+    """Compile `function` on its first call; `forebay.kernel_cache` keeps the machine code for later processes.
+
+    Division by zero gives inf or nan as in numpy, so kernels don't branch on it.
+    """
+    compiled: Any = fresh_kernel(function)
+    if hasattr(compiled, "_cache"):  # not a plain function, as with NUMBA_DISABLE_JIT
+        compiled._cache = hooks.make_cache(function)
+    return cast(F, compiled)
+
+
+def fresh_kernel(function: F) -> F:
+    """The same for a function made at run time, which no other process can find again: nothing is kept."""
+    return cast(F, numba.njit(error_model="numpy")(function))
