@@ -27,9 +27,9 @@ import numpy as np
 from bench import SEED, verdict
 
 from forebay.profile.synthetic import PAPER_COUNTS, synthetic_curves
-from forebay.simulate.studies.io_resources import Study, run
-from forebay.simulate.studies.results import TRUE
 from forebay.simulate.workload import PAPER_APPLICATIONS, PAPER_SYSTEM
+from forebay.studies.io_resources.experiment import Study, run
+from forebay.studies.io_resources.results import TRUE
 from forebay.work import Workers, dask_crew, each
 from forebay.work.dask import connected
 

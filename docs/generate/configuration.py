@@ -20,7 +20,7 @@ from forebay.show import workers
 from forebay.simulate import scenario
 from forebay.simulate.centre import machine, workload
 from forebay.simulate.storage import scenario as storage
-from forebay.simulate.studies import burst_buffer
+from forebay.studies.burst_buffer import experiment as burst_buffer
 from generate.markdown import code, page, table, words
 
 HEAD = """\

@@ -175,7 +175,7 @@ def test_the_same_seed_gives_the_same_bytes(forebay: Forebay, tmp_path: Path) ->
 def test_an_interrupted_study_says_how_to_go_on_and_goes_on_with_its_own_settings_only(
     forebay: Forebay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from forebay.simulate.studies import io_resources
+    from forebay.studies.io_resources import experiment as io_resources
 
     sets = iter(range(3))
     real = io_resources.run_set

@@ -307,7 +307,7 @@ def test_a_study_prints_tables_and_conclusions(forebay: Forebay) -> None:
 
 
 def test_an_interrupted_study_says_how_to_go_on(forebay: Forebay, monkeypatch: pytest.MonkeyPatch) -> None:
-    from forebay.simulate.studies import burst_buffer
+    from forebay.studies.burst_buffer import experiment as burst_buffer
 
     Path("grid.toml").write_text(GRID)
     arguments = ["study", "burst-buffer", *FEW, "--grid", "grid.toml", "--out", "out", "--workers", "1"]

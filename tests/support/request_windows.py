@@ -10,7 +10,7 @@ import numpy as np
 
 from forebay.model.situation import PATTERNS
 from forebay.simulate.requests.workload import Experiment, Workload
-from forebay.simulate.studies.request_windows_results import (
+from forebay.studies.request_windows.results import (
     DEMANDED,
     DEMANDS,
     DETECTED,

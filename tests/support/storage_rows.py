@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.simulate.studies.storage_results import OPTIMAL, ROW, StorageResults, layout_of
+from forebay.studies.burst_buffer.results import OPTIMAL, ROW, StorageResults, layout_of
 
 TB = 10**12
 GB = 10**9

@@ -18,8 +18,8 @@ from forebay.history.store import open_store
 from forebay.history.store.schema import runs
 from forebay.model.errors import BadInput
 from forebay.show.workers import hired
-from forebay.simulate.studies.pieces import Interrupted, do_all
-from forebay.simulate.studies.pieces import Store as Pieces
+from forebay.studies.pieces import Interrupted, do_all
+from forebay.studies.pieces import Store as Pieces
 from forebay.work import Died, Gone, each
 from forebay.work import dask as door
 from support import work

@@ -13,7 +13,7 @@ from forebay.cli.options import Json, Seed, Workers
 from forebay.model.errors import BadInput
 
 if TYPE_CHECKING:
-    from forebay.simulate.studies.burst_buffer import StorageStudy
+    from forebay.studies.burst_buffer.experiment import StorageStudy
 
 _POLICIES = "random,round-robin,worst-fit,best-bandwidth,forebay,optimal"
 EXAMPLE = "Example: forebay study burst-buffer --requests IOJobs.yml.gz"
@@ -47,7 +47,7 @@ def burst_buffer(
     from forebay.cli.storage import from_here
     from forebay.simulate.storage.rules import MODES, OPTIMAL, Feedback
     from forebay.simulate.storage.scenario import find_requests
-    from forebay.simulate.studies.burst_buffer import StorageStudy, paper_grid, read_grid
+    from forebay.studies.burst_buffer.experiment import StorageStudy, paper_grid, read_grid
 
     if grid is not None and (policy or rules):
         raise BadInput("--policy" if policy else "--as", "goes without --grid, which says that itself")
@@ -81,9 +81,9 @@ def perform(study: StorageStudy, again: str, out: Path, *, workers: str | None, 
     """Run the study, write what came out, and say it; Ctrl-C keeps what is finished."""
     from forebay.cli.study import to_be_continued
     from forebay.show.output import print_json, print_table, progress
-    from forebay.show.storage_study import publish_storage
     from forebay.show.workers import hired
-    from forebay.simulate.studies.burst_buffer import run
+    from forebay.studies.burst_buffer.experiment import run
+    from forebay.studies.burst_buffer.publish import publish_storage
 
     pieces = len(study.pieces())
     with to_be_continued():

@@ -13,7 +13,7 @@ from forebay.cli.options import Json, Seed, Workers
 from forebay.model.units import plural
 
 if TYPE_CHECKING:
-    from forebay.simulate.studies.exascale import ExascaleStudy
+    from forebay.studies.exascale.experiment import ExascaleStudy
 
 EXAMPLE = "Example: forebay study exascale --quick"
 _QUICK_DAYS, _QUICK_MONTHS = 1.0, 2
@@ -37,7 +37,7 @@ def exascale(
     """
     from forebay.simulate.centre.machine import read_centre
     from forebay.simulate.centre.workload import read_workload
-    from forebay.simulate.studies.exascale import ExascaleStudy
+    from forebay.studies.exascale.experiment import ExascaleStudy
 
     if quick:
         days, months, sensitivity = _QUICK_DAYS, _QUICK_MONTHS, False
@@ -69,11 +69,11 @@ def _example(name: str) -> Path:
 def perform(study: ExascaleStudy, again: str, out: Path, *, workers: str | None, json: bool) -> None:
     """Run the study, write what came out, and say it; Ctrl-C keeps what is finished."""
     from forebay.cli.study import to_be_continued
-    from forebay.show.exascale_study import publish_exascale
-    from forebay.show.exascale_tables import won_table
     from forebay.show.output import print_json, print_table, progress
     from forebay.show.workers import hired
-    from forebay.simulate.studies.exascale import run
+    from forebay.studies.exascale.experiment import run
+    from forebay.studies.exascale.publish import publish_exascale
+    from forebay.studies.exascale.tables import won_table
 
     pieces = len(study.keys())
     with to_be_continued():

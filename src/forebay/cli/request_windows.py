@@ -15,7 +15,7 @@ from forebay.model.errors import BadInput
 from forebay.model.units import plural
 
 if TYPE_CHECKING:
-    from forebay.simulate.studies.request_windows import RequestWindowsStudy
+    from forebay.studies.request_windows.experiment import RequestWindowsStudy
 
 EXAMPLE = (
     "Example: forebay study request-windows --repetitions 1 --tuner epsilon-greedy:epsilon=0.1,forebay --total 1GiB"
@@ -43,7 +43,7 @@ def request_windows(
     After Bez et al. 2019, with who recognises the situations. The model of the data servers is fitted to the paper's
     figures: what comes out is not a validation of the paper.
     """
-    from forebay.simulate.studies.request_windows import check, default_tuners, other_schedulers, paper_study
+    from forebay.studies.request_windows.experiment import check, default_tuners, other_schedulers, paper_study
 
     study = replace(
         paper_study(repetitions=repetitions, seed=seed, total=_bytes(total)),
@@ -59,10 +59,10 @@ def perform(study: RequestWindowsStudy, again: str, out: Path, *, workers: str |
     """Run the study, write what came out, and say it; Ctrl-C keeps what is finished."""
     from forebay.cli.study import to_be_continued
     from forebay.show.output import print_json, print_table, progress
-    from forebay.show.request_windows_study import publish_request_windows
-    from forebay.show.request_windows_tables import gains_table, scheduler_table, tuner_table
     from forebay.show.workers import hired
-    from forebay.simulate.studies.request_windows import run
+    from forebay.studies.request_windows.experiment import run
+    from forebay.studies.request_windows.publish import publish_request_windows
+    from forebay.studies.request_windows.tables import gains_table, scheduler_table, tuner_table
 
     with to_be_continued():
         with (

@@ -13,7 +13,7 @@ from forebay.model.errors import BadInput
 
 if TYPE_CHECKING:
     from forebay.simulate.storage.rules import Rules
-    from forebay.simulate.studies.sizing import Sizing
+    from forebay.studies.sizing.experiment import Sizing
 
 EXAMPLE = "Example: forebay size --requests theta-2020 --target 99% --plot size.png"
 Names = Annotated[
@@ -46,7 +46,7 @@ def size(
     from forebay.show.workers import hired
     from forebay.simulate.storage.rules import MODES, TRIES, Rules
     from forebay.simulate.storage.scenario import find_platform, find_requests
-    from forebay.simulate.studies.sizing import smallest_of_each
+    from forebay.studies.sizing.experiment import smallest_of_each
 
     share, steps = _share(target), _bytes("--step", step)
     if rules not in MODES:
@@ -137,7 +137,7 @@ def _print(origin: str, found: list[Sizing], rules: Rules) -> None:
 
 
 def _plot(found: list[Sizing], out: Path) -> None:
-    from forebay.show.figures.storage_sizes import draw_sizes
+    from forebay.studies.sizing.figure import draw_sizes
 
     draw_sizes(found, out)
     typer.echo(f"drawn: {out}", err=True)

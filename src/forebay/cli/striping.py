@@ -14,7 +14,7 @@ from forebay.model.errors import BadInput
 from forebay.model.units import plural
 
 if TYPE_CHECKING:
-    from forebay.simulate.studies.striping import StripingStudy
+    from forebay.studies.striping.experiment import StripingStudy
 
 _POLICIES = ("default", "tapp-io", "dca-io", "forebay")
 EXAMPLE = "Example: forebay study striping --policy default,dca-io --no-noise"
@@ -38,8 +38,8 @@ def striping(
     """
     from forebay.cli.lists import policy_list
     from forebay.decide.registry import policies
-    from forebay.simulate.studies.striping import StripingStudy, noise_cases, paper_settings
-    from forebay.simulate.studies.striping_assumed import NUMBERS
+    from forebay.studies.striping.assumed import NUMBERS
+    from forebay.studies.striping.experiment import StripingStudy, noise_cases, paper_settings
 
     if policy is not None and not policy.strip(", "):
         raise BadInput("--policy", "names no policy")
@@ -64,10 +64,10 @@ def perform(study: StripingStudy, again: str, out: Path, *, workers: str | None,
     """Run the study, write what came out, and say it; Ctrl-C keeps what is finished."""
     from forebay.cli.study import to_be_continued
     from forebay.show.output import print_json, print_table, progress
-    from forebay.show.striping_study import publish_striping
-    from forebay.show.striping_tables import gains_table, noise_table
     from forebay.show.workers import hired
-    from forebay.simulate.studies.striping import run
+    from forebay.studies.striping.experiment import run
+    from forebay.studies.striping.publish import publish_striping
+    from forebay.studies.striping.tables import gains_table, noise_table
 
     pieces = len(study.keys())
     with to_be_continued():

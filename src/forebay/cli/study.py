@@ -21,8 +21,8 @@ from forebay.model.units import plural
 
 if TYPE_CHECKING:
     from forebay.history.curves import Curves
-    from forebay.simulate.studies.io_resources import Study
-    from forebay.simulate.studies.results import Results
+    from forebay.studies.io_resources.experiment import Study
+    from forebay.studies.io_resources.results import Results
 
 app = typer.Typer(
     help="Run a paper's whole evaluation: tables, figures and a report.", no_args_is_help=True, rich_markup_mode=None
@@ -93,8 +93,8 @@ def _command(kind: _Kind) -> Callable[..., None]:
     ) -> None:
         from forebay.cli.lists import load_range, policy_list
         from forebay.model.system import System
-        from forebay.simulate.studies.io_resources import Study
-        from forebay.simulate.studies.results import CLASS, TRUE
+        from forebay.studies.io_resources.experiment import Study
+        from forebay.studies.io_resources.results import CLASS, TRUE
 
         for option, value in (("--compute-nodes", compute_nodes), ("--horizon", horizon)):
             if not math.isfinite(value):
@@ -130,7 +130,7 @@ io_nodes, osts, robustness = (
 @contextmanager
 def to_be_continued() -> Iterator[None]:
     """What is finished when it is interrupted is kept, and the user told how to go on."""
-    from forebay.simulate.studies.pieces import Interrupted
+    from forebay.studies.pieces import Interrupted
 
     try:
         yield
@@ -147,9 +147,9 @@ def perform(study: Study, again: str, out: Path, *, workers: str | None, json: b
     `again` is the command that makes the same study.
     """
     from forebay.show.output import print_json, print_table, progress
-    from forebay.show.study import publish
     from forebay.show.workers import hired
-    from forebay.simulate.studies.io_resources import run
+    from forebay.studies.io_resources.experiment import run
+    from forebay.studies.io_resources.publish import publish
 
     with to_be_continued():
         with (

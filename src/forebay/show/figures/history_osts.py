@@ -17,7 +17,7 @@ from forebay.profile.health import OstHealth
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.series import Floats
 from forebay.show.figures.sheet import WIDTH, house_style, write
-from forebay.show.storage_view import size
+from forebay.show.phrases import size
 
 _COLOURS = {"sick": "#D55E00", "fine": "#0072B2", "too little data": FAINT}
 _MARKERS = {"sick": "D", "fine": "o", "too little data": "x"}

@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from forebay.simulate.studies.results import Bin, Results
-
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -31,25 +29,6 @@ class Band:
 def known(values: Floats) -> Floats:
     """Without the nan of runs in which no application completed a phase."""
     return values[np.isfinite(values)]
-
-
-def by_bin(results: Results, chosen: Mask, values: Floats) -> Band:
-    """Mean, 10th and 90th percentile of the chosen runs' values in every bin that has any.
-
-    `values` has a value for each run of the results.
-    """
-    found = []
-    for bin_ in results.bins:
-        own = known(values[chosen & results.within(bin_.low, bin_.high)])
-        if own.size:
-            found.append((bin_.middle, own.mean(), *np.percentile(own, (10, 90))))
-    return Band(*np.array(found, dtype=float).reshape(-1, 4).T)
-
-
-def nearest_bin(results: Results, chosen: Mask, load: float) -> Bin | None:
-    """The bin around `load`, or else the nearest one, of those that hold chosen runs."""
-    held = [b for b in results.bins if (chosen & results.within(b.low, b.high)).any()]
-    return min(held, key=lambda b: abs(b.middle - load), default=None)
 
 
 def mean_of_rows(rows: Floats) -> Band:

@@ -6,8 +6,6 @@ from functools import cache
 
 from matplotlib.font_manager import findfont, get_font
 
-from forebay.simulate.studies.results import Bin
-
 FONT = "DejaVu Sans"  # comes with matplotlib, so that a figure is the same on every machine
 
 LOAD = r"I/O load on the targets, I/O-load($\pi_{\mathrm{sys}}$)"
@@ -29,11 +27,6 @@ def printable(name: str, longest: int = 48) -> str:
         shown = f"{shown[:half]}…{shown[-half:]}"
     # A legend leaves out what starts with an underscore.
     return (" " + shown if shown.startswith("_") else shown).replace("$", r"\$")
-
-
-def load_range(bin_: Bin) -> str:
-    """Like `0.5 ± 0.05`."""
-    return f"{bin_.middle:g} ± {round((bin_.high - bin_.low) / 2, 9):g}"
 
 
 def listed(names: list[str]) -> str:

@@ -1,0 +1,169 @@
+"""Bez et al. 2019, section 6.1: tuners that learn the best window from what was observed with each.
+
+Perfect detection is assumed. A tuner takes a window, and its reward is one of the periods that were observed with
+that window, at random.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from forebay.decide.policy import Policy
+from forebay.decide.registry import find
+from forebay.decide.tune.bandit import learn
+from forebay.decide.tune.choose import OTHER, bandit_for, choose, number, pick
+from forebay.decide.tune.similar import inherit
+from forebay.model.chance import draw, mixed, seeded
+from forebay.model.kernels import kernel
+from forebay.model.situation import Situation
+from forebay.simulate.requests.workload import Experiment
+
+_CLIENTS = 32
+BIN = 10
+LEARNED = np.dtype(
+    [
+        ("tuner", "U80"),
+        ("similar", "?"),  # whether it heard of similar situations before
+        ("together", "?"),  # whether several situations took turns
+        ("experiment", "i4"),
+        ("bin", "i4"),  # of BIN steps, from 0 on
+        ("precision", "f8"),  # how often the best window was taken
+        ("share", "f8"),  # mean bandwidth of the windows taken, as a share of the best's
+        ("regret", "f8"),  # what was lost until the end of the bin, in steps of the best window
+    ]
+)
+"""Means over repetitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """Rewards to draw from: row by experiment, column by window, each filled up to `counts`; their means."""
+
+    rewards: Any
+    counts: Any
+    means: Any
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[Any]]) -> Samples:
+        counts = np.array([[len(one) for one in row] for row in lists], dtype=np.int64)
+        rewards = np.zeros((*counts.shape, counts.max(initial=1)))
+        for e, row in enumerate(lists):
+            for w, one in enumerate(row):
+                rewards[e, w, : len(one)] = one
+        return cls(rewards=rewards, counts=counts, means=rewards.sum(axis=2) / counts)
+
+
+def learn_all(
+    samples: Samples,
+    experiments: Sequence[Experiment],
+    spec: str,
+    *,
+    similar: bool,
+    steps: int,
+    repetitions: int,
+    seed: int,
+) -> Any:
+    """LEARNED rows of every experiment by itself; with `similar`, after others in an order that is drawn."""
+    policy = find("tune", spec)
+    arms = np.zeros((len(experiments), repetitions, steps), dtype=np.int64)
+    for repetition in range(repetitions):
+        # What is heard of goes by situations; the paper's don't tell requests of one size from those of another.
+        for request in sorted({e.workload.request for e in experiments}):
+            own = [i for i, e in enumerate(experiments) if e.workload.request == request]
+            known: dict[Situation, Any] = {}
+            for i in np.random.default_rng([seed, repetition]).permutation(own):
+                bandit, situation = (
+                    bandit_for(policy, samples.counts.shape[1], ordered=True),
+                    situation_of(experiments[i]),
+                )
+                if similar:
+                    inherit(bandit[np.newaxis], situation, known)
+                chance = seeded(_seed(seed, f"{spec} {i} {repetition}"))
+                arms[i, repetition] = _alone(policy, bandit, samples, int(i), steps, chance)
+                known[situation] = bandit[np.newaxis]
+    rows = [_rows(spec, similar, False, i, arms[i], samples.means[i]) for i in range(len(experiments))]
+    return np.concatenate(rows)
+
+
+def learn_together(
+    samples: Samples, which: Sequence[int], spec: str, *, steps: int, repetitions: int, seed: int
+) -> Any:
+    """LEARNED rows of some experiments that are active in turn, as chance will have it; steps are those of all."""
+    policy = find("tune", spec)
+    shares = np.full((len(which), repetitions, steps), np.nan)
+    hits = shares.copy()
+    for repetition in range(repetitions):
+        bandits = [bandit_for(policy, samples.counts.shape[1], ordered=True) for _ in which]
+        chance = seeded(_seed(seed, f"{spec} together {repetition}"))
+        for step in range(steps):
+            k = int(draw(chance, len(which)))
+            [arm] = _alone(policy, bandits[k], samples, which[k], 1, chance)
+            means = samples.means[which[k]]
+            shares[k, repetition, step], hits[k, repetition, step] = means[arm] / means.max(), arm == means.argmax()
+    rows = [
+        (spec, False, True, e, b, *_bin(hits[k], shares[k], b))
+        for k, e in enumerate(which)
+        for b in range(steps // BIN)
+    ]
+    return np.array(rows, dtype=LEARNED)
+
+
+def situation_of(experiment: Experiment) -> Situation:
+    """By which a council would know it."""
+    w = experiment.workload
+    return Situation(
+        operation=w.operation,
+        pattern=w.pattern,
+        servers=4,
+        io_nodes=experiment.nodes,
+        clients=_CLIENTS // experiment.nodes,
+        processes=w.processes // experiment.nodes,
+    )
+
+
+def _alone(policy: Policy, bandit: Any, samples: Samples, e: int, steps: int, chance: Any) -> Any:
+    """The windows that the tuner takes; `bandit` learns."""
+    own = number(policy)
+    if own != OTHER:
+        return _steps(own, bandit, samples.rewards[e], samples.counts[e], steps, chance)
+    arms = []
+    for _ in range(steps):
+        arms.append(pick(policy, bandit, chance))
+        learn(bandit, arms[-1], samples.rewards[e, arms[-1], draw(chance, samples.counts[e, arms[-1]])])
+    return np.array(arms)
+
+
+@kernel
+def _steps(own: int, bandit: Any, rewards: Any, counts: Any, steps: int, chance: Any) -> Any:
+    arms = np.empty(steps, dtype=np.int64)
+    for step in range(steps):
+        arm = choose(own, bandit, chance)
+        learn(bandit, arm, rewards[arm, draw(chance, counts[arm])])
+        arms[step] = arm
+    return arms
+
+
+def _rows(spec: str, similar: bool, together: bool, experiment: int, arms: Any, means: Any) -> Any:
+    hits, shares = (arms == means.argmax()).astype(np.float64), means[arms] / means.max()
+    bins = arms.shape[1] // BIN
+    return np.array(
+        [(spec, similar, together, experiment, b, *_bin(hits, shares, b)) for b in range(bins)], dtype=LEARNED
+    )
+
+
+def _bin(hits: Any, shares: Any, b: int) -> tuple[float, float, float]:
+    """Precision, share and regret; steps of others (nan) are left out."""
+    own = slice(b * BIN, (b + 1) * BIN)
+    lost = np.nansum(1 - shares[:, : own.stop], axis=1).mean()
+    if np.isnan(shares[:, own]).all():
+        return np.nan, np.nan, float(lost)
+    return float(np.nanmean(hits[:, own])), float(np.nanmean(shares[:, own])), float(lost)
+
+
+def _seed(seed: int, purpose: str) -> int:
+    return int(mixed(np.uint64(seed + zlib.crc32(purpose.encode()))))

@@ -1,1 +1,0 @@
-"""Reproducible experiments: many independent pieces, one table."""

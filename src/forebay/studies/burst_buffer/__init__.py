@@ -1,0 +1,1 @@
+"""Which disks hold each job's data: the evaluation of Monniot et al. 2023."""

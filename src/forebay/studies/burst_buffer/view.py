@@ -1,0 +1,193 @@
+"""Which runs of a storage study are compared with which: the filters of the paper's figures, for any grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.show.phrases import MODES, size
+from forebay.simulate.storage.rules import SPLIT
+from forebay.studies.burst_buffer.results import OPTIMAL, StorageResults, cohens_d
+
+Rows = NDArray[np.void]
+Floats = NDArray[np.float64]
+
+STORALLOC, CORRECT = "storalloc", "correct"
+BASELINE = "1N1D"  # one disk of everything: what the paper leaves out of all comparisons of disks
+BEST = "best-bandwidth"
+FOREBAY = "forebay"
+PAPER_POLICIES = ("random", "round-robin", "worst-fit", BEST)
+METRICS = ("mean_allocations", "max_allocations")
+ENOUGH = 0.99  # of the bytes: a capacity that serves them counts as large enough
+_FOCUS = 32 * 10**12
+
+
+@dataclass(frozen=True)
+class StorageView:
+    """A study's results as the figures and sentences of Monniot et al. 2023 look at them.
+
+    Where a study doesn't hold the paper's 32 TB or 200 GB, the nearest that it does hold take their place.
+    """
+
+    results: StorageResults
+
+    @cached_property
+    def modes(self) -> list[str]:
+        """The original's rules before the correct ones."""
+        found = self.results.modes()
+        return [m for m in MODES if m in found] + [m for m in found if m not in MODES]
+
+    @property
+    def mode(self) -> str:
+        """The one that statements are about unless they say otherwise."""
+        return CORRECT if CORRECT in self.modes or not self.modes else self.modes[0]
+
+    @cached_property
+    def _mixed(self) -> list[str]:
+        disks = self.results.disks()
+        platforms, kinds = np.unique(np.unique(disks[["platform", "kind"]])["platform"], return_counts=True)
+        several = set(platforms[kinds > 1].tolist())
+        return [p for p in dict.fromkeys(disks["platform"].tolist()) if p in several]
+
+    @property
+    def mixed(self) -> str | None:
+        """The platform with disks of several kinds."""
+        return self._mixed[0] if self._mixed else None
+
+    @cached_property
+    def runs(self) -> Rows:
+        """Runs of policies on platforms whose disks are alike; on others only if there are no such."""
+        return self._alike(self.results.runs[self.results.runs["policy"] != OPTIMAL])
+
+    @cached_property
+    def bounds(self) -> Rows:
+        """What no policy can exceed on those platforms."""
+        return self._alike(self.results.select(policy=OPTIMAL))
+
+    def _alike(self, table: Rows) -> Rows:
+        if np.isin(self.results.rows["platform"], self._mixed).all():
+            return table
+        return table[~np.isin(table["platform"], self._mixed)]
+
+    @cached_property
+    def splits(self) -> list[int]:
+        return sorted(set(self.runs["split"].tolist()))
+
+    @cached_property
+    def split(self) -> int:
+        """The threshold for comparing policies: the paper's, or the largest there is."""
+        return SPLIT if SPLIT in self.splits else max(self.splits, default=0)
+
+    @cached_property
+    def capacities(self) -> list[int]:
+        return sorted(set(self.runs["capacity"].tolist()))
+
+    @cached_property
+    def capacity(self) -> int:
+        """The capacity for comparing disks: the paper's, else the least that is enough, else the largest."""
+        here = self.compared()["capacity"].tolist()
+        enough = self.enough()
+        return _FOCUS if _FOCUS in here else enough if enough is not None else max(here, default=0)
+
+    def enough(self) -> int | None:
+        """The least capacity that is enough without requeueing."""
+        return enough_of(self.plain(self.compared(self.mode)))
+
+    def compared(self, mode: str | None = None, **wanted: object) -> Rows:
+        """Runs with split requests, without the baseline."""
+        return at(without_baseline(self.runs), split=self.split, **_mode(mode), **wanted)
+
+    def plain(self, runs: Rows) -> Rows:
+        """Those without requeueing, if there are any."""
+        return runs[runs["tries"] == 0] if (runs["tries"] == 0).any() else runs
+
+    def disks(self, mode: str, capacity: int | None = None) -> dict[str, Rows]:
+        """By policy, the disks of the runs that are compared, at the capacity for that unless another is given."""
+        chosen = self.capacity if capacity is None else capacity
+        rows = self._alike(self.results.disks(mode=mode, capacity=chosen, split=self.split))
+        return by_policy(without_baseline(rows), self.results.policies())
+
+    def mixed_disks(self, mode: str) -> dict[str, Rows]:
+        """By policy, the disks of the platform that has several kinds, with split requests if there are such runs."""
+        rows = self.results.disks(mode=mode, platform=self.mixed or "")
+        splits = set(rows["split"].tolist())
+        split = self.split if self.split in splits else max(splits, default=0)
+        return by_policy(at(rows, split=split), self.results.policies())
+
+
+def at(table: Rows, **wanted: object) -> Rows:
+    """The rows whose columns have these values."""
+    chosen = np.ones(table.size, dtype=bool)
+    for column, value in wanted.items():
+        chosen &= table[column] == value
+    return table[chosen]
+
+
+def without_baseline(table: Rows) -> Rows:
+    kept: Rows = table[table["layout"] != BASELINE]
+    return kept
+
+
+def by_policy(table: Rows, order: Sequence[str] = ()) -> dict[str, Rows]:
+    """The rows of every policy that has any."""
+    names = dict.fromkeys([*order, *table["policy"].tolist()])
+    return {name: own for name in names if (own := at(table, policy=name)).size}
+
+
+def known(values: Any) -> Floats:
+    """Without nan."""
+    every: Floats = np.asarray(values, dtype=float)
+    return every[np.isfinite(every)]
+
+
+def enough_of(runs: Rows) -> int | None:
+    """The least capacity at which some policy serves 99 % of the bytes in every layout."""
+    for capacity in sorted(set(runs["capacity"].tolist())):
+        if any(own["allocated_share"].min() >= ENOUGH for own in by_policy(at(runs, capacity=capacity)).values()):
+            return int(capacity)
+    return None
+
+
+def effects(view: StorageView) -> list[dict[str, object]]:
+    """Cohen's d between all policies: on the disks that are compared, and on each kind of the mixed platform."""
+    found: list[dict[str, object]] = []
+    for mode in view.modes:
+        groups = {(size(view.capacity), "all"): view.disks(mode)}
+        if view.mixed is not None:
+            own = view.mixed_disks(mode)
+            kinds = dict.fromkeys(kind for rows in own.values() for kind in rows["kind"].tolist())
+            groups[(view.mixed, "all")] = own
+            groups |= {(view.mixed, kind): {p: at(r, kind=kind) for p, r in own.items()} for kind in kinds if kind}
+        for (platforms, disks), rows in groups.items():
+            for metric in METRICS:
+                where = {"mode": mode, "platforms": platforms, "disks": disks, "metric": metric}
+                pairs = [(one, other) for one in rows for other in rows if one != other]
+                found += [where | {"policy": o, "against": a, "d": effect(rows[o], rows[a], metric)} for o, a in pairs]
+    return found
+
+
+def effect(one: Rows, other: Rows, metric: str) -> float:
+    """Cohen's d; positive where `one` has less."""
+    return cohens_d(known(one[metric]), known(other[metric]))
+
+
+def cohens_table(view: StorageView, metric: str, mode: str) -> tuple[list[str], Floats]:
+    """Policies, and Cohen's d of each of them (row) against each (column): Figures 7 and 8 of the paper."""
+    rows = {name: own for name, own in view.disks(mode).items() if known(own[metric]).size > 1}
+    table = [[0.0 if a == b else effect(rows[a], rows[b], metric) for b in rows] for a in rows]
+    return list(rows), np.array(table, dtype=float).reshape(len(rows), len(rows))
+
+
+def missed(runs: Rows) -> tuple[int, int]:
+    """Failed and refused split requests of the run that has most of both together."""
+    worst = runs[np.argmax(runs["split_failed"] + runs["split_refused"])]
+    return int(worst["split_failed"]), int(worst["split_refused"])
+
+
+def _mode(mode: str | None) -> dict[str, object]:
+    return {} if mode is None else {"mode": mode}

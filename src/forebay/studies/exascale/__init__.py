@@ -1,0 +1,1 @@
+"""A month of a whole centre with all four decisions."""

@@ -1,0 +1,101 @@
+"""What came out of the month of a whole centre, in sentences; and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from forebay.simulate.centre.month import DECISIONS
+from forebay.studies.exascale.experiment import SETTINGS
+from forebay.studies.exascale.results import ALL, Estimate, ExascaleResults
+from forebay.studies.exascale.tables import LABELS, between
+
+LEFT_OUT = (
+    "The queue is not simulated: jobs start when they started, and node-hours that are won are not given to others.",
+    "No target is slow, full or broken, no network link is shared but those of targets, and metadata is left out.",
+    "A target divides itself equally among the jobs on it, whatever number of clients each has.",
+    "Users do not change what they write when it becomes faster; they wrote what they could bear to wait for.",
+    "Node-local drives are left out: a job that uses them well today is not helped here, and would win less.",
+    "Input comes from the disks: nothing is staged into the burst buffer before a job starts.",
+    "The model of request order is fitted to another machine, with I/O nodes that Frontier does not have.",
+)
+
+
+def conclusions(results: ExascaleResults) -> list[str]:
+    """The node-hours first, then where they come from."""
+    return [*_whole(results), *_each(results), *_together(results), *_jobs(results), *_others(results)]
+
+
+def _whole(results: ExascaleResults) -> Iterator[str]:
+    before, won = Estimate.of(results.hours()), results.won(ALL)
+    own = results.of()
+    used = float((own["compute_hours"].sum() + own["io_hours"].sum()) / results.months)
+    yield (
+        f"By default {before.mean:,.0f} of {used:,.0f} node-hours a month wait for I/O "
+        f"({100 * before.mean / used:.1f} %); "
+        f"{own['bytes'].sum() / results.months / 1e15:,.0f} PB are moved."
+    )
+    verb, how = ("win", "more") if won.mean >= 0 else ("lose", "fewer")
+    size = won if won.mean >= 0 else Estimate(-won.mean, -won.high, -won.low)
+    yield (
+        f"All four decisions {verb} {size.mean:,.0f} node-hours a month (95 % interval {between(size)}): "
+        f"{100 * size.mean / before.mean:.0f} % of what waits for I/O, {100 * size.mean / used:.2f} % of what is used, "
+        f"as if the machine had {size.mean / results.capacity * _nodes(results):,.0f} {how} nodes."
+    )
+
+
+def _nodes(results: ExascaleResults) -> float:
+    machine = results.settings["machine"]
+    assert isinstance(machine, dict)
+    return float(machine["compute"]["nodes"])
+
+
+def _each(results: ExascaleResults) -> Iterator[str]:
+    alone, last = results.alone(), results.last()
+    for name in DECISIONS:
+        one, added = alone[name], last[name]
+        verdict = "" if _sure(one) or _sure(added) else " It is not shown to gain anything here."
+        if one.high < 0 or added.high < 0:
+            verdict = " It loses."
+        yield (
+            f"{LABELS[name].capitalize()}: {one.mean:,.0f} node-hours alone ({between(one)}), "
+            f"{added.mean:,.0f} on top of the three others ({between(added)}).{verdict}"
+        )
+
+
+def _sure(estimate: Estimate) -> bool:
+    return estimate.low > 0
+
+
+def _together(results: ExascaleResults) -> Iterator[str]:
+    apart, won = sum(e.mean for e in results.alone().values()), results.won(ALL).mean
+    if apart > 0:
+        how = "less" if won < apart else "more"
+        yield (
+            f"Together they win {abs(100 * (won / apart - 1)):.0f} % {how} than the sum of each alone: "
+            "what the burst buffer takes, no layout has to speed up."
+        )
+
+
+def _jobs(results: ExascaleResults) -> Iterator[str]:
+    for kind in results.kinds:
+        ratios = results.ratios(kind)
+        if ratios.size:
+            slower = 100 * float((ratios > 1.05).mean())
+            yield (
+                f"Of the {kind} jobs half wait {100 * float(np.median(ratios)):.0f} % of what they did or less; "
+                f"{slower:.1f} % wait at least 5 % longer."
+            )
+
+
+def _others(results: ExascaleResults) -> Iterator[str]:
+    told = []
+    for name, setting in SETTINGS.items():
+        if name != "base" and results.there(name):
+            won = results.won(ALL, setting=name)
+            share = results.share_won(ALL, setting=name).mean
+            told.append(f"{setting.words} {won.mean:,.0f} ({100 * share:.0f} % of I/O)")
+    if told:
+        base = results.share_won(ALL).mean
+        yield f"Won under other assumptions ({100 * base:.0f} % of I/O as assumed): {'; '.join(told)}."

@@ -1,0 +1,124 @@
+"""The month of a whole centre as tables: for people, and as records for files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from forebay.studies.exascale.experiment import SETTINGS
+from forebay.studies.exascale.results import ALL, BASE, DEFAULT, WITHOUT, Estimate, ExascaleResults
+
+LABELS = {
+    "storage": "burst buffer",
+    "stripe": "file layouts",
+    "allocate": "targets",
+    "requests": "request order",
+}
+
+
+class Table(NamedTuple):
+    """A table for people."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+
+def label(on: str) -> str:
+    """Which decisions are on, in words.
+
+    >>> label("without-stripe")
+    'all but file layouts'
+    """
+    if on.startswith(WITHOUT):
+        return f"all but {LABELS[on.removeprefix(WITHOUT)]}"
+    return {DEFAULT: "none (default)", ALL: "all four"}.get(on) or f"{LABELS[on]} alone"
+
+
+def between(estimate: Estimate, unit: str = "") -> str:
+    """The interval in words; of one month there is none."""
+    if math.isnan(estimate.low):
+        return "one month"
+    return f"{estimate.low:,.0f} to {estimate.high:,.0f}{unit}"
+
+
+def variants(results: ExascaleResults) -> list[str]:
+    """Those of the assumed setting, in their order."""
+    own = results.runs[results.runs["setting"] == BASE]
+    return list(dict.fromkeys(own["on"].tolist()))
+
+
+def won_table(results: ExascaleResults) -> Table:
+    """What waits for I/O and what is won, for every combination of decisions."""
+    rows = []
+    for on in variants(results):
+        hours, won, share = Estimate.of(results.hours(on=on)), results.won(on), results.share_won(on)
+        cells = ["-", "-", "-"] if on == DEFAULT else [f"{won.mean:,.0f}", between(won), f"{100 * share.mean:.1f}%"]
+        rows.append([label(on), f"{hours.mean:,.0f}", *cells])
+    heads = ("decisions", "node-hours in I/O", "won", "95 % interval", "of I/O")
+    return Table(f"Node-hours a month, mean of {results.months}", heads, rows)
+
+
+def kind_table(results: ExascaleResults) -> Table:
+    """The same by kind of job."""
+    rows = []
+    for kind in results.kinds:
+        before, after = results.hours(kind=kind).mean(), results.hours(on=ALL, kind=kind).mean()
+        own = results.of()[results.of()["kind"] == kind]
+        jobs, computed = own["jobs"].sum() / results.months, own["compute_hours"].sum() / results.months
+        wins = f"{100 * (1 - after / before):.1f} %" if before > 0 else "-"
+        rows.append([kind, f"{jobs:,.0f}", f"{computed:,.0f}", f"{before:,.0f}", f"{after:,.0f}", wins])
+    heads = ("kind", "jobs", "node-hours computing", "in I/O by default", "with all four", "won")
+    return Table("By kind of job, a month", heads, rows)
+
+
+def sensitivity_table(results: ExascaleResults) -> Table:
+    """All four decisions under other assumptions."""
+    rows = []
+    for name, setting in SETTINGS.items():
+        if results.there(name):
+            before, won = Estimate.of(results.hours(setting=name)), results.won(ALL, setting=name)
+            share = results.share_won(ALL, setting=name)
+            cells = [f"{before.mean:,.0f}", f"{won.mean:,.0f}", between(won), f"{100 * share.mean:.1f} %"]
+            rows.append([setting.words, *cells])
+    heads = ("if", "node-hours in I/O by default", "won by all four", "95 % interval", "of I/O")
+    return Table("Under other assumptions", heads, rows if len(rows) > 1 else [])
+
+
+def gains_table(results: ExascaleResults) -> Table:
+    """What the request level found."""
+    rows = [
+        [
+            g.operation,
+            g.pattern,
+            f"{g.request / 2**20:g} MiB",
+            f"{100 * (g.best - 1):.1f} %",
+            f"{100 * (g.learned - 1):.1f} %",
+        ]
+        for g in results.gains
+    ]
+    heads = ("operation", "pattern", "request", "best window", "while it is learned")
+    return Table("Servers with windows against first come, first served", heads, rows)
+
+
+def row_records(results: ExascaleResults) -> list[dict[str, Any]]:
+    """A record for each month, kind and combination of decisions."""
+    found = []
+    keys = list(
+        dict.fromkeys(zip(*(results.runs[k].tolist() for k in ("setting", "on", "month", "kind")), strict=True))
+    )
+    for setting, on, month, kind in keys:
+        own = results.of(setting=setting, on=on)
+        own = own[(own["month"] == month) & (own["kind"] == kind)]
+        record: dict[str, Any] = {"setting": setting, "on": on, "month": month, "kind": kind}
+        sums = ("jobs", "phases", "buffered", "bytes", "compute_hours", "io_hours")
+        found.append(record | {name: own[name].sum().item() for name in sums})
+    return found
+
+
+def job_records(results: ExascaleResults) -> list[dict[str, Any]]:
+    """Everything: a record for each job that is decided for and each application of the others."""
+    names = results.runs.dtype.names or ()
+    columns = [results.runs[name].tolist() for name in names]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]

@@ -1,0 +1,1 @@
+"""How many and which I/O nodes or OSTs: the evaluation of Bandet et al. 2024."""

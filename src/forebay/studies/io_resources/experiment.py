@@ -1,0 +1,193 @@
+"""The evaluation of Bandet et al. 2024, section VI: every policy on many drawn sets of applications.
+
+`io-nodes` and `osts` differ in their curves only. `robustness` (section VI-B) runs everything
+twice: once the policies see the true curves, once every application's class instead; what is
+simulated is the truth in both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forebay.decide.policy import Kind
+from forebay.decide.registry import find
+from forebay.decide.view import View
+from forebay.kernel_cache import sources_digest
+from forebay.model.application import Application
+from forebay.model.curve import Curve
+from forebay.model.decision import Placement
+from forebay.model.errors import BadInput
+from forebay.model.system import System
+from forebay.profile.classes import as_class, class_curves
+from forebay.simulate.decided import decided
+from forebay.simulate.run import Measures, simulate
+from forebay.simulate.workload import draw
+from forebay.studies.io_resources.results import RUN, TRUE, Results, load_bins
+from forebay.studies.pieces import Store, do_all
+from forebay.work import Workers
+
+_MOST_DRAWS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """What to run. Everything but `loads` and `sets` makes a set's result what it is."""
+
+    name: str
+    curves: Mapping[str, Curve]
+    origin: str
+    system: System
+    applications: int
+    horizon: float
+    allocators: Sequence[str]
+    placers: Sequence[str]
+    sees: Sequence[str]
+    seed: int
+    loads: Sequence[float]
+    step: float
+    sets: int
+
+    def settings(self) -> dict[str, object]:
+        """What a piece depends on; two studies with the same settings can share pieces."""
+        points = repr([(name, c.counts, c.bandwidths) for name, c in self.curves.items()])
+        return {
+            "version of Forebay": sources_digest(),
+            "policies": digests_of(self.policies()),
+            "study": self.name,
+            "curves": _digest(points),
+            "targets": self.system.targets,
+            "compute_nodes": self.system.compute_nodes,
+            "applications": self.applications,
+            "horizon": self.horizon,
+            "allocate": list(self.allocators),
+            "place": list(self.placers),
+            "seed": self.seed,
+            "step": self.step,
+        }
+
+    def policies(self) -> tuple[tuple[Kind, Sequence[str]], ...]:
+        return ("allocate", self.allocators), ("place", self.placers)
+
+    def keys(self) -> list[str]:
+        return [f"load-{load!r}/set-{index}" for load in self.loads for index in range(self.sets)]
+
+
+def digests_of(policies: Iterable[tuple[Kind, Sequence[str]]]) -> dict[str, str]:
+    """Tells one state of the policies' sources, which may be somebody else's, from another."""
+    modules = {find(kind, spec).module for kind, specs in policies for spec in specs}
+    return {module: _digest(inspect.getsource(sys.modules[module])) for module in sorted(modules)}
+
+
+def check(study: Study) -> None:
+    """Everything that could be wrong with the study, before the first piece: one set is tried out."""
+    for name, curve in study.curves.items():
+        where = f"{study.origin}: {name}"
+        if curve.first != 1:
+            raise BadInput(where, "has no measurement on 1 target, which drawing a workload needs")
+        if curve.last > study.system.targets:
+            raise BadInput(where, f"has n = {curve.last}, but there are {study.system.targets} targets")
+    for kind, specs in study.policies():
+        for spec in specs:
+            find(kind, spec)
+    drawn = [draw_set(study, load, 0)[0] for load in study.loads]
+    for allocate in study.allocators:
+        _decide(study, drawn[0], allocate, study.placers[0], study.loads[0], 0)
+
+
+def run(study: Study, folder: Path, *, workers: Workers, progress: Callable[[int], None]) -> Results:
+    """Every set of every load, from `folder` what is there already, and all of them as one table."""
+    check(study)
+    store = Store(folder, study.settings())
+    store.open()
+    keys = study.keys()
+    do_all(keys, partial(run_set, study), store, workers=workers, progress=progress)
+    table = np.concatenate([store.get(key) for key in keys])
+    return Results(
+        study=study.name,
+        origin=study.origin,
+        settings=study.settings() | {"loads": list(study.loads), "sets": study.sets},
+        bins=load_bins(study.loads, study.step),
+        runs=table[list(RUN.names or ())].astype(RUN),
+        occupancy=table["occupancy"],
+    )
+
+
+def run_set(study: Study, key: str) -> Any:
+    """One drawn set under every combination of policies: an array of RUN rows with the occupancies."""
+    load, index = (float(part.split("-", 1)[1]) for part in key.split("/"))
+    applications, theta, least_load = draw_set(study, load, int(index))
+    rows = []
+    for sees in study.sees:
+        seen = applications if sees == TRUE else _as_classes(applications, study.curves)
+        for allocate in study.allocators:
+            for place in study.placers:
+                placement = _decide(study, seen, allocate, place, load, int(index))
+                measures = simulate(study.system, applications, placement, horizon=study.horizon)
+                rows.append((load, int(index), theta, least_load, allocate, place, sees, *_figures(measures)))
+    return np.array(rows, dtype=[*RUN.descr, ("occupancy", "f8", (study.system.targets,))])
+
+
+def draw_set(study: Study, load: float, index: int) -> tuple[tuple[Application, ...], float, float]:
+    """A set whose I/O-load(pi_sys) lies in the bin around `load`, the Theta it was drawn with, and that load.
+
+    A set drawn for Theta has that load on one target each, and only in expectation; its least
+    load is lower. So sets are drawn until one fits, with a Theta that grows slowly.
+    """
+    [wanted] = load_bins([load], study.step)
+    highest = 0.999 * study.applications / study.system.targets
+    for attempt in range(_MOST_DRAWS):
+        theta = min(load * (1 + 0.01 * (attempt // 4)), max(load, highest))
+        rng = _rng(study, load, index, f"applications {attempt}")
+        drawn = draw(study.system, study.curves, applications=study.applications, load=theta, rng=rng)
+        view = View(study.system, drawn)
+        least = view.io_load(view.n_sys)
+        if wanted.low <= least < wanted.high:
+            return drawn, theta, least
+    raise BadInput("loads", f"no set of {study.applications} applications has a least I/O-load near {load:g}")
+
+
+def _decide(
+    study: Study, seen: tuple[Application, ...], allocate: str, place: str, load: float, index: int
+) -> Placement:
+    # Every allocator has a generator of its own: what others draw makes no difference to it,
+    # and a random one draws the same for every placement.
+    rng = _rng(study, load, index, allocate)
+    policies = find("allocate", allocate), find("place", place)
+    return decided(study.system, seen, *policies, rng=rng, horizon=study.horizon)
+
+
+def _figures(measures: Measures) -> tuple[object, ...]:
+    return (
+        measures.mean_io_slowdown,
+        measures.max_io_slowdown,
+        measures.mean_rho_io,
+        measures.mean_rho_con,
+        measures.io_spread,
+        measures.machine_idle,
+        measures.io_load,
+        int(np.isnan(measures.slowdown).sum()),
+        np.sort(measures.occupancy)[::-1],
+    )
+
+
+def _as_classes(applications: Sequence[Application], curves: Mapping[str, Curve]) -> tuple[Application, ...]:
+    classes = class_curves(curves)
+    return tuple(replace(a, curve=as_class(a.curve, classes)) for a in applications)
+
+
+def _rng(study: Study, load: float, index: int, purpose: str) -> np.random.Generator:
+    return np.random.default_rng([study.seed, round(load * 1e9), index, zlib.crc32(purpose.encode())])
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,80 @@
+"""The report of a study: one HTML page that needs no other file."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader
+
+from forebay.show.figures.sheet import Drawn
+from forebay.studies.burst_buffer.results import StorageResults
+from forebay.studies.burst_buffer.tables import effects_by_kind, runs_by_group
+from forebay.studies.burst_buffer.view import StorageView
+from forebay.studies.io_resources.results import METRICS, Results
+
+_HEADS = ("mean I/O slowdown", "max", "by allocation", "by congestion", "I/O-spread", "machine idle")
+
+
+def write_report(
+    results: Results, conclusions: Sequence[str], figures: Sequence[Drawn], command: str, out: Path
+) -> None:
+    """`command` is what makes the same study again."""
+    parts = {"results": results, "heads": _HEADS, "rows": [_row(r) for r in results.rows()]}
+    _write("study.html", out, conclusions=conclusions, command=command, figures=_inside(figures), **parts)
+
+
+def write_storage_report(
+    results: StorageResults,
+    conclusions: Sequence[str],
+    changes: Sequence[str],
+    figures: Sequence[Drawn],
+    command: str,
+    out: Path,
+) -> None:
+    """The same for a storage study; `changes` is what the correct rules change."""
+    view = StorageView(results)
+    _write(
+        "storage.html",
+        out,
+        results=results,
+        conclusions=conclusions,
+        changes=changes,
+        command=command,
+        figures=_inside(figures),
+        effects=effects_by_kind(view),
+        groups=runs_by_group(view),
+    )
+
+
+def write_striping_report(parts: Mapping[str, object], figures: Sequence[Drawn], command: str, out: Path) -> None:
+    """The same for a striping study; `parts` are its settings, sentences and tables."""
+    _write("striping.html", out, command=command, figures=_inside(figures), **parts)
+
+
+def write_request_windows_report(
+    parts: Mapping[str, object], figures: Sequence[Drawn], command: str, out: Path
+) -> None:
+    """The same for a study of request windows; `parts` are its settings, sentences and tables."""
+    _write("request_windows.html", out, command=command, figures=_inside(figures), **parts)
+
+
+def write_exascale_report(parts: Mapping[str, object], figures: Sequence[Drawn], command: str, out: Path) -> None:
+    """The same for a month of a whole centre; `parts` are its settings, sentences and tables."""
+    _write("exascale.html", out, command=command, figures=_inside(figures), **parts)
+
+
+def _write(template: str, out: Path, **parts: object) -> None:
+    environment = Environment(loader=PackageLoader("forebay.studies"), autoescape=True, trim_blocks=True)
+    out.write_text(environment.get_template(template).render(**parts), encoding="utf-8")
+
+
+def _inside(figures: Sequence[Drawn]) -> list[tuple[Drawn, str]]:
+    """Figures with their pictures as text."""
+    return [(f, base64.b64encode(f.png.read_bytes()).decode()) for f in figures]
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"load": f"{row['load_low']:g} – {row['load_high']:g}", "cells": [f"{row[m]:.3f}" for m in METRICS]}

@@ -1,0 +1,229 @@
+"""What came out of the study of request windows, in words, computed from its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from forebay.show.figures.words import listed
+from forebay.studies.request_windows.detection import CLASSIFIERS, confusion
+from forebay.studies.request_windows.records import detectors, instance_records, told_accuracy, tuner_records
+from forebay.studies.request_windows.results import (
+    BURSTS,
+    FIFO,
+    SEEN,
+    THINKING,
+    TWINS,
+    UNSEEN,
+    RequestWindowsResults,
+)
+from forebay.studies.request_windows.view import (
+    FOREBAY,
+    NOTABLE,
+    PAPERS,
+    SHORT,
+    TENTH,
+    Rows,
+    Way,
+    alone,
+    called,
+    chosen,
+    instances,
+    last,
+    milliseconds,
+    of_experiment,
+    over_steps,
+    percent,
+    steps,
+    together,
+    told,
+    values_of,
+)
+
+FITTED = (
+    "The data servers are a model whose numbers are fitted to the paper's figures: that windows do here what they do "
+    "there is no validation of the paper. What tuners and classifiers make of it is what this study finds."
+)
+_SETS = {SEEN: "of the study's periods", UNSEEN: "of those with other sizes of requests and files"}
+_DEMANDS = {BURSTS: "by bursts", THINKING: "by processes that think"}
+_REWARDS = ("bandwidth", "demand")
+_WORSE = 1.05  # times what is lost without hearing of others: from then on it was bad to hear of them
+_ALIKE = 0.1  # precision of what is called learned alike
+_HALF = 0.5  # of what epsilon 0.1 loses: what forebay may lose at most
+
+
+def request_windows_conclusions(results: RequestWindowsResults) -> list[str]:
+    """Sentences, each true of these results; what was not run is left out."""
+    parts = (_windows, _kinds, _single, _detection, _shares, _turns, _regret, _similar, _demand, _schedulers)
+    return [sentence for part in parts for sentence in part(results)]
+
+
+def _windows(results: RequestWindowsResults) -> Iterator[str]:
+    gains = results.gains()
+    best = gains.max(axis=1)
+    high, low = (divmod(int(at), gains.shape[1]) for at in (gains.argmax(), gains.argmin()))
+    yield (
+        f"Over fifo, the best of {gains.shape[1]} windows wins more than {_limit()} in {(best > NOTABLE).sum()} of "
+        f"{best.size} situations and loses more than that in {(best < -NOTABLE).sum()}. The best that a window does is "
+        f"{percent(gains.max())} ({_at(results, *high)}), the worst {percent(gains.min())} ({_at(results, *low)})."
+    )
+
+
+def _kinds(results: RequestWindowsResults) -> Iterator[str]:
+    best = results.gains().max(axis=1)
+    medians: dict[str, float] = {}
+    for pattern in values_of(results, "pattern"):
+        for operation in values_of(results, "operation"):
+            own = chosen(results, pattern=pattern, operation=operation)
+            if own.size:
+                medians[f"{SHORT[pattern]} {operation}s"] = float(np.median(best[own]))
+    order = sorted(medians, key=lambda name: -medians[name])
+    yield f"The best window's gain, median: {', '.join(f'{name} {percent(medians[name], 1)}' for name in order)}."
+    alone_ = chosen(results, nodes=1)
+    if alone_.size:
+        yield (
+            f"Through one I/O node, where there is nobody to keep out of the way of, even the best window loses more "
+            f"than {_limit()} in {(best[alone_] < -NOTABLE).sum()} of {alone_.size} situations."
+        )
+
+
+def _single(results: RequestWindowsResults) -> Iterator[str]:
+    found = results.bandwidths()[:, 1:]
+    if found.shape[1] > 1:
+        shares = (found / found.max(axis=1, keepdims=True)).mean(axis=0)
+        one = int(shares.argmax())
+        used = len(np.unique(found.argmax(axis=1)))
+        yield (
+            f"No window fits all: {used} of {found.shape[1]} are the best somewhere, and the one that does best "
+            f"everywhere ({milliseconds(results.windows[one])} ms) gives {100 * shares[one]:.1f} % of what the best "
+            f"of each situation gives, on average; the worst ({milliseconds(results.windows[int(shares.argmin())])} "
+            f"ms) gives {100 * shares.min():.1f} %."
+        )
+
+
+def _detection(results: RequestWindowsResults) -> Iterator[str]:
+    right = {key: told_accuracy(confusion(results.detected, *key)) for key in detectors(results)}
+    parts = []
+    for by in CLASSIFIERS:
+        told_ = [f"{right[of, by]} {words}" for of, words in _SETS.items() if (of, by) in right]
+        if told_:
+            parts.append(f"the {by} recognises {listed(told_)}")
+    if parts:
+        yield f"Of access patterns, {' and '.join(parts)} (paper: 99.82 %, sizes seen in training)."
+
+
+def _shares(results: RequestWindowsResults) -> Iterator[str]:
+    rows = [r for r in instance_records(results) if (r["tuner"], r["similar"]) == (PAPERS, "no")]
+    parts = [
+        f"{r['instance']} from {r['first_share']:.2f} to {r['last_share']:.2f} (paper: {r['paper_first_share']:.2f} to "
+        f"{r['paper_last_share']:.2f}), precision {100 * r['last_precision']:.0f} %"
+        for r in rows
+    ]
+    if parts:
+        yield (
+            f"With epsilon 0.15, from the first to the last of {steps(results)} steps, the share of the best window's "
+            f"performance rises: {'; '.join(parts)}."
+        )
+
+
+def _turns(results: RequestWindowsResults) -> Iterator[str]:
+    parts, apart = [], 0.0
+    for letter, number in instances(results).items():
+        both, own = of_experiment(together(results, TENTH), number), of_experiment(alone(results, Way(TENTH)), number)
+        if both.size and own.size:
+            ends = [over_steps(rows, "precision")[1][-5:].mean() for rows in (both, own)]
+            apart = max(apart, abs(ends[0] - ends[1]))
+            parts.append(f"{letter} {100 * ends[0]:.0f} % (alone {100 * ends[1]:.0f} %)")
+    if parts:
+        most = int(over_steps(together(results, TENTH), "precision")[0].max())
+        yield (
+            f"Instances that take turns {'learn' if apart <= _ALIKE else 'do not learn'} as they do alone, over as "
+            f"many steps of their own: with epsilon 0.1, "
+            f"precision in the end of {most} steps together, {most // len(parts)} each, and of {steps(results)} "
+            f"alone: {', '.join(parts)}."
+        )
+
+
+def _regret(results: RequestWindowsResults) -> Iterator[str]:
+    rows = {r["tuner"]: r for r in tuner_records(results) if r["similar"] == "no"}
+    if FOREBAY not in rows or TENTH not in rows:
+        return
+    ours, tenth = rows[FOREBAY], rows[TENTH]
+    ratio = ours["of_epsilon_0.1"]
+    yield (
+        f"After {ours['steps']} steps, on average over {len(results.experiments)} situations, forebay has lost "
+        f"{ours['regret']:.2f} steps of the best window and epsilon 0.1 {tenth['regret']:.2f}: forebay's regret is "
+        f"{ratio:.2f} of it, {'at most' if ratio <= _HALF else 'and so more than'} half (at most half in "
+        f"{100 * ours['situations_at_most_half']:.0f} % of situations). In the end it has "
+        f"{100 * ours['share']:.2f} % of the best window's performance, epsilon 0.1 {100 * tenth['share']:.2f} %."
+    )
+    others = sorted((r["regret"], name) for name, r in rows.items() if name not in (FOREBAY, TENTH))
+    if others:
+        yield f"The others lose: {', '.join(f'{called(name)} {lost:.2f}' for lost, name in others)}."
+
+
+def _similar(results: RequestWindowsResults) -> Iterator[str]:
+    heard, alone_ = alone(results, Way(FOREBAY, True)), alone(results, Way(FOREBAY))
+    if heard.size and alone_.size:
+        early = [float(over_steps(rows, "regret")[1][0]) for rows in (heard, alone_)]
+        late = [float(last(rows, "regret").mean()) for rows in (heard, alone_)]
+        first = int(over_steps(heard, "regret")[0][0])
+        yield (
+            f"Where it has met similar situations before, forebay loses {early[0]:.2f} instead of {early[1]:.2f} steps "
+            f"in the first {first}, and {late[0]:.2f} instead of {late[1]:.2f} in all {steps(results)}"
+            + (": what it heard misleads it later on." if late[0] > _WORSE * late[1] else ".")
+        )
+
+
+def _demand(results: RequestWindowsResults) -> Iterator[str]:
+    """For each tuner and each kind of changing demand."""
+    for demand, words in _DEMANDS.items():
+        rows = results.demanded[results.demanded["demand"] == demand]
+        for tuner in dict.fromkeys(rows["tuner"].tolist()):
+            ends = {
+                letter: [_late(of_experiment(rows[rows["tuner"] == tuner], number), reward) for reward in _REWARDS]
+                for letter, number in instances(results).items()
+            }
+            known = {letter: own for letter, own in ends.items() if np.isfinite(own).all()}
+            parts = [f"{letter} {100 * own[0]:.1f} and {100 * own[1]:.1f} %" for letter, own in known.items()]
+            won = sum(own[1] > own[0] for own in known.values())
+            if parts:
+                yield (
+                    f"When demand changes {words}, {called(tuner)} has in its last {steps(results) // 2} steps, by "
+                    f"bandwidth and by bandwidth over demand, of what the best windows give: {', '.join(parts)}; "
+                    f"demand as part of the reward is the better in {won} of {len(parts)}."
+                )
+
+
+def _late(rows: Rows, reward: str) -> float:
+    """Mean share in the second half of the steps."""
+    share = over_steps(rows[rows["reward"] == reward], "share")[1]
+    return float(share[share.size // 2 :].mean()) if share.size else float("nan")
+
+
+def _schedulers(results: RequestWindowsResults) -> Iterator[str]:
+    over = {name: ratio - 1 for name, ratio in results.schedulers().items() if name not in (FIFO, TWINS)}
+    alike = [name for name, gain in over.items() if np.abs(gain).max() <= NOTABLE]
+    told_ = [
+        f"{name} {percent(float(gain.min()))} to {percent(float(gain.max()))} (wins in {(gain > NOTABLE).sum()}, loses "
+        f"in {(gain < -NOTABLE).sum()})"
+        for name, gain in over.items()
+        if name not in alike
+    ]
+    if told_:
+        yield f"Other schedulers over fifo, in {len(results.experiments)} situations: {'; '.join(told_)}."
+    if alike:
+        verb = "does" if len(alike) == 1 else "do"
+        yield (
+            f"{listed(alike)} {verb} as fifo, within {_limit()}: one program with requests of one size leaves "
+            f"{'it' if len(alike) == 1 else 'them'} little to choose from."
+        )
+
+
+def _limit() -> str:
+    return f"{100 * NOTABLE:.0f} %"
+
+
+def _at(results: RequestWindowsResults, experiment: int, window: int) -> str:
+    return f"{told(results.experiments[experiment])}; {milliseconds(results.windows[window])} ms"

@@ -1,0 +1,199 @@
+"""Rows of the study of request windows, as they go into files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from forebay.model.situation import PATTERNS
+from forebay.studies.burst_buffer.tables import records
+from forebay.studies.request_windows.detection import CLASSIFIERS, confusion, precisions
+from forebay.studies.request_windows.results import (
+    FIFO,
+    PAPER_PRECISION,
+    PAPER_SHARES,
+    SEEN,
+    TWINS,
+    UNSEEN,
+    RequestWindowsResults,
+)
+from forebay.studies.request_windows.view import (
+    PAPERS,
+    TENTH,
+    Way,
+    alone,
+    instances,
+    last,
+    of_experiment,
+    over_steps,
+    reached,
+    steps,
+    ways,
+)
+
+
+def situation_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+    """A row for each situation: what it is, what fifo gives (bytes a second), and its best and worst window."""
+    found, gains = results.bandwidths(), results.gains()
+    return [
+        _situation(results, e)
+        | {
+            "fifo": float(found[e, 0]),
+            "best_window": int(results.windows[int(gains[e].argmax())]),
+            "best_gain": float(gains[e].max()),
+            "worst_window": int(results.windows[int(gains[e].argmin())]),
+            "worst_gain": float(gains[e].min()),
+        }
+        for e in range(len(results.experiments))
+    ]
+
+
+def window_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+    """A row for each situation and window (nanoseconds; 0 is fifo): bandwidth over all repetitions, and the gain."""
+    runs, means = results.runs(), results.bandwidths()
+    columns = [(FIFO, 0), *((TWINS, int(w)) for w in results.windows)]
+    found = []
+    for column, (scheduler, window) in enumerate(columns):
+        own = runs[(runs["scheduler"] == scheduler) & (runs["window"] == window)]
+        for e in range(len(results.experiments)):
+            found.append(
+                _situation(results, e)
+                | {
+                    "scheduler": scheduler,
+                    "window": window,
+                    "bandwidth": float(means[e, column]),
+                    "deviation": float(own["run"][own["experiment"] == e].std()),
+                    "gain": float(means[e, column] / means[e, 0] - 1),
+                }
+            )
+    return sorted(found, key=lambda row: row["experiment"])
+
+
+def scheduler_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+    """A row for each situation and scheduler: bandwidth over fifo's; twins has its best window."""
+    over = results.schedulers()
+    return [
+        _situation(results, e) | {"scheduler": name, "over_fifo": float(ratios[e])}
+        for e in range(len(results.experiments))
+        for name, ratios in over.items()
+    ]
+
+
+def learned_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+    """What every tuner learned, bin by bin; `mode` is alone, after similar situations, or in turns with others."""
+    rows = records(results.learned)
+    for row in rows:
+        similar, turns = row.pop("similar"), row.pop("together")
+        row["mode"] = "in turns" if turns else "after similar" if similar else "alone"
+    return rows
+
+
+def detected_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+    """For each experiment, window and classifier, how many periods were recognised as which pattern."""
+    rows = records(results.detected)
+    for row in rows:
+        found = row.pop("found")
+        row["pattern"] = PATTERNS[row["pattern"]]
+        row |= {f"as_{name.replace('-', '_')}": int(count) for name, count in zip(PATTERNS, found, strict=True)}
+    return rows
+
+
+def demanded_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+    return records(results.demanded)
+
+
+def tuner_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+    """For each tuner over all situations: what it lost after all steps, and how near the best it is in the end."""
+    base = last(alone(results, Way(TENTH)), "regret")
+    found = []
+    for way in ways(results):
+        rows = alone(results, way)
+        lost = last(rows, "regret")
+        found.append(
+            {
+                "tuner": way.tuner,
+                "similar": "yes" if way.similar else "no",
+                "steps": steps(results),
+                "regret": float(lost.mean()),
+                "of_epsilon_0.1": float(lost.mean() / base.mean()) if base.size else float("nan"),
+                "situations_at_most_half": float((lost <= 0.5 * base).mean()) if base.size else float("nan"),
+                "largest_regret": float(lost.max()),
+                "share": float(last(rows, "share").mean()),
+                "precision": float(last(rows, "precision").mean()),
+                "reached": reached(rows),
+            }
+        )
+    return found
+
+
+def instance_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+    """For the paper's instances: share of the best and precision in the first and the last bin."""
+    found = []
+    for letter, number in instances(results).items():
+        paper_first, paper_last = PAPER_SHARES[letter]
+        for way in ways(results):
+            rows = of_experiment(alone(results, way), number)
+            share, hits = over_steps(rows, "share")[1], over_steps(rows, "precision")[1]
+            own = way == Way(PAPERS)
+            found.append(
+                {
+                    "instance": letter,
+                    "tuner": way.tuner,
+                    "similar": "yes" if way.similar else "no",
+                    "first_share": float(share[0]),
+                    "last_share": float(share[-1]),
+                    "first_precision": float(hits[0]),
+                    "last_precision": float(hits[-1]),
+                    "paper_first_share": paper_first if own else float("nan"),
+                    "paper_last_share": paper_last if own else float("nan"),
+                }
+            )
+    return found
+
+
+def precision_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+    """Tables 1 and 2 for each set and classifier, in percent, beside the paper's."""
+    found = []
+    for of, by in detectors(results):
+        for name, own in precisions(results.detected, of, by).items():
+            paper = PAPER_PRECISION[name] if of == SEEN else (float("nan"),) * 4
+            row: dict[str, Any] = {"set": of, "classifier": by, "of": name}
+            row |= dict(zip(("least", "mean", "median", "greatest"), own, strict=True))
+            row |= dict(zip(("paper_least", "paper_mean", "paper_median", "paper_greatest"), paper, strict=True))
+            found.append(row)
+    return found
+
+
+def accuracy(table: Any) -> float:
+    """The share of a confusion matrix that is right."""
+    return float(np.trace(table) / max(int(table.sum()), 1))
+
+
+def told_accuracy(table: Any) -> str:
+    """Of a hundred, with two decimals; never rounded up to all.
+
+    >>> told_accuracy(np.diag([99999, 99999])), told_accuracy(np.array([[99999, 1], [0, 99999]]))
+    ('100.00 %', '99.99 %')
+    """
+    share = 100 * accuracy(table)
+    return f"{share if share == 100 else min(share, 99.99):.2f} %"
+
+
+def detectors(results: RequestWindowsResults) -> list[tuple[str, str]]:
+    """Sets and classifiers for which something is there."""
+    pairs = [(of, by) for of in (SEEN, UNSEEN) for by in CLASSIFIERS]
+    return [pair for pair in pairs if confusion(results.detected, *pair).sum()]
+
+
+def _situation(results: RequestWindowsResults, number: int) -> dict[str, Any]:
+    e = results.experiments[number]
+    w = e.workload
+    return {
+        "experiment": number,
+        "pattern": w.pattern,
+        "operation": w.operation,
+        "request": w.request,
+        "nodes": e.nodes,
+        "processes": w.processes,
+    }

@@ -1,0 +1,144 @@
+"""What came out of the striping study, in words, computed from its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from forebay.model.units import plural
+from forebay.show.figures.words import listed
+from forebay.studies.striping.results import (
+    APART,
+    BESIDE,
+    DCA,
+    DEFAULT,
+    FOREBAY,
+    NOBODY,
+    OTHERS,
+    Gain,
+    StripingResults,
+    gains,
+    select,
+    settled,
+)
+from forebay.studies.striping.tables import called, level_records, where
+
+_NEAR = 10.0  # percent points within which ours and the paper's improvement are called alike
+_SHORT = (
+    "All that tells it from VPIC-IO in the model is shorter calls. They cost most with one process, where less is won "
+    "over tapp-io, and hardly anything with eight, where as much is won over default. That stripes are misaligned has "
+    "no part in it: the one aggregator of the one client node writes whole stripes."
+)
+_WHY = {
+    7: "One process gets no more than its client lets through, whatever it is striped over, and four files on four "
+    "targets use all of them in the default layout already.",
+    8: "Random writes cost the target and the client the same share of their bandwidth in the model, so that the "
+    "improvement is that of sequential writes; why it is smaller in the paper, it doesn't say.",
+    9: "With one process the ceiling of the one writing process shows, which is what striping wins; with more, what "
+    "larger stripes win, which is fewer rounds of collective I/O.",
+    10: _SHORT,
+    11: _SHORT,
+    12: "256 OSTs give more than 64 nodes can send, so that only locks that go from node to node, and OSTs in use by "
+    "others, make a difference.",
+    13: "With an aggregator for each stripe there are no such locks, and 256 OSTs give more than 64 nodes can send "
+    "with stripes of any size.",
+    14: "A file is as fast as its slowest stripe. With four processes the rule asks for four stripes, so all four "
+    "targets are used and Procedure 3 has nothing left to choose; as listed it never lowers a stripe count.",
+}
+
+
+def striping_conclusions(results: StripingResults) -> list[str]:
+    """Sentences, each true of these results; a comparison whose runs are missing is left out."""
+    said = [_figure(figure, list(own)) for figure, own in groupby(gains(results), key=lambda g: g.figure)]
+    return [sentence for sentence in (*said, *_apart(results), *_forebay(results), *_noise(results)) if sentence]
+
+
+def striping_differences(results: StripingResults) -> list[str]:
+    """For each figure in which ours is not within ten points of the paper's: what the model does there."""
+    off = {g.figure for g in gains(results) if g.policy == DCA and abs(g.percent - g.paper) > _NEAR}
+    reasons: dict[str, list[str]] = {}
+    for figure in sorted(off):
+        reasons.setdefault(_WHY[figure], []).append(str(figure))
+    return [f"Figure{'s' * (len(own) > 1)} {listed(own)}: {why}" for why, own in reasons.items()]
+
+
+def _figure(figure: int, found: Sequence[Gain]) -> str:
+    parts = []
+    for application, own in groupby((g for g in found if g.policy == DCA), key=lambda g: g.application):
+        told = [f"{_faster(g.percent)} than {called(g.against)}{_beside(g)}" for g in own]
+        parts.append(f"{application} {listed(told)}")
+    return f"Figure {figure}, {DCA}: {'; '.join(parts)}." if parts else ""
+
+
+def _faster(percent: float) -> str:
+    """
+    >>> _faster(12.3), _faster(0.2)
+    ('up to 12 % faster', 'no faster')
+    """
+    return f"up to {percent:.0f} % faster" if percent >= 0.5 else "no faster"
+
+
+def _beside(gain: Gain) -> str:
+    return f" (paper: {gain.paper:.0f} %; {where(gain)})"
+
+
+def _apart(results: StripingResults) -> Iterator[str]:
+    """What Procedure 3 wins with fewer processes than in the paper, where the rule leaves targets free."""
+    runs = settled(results.of(figure=14))
+    for processes in np.unique(runs["processes"][runs["processes"] != BESIDE]).tolist():
+        told = []
+        for application, fio in dict.fromkeys(zip(runs["application"].tolist(), runs["fio"].tolist(), strict=True)):
+            here = select(runs, application=application, fio=fio, processes=processes)
+            own, other = (select(here, policy=name)["throughput"] for name in (DCA, APART))
+            if own.size and other.size:
+                told.append((100 * float(own.mean() / other.mean() - 1), f"{application}, FIO on {fio}"))
+        if told:
+            percent, best = max(told)
+            yield (
+                f"Beside FIO with {plural(processes, 'process')}, which the paper doesn't have, Procedure 3 makes "
+                f"{DCA} {_faster(percent)} ({best} of 4)."
+            )
+
+
+def _forebay(results: StripingResults) -> Iterator[str]:
+    """`forebay` against `dca-io`, over all runs of each panel."""
+    ratios: dict[str, float] = {}
+    for figure in results.figures():
+        for application, processes, fio in results.panels(figure):
+            here = results.of(figure=figure, application=application, processes=processes, fio=fio)
+            own, other = (select(here, policy=name)["expected"] for name in (FOREBAY, DCA))
+            if own.size and other.size:
+                beside = f" with {plural(processes, 'process')}" + (f" beside FIO on {fio} of 4" if fio else "")
+                ratios[f"{application}{beside}"] = float(own.mean() / other.mean())
+    if ratios:
+        best, worst = max(ratios, key=ratios.__getitem__), min(ratios, key=ratios.__getitem__)
+        runs = int(results.runs["run"].max())
+        yield (
+            f"Over the first {runs} runs, without noise, {FOREBAY} has {_change(sum(ratios.values()) / len(ratios))} "
+            f"throughput than {DCA} on average over {plural(len(ratios), 'panel')}: {_change(ratios[best])} at best "
+            f"({best}), {_change(ratios[worst])} at worst ({worst})."
+        )
+
+
+def _change(ratio: float) -> str:
+    """
+    >>> _change(1.25), _change(0.9)
+    ('25.0 % more', '10.0 % less')
+    """
+    return f"{100 * abs(ratio - 1):.1f} % {'more' if ratio >= 1 else 'less'}"
+
+
+def _noise(results: StripingResults) -> Iterator[str]:
+    rows = [r for r in level_records(results) if r["policy"] != DEFAULT]
+    for history, known in ((OTHERS, "where runs of others are known"), (NOBODY, "where nothing is known")):
+        for noise in sorted({r["noise"] for r in rows}):
+            told = [
+                f"{r['policy']} {100 * r['throughput']:.1f} % (worst run {100 * r['mean_worst_run']:.0f} % of the best "
+                f"before it, near the best layout from run {r['first_near_best']:.1f})"
+                for r in rows
+                if (r["noise"], r["history"]) == (noise, history)
+            ]
+            if told:
+                yield f"With {100 * noise:.0f} % noise, {known}, of the best possible throughput: {', '.join(told)}."
