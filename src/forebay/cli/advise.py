@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.cli.options import Database, Json
 from forebay.history.limits import MOST_PROCESSES
 from forebay.model.errors import BadInput
 from forebay.model.units import plural
+from forebay.show.options import Database, Json
 
 if TYPE_CHECKING:
     from forebay.act.advise import Advice

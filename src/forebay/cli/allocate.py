@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.cli.options import DEFAULT_ALLOCATE, DEFAULT_PLACE, Json, Seed
+from forebay.show.options import DEFAULT_ALLOCATE, DEFAULT_PLACE, Json, Seed
 
 if TYPE_CHECKING:
     from forebay.model.application import Application

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.cli.options import Json, Seed, Workers
 from forebay.model.errors import BadInput
+from forebay.show.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
     from forebay.studies.burst_buffer.experiment import StorageStudy
@@ -43,8 +43,8 @@ def burst_buffer(
 
     Every policy on every platform (Monniot et al. 2023, section 5).
     """
-    from forebay.cli.lists import policy_list
     from forebay.cli.storage import from_here
+    from forebay.show.options import policy_list
     from forebay.simulate.storage.rules import MODES, OPTIMAL, Feedback
     from forebay.simulate.storage.scenario import find_requests
     from forebay.studies.burst_buffer.experiment import StorageStudy, paper_grid, read_grid

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.cli.options import Json
+from forebay.show.options import Json
 
 EXAMPLE = "Example: forebay compile --installation  # while a package or an image is built"
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.cli.options import Json
 from forebay.model.errors import UserError
+from forebay.show.options import Json
 
 EXAMPLE = "Example: forebay demo"
 

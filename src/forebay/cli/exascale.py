@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.cli.options import Json, Seed, Workers
 from forebay.model.units import plural
+from forebay.show.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
     from forebay.studies.exascale.experiment import ExascaleStudy

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forebay.cli import forward_bench, forward_mount, forward_train
-from forebay.cli.options import Json
 from forebay.model.errors import BadInput
+from forebay.show.options import Json
 
 if TYPE_CHECKING:
     from forebay.act.forward.data.emulate import Emulation

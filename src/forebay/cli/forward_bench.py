@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forebay.cli.forward_mount import LOOK, addresses, check_layer
-from forebay.cli.options import Json, Plot, Seed
 from forebay.model.errors import BadInput
+from forebay.show.options import Json, Plot, Seed
 
 if TYPE_CHECKING:
     from forebay.act.forward.bench.compare import Way
@@ -117,8 +117,8 @@ def _longer(
     json: bool,
 ) -> None:
     from forebay.cli import forward_bench_modes as modes
-    from forebay.cli.lists import policy_list
     from forebay.decide.registry import known
+    from forebay.show.options import policy_list
 
     known("--tuner", "tune", tuner)
     if council and loop is not None:
@@ -154,7 +154,7 @@ def _ways(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) ->
     from forebay.act.forward.bench.layer import started
     from forebay.act.forward.bench.through import Through
     from forebay.act.forward.net.key import read_key
-    from forebay.cli.lists import policy_list
+    from forebay.show.options import policy_list
 
     if nodes is not None:
         if key is None:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.cli.options import Json, Seed, Workers
 from forebay.model.errors import BadInput
 from forebay.model.units import plural
+from forebay.show.options import Json, Seed, Workers
 
 EXAMPLE = "Example: forebay forward train --scenarios 300 --out pattern.json"
 _FEWEST = 30  # scenarios, a third of which are tested on: each pattern must be there some times

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.cli.options import Database, Json, Plot
 from forebay.model.errors import BadInput, why
+from forebay.show.options import Database, Json, Plot
 
 if TYPE_CHECKING:
     from forebay.history.store import Connection

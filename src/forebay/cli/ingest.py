@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.cli.options import Database, Json, Workers
 from forebay.model.errors import BadInput
 from forebay.model.units import plural
+from forebay.show.options import Database, Json, Workers
 
 if TYPE_CHECKING:
     from forebay.history.darshan.ingest import Report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from forebay.cli.options import Json
+from forebay.show.options import Json
 
 if TYPE_CHECKING:
     from forebay.decide.policy import Kind, Policy

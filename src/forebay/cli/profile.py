@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from forebay.cli.history import drawing, reading
-from forebay.cli.options import Database, Json, Plot
 from forebay.history.limits import MOST_PROCESSES
+from forebay.show.options import Database, Json, Plot
 
 EXAMPLE = "Example: forebay profile vpic --procs 512 --plot vpic.png"
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.cli.options import Json
 from forebay.model.units import format_duration, format_size, plural
+from forebay.show.options import Json
 
 if TYPE_CHECKING:
     from forebay.decide.grants.events import Event

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.cli.options import Json, Seed, Workers
 from forebay.model.errors import BadInput
 from forebay.model.units import plural
+from forebay.show.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
     from forebay.studies.request_windows.experiment import RequestWindowsStudy
@@ -89,7 +89,7 @@ _ALWAYS = ("fifo", "twins")
 
 
 def _named(kind: str, option: str, text: str | None, default: tuple[str, ...]) -> list[str]:
-    from forebay.cli.lists import policy_list
+    from forebay.show.options import policy_list
 
     if text is None:
         return list(default)

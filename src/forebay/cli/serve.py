@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from forebay.cli import token_login
-from forebay.cli.options import Database, Json
+from forebay.show.options import Database, Json
 
 EXAMPLE = "Example: forebay serve --config examples/serve.toml"
 token = typer.Typer(help="Tokens for callers of the service.", no_args_is_help=True, rich_markup_mode=None)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.cli.options import DEFAULT_ALLOCATE, DEFAULT_PLACE, Allocate, Json, Place, Plot, Seed
 from forebay.model.units import format_duration
+from forebay.show.options import DEFAULT_ALLOCATE, DEFAULT_PLACE, Allocate, Json, Place, Plot, Seed
 
 if TYPE_CHECKING:
     from forebay.simulate.run import Measures
@@ -126,7 +126,7 @@ def simulate_applications(
 
 
 def _pairs(scenario: Scenario, allocate: str | None, place: str | None) -> list[tuple[str, str]]:
-    from forebay.cli.lists import policy_list
+    from forebay.show.options import policy_list
 
     if scenario.all_fixed and allocate is None and place is None:
         return [("fixed", "fixed")]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.cli.options import Json, Plot, Seed, Workers
 from forebay.model.errors import BadInput
+from forebay.show.options import Json, Plot, Seed, Workers
 
 if TYPE_CHECKING:
     from forebay.simulate.storage.rules import Rules
@@ -40,8 +40,8 @@ def size(
     json: Json = False,
 ) -> None:
     """Find the smallest burst buffer that serves the target."""
-    from forebay.cli.lists import policy_list
     from forebay.cli.storage import from_here
+    from forebay.show.options import policy_list
     from forebay.show.output import print_json, progress
     from forebay.show.workers import hired
     from forebay.simulate.storage.rules import MODES, TRIES, Rules

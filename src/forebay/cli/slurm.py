@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.cli import slurm_jobs
-from forebay.cli.options import Json
 from forebay.cli.storage_space import Service, Token
 from forebay.model.errors import BadInput, Refused
+from forebay.show.options import Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

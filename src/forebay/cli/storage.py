@@ -26,7 +26,7 @@ def simulate_storage(
     file: Path, changes: dict[str, Any], *, seed: int, decisions: Path | None, plot: Path | None, json: bool
 ) -> None:
     """One run under each policy; `changes` are keys of [storage] that the command line replaces."""
-    from forebay.cli.lists import policy_list
+    from forebay.show.options import policy_list
     from forebay.show.output import print_json
     from forebay.simulate.storage.outcome import document
     from forebay.simulate.storage.rules import OPTIMAL

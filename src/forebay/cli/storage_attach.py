@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.options import Json
 from forebay.cli.storage_space import Authority, Id, Service, Token
+from forebay.show.options import Json
 
 FOLDER = Path("/run/forebay/volumes")
 At = Annotated[Path, typer.Option("--at", help="The folder below which volumes are mounted.", metavar="DIR")]

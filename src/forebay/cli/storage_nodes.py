@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.cli.options import Json
 from forebay.cli.storage_space import Authority, Service, Token, client_of
 from forebay.model.errors import BadInput
 from forebay.model.grant import ENDED, State
+from forebay.show.options import Json
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Client

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.options import Json
 from forebay.cli.storage_space import Authority, Service, Token, client_of
 from forebay.model.errors import BadInput
+from forebay.show.options import Json
 
 POLICY_EXAMPLE = "Example: forebay storage policy worst-fit"
 RULES_EXAMPLE = "Example: forebay storage rules split=100GB tries=24"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.cli.options import Json
 from forebay.model.errors import BadInput, Refused
+from forebay.show.options import Json
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Client

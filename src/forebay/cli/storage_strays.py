@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.cli.options import Json
 from forebay.cli.storage_space import Authority, Service, Token, client_of, quantity
+from forebay.show.options import Json
 
 What = Annotated[str, typer.Argument(metavar="GRANT|NODE", help="A grant, or a whole node.", show_default=False)]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.cli.options import Json, Seed, Workers
 from forebay.model.errors import BadInput
 from forebay.model.units import plural
+from forebay.show.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
     from forebay.studies.striping.experiment import StripingStudy
@@ -36,8 +36,8 @@ def striping(
 
     Every policy (Kim et al. 2022, section 5).
     """
-    from forebay.cli.lists import policy_list
     from forebay.decide.registry import policies
+    from forebay.show.options import policy_list
     from forebay.studies.striping.assumed import NUMBERS
     from forebay.studies.striping.experiment import StripingStudy, noise_cases, paper_settings
 

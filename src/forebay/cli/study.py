@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.cli import burst_buffer, exascale, request_windows, striping
-from forebay.cli.options import Json, Seed, Workers
 from forebay.model.errors import BadInput
 from forebay.model.units import plural
+from forebay.show.options import Json, Seed, Workers
 
 if TYPE_CHECKING:
     from forebay.history.curves import Curves
@@ -91,8 +91,8 @@ def _command(kind: _Kind) -> Callable[..., None]:
         horizon: Horizon = 20_000,
         json: Json = False,
     ) -> None:
-        from forebay.cli.lists import load_range, policy_list
         from forebay.model.system import System
+        from forebay.show.options import load_range, policy_list
         from forebay.studies.io_resources.experiment import Study
         from forebay.studies.io_resources.results import CLASS, TRUE
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.options import Json
+from forebay.show.options import Json
 
 EXAMPLE = "Example: forebay token login"
 
