@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from forebay.model.situation import PATTERNS
+from forebay.simulate.requests.learning import LEARNED
 from forebay.simulate.requests.workload import Experiment, Workload
 from forebay.studies.request_windows.results import (
     DEMANDED,
     DEMANDS,
     DETECTED,
     INSTANCES,
-    LEARNED,
     PERIOD,
     SEEN,
     UNSEEN,

@@ -10,7 +10,7 @@ import pytest
 
 from forebay.model.errors import BadInput, UserError
 from forebay.model.situation import PATTERNS
-from forebay.simulate.requests.learning import Samples, learn_all, learn_together, situation_of
+from forebay.simulate.requests.learning import BIN, Samples, learn_all, learn_together, situation_of
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Experiment, Workload
 from forebay.studies.request_windows.demand import learn_under_demand
 from forebay.studies.request_windows.detection import confusion, precisions
@@ -22,7 +22,6 @@ from forebay.studies.request_windows.experiment import (
     window_piece,
 )
 from forebay.studies.request_windows.results import (
-    BIN,
     BURSTS,
     DETECTED,
     INSTANCES,

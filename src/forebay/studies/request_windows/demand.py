@@ -20,9 +20,10 @@ from forebay.model.chance import draw, seeded
 from forebay.model.observed import Observed
 from forebay.profile.observe import observed
 from forebay.simulate.requests.layer import NANO, Forwarding
+from forebay.simulate.requests.learning import BIN
 from forebay.simulate.requests.run import Simulation, simulate_requests
 from forebay.simulate.requests.workload import Experiment, Workload
-from forebay.studies.request_windows.results import BIN, BURSTS, DEMANDED, STEADY, THINKING, TWINS
+from forebay.studies.request_windows.results import BURSTS, DEMANDED, STEADY, THINKING, TWINS
 
 Seen = Sequence[Sequence[Sequence[Sequence[Observed]]]]
 """What was seen, by window, demand, period and I/O node."""

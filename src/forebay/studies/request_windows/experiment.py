@@ -21,7 +21,7 @@ from forebay.model.errors import BadInput
 from forebay.profile.detect import Detector, shipped
 from forebay.profile.observe import TALLY
 from forebay.simulate.requests.layer import Forwarding
-from forebay.simulate.requests.learning import Samples, learn_all, learn_together
+from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, learn_together
 from forebay.simulate.requests.run import Outcome, simulate_requests
 from forebay.simulate.requests.unseen import unseen_experiments
 from forebay.simulate.requests.workload import PAPER_TOTAL, PAPER_WINDOWS, Experiment, paper_experiments
@@ -34,7 +34,6 @@ from forebay.studies.request_windows.results import (
     DETECTED,
     FIFO,
     INSTANCES,
-    LEARNED,
     PERIOD,
     TWINS,
     RequestWindowsResults,

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from forebay.model.layout import KIB
 from forebay.model.units import plural
+from forebay.simulate.requests.learning import BIN
 from forebay.simulate.requests.workload import Experiment
-from forebay.studies.request_windows.results import BIN, INSTANCES, RequestWindowsResults
+from forebay.studies.request_windows.results import INSTANCES, RequestWindowsResults
 
 Rows = NDArray[np.void]
 Floats = NDArray[np.float64]

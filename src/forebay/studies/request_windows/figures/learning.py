@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from forebay.show.figures.boxes import boxes
 from forebay.show.figures.looks import Look, key, looks_of
 from forebay.show.figures.sheet import Sketch, legend_above, panels
+from forebay.simulate.requests.learning import BIN
 from forebay.studies.request_windows.figures.looks import INSTANCE, TUNERS, looks_of_ways
-from forebay.studies.request_windows.results import BIN, RequestWindowsResults
+from forebay.studies.request_windows.results import RequestWindowsResults
 from forebay.studies.request_windows.view import (
     FOREBAY,
     GREEDY,
