@@ -21,9 +21,9 @@ import numpy as np
 import sqlalchemy as sa
 from bench import SEED, seconds, verdict
 
-from forebay.act.advise import Asked, advise
-from forebay.act.filesystem import numbered
-from forebay.act.lustre import Lustre
+from forebay.act.advice.decision import Asked, advise
+from forebay.act.filesystems.filesystem import numbered
+from forebay.act.filesystems.lustre.filesystem import Lustre
 from forebay.decide.registry import find, policies
 from forebay.history.store import Store, open_store
 from forebay.history.store.runs import add_runs

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from sphinx.pycode import ModuleAnalyzer
 
-from forebay.act import settings as filesystem
 from forebay.act.control.agent import settings as agent_settings
 from forebay.act.control.service import settings
+from forebay.act.filesystems import settings as filesystem
 from forebay.act.forward import layer_file
-from forebay.act.slurm import jobs_file
+from forebay.act.slurm.jobs import settings as jobs_file
 from forebay.history import platforms, toml
 from forebay.history.toml import Table
 from forebay.show import workers

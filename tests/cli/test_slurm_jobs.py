@@ -142,7 +142,7 @@ def test_what_goes_wrong_inside_is_a_line_too(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of our own making")
 
-    monkeypatch.setattr("forebay.act.slurm.jobs_prolog.prolog", broken)
+    monkeypatch.setattr("forebay.act.slurm.jobs.prolog.prolog", broken)
     ran = forebay("slurm", "prolog", "--config", jobs_file(tmp_path), *job)
     assert ran.code == 0
     assert "ZeroDivisionError" in told(ran.err)["trouble"]

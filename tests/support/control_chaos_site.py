@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 
 from forebay.act.control.client import Client, parse_service
-from forebay.act.volumes.choose import volumes
+from forebay.act.volumes.kinds import volumes
 from support.control_chaos_oracle import Tale
 from support.control_chaos_wire import Wire
 from support.forward_processes import wait_until

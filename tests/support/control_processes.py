@@ -15,7 +15,7 @@ from typing import Any
 from forebay.act.control.api.forms import TokenForm
 from forebay.act.control.auth.tokens import new_token, write_secret
 from forebay.act.control.client import Client, parse_service
-from forebay.act.volumes.choose import volumes
+from forebay.act.volumes.kinds import volumes
 from forebay.act.volumes.volume import Made
 from forebay.history.store import open_store
 from forebay.history.store.tokens import remove_token

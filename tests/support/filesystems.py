@@ -16,9 +16,9 @@ from typing import Any, Literal
 import pytest
 
 from forebay.act import command
-from forebay.act.filesystem import FileSystem
-from forebay.act.filesystems import file_system
-from forebay.act.settings import Kind, Settings
+from forebay.act.filesystems.filesystem import FileSystem
+from forebay.act.filesystems.kinds import file_system
+from forebay.act.filesystems.settings import Kind, Settings
 
 KINDS: tuple[Kind, ...] = ("lustre", "beegfs7", "beegfs8")
 MIB, TIB = 1 << 20, 1 << 40

@@ -171,7 +171,7 @@ def _main() -> None:
     import forebay.act.forward.council.start
     import forebay.act.forward.data.numbers
     import forebay.act.forward.node.start
-    import forebay.act.volumes.choose
+    import forebay.act.volumes.kinds
     import forebay.cli.agent
     import forebay.cli.serve
     import forebay.show.web.forwarding

@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from forebay.act.slurm.jobs import Job
-from forebay.act.slurm.jobs_file import JobsFile, read_jobs_file
-from forebay.act.slurm.jobs_prolog import prolog
-from forebay.act.slurm.jobs_told import Told
+from forebay.act.slurm.jobs.environment import Told
+from forebay.act.slurm.jobs.job import Job
+from forebay.act.slurm.jobs.prolog import prolog
+from forebay.act.slurm.jobs.settings import JobsFile, read_jobs_file
 from forebay.history.store import Store
 from forebay.history.store.leases import held
 from support.filesystems import Pretended

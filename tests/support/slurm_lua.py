@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from forebay.act.slurm.files import Hooks, plan, texts, write
+from forebay.act.slurm.burst_buffer.installation import Hooks, plan, texts, write
 
 LUA = shutil.which("lua5.1") or shutil.which("lua5.3") or "lua"
 PATIENCE = 120.0

@@ -15,7 +15,6 @@ import pytest
 from forebay.act import command
 from forebay.act.volumes.btrfs import Btrfs
 from forebay.act.volumes.directory import Directory
-from forebay.act.volumes.life import Life, nothing
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.lvm import Lvm
 from forebay.act.volumes.mounts import mounts
@@ -23,6 +22,7 @@ from forebay.act.volumes.nvmet import Nvmet
 from forebay.act.volumes.nvmf import Nvmf
 from forebay.act.volumes.subsystem import CONFIGFS
 from forebay.act.volumes.volume import Made
+from forebay.act.volumes.volume_lifecycle import Life, nothing
 from forebay.model.errors import UserError
 
 MIB = 1 << 20

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.advise import Asked, advise
-from forebay.act.filesystems import file_system
-from forebay.act.forward.mounted import LAYOUT
+from forebay.act.advice.decision import Asked, advise
+from forebay.act.filesystems.forebay_mount import LAYOUT
+from forebay.act.filesystems.kinds import file_system
+from forebay.act.filesystems.settings import Settings
 from forebay.act.forward.net.wire import Kind
-from forebay.act.settings import Settings
 from forebay.decide.registry import find
 from forebay.history.store import open_store
 from forebay.model.layout import Layout

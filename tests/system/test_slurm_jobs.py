@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.slurm.jobs_scripts import scripts
+from forebay.act.slurm.jobs.scripts import scripts
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs
 from support.darshan_logs import Parts, wheel_log

@@ -16,8 +16,8 @@ from forebay.model.units import plural
 from forebay.show.options import Database, Json
 
 if TYPE_CHECKING:
-    from forebay.act.advise import Advice
-    from forebay.act.settings import Settings
+    from forebay.act.advice.decision import Advice
+    from forebay.act.filesystems.settings import Settings
     from forebay.history.store import Store
 
 EXAMPLE = "Example: forebay advise --app vpic.x --procs 512 --system scratch.toml --job $SLURM_JOB_ID --apply $PWD/out"
@@ -116,10 +116,10 @@ def _advise(
     apply: Path | None,
     shadow: bool,
 ) -> Advice:
-    from forebay.act.advise import Asked, choose_filesystem, filesystem_of, known_targets
-    from forebay.act.attempts import advise_for_folder, check_usable
-    from forebay.act.filesystems import file_system
-    from forebay.act.live import loads
+    from forebay.act.advice.attempts import advise_for_folder, check_usable
+    from forebay.act.advice.decision import Asked, choose_filesystem, filesystem_of, known_targets
+    from forebay.act.filesystems.kinds import file_system
+    from forebay.act.filesystems.load import loads
     from forebay.decide.registry import find
 
     settings = _settings(system, targets)
@@ -150,7 +150,7 @@ def _advise(
 
 
 def _settings(system: Path | None, targets: int | None) -> Settings:
-    from forebay.act.settings import Settings, read_settings
+    from forebay.act.filesystems.settings import Settings, read_settings
 
     if system is None:
         return Settings(kind="lustre", targets=targets)
@@ -185,7 +185,7 @@ def _document(advice: Advice) -> dict[str, Any]:
 
 def _print(advice: Advice) -> None:
     from forebay.act.command import shown
-    from forebay.act.filesystem import said
+    from forebay.act.filesystems.filesystem import said
     from forebay.show.output import ranges
 
     typer.echo(f"{said(advice.layout)} ({advice.policy}, {advice.striping.phase})")

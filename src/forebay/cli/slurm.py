@@ -15,9 +15,9 @@ from forebay.show.options import Json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forebay.act.slurm.files import Hooks, Planned
-    from forebay.act.slurm.reconcile import Terms
-    from forebay.act.slurm.service import SlurmClient
+    from forebay.act.slurm.burst_buffer.client import SlurmClient
+    from forebay.act.slurm.burst_buffer.grant_corrections import Terms
+    from forebay.act.slurm.burst_buffer.installation import Hooks, Planned
 
 app = typer.Typer(help="Connect Slurm: burst buffers for jobs, prolog and epilog.", no_args_is_help=True,
                   rich_markup_mode=None)  # fmt: skip
@@ -62,7 +62,16 @@ def install(
     Prints the lines to put into slurm.conf itself.
     """
     from forebay.act.control.client import service_of
-    from forebay.act.slurm.files import Hooks, cluster_of, conf_lines, job_texts, plan, state_of, texts, write
+    from forebay.act.slurm.burst_buffer.installation import (
+        Hooks,
+        cluster_of,
+        conf_lines,
+        job_texts,
+        plan,
+        state_of,
+        texts,
+        write,
+    )
 
     conf = folder.absolute() / "slurm.conf"
     hooks = Hooks(
@@ -148,7 +157,7 @@ def _say_installed(planned: Sequence[Planned], hooks: Hooks, lines: Sequence[str
 @app.command(epilog="Example: forebay slurm check /etc/slurm")
 def check(folder: Folder, service: Service = None, token: Token = None, json: Json = False) -> None:
     """Check files, slurm.conf, Lua modules and the service."""
-    from forebay.act.slurm.looking import look
+    from forebay.act.slurm.burst_buffer.installation_check import look
     from forebay.show.output import print_json
 
     with _client(service, token) as client:
@@ -172,7 +181,7 @@ def stage(
     gid: Annotated[int, typer.Option(help="With which group.", min=1, max=2**32 - 2)],
 ) -> None:
     """Copy files into a job's space, or out of it, as its user. The hooks of Slurm call this."""
-    from forebay.act.slurm.staging import become, stage_in, stage_out
+    from forebay.act.slurm.burst_buffer.staging import become, stage_in, stage_out
 
     if way not in ("in", "out"):
         raise BadInput("in|out", f"must be one of these, not {way!r}")
@@ -201,7 +210,7 @@ def reconcile(
     It extends space that ends before its job, tells what it did, and of each job that it can't repair the reason and
     what to do.
     """
-    from forebay.act.slurm.reconcile import Terms
+    from forebay.act.slurm.burst_buffer.grant_corrections import Terms
 
     pause = None if every is None else _seconds("every", every)
     if pause is not None and not pause >= 1:
@@ -226,7 +235,7 @@ def _mended(
     client: SlurmClient, cluster: str, conf: Path | None, terms: Terms, *, again: bool
 ) -> list[dict[str, object]]:
     """What was done. What fails is said, and goes on where it is to be done again anyway."""
-    from forebay.act.slurm.mending import mend
+    from forebay.act.slurm.burst_buffer.reconcile import mend
     from forebay.model.errors import UserError
 
     try:
@@ -255,6 +264,6 @@ def _say_mended(done: list[dict[str, object]], json: bool) -> None:
 
 def _client(service: str | None, token: Path | None) -> SlurmClient:
     from forebay.act.control.client import service_of
-    from forebay.act.slurm.service import SlurmClient
+    from forebay.act.slurm.burst_buffer.client import SlurmClient
 
     return SlurmClient(service_of(service), token=token)

@@ -11,8 +11,8 @@ import typer
 from forebay.show.options import Json
 
 if TYPE_CHECKING:
-    from forebay.act.slurm.jobs import Job, Said
-    from forebay.act.slurm.jobs_file import JobsFile
+    from forebay.act.slurm.jobs.job import Job, Said
+    from forebay.act.slurm.jobs.settings import JobsFile
 
 CONFIG = Path("/etc/forebay/slurm.toml")
 Config = Annotated[
@@ -46,7 +46,7 @@ def prolog(
     json: Json = False,
 ) -> None:
     """Prepare a job: folder layout, targets, environment. Always ends with 0, in time."""
-    from forebay.act.slurm.jobs import Said
+    from forebay.act.slurm.jobs.job import Said
 
     if check:
         _check(config, json)
@@ -57,7 +57,7 @@ def prolog(
 
 def epilog(config: Config = CONFIG, job: JobId = "", user: User = "", json: Json = False) -> None:
     """Tidy up after a job: free its targets, ingest its Darshan logs. Always ends with 0."""
-    from forebay.act.slurm.jobs import Said
+    from forebay.act.slurm.jobs.job import Said
 
     said = Said(job=job, user=user)
     _guarded("epilog", config, said, lambda rules: rules.ingest_limit, lambda r, j: _after(r, j, json=json))
@@ -75,9 +75,9 @@ def _guarded(
     import os
 
     from forebay.act.log import Log
-    from forebay.act.slurm.jobs import job_of
-    from forebay.act.slurm.jobs_file import read_jobs_file
-    from forebay.act.slurm.jobs_guard import within
+    from forebay.act.slurm.jobs.job import job_of
+    from forebay.act.slurm.jobs.settings import read_jobs_file
+    from forebay.act.slurm.jobs.time_limit import within
 
     log, named = Log(), said.job or os.environ.get("SLURM_JOB_ID", "")
 
@@ -115,9 +115,9 @@ def _before(rules: JobsFile, job: Job, said: Said, *, env: bool, json: bool) -> 
     import random
     import time
 
-    from forebay.act.slurm.jobs import asked
-    from forebay.act.slurm.jobs_prolog import prolog
-    from forebay.act.slurm.jobs_told import lines
+    from forebay.act.slurm.jobs.environment import lines
+    from forebay.act.slurm.jobs.job import asked
+    from forebay.act.slurm.jobs.prolog import prolog
     from forebay.history.store import open_store
     from forebay.show.output import print_json
 
@@ -144,7 +144,7 @@ def _before(rules: JobsFile, job: Job, said: Said, *, env: bool, json: bool) -> 
 def _after(rules: JobsFile, job: Job, *, json: bool) -> dict[str, Any]:
     import time
 
-    from forebay.act.slurm.jobs_epilog import epilog
+    from forebay.act.slurm.jobs.epilog import epilog
     from forebay.history.store import open_store
     from forebay.show.output import print_json
 
@@ -158,9 +158,9 @@ def _after(rules: JobsFile, job: Job, *, json: bool) -> dict[str, Any]:
 
 def _check(config: Path, json: bool) -> None:
     """All that can be told before a job comes; here, what is wrong is an error."""
-    from forebay.act.slurm.jobs_file import read_jobs_file
-    from forebay.act.slurm.jobs_policies import check_policies
-    from forebay.act.slurm.jobs_targets import warm
+    from forebay.act.slurm.jobs.policies import check_policies
+    from forebay.act.slurm.jobs.settings import read_jobs_file
+    from forebay.act.slurm.jobs.target_share import warm
     from forebay.history.store import open_store
     from forebay.show.output import print_json
 

@@ -33,9 +33,9 @@ def attach(
     authority: Authority = None,
 ) -> None:
     """Connect to an exposed grant and mount it here, for its owner. Takes root; one node at a time."""
-    from forebay.act.attach import Attachments
-    from forebay.act.attach_grant import attach_grant
     from forebay.act.control.client import Client, service_of
+    from forebay.act.volumes.attach.attachments import Attachments
+    from forebay.act.volumes.attach.grant_volumes import attach_grant
     from forebay.show.output import print_json
     from forebay.show.storage_grants import environment
 
@@ -54,8 +54,8 @@ def attach(
 
 def detach(grant: Id, at: At = FOLDER, json: Json = False) -> None:
     """Unmount a grant here and disconnect from it; what is on it stays. Again is harmless."""
-    from forebay.act.attach import Attachments
-    from forebay.act.attach_grant import detach_grant
+    from forebay.act.volumes.attach.attachments import Attachments
+    from forebay.act.volumes.attach.grant_volumes import detach_grant
     from forebay.show.output import print_json
 
     names = detach_grant(Attachments(folder=at.absolute()), grant)

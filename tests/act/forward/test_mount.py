@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.filesystems import file_system
+from forebay.act.filesystems.forebay_mount import LAYOUT, layout_text, parse_layout
+from forebay.act.filesystems.kinds import file_system
+from forebay.act.filesystems.settings import Settings
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.fuse import CantMount, check
 from forebay.act.forward.mount import Mount
-from forebay.act.forward.mounted import LAYOUT, layout_text, parse_layout
-from forebay.act.settings import Settings
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 from support.forward import KEY, PretendLayer, pretend_layer

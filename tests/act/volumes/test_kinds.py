@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from forebay.act.command import CommandFailed
-from forebay.act.volumes.life import Life
 from forebay.act.volumes.volume import Made, NoRoom, NotOurs
+from forebay.act.volumes.volume_lifecycle import Life
 from forebay.model.errors import BadInput, UserError
 from support.volumes import GROUP, KINDS, MIB, NAME, OTHER, UNMARKED, USER, Disk, Killed, disk_of, dying, written
 

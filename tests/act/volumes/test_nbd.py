@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.volumes.choose import exposures
-from forebay.act.volumes.expose import Exposed, Exposures
+from forebay.act.volumes.exposure import Exposed, Exposures
+from forebay.act.volumes.kinds import exposures
 from forebay.act.volumes.volume import Made
 from forebay.model.errors import BadInput, UnknownName, UserError
 from support.volumes import GROUP, NAME, USER, Disk, Killed, disk_of, dying

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.volumes.choose import exposures
+from forebay.act.volumes.kinds import exposures
 from forebay.act.volumes.subsystem import CONFIGFS
 from forebay.act.volumes.volume import Made
 from forebay.model.errors import BadInput

@@ -16,10 +16,10 @@ import stat
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from forebay.act.filesystems.forebay_mount import LAYOUT, layout_text, parse_layout
 from forebay.act.forward.clients.asking import Stat
 from forebay.act.forward.clients.sync import Client, File
 from forebay.act.forward.fuse import Operations, Times
-from forebay.act.forward.mounted import LAYOUT, layout_text, parse_layout
 
 _BLOCK = 4096
 _BEST = 1 << 20

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from forebay.act.volumes import ceiling
-from forebay.act.volumes.filesystem import FileSystemKind, filesystem
-from forebay.act.volumes.life import Life
+from forebay.act.volumes.formats import FileSystemKind, filesystem
 from forebay.act.volumes.mounts import Mount, mounted_at, unmount
 from forebay.act.volumes.record import Record
 from forebay.act.volumes.volume import NotOurs, VolumeFailed
+from forebay.act.volumes.volume_lifecycle import Life
 from forebay.model.units import format_size
 
 _SAFE = ("nosuid", "nodev")

@@ -10,10 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
-from forebay.act.volumes.life import Life, vacant
 from forebay.act.volumes.mounts import mounted_below
 from forebay.act.volumes.record import Record, Records, Stage
 from forebay.act.volumes.volume import NotOurs
+from forebay.act.volumes.volume_lifecycle import Life, vacant
 
 _LONGEST = 3600.0
 """Seconds that it may take to remove all files of a volume; what is left then is removed at the next try."""

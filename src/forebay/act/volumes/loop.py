@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from forebay.act.command import CommandFailed
+from forebay.act.volumes.background import Rest
 from forebay.act.volumes.block import Block
 from forebay.act.volumes.directory import HOME, OnFiles
-from forebay.act.volumes.life import vacant, words
 from forebay.act.volumes.mounts import Mount, filesystem_of, mounted_at, shut_down
 from forebay.act.volumes.record import Record
-from forebay.act.volumes.rest import Rest
 from forebay.act.volumes.volume import VolumeFailed
+from forebay.act.volumes.volume_lifecycle import vacant, words
 from forebay.model.errors import BadInput
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "bcachefs")

@@ -16,10 +16,10 @@ from typing import ClassVar
 
 from forebay.act.command import run
 from forebay.act.volumes.block import Block
-from forebay.act.volumes.life import vacant
 from forebay.act.volumes.mounts import Mount
 from forebay.act.volumes.record import Record, Stage, unreadable
 from forebay.act.volumes.volume import is_name
+from forebay.act.volumes.volume_lifecycle import vacant
 from forebay.model.errors import BadInput
 
 _MARK = "forebay"

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from forebay.act.command import Child, CommandFailed, end_left
-from forebay.act.volumes.expose import Plan
-from forebay.act.volumes.life import nothing
+from forebay.act.volumes.exposure import Plan
 from forebay.act.volumes.volume import Made
+from forebay.act.volumes.volume_lifecycle import nothing
 from forebay.model.errors import BadInput
 
 _USER = "forebay"

@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.act.volumes.expose import Plan
-from forebay.act.volumes.life import nothing
+from forebay.act.volumes.exposure import Plan
 from forebay.act.volumes.subsystem import CONFIGFS, Subsystem
 from forebay.act.volumes.volume import BadRequest, Made
+from forebay.act.volumes.volume_lifecycle import nothing
 from forebay.model.errors import BadInput
 
 _NQN = re.compile(r"nqn\.\d{4}-\d{2}\.[A-Za-z0-9.:_-]{1,200}")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.act.volumes.life import nothing
+from forebay.act.volumes.volume_lifecycle import nothing
 
 CONFIGFS = Path("/sys/kernel/config/nvmet")
 PREFIX = "nqn.2025-01.io.forebay:"

@@ -11,7 +11,7 @@ import pytest
 from forebay.act.control.agent.actions import Node, Order, action_of
 from forebay.act.control.agent.disks import AgentDisk, found
 from forebay.act.volumes.directory import Directory
-from forebay.act.volumes.expose import Exposures, Plan
+from forebay.act.volumes.exposure import Exposures, Plan
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.volume import Made, VolumeFailed
 from forebay.model.errors import UserError

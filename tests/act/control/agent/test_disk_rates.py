@@ -9,7 +9,7 @@ import pytest
 from forebay.act.control.agent.disk_rates import RateTeller, counts, differ, rates
 from forebay.act.control.agent.disks import AgentDisk
 from forebay.act.control.page.rates import Rates
-from forebay.act.volumes.choose import volumes
+from forebay.act.volumes.kinds import volumes
 from forebay.model.errors import UserError
 from support.control import running
 

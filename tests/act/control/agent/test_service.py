@@ -14,7 +14,7 @@ import pytest
 from forebay.act.control.agent import agent as agents
 from forebay.act.control.agent.agent import Agent
 from forebay.act.control.agent.settings import read_agent
-from forebay.act.volumes import choose
+from forebay.act.volumes import kinds
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.record import Record
@@ -101,7 +101,7 @@ def images(tmp_path: Path) -> Iterator[Running]:
 
 def slow(monkeypatch: pytest.MonkeyPatch, after: Callable[[str], None]) -> None:
     """Images are set aside only after the volume was handed over."""
-    monkeypatch.setattr(choose, "Loop", partial(Loop, at_once=0.0, piece=MIB, after=after))
+    monkeypatch.setattr(kinds, "Loop", partial(Loop, at_once=0.0, piece=MIB, after=after))
 
 
 @pytest.mark.filterwarnings("ignore:Exception in thread rest:pytest.PytestUnhandledThreadExceptionWarning")

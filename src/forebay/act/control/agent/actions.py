@@ -8,7 +8,7 @@ from typing import Any
 
 from forebay.act.control.agent.disks import AgentDisk
 from forebay.act.control.auth.volume_keys import without_key
-from forebay.act.volumes.expose import Exposures
+from forebay.act.volumes.exposure import Exposures
 from forebay.act.volumes.volume import BadRequest, Made, NoRoom, WrongOwner, checked_name
 from forebay.decide.grants.action import Action
 from forebay.model.errors import UnknownName, UserError

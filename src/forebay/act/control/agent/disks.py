@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from forebay.act.control.auth.volume_keys import without_key
-from forebay.act.volumes.expose import Exposed, Exposures
+from forebay.act.volumes.exposure import Exposed, Exposures
 from forebay.act.volumes.volume import Made, Volumes
 from forebay.model.errors import BadInput
 

@@ -11,7 +11,7 @@ from typing import Any
 from forebay.act.control.agent.actions import Node
 from forebay.act.control.agent.disks import FIELD, AgentDisk
 from forebay.act.control.client import Address, parse_service
-from forebay.act.volumes.choose import exposures, volumes
+from forebay.act.volumes.kinds import exposures, volumes
 from forebay.decide.grants.machine import check_fields, check_node
 from forebay.history.toml import Bytes, BytesPerSecond, Field, Seconds, Table, checked, load
 from forebay.model.errors import BadInput

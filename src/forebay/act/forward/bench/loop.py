@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from forebay.act.advise import Advice, Asked, advise
-from forebay.act.filesystem import Applied, Command, FileSystem, Fitted, numbered
+from forebay.act.advice.decision import Advice, Asked, advise
+from forebay.act.filesystems.filesystem import Applied, Command, FileSystem, Fitted, numbered
+from forebay.act.filesystems.forebay_mount import Mounted
 from forebay.act.forward.bench.drive import Measured, drive
 from forebay.act.forward.bench.run import Plan, make_folder, prepare, remove_folder, task
 from forebay.act.forward.bench.through import Through
 from forebay.act.forward.clients.identity import identity
-from forebay.act.forward.mounted import Mounted
 from forebay.decide.policy import Policy
 from forebay.history.store import Store
 from forebay.history.store.past import PastRun, past_runs

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from forebay.act.command import run
-from forebay.act.filesystem import as_argument
+from forebay.act.filesystems.filesystem import as_argument
+from forebay.act.filesystems.lustre.output import TO_THE_END, Component, parse_stripe
 from forebay.act.forward.striping import Piece
-from forebay.act.lustre_text import TO_THE_END, Component, parse_stripe
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import DEFAULT_SIZE, Layout
 

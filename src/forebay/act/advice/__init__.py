@@ -1,0 +1,1 @@
+"""A layout for an application's next run: decided, applied and recorded."""

@@ -1,0 +1,1 @@
+"""Slurm's burst buffers as grants of the control service."""

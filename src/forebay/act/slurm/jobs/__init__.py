@@ -1,0 +1,1 @@
+"""What happens before and after each job of Slurm's."""
