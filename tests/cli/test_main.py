@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 from forebay.cli import app
-from forebay.cli.demo_live import start_part
+from forebay.cli.demo import start_part
 from forebay.model.errors import Refused, UserError
 from support.command import Forebay
 

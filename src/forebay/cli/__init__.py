@@ -27,16 +27,13 @@ from forebay.cli import (
     replay,
     serve,
     show,
-    simulate,
     size,
     slurm,
-    storage_attach,
-    storage_nodes,
-    storage_rules,
-    storage_space,
-    storage_strays,
+    storage,
     study,
+    token,
 )
+from forebay.cli.simulate import applications
 from forebay.model.errors import ForebayError, UserError, why
 from forebay.show.compiling import announce_compiling
 
@@ -61,30 +58,30 @@ def root(
 ) -> None: ...
 
 
-app.command(epilog=demo.EXAMPLE)(demo.demo)
-app.command(epilog=ingest.EXAMPLE)(ingest.ingest)
+sizing = typer.Typer()
+sizing.command(epilog=size.EXAMPLE)(size.size)
+for command_group in (
+    demo.commands,
+    ingest.commands,
+    profile.commands,
+    advise.commands,
+    allocate.commands,
+    applications.commands,
+    serve.commands,
+    agent.commands,
+    replay.commands,
+    show.commands,
+    sizing,
+    policies.commands,
+    compile.commands,
+):
+    app.add_typer(command_group)
 app.add_typer(history.app, name="history")
-app.command(epilog=profile.EXAMPLE)(profile.profile)
-app.command(epilog=advise.EXAMPLE)(advise.advise)
-app.command(epilog=allocate.EXAMPLE)(allocate.allocate)
-app.command(epilog=simulate.EXAMPLE)(simulate.simulate)
 app.add_typer(study.app, name="study")
 app.add_typer(forward.app, name="forward")
-app.command(epilog=serve.EXAMPLE)(serve.serve)
-app.command(epilog=agent.EXAMPLE)(agent.agent)
-app.add_typer(storage_space.app, name="storage")
-storage_attach.add_to(storage_space.app)
-storage_nodes.add_to(storage_space.app)
-storage_strays.add_to(storage_space.app)
-storage_space.app.command(epilog=storage_rules.POLICY_EXAMPLE)(storage_rules.policy)
-storage_space.app.command(epilog=storage_rules.RULES_EXAMPLE)(storage_rules.rules)
-app.add_typer(serve.token, name="token")
+app.add_typer(storage.app, name="storage")
+app.add_typer(token.app, name="token")
 app.add_typer(slurm.app, name="slurm")
-app.command(epilog=replay.EXAMPLE)(replay.replay)
-app.command(epilog=show.EXAMPLE)(show.show)
-app.command(epilog=size.EXAMPLE)(size.size)
-app.command(epilog=policies.EXAMPLE)(policies.policies)
-app.command("compile", epilog=compile.EXAMPLE)(compile.compile_kernels)
 
 
 @cache

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from forebay.act.filesystems.settings import Settings
     from forebay.history.store import Store
 
-EXAMPLE = "Example: forebay advise --app vpic.x --procs 512 --system scratch.toml --job $SLURM_JOB_ID --apply $PWD/out"
+commands = typer.Typer()
 
 
+@commands.command(
+    epilog="Example: forebay advise --app vpic.x --procs 512 --system scratch.toml --job $SLURM_JOB_ID --apply $PWD/out"
+)
 def advise(
     app: Annotated[str | None, typer.Option(help="The program that is about to run.")] = None,
     procs: Annotated[int | None, typer.Option(help="Its number of processes.")] = None,

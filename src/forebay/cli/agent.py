@@ -10,9 +10,10 @@ import typer
 
 from forebay.show.options import Json
 
-EXAMPLE = "Example: forebay agent examples/agent.toml --check"
+commands = typer.Typer()
 
 
+@commands.command(epilog="Example: forebay agent examples/agent.toml --check")
 def agent(
     file: Annotated[Path, typer.Argument(help="The node as a TOML file; examples/agent.toml explains it.")],
     check: Annotated[

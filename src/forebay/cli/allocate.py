@@ -12,9 +12,12 @@ from forebay.show.options import DEFAULT_ALLOCATE, DEFAULT_PLACE, Json, Seed
 if TYPE_CHECKING:
     from forebay.model.application import Application
 
-EXAMPLE = "Example: forebay allocate examples/machine.toml --allocate tcpu --place greedy-non-clairvoyant"
+commands = typer.Typer()
 
 
+@commands.command(
+    epilog="Example: forebay allocate examples/machine.toml --allocate tcpu --place greedy-non-clairvoyant"
+)
 def allocate(
     file: Annotated[Path, typer.Argument(help="TOML file with [system] and [[application]] tables.")],
     allocate: Annotated[

@@ -43,7 +43,7 @@ def burst_buffer(
 
     Every policy on every platform (Monniot et al. 2023, section 5).
     """
-    from forebay.cli.storage import from_here
+    from forebay.cli.simulate.storage import from_here
     from forebay.show.options import policy_list
     from forebay.simulate.storage.rules import MODES, OPTIMAL, Feedback
     from forebay.simulate.storage.scenario import find_requests

@@ -10,12 +10,13 @@ import typer
 
 from forebay.show.options import Json
 
-EXAMPLE = "Example: forebay compile --installation  # while a package or an image is built"
+commands = typer.Typer()
 
 Step = tuple[Callable[..., None], dict[str, Any]]
 """A call for which kernels are compiled, with its arguments."""
 
 
+@commands.command("compile", epilog="Example: forebay compile --installation  # while a package or an image is built")
 def compile_kernels(
     installation: Annotated[
         bool, typer.Option("--installation", help="Put the machine code into the installation, for all its users.")
@@ -79,7 +80,7 @@ def _live_steps() -> Iterator[Step]:
 def _simulation_steps(folder: Path) -> Iterator[Step]:
     from forebay.cli.demo import write_example
     from forebay.cli.exascale import exascale
-    from forebay.cli.simulate import simulate
+    from forebay.cli.simulate.applications import simulate
     from forebay.cli.striping import striping
 
     machine, buffer = write_example(folder / "machine.toml"), write_example(folder / "burst-buffer.toml")

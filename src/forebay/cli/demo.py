@@ -1,8 +1,13 @@
-"""`forebay demo`."""
+"""`forebay demo`: the whole system once, on this machine."""
 
 from __future__ import annotations
 
+import os
+import select
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,13 +16,14 @@ import typer
 from forebay.model.errors import UserError
 from forebay.show.options import Json
 
-EXAMPLE = "Example: forebay demo"
+commands = typer.Typer()
 
 
 Step = tuple[str, str, Callable[..., None], dict[str, Any]]
 """A question, the command that answers it, and the same as a call."""
 
 
+@commands.command(epilog="Example: forebay demo")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for what comes out.")] = Path("demo"),
     json: Json = False,
@@ -45,7 +51,7 @@ def demo(
 def _targets(out: Path) -> Iterator[Step]:
     from forebay.cli import study
     from forebay.cli.allocate import allocate
-    from forebay.cli.simulate import simulate
+    from forebay.cli.simulate.applications import simulate
 
     machine, picture = write_example(out / "machine.toml"), out / "machine.png"
     yield (
@@ -71,7 +77,7 @@ def _targets(out: Path) -> Iterator[Step]:
 
 
 def _space(out: Path) -> Iterator[Step]:
-    from forebay.cli.simulate import simulate
+    from forebay.cli.simulate.applications import simulate
     from forebay.cli.size import size
 
     buffer, sizes = write_example(out / "burst-buffer.toml"), out / "size.png"
@@ -90,8 +96,8 @@ def _space(out: Path) -> Iterator[Step]:
 
 
 def _striping(out: Path) -> Iterator[Step]:
-    from forebay.cli import history
     from forebay.cli.advise import advise
+    from forebay.cli.history.commands import apps
     from forebay.cli.ingest import ingest
 
     logs, store, picture = _logs(), str(out / "history.db"), out / "apps.png"
@@ -104,7 +110,7 @@ def _striping(out: Path) -> Iterator[Step]:
     yield (
         "Which applications are there?",
         f"forebay history apps --db {store} --plot {picture}",
-        history.apps,
+        apps,
         {"db": store, "plot": picture},
     )
     yield (
@@ -116,7 +122,7 @@ def _striping(out: Path) -> Iterator[Step]:
 
 
 def _requests() -> Iterator[Step]:
-    from forebay.cli.forward_bench import bench
+    from forebay.cli.forward.bench import bench
 
     schedulers = "fifo,hbrr,twins-work-conserving"
     yield (
@@ -129,8 +135,6 @@ def _requests() -> Iterator[Step]:
 
 
 def _live() -> Iterator[Step]:
-    from forebay.cli.demo_live import live
-
     yield (
         "The live system: a control service and a storage node, on this machine. A user asks for space, has it, and\n"
         "   gives it back.",
@@ -166,3 +170,69 @@ def _as_json(run: Callable[..., None], options: dict[str, Any]) -> object:
     with redirect_stdout(io.StringIO()) as printed:
         run(**options, json=True)
     return json.loads(printed.getvalue())
+
+
+_START = 300.0
+"""Seconds that a part may take to start: on the first run it compiles."""
+_AT_MOST = "2min"
+"""How long it may take until there is space, or until it is given back: a demonstration must end."""
+_AGENT = """
+[agent]
+node = "storage1"
+service = "{service}"
+folder = "agent"
+[[disk]]
+name = "ssd0"
+kind = "directory"
+root = "disk"
+capacity = "1 GB"
+read_bandwidth = "2 GB/s"
+write_bandwidth = "1 GB/s"
+fields = {{ tier = "ssd" }}
+"""
+
+
+def live(json: bool = False) -> None:
+    """Ask for space, tell its story, and give it back."""
+    from forebay.act.control.client import Client, service_of
+    from forebay.cli.storage.grants import release, request, show
+
+    with _machine() as service:
+        request(size="50MB", time="1h", tier="ssd", wait=True, at_most=_AT_MOST, json=json, service=service)
+        if json:
+            return
+        with Client(service_of(service)) as client:
+            grant = next(client.grants())["id"]
+        print("   $ forebay storage release ID --wait; forebay storage show ID --story")
+        release(grants=[grant], wait=True, at_most=_AT_MOST, service=service)
+        show(grant=grant, story=True, service=service)
+
+
+@contextmanager
+def _machine() -> Iterator[str]:
+    """A service and an agent with one disk; the service's address."""
+    with tempfile.TemporaryDirectory(prefix="forebay-") as name, ExitStack() as running:
+        folder = Path(name)
+        service = f"unix:{folder / 'service.sock'}"
+        (folder / "disk").mkdir()
+        (folder / "agent.toml").write_text(_AGENT.format(service=service))
+        start_part(running, "serve", "--socket", str(folder / "service.sock"), "--db", str(folder / "service.db"))
+        start_part(running, "agent", str(folder / "agent.toml"))
+        yield service
+
+
+def start_part(running: ExitStack, part: str, *words: str) -> None:
+    """Start it, and wait until it says that it is ready."""
+    from forebay.act.command import Child
+
+    child = Child([sys.executable, "-m", "forebay", part, *words], quiet=True)
+    running.callback(child.stop, 5.0)
+    said = b""
+    while b"ready" not in said:
+        has_more, _, _ = select.select([child.out], [], [], _START)
+        more = os.read(child.out, 4096) if has_more else b""
+        if not more:
+            what = "ended" if has_more else f"was not ready within {_START:g} s"
+            command = f"forebay {part} {' '.join(words)}"
+            raise UserError(f"forebay {part} {what}; run it by hand to see why: {command}")
+        said += more

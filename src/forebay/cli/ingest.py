@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from forebay.history.store import Store
     from forebay.work import Workers as Crew
 
-EXAMPLE = "Example: forebay ingest /var/log/darshan/2026"
+commands = typer.Typer()
 MOST_LISTED = 20
 
 
+@commands.command(epilog="Example: forebay ingest /var/log/darshan/2026")
 def ingest(
     paths: Annotated[
         list[Path] | None,

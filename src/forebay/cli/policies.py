@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from forebay.show.options import Json
 
 if TYPE_CHECKING:
     from forebay.decide.policy import Kind, Policy
 
-EXAMPLE = "Example: forebay policies"
+commands = typer.Typer()
 _DIFFICULTY = ("nothing", "easy", "medium", "hard")
 _TITLES: dict[Kind, str] = {
     "allocate": "How many targets: --allocate",
@@ -24,6 +26,7 @@ _TITLES: dict[Kind, str] = {
 _NEEDS: tuple[Kind, ...] = ("allocate", "place", "storage", "stripe")  # kinds that differ in what they need to know
 
 
+@commands.command(epilog="Example: forebay policies")
 def policies(json: Json = False) -> None:
     """List all policies: what each must know, and where it is from."""
     from forebay.decide.registry import policies as all_policies

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.history import drawing, reading
+from forebay.cli.history.commands import drawing, reading
 from forebay.history.limits import MOST_PROCESSES
 from forebay.show.options import Database, Json, Plot
 
-EXAMPLE = "Example: forebay profile vpic --procs 512 --plot vpic.png"
+commands = typer.Typer()
 
 
+@commands.command(epilog="Example: forebay profile vpic --procs 512 --plot vpic.png")
 def profile(
     app: Annotated[str, typer.Argument(help="An application, as `forebay history apps` names it.", metavar="APP")],
     procs: Annotated[

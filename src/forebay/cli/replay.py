@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from forebay.decide.grants.events import Event
     from forebay.simulate.storage.journal import Comparison, Decided, Row
 
-EXAMPLE = "Example: forebay replay history.db --policy worst-fit"
+commands = typer.Typer()
 _SHOWN = 20
 
 
+@commands.command(epilog="Example: forebay replay history.db --policy worst-fit")
 def replay(
     journal: Annotated[
         str, typer.Argument(help="A database (a path, sqlite:///PATH, postgresql://…), or a file of --export.")

@@ -1,4 +1,4 @@
-"""`forebay serve`: the control service; and `forebay token`: who may call it over a network."""
+"""`forebay serve`: the control service."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.cli import token_login
 from forebay.show.options import Database, Json
 
-EXAMPLE = "Example: forebay serve --config examples/serve.toml"
-token = typer.Typer(help="Tokens for callers of the service.", no_args_is_help=True, rich_markup_mode=None)
-token.command(epilog=token_login.EXAMPLE)(token_login.login)
+commands = typer.Typer()
 
 
+@commands.command(epilog="Example: forebay serve --config examples/serve.toml")
 def serve(
     config: Annotated[Path | None, typer.Option(help="A TOML file with a [service] table.")] = None,
     socket: Annotated[str | None, typer.Option(help="The UNIX socket [default: /run/forebay/service.sock].")] = None,
@@ -56,63 +54,6 @@ def serve(
 def _from_here(path: str | None) -> str | None:
     """Not from the folder of the configuration on."""
     return str(Path(path).absolute()) if path else path
-
-
-@token.command(epilog="Example: forebay token make n1-agent --role agent --node n1 --out /etc/forebay/agent.token")
-def make(
-    name: Annotated[str, typer.Argument(help="What it is called; one of that name is replaced.")],
-    out: Annotated[Path, typer.Option(help="The file that the token goes to, with mode 0600.")],
-    role: Annotated[str, typer.Option(help="user, agent, administrator, or metrics (reads /metrics alone).")] = "user",
-    node: Annotated[str, typer.Option(help="Of an agent: its node.")] = "",
-    uid: Annotated[int | None, typer.Option(help="Of a user.")] = None,
-    gid: Annotated[int | None, typer.Option(help="Of a user [default: the user's own].")] = None,
-    db: Database = None,
-    json: Json = False,
-) -> None:
-    """Make a token, or replace one (the old one ends within seconds)."""
-    import time
-
-    from forebay.act.control.api.forms import TokenForm
-    from forebay.act.control.auth.tokens import new_token, write_secret
-    from forebay.act.control.service.settings import privately
-    from forebay.history.store import open_store
-    from forebay.history.toml import checked
-
-    told = {"name": name, "role": role, "node": node, "uid": uid, "gid": gid}
-    secret, _, keep = new_token(checked(Path("token"), told, TokenForm), time.time())
-    with privately(), open_store(db) as store, store.writing() as connection:
-        replaced = keep(connection)
-        write_secret(out, secret)
-    _say({"name": name, "file": str(out), "replaced": replaced}, f"written: {out}", json)
-
-
-@token.command(epilog="Example: forebay token remove n1-agent")
-def remove(name: Annotated[str, typer.Argument(help="Which one.")], db: Database = None, json: Json = False) -> None:
-    """Take a token away; it ends within seconds."""
-    from forebay.history.store import open_store
-    from forebay.history.store.tokens import all_tokens, remove_token
-    from forebay.model.errors import UnknownName
-
-    with open_store(db, create=False) as store, store.writing() as connection:
-        if not remove_token(connection, name):
-            raise UnknownName("token", name, [each.name for each in all_tokens(connection)])
-    _say({"removed": name}, f"removed: {name}", json)
-
-
-@token.command("list", epilog="Example: forebay token list")
-def listed(db: Database = None, json: Json = False) -> None:
-    """Who has a token."""
-    from forebay.history.store import open_store
-    from forebay.history.store.tokens import all_tokens
-    from forebay.show.output import print_json, print_table
-
-    with open_store(db, create=False) as store, store.reading() as connection:
-        found = [{"name": t.name, "role": t.role, "node": t.node, "uid": t.uid} for t in all_tokens(connection)]
-    if json:
-        print_json({"tokens": found})
-    else:
-        rows = [(t["name"], t["role"], t["node"] or "-", "-" if t["uid"] == -1 else t["uid"]) for t in found]
-        print_table("", ("token", "role", "node", "uid"), rows)
 
 
 def _say(document: dict[str, Any], words: str, json: bool) -> None:

@@ -8,9 +8,10 @@ import typer
 
 from forebay.show.options import Json
 
-EXAMPLE = "Example: forebay show results/io-nodes"
+commands = typer.Typer()
 
 
+@commands.command(epilog="Example: forebay show results/io-nodes")
 def show(
     what: Annotated[
         str,

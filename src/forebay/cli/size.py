@@ -40,7 +40,7 @@ def size(
     json: Json = False,
 ) -> None:
     """Find the smallest burst buffer that serves the target."""
-    from forebay.cli.storage import from_here
+    from forebay.cli.simulate.storage import from_here
     from forebay.show.options import policy_list
     from forebay.show.output import print_json, progress
     from forebay.show.workers import hired

@@ -10,7 +10,7 @@ from forebay.decide.registry import policies
 from forebay.simulate.storage.outcome import DECISION
 from support.command import Forebay
 
-EXAMPLES = Path(__file__).parents[2] / "src/forebay/show/examples"
+EXAMPLES = Path(__file__).parents[3] / "src/forebay/show/examples"
 BUFFER, MACHINE = EXAMPLES / "burst-buffer.toml", EXAMPLES / "machine.toml"
 FEW = ("--requests", "theta-2020:200")
 PNG = b"\x89PNG"

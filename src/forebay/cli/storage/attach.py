@@ -7,19 +7,17 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.storage_space import Authority, Id, Service, Token
+from forebay.cli.storage.grants import Authority, Id, Service, Token
 from forebay.show.options import Json
 
 FOLDER = Path("/run/forebay/volumes")
 At = Annotated[Path, typer.Option("--at", help="The folder below which volumes are mounted.", metavar="DIR")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """As commands of `forebay storage`."""
-    app.command(epilog="Example: forebay storage attach 3f0c...")(attach)
-    app.command(epilog="Example: forebay storage detach 3f0c...")(detach)
+commands = typer.Typer()
 
 
+@commands.command(epilog="Example: forebay storage attach 3f0c...")
 def attach(
     grant: Id,
     at: At = FOLDER,
@@ -36,8 +34,8 @@ def attach(
     from forebay.act.control.client import Client, service_of
     from forebay.act.volumes.attach.attachments import Attachments
     from forebay.act.volumes.attach.grant_volumes import attach_grant
+    from forebay.cli.storage.tables import environment
     from forebay.show.output import print_json
-    from forebay.show.storage_grants import environment
 
     with Client(service_of(service), token=token, authority=authority) as client:
         found = attach_grant(client, Attachments(folder=at.absolute()), client.grant(grant), force=force)
@@ -52,6 +50,7 @@ def attach(
             typer.echo(f"path: {path}")
 
 
+@commands.command(epilog="Example: forebay storage detach 3f0c...")
 def detach(grant: Id, at: At = FOLDER, json: Json = False) -> None:
     """Unmount a grant here and disconnect from it; what is on it stays. Again is harmless."""
     from forebay.act.volumes.attach.attachments import Attachments

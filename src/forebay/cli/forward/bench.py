@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.cli.forward_mount import LOOK, addresses, check_layer
+from forebay.cli.forward.mount import LOOK, addresses, check_layer
 from forebay.model.errors import BadInput
 from forebay.show.options import Json, Plot, Seed
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from forebay.act.forward.bench.run import Plan
     from forebay.act.forward.bench.through import Through
 
-EXAMPLE = (
-    "Example: forebay forward bench --processes 8 --pattern shared-strided --operation both --request '256 KiB' "
+commands = typer.Typer()
+
+
+@commands.command(
+    epilog="Example: forebay forward bench --processes 8 --pattern shared-strided --operation both --request '256 KiB' "
     "--total '512 MiB' --schedulers fifo,twins:window=1000000"
 )
-
-
 def bench(
     processes: Annotated[int, typer.Option(help="Client processes.", min=1, max=1024)] = 8,
     pattern: Annotated[
@@ -116,7 +117,7 @@ def _longer(
     plot: Path | None,
     json: bool,
 ) -> None:
-    from forebay.cli import forward_bench_modes as modes
+    from forebay.cli.forward import bench_modes as modes
     from forebay.decide.registry import known
     from forebay.show.options import policy_list
 

@@ -13,8 +13,7 @@ from forebay.show.options import Json
 if TYPE_CHECKING:
     from forebay.act.control.client import Client
 
-app = typer.Typer(help="Space on the fast disks: request, wait, show, release.", no_args_is_help=True,
-                  rich_markup_mode=None)  # fmt: skip
+commands = typer.Typer()
 
 Service = Annotated[
     str | None,
@@ -35,7 +34,7 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The grant.", show_default
 AtMost = Annotated[str | None, typer.Option(help="Wait no longer than this; the grant stays.", show_default=False)]
 
 
-@app.command(epilog="Example: forebay storage request --size 500GB --time 2h --tier nvme --wait")
+@commands.command(epilog="Example: forebay storage request --size 500GB --time 2h --tier nvme --wait")
 def request(
     size: Annotated[str, typer.Option(help="How much, such as 500GB.")],
     time: Annotated[str, typer.Option(help="For how long, such as 2h.")],
@@ -62,7 +61,7 @@ def request(
     authority: Authority = None,
 ) -> None:
     """Ask for space. What comes out are the paths, or the settings to connect to it."""
-    from forebay.show.storage_grants import say_grant
+    from forebay.cli.storage.tables import say_grant
 
     wanted = quantity("--size", size, "size"), quantity("--time", time, "duration")
     more = {"start": _start(start), "tier": tier, "fields": _fields(field, expose), "job": job}
@@ -138,7 +137,7 @@ def quantity(option: str, text: str, kind: str) -> float:
     return value
 
 
-@app.command(epilog="Example: forebay storage wait 3f0c... --at-most 10min")
+@commands.command(epilog="Example: forebay storage wait 3f0c... --at-most 10min")
 def wait(
     grant: Id,
     at_most: AtMost = None,
@@ -149,7 +148,7 @@ def wait(
     authority: Authority = None,
 ) -> None:
     """Wait until a grant is ready. Ctrl-C leaves it where it is."""
-    from forebay.show.storage_grants import say_grant
+    from forebay.cli.storage.tables import say_grant
 
     patience = None if at_most is None else quantity("--at-most", at_most, "duration")
     with client_of(service, token, authority) as client:
@@ -160,7 +159,7 @@ def wait(
 
 def _waited(client: Client, grant: dict[str, Any], seconds: float | None, *, release: bool) -> dict[str, Any]:
     """The grant when it is ready or has ended; on the way, its place in the queue on stderr."""
-    from forebay.show.storage_grants import progress_words
+    from forebay.cli.storage.tables import progress_words
 
     told = ""
     try:
@@ -192,7 +191,7 @@ _ENDS = {
 }  # fmt: skip
 
 
-@app.command(epilog="Example: forebay storage release 3f0c...")
+@commands.command(epilog="Example: forebay storage release 3f0c...")
 def release(
     grants: Annotated[list[str], typer.Argument(metavar="ID...", help="The grants.", show_default=False)],
     wait: Annotated[bool, typer.Option("--wait", help="Until nothing of them is left on any disk.")] = False,
@@ -240,7 +239,7 @@ def _check_released(before: dict[str, Any], now: dict[str, Any], *, waits: bool)
         raise Refused(f"grant {now['id']} {state}: {'; '.join([now['because'], *now['marks']])}")
 
 
-@app.command(epilog="Example: forebay storage extend 3f0c... --by 1h")
+@commands.command(epilog="Example: forebay storage extend 3f0c... --by 1h")
 def extend(
     grant: Id,
     by: Annotated[str, typer.Option(help="How much longer, such as 1h.")],
@@ -250,8 +249,8 @@ def extend(
     authority: Authority = None,
 ) -> None:
     """Let a grant last longer, if its space stays free."""
+    from forebay.cli.storage.tables import moment
     from forebay.show.output import print_json
-    from forebay.show.storage_grants import moment
 
     seconds = quantity("--by", by, "duration")
     with client_of(service, token, authority) as client:
@@ -262,7 +261,7 @@ def extend(
         typer.echo(f"grant {grant}: until {moment(found['until'])}")
 
 
-@app.command("list", epilog="Example: forebay storage list --state queued")
+@commands.command("list", epilog="Example: forebay storage list --state queued")
 def list_(
     state: Annotated[str, typer.Option(help="Only those in this state.")] = "",
     owner: Annotated[str, typer.Option(help="Only those of this user.")] = "",
@@ -277,8 +276,8 @@ def list_(
 
     An administrator sees everybody's.
     """
+    from forebay.cli.storage.tables import print_grants
     from forebay.show.output import print_json
-    from forebay.show.storage_grants import print_grants
 
     with client_of(service, token, authority) as client:
         found = list(client.grants(state=state, owner=owner, node=node))
@@ -287,7 +286,7 @@ def list_(
     print_json(found) if json else print_grants(found)
 
 
-@app.command(epilog="Example: forebay storage show 3f0c... --story")
+@commands.command(epilog="Example: forebay storage show 3f0c... --story")
 def show(
     grant: Id,
     story: Annotated[bool, typer.Option("--story", help="All that happened to it, and who did what.")] = False,
@@ -297,8 +296,8 @@ def show(
     authority: Authority = None,
 ) -> None:
     """One grant: its state and why, its volumes, and how to reach them."""
+    from forebay.cli.storage.tables import print_grant, print_story
     from forebay.show.output import print_json
-    from forebay.show.storage_grants import print_grant, print_story
 
     with client_of(service, token, authority) as client:
         found = client.grant(grant)

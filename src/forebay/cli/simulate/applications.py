@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from forebay.simulate.scenario import Scenario
 
 _PER_APPLICATION = ("phases_done", "io_seconds", "slowdown", "rho_io", "rho_con")
-EXAMPLE = "Example: forebay simulate examples/machine.toml --allocate all"
+commands = typer.Typer()
 
 
+@commands.command(epilog="Example: forebay simulate examples/machine.toml --allocate all")
 def simulate(
     file: Annotated[
         Path, typer.Argument(help="Scenario in TOML: [system] and [[application]] tables, or a [storage] table.")
@@ -54,7 +55,7 @@ def simulate(
     combination. Applications with fixed `targets` keep them. What the command line doesn't say,
     the file does: [policy] and [measure], or [storage].
     """
-    from forebay.cli.storage import from_here, simulate_storage
+    from forebay.cli.simulate.storage import from_here, simulate_storage
     from forebay.history.toml import load
 
     applications = {

@@ -16,7 +16,7 @@ from forebay.show.options import Database, Json, Plot
 if TYPE_CHECKING:
     from forebay.history.store import Connection
 
-app = typer.Typer(help="Look at what ran.", no_args_is_help=True, rich_markup_mode=None)
+commands = typer.Typer()
 
 Since = Annotated[str | None, typer.Option(help="Only runs that started on this date (and time) or later.")]
 Until = Annotated[str | None, typer.Option(help="Only runs that started on this date or earlier (before this time).")]
@@ -51,7 +51,7 @@ def drawing(plot: Path) -> Iterator[None]:
     typer.echo(f"drawn: {plot}", err=True)
 
 
-@app.command(epilog="Example: forebay history stats --plot stripes.png")
+@commands.command(epilog="Example: forebay history stats --plot stripes.png")
 def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """Show how the file system is used: stripes, applications, requests."""
     from forebay.history.store.sums import app_count, filesystem_sums, layout_sums, top_apps
@@ -78,7 +78,7 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
         print_usage(found, apps, most_run, most_bytes, shown)
 
 
-@app.command(epilog="Example: forebay history apps")
+@commands.command(epilog="Example: forebay history apps")
 def apps(db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """List applications: runs, volume, performance, processes, last run."""
     from forebay.history.store.sums import app_sums
@@ -99,7 +99,7 @@ def apps(db: Database = None, plot: Plot = None, json: Json = False) -> None:
         print_apps(found)
 
 
-@app.command(epilog="Example: forebay history runs --app vpic --since 2026-01-01 --plot vpic.png")
+@commands.command(epilog="Example: forebay history runs --app vpic --since 2026-01-01 --plot vpic.png")
 def runs(
     application: Annotated[str | None, typer.Option("--app", help="Only runs of this application.")] = None,
     limit: Annotated[
@@ -135,7 +135,7 @@ def runs(
                 print_runs(found, None if limit is not None else most)
 
 
-@app.command(epilog="Example: forebay history show 17")
+@commands.command(epilog="Example: forebay history show 17")
 def show(
     run: Annotated[int, typer.Argument(help="Its number, as `forebay history runs` tells it.", metavar="RUN")],
     db: Database = None,
@@ -154,7 +154,7 @@ def show(
         print_run(found)
 
 
-@app.command(epilog="Example: forebay history osts --since 2026-01-01")
+@commands.command(epilog="Example: forebay history osts --since 2026-01-01")
 def osts(
     filesystem: OnFilesystem = None,
     since: Since = None,
@@ -187,7 +187,7 @@ def osts(
         typer.echo("No run tells which OSTs it used.")
 
 
-@app.command(epilog="Example: forebay history advice --outcome shadow --since 2026-01-01")
+@commands.command(epilog="Example: forebay history advice --outcome shadow --since 2026-01-01")
 def advice(
     number: Annotated[
         int | None, typer.Argument(help="One decision with its reason, by its number.", metavar="DECISION")
@@ -232,7 +232,7 @@ def advice(
         print_advice(found, filtered=chosen, limited=None if limit is not None else most)
 
 
-@app.command(epilog="Example: forebay history export history-2026")
+@commands.command(epilog="Example: forebay history export history-2026")
 def export(
     folder: Annotated[Path, typer.Argument(help="Where to; made if it is not there.")],
     db: Database = None,

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
 LOOK = 3.0
 """Seconds within which an I/O node has to be there when the layer is mounted."""
-EXAMPLE = "Example: forebay forward mount /mnt/layer --nodes unix:/run/fb/ion0,unix:/run/fb/ion1 --key layer.key"
+commands = typer.Typer()
 
 
+@commands.command(
+    epilog="Example: forebay forward mount /mnt/layer --nodes unix:/run/fb/ion0,unix:/run/fb/ion1 --key layer.key"
+)
 def mount(
     folder: Annotated[Path, typer.Argument(help="An empty folder; programs see the layer's files there.")],
     nodes: Annotated[

@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.storage_space import Authority, Service, Token, client_of
+from forebay.cli.storage.grants import Authority, Service, Token, client_of
 from forebay.model.errors import BadInput
 from forebay.show.options import Json
 
-POLICY_EXAMPLE = "Example: forebay storage policy worst-fit"
-RULES_EXAMPLE = "Example: forebay storage rules split=100GB tries=24"
+commands = typer.Typer()
 _SECONDS = ("interval", "longest", "ahead", "remember")
 
 
+@commands.command(epilog="Example: forebay storage policy worst-fit")
 def policy(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="From now on decide by this one.")] = "",
     json: Json = False,
@@ -33,6 +33,7 @@ def policy(
     print_json({"policy": found}) if json else typer.echo(found)
 
 
+@commands.command(epilog="Example: forebay storage rules split=100GB tries=24")
 def rules(
     changes: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Change these; the others stay.")

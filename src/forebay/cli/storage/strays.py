@@ -6,19 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.cli.storage_space import Authority, Service, Token, client_of, quantity
+from forebay.cli.storage.grants import Authority, Service, Token, client_of, quantity
 from forebay.show.options import Json
 
 What = Annotated[str, typer.Argument(metavar="GRANT|NODE", help="A grant, or a whole node.", show_default=False)]
 
 
-def add_to(app: typer.Typer) -> None:
-    """As commands of `forebay storage`."""
-    app.command(epilog="Example: forebay storage strays")(strays)
-    app.command(epilog="Example: forebay storage adopt 3f0c... --time 24h")(adopt)
-    app.command(epilog="Example: forebay storage discard storage1")(discard)
+commands = typer.Typer()
 
 
+@commands.command(epilog="Example: forebay storage strays")
 def strays(json: Json = False, service: Service = None, token: Token = None, authority: Authority = None) -> None:
     """List volumes that belong to no living grant, and why. For administrators.
 
@@ -29,6 +26,7 @@ def strays(json: Json = False, service: Service = None, token: Token = None, aut
         _say(client.strays(), json)
 
 
+@commands.command(epilog="Example: forebay storage adopt 3f0c... --time 24h")
 def adopt(
     what: What,
     time: Annotated[str, typer.Option(help="For how long from now, such as 24h.")],
@@ -43,6 +41,7 @@ def adopt(
         _say(client.adopt(what, seconds), json, f"{what}: adopted")
 
 
+@commands.command(epilog="Example: forebay storage discard storage1")
 def discard(
     what: What, json: Json = False, service: Service = None, token: Token = None, authority: Authority = None
 ) -> None:
@@ -52,9 +51,9 @@ def discard(
 
 
 def _say(found: list[dict[str, Any]], json: bool, done: str = "") -> None:
+    from forebay.cli.storage.tables import moment
     from forebay.model.units import format_size
     from forebay.show.output import print_json, print_table
-    from forebay.show.storage_grants import moment
 
     if json:
         print_json(found)

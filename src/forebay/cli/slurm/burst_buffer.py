@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.cli import slurm_jobs
-from forebay.cli.storage_space import Service, Token
+from forebay.cli.storage.grants import Service, Token
 from forebay.model.errors import BadInput, Refused
 from forebay.show.options import Json
 
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
     from forebay.act.slurm.burst_buffer.grant_corrections import Terms
     from forebay.act.slurm.burst_buffer.installation import Hooks, Planned
 
-app = typer.Typer(help="Connect Slurm: burst buffers for jobs, prolog and epilog.", no_args_is_help=True,
-                  rich_markup_mode=None)  # fmt: skip
-slurm_jobs.add_to(app)
+commands = typer.Typer()
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder with slurm.conf.", show_default=False)]
 Cluster = Annotated[str, typer.Option(help="Slurm's ClusterName [default: what slurm.conf says].", show_default=False)]
@@ -31,7 +28,7 @@ Margin = Annotated[str, typer.Option(help="How much longer than its job space la
 Queue = Annotated[str, typer.Option(help="How much longer it lasts for jobs that wait before they start.")]
 
 
-@app.command(epilog="Example: forebay slurm install /etc/slurm --service unix:/run/forebay/service.sock")
+@commands.command(epilog="Example: forebay slurm install /etc/slurm --service unix:/run/forebay/service.sock")
 def install(
     folder: Folder,
     service: Service = None,
@@ -154,7 +151,7 @@ def _say_installed(planned: Sequence[Planned], hooks: Hooks, lines: Sequence[str
     )
 
 
-@app.command(epilog="Example: forebay slurm check /etc/slurm")
+@commands.command(epilog="Example: forebay slurm check /etc/slurm")
 def check(folder: Folder, service: Service = None, token: Token = None, json: Json = False) -> None:
     """Check files, slurm.conf, Lua modules and the service."""
     from forebay.act.slurm.burst_buffer.installation_check import look
@@ -172,7 +169,9 @@ def check(folder: Folder, service: Service = None, token: Token = None, json: Js
         raise Refused(f"not ready: {', '.join(one.what for one in found if not one.fine)}")
 
 
-@app.command(epilog="Example: forebay slurm stage in --volume /fast/3f0c.0 --uid 1000 --gid 1000 -- /home/ann/in in")
+@commands.command(
+    epilog="Example: forebay slurm stage in --volume /fast/3f0c.0 --uid 1000 --gid 1000 -- /home/ann/in in"
+)
 def stage(
     way: Annotated[str, typer.Argument(metavar="in|out", help="Into the volume, or out of it.")],
     pairs: Annotated[list[str], typer.Argument(metavar="FROM TO...", help="What goes where.", show_default=False)],
@@ -192,7 +191,7 @@ def stage(
     stage_in(volume[0], told) if way == "in" else stage_out(volume, told)
 
 
-@app.command(epilog="Example: forebay slurm reconcile --cluster hpc --every 5min")
+@commands.command(epilog="Example: forebay slurm reconcile --cluster hpc --every 5min")
 def reconcile(
     cluster: Annotated[str, typer.Option(help="Slurm's ClusterName.")],
     conf: Conf = None,

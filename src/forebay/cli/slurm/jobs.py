@@ -22,14 +22,10 @@ JobId = Annotated[str, typer.Option("--job", help="The job [default: $SLURM_JOB_
 User = Annotated[str, typer.Option(help="Whose job it is [default: $SLURM_JOB_USER].", show_default=False)]
 
 
-def add_to(app: typer.Typer) -> None:
-    """As commands of `forebay slurm`."""
-    app.command(epilog="Example: forebay slurm prolog --config slurm.toml --job 4711 --user ann --nprocs 64 --env")(
-        prolog
-    )
-    app.command(epilog="Example: forebay slurm epilog --config slurm.toml --job 4711 --user ann")(epilog)
+commands = typer.Typer()
 
 
+@commands.command(epilog="Example: forebay slurm prolog --config slurm.toml --job 4711 --user ann --nprocs 64 --env")
 def prolog(
     config: Config = CONFIG,
     job: JobId = "",
@@ -55,6 +51,7 @@ def prolog(
     _guarded("prolog", config, said, lambda rules: rules.limit, lambda r, j: _before(r, j, said, env=env, json=json))
 
 
+@commands.command(epilog="Example: forebay slurm epilog --config slurm.toml --job 4711 --user ann")
 def epilog(config: Config = CONFIG, job: JobId = "", user: User = "", json: Json = False) -> None:
     """Tidy up after a job: free its targets, ingest its Darshan logs. Always ends with 0."""
     from forebay.act.slurm.jobs.job import Said

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.cli import forward_bench, forward_mount, forward_train
 from forebay.model.errors import BadInput
 from forebay.show.options import Json
 
@@ -18,11 +17,8 @@ if TYPE_CHECKING:
     from forebay.act.forward.node.ion import IoNode
     from forebay.model.layout import Layout
 
-app = typer.Typer(help="The I/O forwarding layer.", no_args_is_help=True, rich_markup_mode=None)
+commands = typer.Typer()
 
-app.command(epilog=forward_mount.EXAMPLE)(forward_mount.mount)
-app.command(epilog=forward_bench.EXAMPLE)(forward_bench.bench)
-app.command(epilog=forward_train.EXAMPLE)(forward_train.train)
 
 Listen = Annotated[str, typer.Option(help="Where to listen: unix:/PATH or HOST:PORT (port 0: any free one).")]
 Key = Annotated[Path, typer.Option(help="The file with the layer's key; `forebay forward key FILE` makes one.")]
@@ -30,7 +26,7 @@ Stripes = Annotated[int | None, typer.Option(help="Stripe count of new files [de
 StripeSize = Annotated[str, typer.Option(help="Stripe size of new files.")]
 
 
-@app.command(epilog="Example: forebay forward key layer.key")
+@commands.command(epilog="Example: forebay forward key layer.key")
 def key(file: Annotated[Path, typer.Argument(help="Where to; must not be there yet.")]) -> None:
     """Make a key that all parts of a layer share."""
     from forebay.act.forward.net.key import write_key
@@ -39,7 +35,7 @@ def key(file: Annotated[Path, typer.Argument(help="Where to; must not be there y
     typer.echo(f"written: {file}")
 
 
-@app.command(
+@commands.command(
     epilog="Example: forebay forward server --folder /data/fb0 --listen unix:/run/fb/server0 --key layer.key --of 4"
 )
 def server(
@@ -96,7 +92,7 @@ def _emulation(dilation: float, seed: int) -> Emulation:
     return located("--emulate", lambda: Emulation(dilation=dilation, seed=seed))
 
 
-@app.command(
+@commands.command(
     epilog="Example: forebay forward ion --listen unix:/run/fb/ion0 --key layer.key "
     "--server unix:/run/fb/server0 --server unix:/run/fb/server1 --scheduler twins:window=1000000"
 )
@@ -161,7 +157,7 @@ def ion(
     start_node(options, ready)
 
 
-@app.command(
+@commands.command(
     epilog="Example: forebay forward council --listen unix:/run/fb/council --key layer.key --state council.json"
 )
 def council(
@@ -216,7 +212,7 @@ def council(
     start_council(settings, metrics, db, ready)
 
 
-@app.command(epilog="Example: forebay forward up examples/forward.toml")
+@commands.command(epilog="Example: forebay forward up examples/forward.toml")
 def up(
     file: Annotated[Path, typer.Argument(help="The layer as a TOML file; examples/forward.toml explains it.")],
     check: Annotated[bool, typer.Option("--check", help="Only check the file.")] = False,

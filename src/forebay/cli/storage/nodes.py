@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.cli.storage_space import Authority, Service, Token, client_of
+from forebay.cli.storage.grants import Authority, Service, Token, client_of
 from forebay.model.errors import BadInput
 from forebay.model.grant import ENDED, State
 from forebay.show.options import Json
@@ -20,24 +20,21 @@ Disk = Annotated[str, typer.Option(help="Only this disk of it.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """As commands of `forebay storage`."""
-    app.command(epilog="Example: forebay storage nodes")(nodes)
-    app.command(epilog="Example: forebay storage drain storage1 --disk nvme0")(drain)
-    app.command(epilog="Example: forebay storage undrain storage1")(undrain)
-    app.command(epilog="Example: forebay storage give-up storage2")(give_up)
+commands = typer.Typer()
 
 
+@commands.command(epilog="Example: forebay storage nodes")
 def nodes(json: Json = False, service: Service = None, token: Token = None, authority: Authority = None) -> None:
     """The storage nodes with their disks: how full, drained or silent."""
+    from forebay.cli.storage.tables import print_nodes
     from forebay.show.output import print_json
-    from forebay.show.storage_grants import print_nodes
 
     with client_of(service, token, authority) as client:
         found = client.nodes()
     print_json(found) if json else print_nodes(found)
 
 
+@commands.command(epilog="Example: forebay storage drain storage1 --disk nvme0")
 def drain(
     node: Node, disk: Disk = "", service: Service = None, token: Token = None, authority: Authority = None
 ) -> None:
@@ -47,6 +44,7 @@ def drain(
     typer.echo(f"{_named(node, disk)}: drained: no new grants there")
 
 
+@commands.command(epilog="Example: forebay storage undrain storage1")
 def undrain(
     node: Node, disk: Disk = "", service: Service = None, token: Token = None, authority: Authority = None
 ) -> None:
@@ -56,6 +54,7 @@ def undrain(
     typer.echo(f"{_named(node, disk)}: open for new grants")
 
 
+@commands.command(epilog="Example: forebay storage give-up storage2")
 def give_up(
     node: Node,
     disk: Disk = "",

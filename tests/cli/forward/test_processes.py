@@ -7,7 +7,7 @@ import pytest
 
 from support.command import Forebay
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "forward.toml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "forward.toml"
 
 
 @pytest.fixture

@@ -12,10 +12,11 @@ from forebay.model.errors import BadInput
 from forebay.model.units import plural
 from forebay.show.options import Json, Seed, Workers
 
-EXAMPLE = "Example: forebay forward train --scenarios 300 --out pattern.json"
+commands = typer.Typer()
 _FEWEST = 30  # scenarios, a third of which are tested on: each pattern must be there some times
 
 
+@commands.command(epilog="Example: forebay forward train --scenarios 300 --out pattern.json")
 def train(
     out: Annotated[Path, typer.Option(help="Where the weights go, as JSON.")] = Path("pattern.json"),
     scenarios: Annotated[

@@ -296,7 +296,7 @@ def test_every_command_has_help_with_an_example(forebay: Forebay, command: str) 
 def test_the_example_of_an_agent_is_fine(forebay: Forebay, tmp_path: Path) -> None:
     from forebay.act.control.agent.settings import read_agent
 
-    example = Path(__file__).parents[2] / "src/forebay/show/examples/agent.toml"
+    example = Path(__file__).parents[3] / "src/forebay/show/examples/agent.toml"
     found = read_agent(example)
     assert (found.name, list(found.node.disks)) == ("storage1", ["scratch0"])
     (tmp_path / "disk").mkdir(mode=0o711)
@@ -306,7 +306,7 @@ def test_the_example_of_an_agent_is_fine(forebay: Forebay, tmp_path: Path) -> No
 
 
 def test_an_agent_whose_disk_can_not_work_says_so(forebay: Forebay, tmp_path: Path) -> None:
-    example = Path(__file__).parents[2] / "src/forebay/show/examples/agent.toml"
+    example = Path(__file__).parents[3] / "src/forebay/show/examples/agent.toml"
     (tmp_path / "agent.toml").write_text(example.read_text().replace("/tmp/forebay-disk", "nowhere"))
     ran = forebay("agent", str(tmp_path / "agent.toml"), "--check")
     assert ran.code == 2 and "is no folder" in ran.err and ran.err.count("\n") == 1

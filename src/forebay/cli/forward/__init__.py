@@ -1,0 +1,11 @@
+"""`forebay forward`: the I/O forwarding layer."""
+
+from __future__ import annotations
+
+import typer
+
+from forebay.cli.forward import bench, mount, processes, train
+
+app = typer.Typer(help="The I/O forwarding layer.", no_args_is_help=True)
+for module in (mount, bench, train, processes):
+    app.add_typer(module.commands)
