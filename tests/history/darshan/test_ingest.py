@@ -129,6 +129,22 @@ def test_copies_that_change_together_leave_nothing_of_what_they_said(store: Stor
     check_sums(store)
 
 
+@pytest.mark.parametrize("name", ["sample.darshan", "noposixopens.darshan"])  # of many processes, and of one
+def test_a_log_that_is_read_again_as_another_run_leaves_its_earlier_run(
+    store: Store, tmp_path: Path, name: str
+) -> None:
+    Parts(wheel_log(name)).with_job(job_id=7, nprocs=1 if name.startswith("no") else 2048).write(tmp_path / "x.darshan")
+    take_in(store, tmp_path)
+    expected = [row["run_key"] for row in rows(store)]
+    with store.writing() as connection:  # as a version that knew less of the program had it
+        for table in (logs, runs):
+            connection.execute(table.update().values(run_key="job:earlier"))
+        connection.execute(logs.update().values(mtime_ns=-1))
+    take_in(store, tmp_path)
+    assert [row["run_key"] for row in rows(store)] == expected
+    check_sums(store)
+
+
 def test_processes_that_come_in_several_ingests_are_one_run(store: Store, tmp_path: Path) -> None:
     for number in range(5):
         log = Parts(wheel_log("noposixopens.darshan")).with_job(job_id=7, nprocs=1, start=1_600_000_000 + number)

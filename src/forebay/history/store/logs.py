@@ -32,6 +32,9 @@ def record(connection: Connection, batch: Sequence[Found]) -> dict[str, Status]:
     changed = {f.path: before[f.path] for f in batch if f.path in before and before[f.path]["digest"] != f.digest}
     for log in changed.values():
         _let_go(connection, log, changed)
+    for found in batch:
+        if (log := before.get(found.path)) and log["digest"] == found.digest and log["run_key"] != found.run_key:
+            _leave_run(connection, log)  # read by a version that knows more of it
     held = _holders(connection, [found.digest for found in batch])
     became: dict[str, Status] = {}
     for found in batch:
@@ -109,7 +112,15 @@ def _let_go(connection: Connection, log: Any, changed: Mapping[str, Any]) -> Non
     if copy is not None:
         taken = {name: log[name] for name in ("run_key", "summary")}
         connection.execute(logs.update().where(logs.c.log_id == copy).values(status="read", **taken))
-    elif log["summary"] is not None:
+    else:
+        _leave_run(connection, log)
+
+
+def _leave_run(connection: Connection, log: Any) -> None:
+    """The run of a log that no longer belongs to it is put together without it, or removed."""
+    if log["status"] != "read" or log["run_key"] is None:
+        return
+    if log["summary"] is not None:
         mark_stale(connection, {log["run_key"]})
     else:
         remove_runs(connection, [log["run_key"]])
