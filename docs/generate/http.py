@@ -10,6 +10,7 @@ from fastapi.openapi.utils import get_openapi
 
 from forebay.act.control.api.app import build
 from forebay.act.control.api.description import event_schemas
+from forebay.act.control.errors import ErrorCode
 from generate.json_fields import meaning_of, schema_kind, schemas_section
 from generate.markdown import code, page, table, words
 
@@ -23,7 +24,7 @@ description at `/openapi.json` to callers that it knows.
 $ curl --unix-socket /run/forebay/service.sock http://forebay/v1/health
 ```
 
-Whatever goes wrong is one line: `{"error": "…"}`.
+Every error is `{"error": SENTENCE, "code": CODE}`. The sentence is for people and may change; programs use the code.
 """
 _AGENTS = ("hello", "actions", "reports", "log", "rates")
 
@@ -34,7 +35,7 @@ def http_page() -> str:
     return page(
         "HTTP API",
         HEAD,
-        _errors(document),
+        _errors(),
         *calls,
         schemas_section(document["components"]["schemas"] | event_schemas()),
     )
@@ -88,13 +89,9 @@ def _dependencies(dependant: Any) -> Iterator[str]:
         yield from _dependencies(one)
 
 
-def _errors(document: dict[str, Any]) -> str:
-    found: dict[str, str] = {}
-    for methods in document["paths"].values():
-        for call in methods.values():
-            found |= {status: one["description"] for status, one in call["responses"].items() if status[0] in "45"}
-    found = {status: said for status, said in sorted(found.items()) if status != "422"} | {"500": "ours; the log tells"}
-    return "## Errors\n\n" + table(("status", "is"), [(status, words(said)) for status, said in found.items()])
+def _errors() -> str:
+    rows = [(code(each.value), str(each.status), words(each.meaning)) for each in ErrorCode]
+    return "## Errors\n\n" + table(("code", "status", "meaning"), rows)
 
 
 def _call(method: str, path: str, found: dict[str, Any], may: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 from forebay.act.control.api.server import serve
+from forebay.act.control.errors import ErrorCode
 from forebay.act.control.service.settings import ServiceSettings
 from forebay.act.log import Log
 
@@ -105,7 +106,7 @@ class Running:
     def error(self, method: str, path: str, body: object = None, *, token: str = "", status: int = 400) -> str:
         """The one line that says what is wrong."""
         found = self.call(method, path, body, token=token, status=status)
-        assert list(found) == ["error"]
+        assert set(found) == {"error", "code"} and ErrorCode(found["code"]).status == status
         assert "\n" not in found["error"]
         return str(found["error"])
 

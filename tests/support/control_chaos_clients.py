@@ -71,8 +71,8 @@ class Caller(threading.Thread):
         except ServiceAway:
             self._book.heard["no answer"] += 1
         except TurnedAway as error:
-            self._book.heard[f"answer {error.status}"] += 1
-            may = act in (self._extend, self._use) and error.status == _DECLINED
+            self._book.heard[f"answer {error.code.status}"] += 1
+            may = act in (self._extend, self._use) and error.code.status == _DECLINED
             may = may or (self._book.put_back and error.status == _UNKNOWN)
             if not may:  # a grant that somebody was told of is known, and a request sent again is that request
                 self._book.troubles.append(f"{act.__name__}: {error.status}: {error}")

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import httpx
 import pytest
 
+from forebay.act.control import client as client_module
 from forebay.act.control.client import Address, Client, ServiceAway, TurnedAway, parse_service, service_of
+from forebay.act.control.errors import ErrorCode, code_of_status
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSaid
 from forebay.model.errors import BadInput
@@ -101,7 +104,27 @@ def test_what_the_service_will_not_do_carries_its_words_and_is_not_tried_again(
     fake.fault = lambda *_: str(status)
     with pytest.raises(TurnedAway, match="so it is") as caught:
         client.grant("0" * 32)
-    assert caught.value.status == status and len(fake.calls) == 1
+    assert caught.value.code.status == status and len(fake.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "code"),
+    [
+        ({"error": "so it is", "code": "other-journal"}, ErrorCode.OTHER_JOURNAL),
+        ({"error": "so it is"}, ErrorCode.CONFLICT),  # of a service that has no codes
+        ({"error": "so it is", "code": "of a later version"}, ErrorCode.CONFLICT),
+    ],
+)
+def test_the_code_of_an_error_is_the_services_or_follows_from_the_status(
+    document: dict[str, str], code: ErrorCode
+) -> None:
+    answer = httpx.Response(409, json=document)
+    assert client_module._error(answer) == (code, "so it is")
+
+
+def test_every_code_has_a_status_and_a_meaning() -> None:
+    assert all(400 <= code.status < 600 and code.meaning.endswith(".") for code in ErrorCode)
+    assert all(code_of_status(code.status).status == code.status for code in ErrorCode)
 
 
 def test_a_grant_is_followed_until_it_is_ready(fake: Fake, client: Client) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from forebay.act.control.auth.munge import NoMunge, call_of, credential, is_installed
+from forebay.act.control.errors import ErrorCode, code_of_status
 from forebay.act.forward.net.key import read_key
 from forebay.model.errors import BadInput, UserError
 from forebay.model.grant import ENDED, State
@@ -27,7 +28,6 @@ _LONGEST = 25.0
 """Seconds of one long call."""
 _PAUSES = (0.05, 0.1, 0.2, 0.5)
 """Seconds between tries to reach a service that is away; the last is kept."""
-_WHO = 401
 _SETTLED = frozenset({State.READY, State.IN_USE, State.RELEASING, *ENDED})
 
 Document = dict[str, Any]
@@ -38,14 +38,14 @@ class ServiceAway(UserError):
 
 
 class TurnedAway(UserError):
-    """The service answered that it will not; `status` is HTTP's."""
+    """The service refused a call."""
 
-    def __init__(self, status: int, because: str) -> None:
+    def __init__(self, code: ErrorCode, because: str) -> None:
         super().__init__(because)
-        self.status = status
+        self.code = code
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.status, str(self))
+        return type(self), (self.code, str(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,11 +253,9 @@ class Client:
                 request = self._http.build_request(method, path, json=body, params=params, timeout=timeout)
                 trouble = self._sign(request) if self._munge else ""
                 answer = self._http.send(request)
-                if answer.status_code == _WHO and trouble:
-                    raise TurnedAway(_WHO, f"{_trouble(answer)} ({trouble})")
                 if answer.status_code not in (502, 503, 504):
-                    return _read(self.service, answer)
-                because = _trouble(answer)
+                    return _read(self.service, answer, trouble)
+                _, because = _error(answer)
             except httpx.HTTPError as error:
                 because = _words(error)
             pause = _PAUSES[min(tried, len(_PAUSES) - 1)]
@@ -295,23 +293,26 @@ def _words(error: httpx.HTTPError) -> str:
     return " ".join(text.split()) or type(error).__name__
 
 
-def _trouble(answer: httpx.Response) -> str:
-    """What a service says that can't do anything now."""
+def _read(service: Address, answer: httpx.Response, trouble: str) -> Any:
+    """The document; `trouble` is why the call could not be signed."""
+    if not answer.is_success:
+        code, because = _error(answer)
+        raise TurnedAway(code, f"{because} ({trouble})" if trouble and code.status == 401 else because)
     try:
-        return str(answer.json()["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"it answers {answer.status_code}"
-
-
-def _read(service: Address, answer: httpx.Response) -> Any:
-    try:
-        found = answer.json() if answer.content else {}
+        return answer.json() if answer.content else {}
     except ValueError:
         raise ServiceAway(f"{service}: the answer is not one of Forebay's service") from None
-    if answer.is_success:
-        return found
-    because = found.get("error") if isinstance(found, dict) else None
-    raise TurnedAway(answer.status_code, str(because or f"the service answers {answer.status_code}"))
+
+
+def _error(answer: httpx.Response) -> tuple[ErrorCode, str]:
+    """What an answer that is an error says; a proxy may have made it."""
+    try:
+        document = answer.json()
+        because = str(document["error"])
+    except (ValueError, KeyError, TypeError):
+        return code_of_status(answer.status_code), f"the service answers {answer.status_code}"
+    known = (code for code in ErrorCode if code.value == document.get("code"))
+    return next(known, code_of_status(answer.status_code)), because
 
 
 def _of(grant: str) -> str:

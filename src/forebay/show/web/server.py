@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from forebay.act.control.errors import ErrorCode, error_code, error_document
 from forebay.act.control.page.files import HEADERS, TYPES, File
-from forebay.model.errors import BadInput, ForebayError, UserError, why
-from forebay.model.grant import NoSuchGrant
+from forebay.model.errors import BadInput, ForebayError, why
 
 _COOKIE = "forebay-show"
 _READER = {"role": "reader", "name": "", "uid": -1, "until": 0, "proof": ""}
@@ -70,12 +70,12 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         asked = dict(parse_qsl(parts.query))
         if self.headers.get("Host", "") not in (f"127.0.0.1:{self._port}", f"localhost:{self._port}"):
-            self._words(403, "the page is at http://127.0.0.1 of this machine")
+            self._refuse(ErrorCode.NOT_ALLOWED, "the page is at http://127.0.0.1 of this machine")
         elif parts.path == "/" and hmac.compare_digest(asked.get("key", "").encode(), self.key.encode()):
             cookie = f"{_COOKIE}={self.key}; Path=/; HttpOnly; SameSite=Strict"
             self._send(303, b"", "text/plain", {"Location": "/", "Set-Cookie": cookie})
         elif not self._has_key():
-            self._words(403, "open the address that `forebay show` printed, with its key")
+            self._refuse(ErrorCode.NOT_ALLOWED, "open the address that `forebay show` printed, with its key")
         else:
             self._answered(unquote(parts.path), asked)
 
@@ -104,15 +104,13 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             with self.one:
                 found = self.source.answer(path, asked)
-        except NoSuchGrant as error:
-            self._words(404, str(error))
-        except (UserError, ValueError) as error:
-            self._words(400, " ".join(str(error).split()))
         except ForebayError as error:
-            self._words(500, str(error))
+            self._refuse(error_code(error), str(error))
+        except ValueError as error:
+            self._refuse(ErrorCode.MALFORMED, str(error))
         else:
             if found is None:
-                self._words(404, "there is nothing here")
+                self._refuse(ErrorCode.NOT_FOUND, "not found")
             else:
                 self._json(200, found | {"who": _READER})
 
@@ -122,12 +120,12 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._send(200, path.read_bytes(), kind, more)
         except OSError as error:
-            self._words(404, why(error))
+            self._refuse(ErrorCode.NOT_FOUND, why(error))
 
-    def _words(self, status: int, words: str) -> None:
-        self._json(status, {"error": words})
+    def _refuse(self, code: ErrorCode, sentence: str) -> None:
+        self._json(code.status, error_document(code, sentence))
 
-    def _json(self, status: int, document: dict[str, Any]) -> None:
+    def _json(self, status: int, document: Mapping[str, Any]) -> None:
         text = json.dumps(document, separators=(",", ":"), default=str).encode()
         self._send(status, text, "application/json", {"Cache-Control": "no-store"})
 

@@ -51,7 +51,10 @@ def test_a_request_that_makes_no_sense(service: Running, body: dict[str, Any], w
 def test_what_is_no_json(service: Running) -> None:
     with service.client() as client:
         answer = client.post("/v1/grants", content=b"{", headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()) == (400, {"error": "request body is not valid JSON"})
+    assert (answer.status_code, answer.json()) == (
+        400,
+        {"error": "request body is not valid JSON", "code": "malformed"},
+    )
 
 
 @pytest.mark.parametrize(

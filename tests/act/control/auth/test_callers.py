@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.control.auth.callers import Doorman, Unknown, Who
+from forebay.act.control.auth.callers import Doorman, Who
 from forebay.act.control.auth.tokens import write_secret
+from forebay.act.control.errors import NotAuthenticated
 from forebay.history.store import open_store
 from forebay.history.store.tokens import Token, all_tokens, digest_of
 from support.control import DISK, GB, Running, running
@@ -193,7 +194,7 @@ def test_a_token_that_was_made_just_now_is_known() -> None:
     async def show() -> Who:
         register = Register()
         doorman = Doorman((), register.read)
-        with pytest.raises(Unknown, match="no such token"):
+        with pytest.raises(NotAuthenticated, match="no such token"):
             await doorman.who(None, "Bearer new")
         register.add("new")
         return await doorman.who(None, "Bearer new")
@@ -207,7 +208,7 @@ def test_however_many_show_nonsense_one_look_serves_them_all() -> None:
         doorman = Doorman((), register.read)
         calls = (doorman.who(None, f"Bearer {number}") for number in range(100))
         found = await asyncio.gather(*calls, return_exceptions=True)
-        assert all(isinstance(one, Unknown) for one in found)
+        assert all(isinstance(one, NotAuthenticated) for one in found)
         return register.looks
 
     assert asyncio.run(show()) <= 2

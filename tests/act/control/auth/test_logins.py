@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from forebay.act.control.auth.browsers import PROOF, TUNNEL, cookie_of, from_browser, visitor
-from forebay.act.control.auth.callers import Doorman, Peer, Unknown
+from forebay.act.control.auth.callers import Doorman, Peer
 from forebay.act.control.auth.logins import COOKIE, LASTS, Logins, signing_key
+from forebay.act.control.errors import NotAuthenticated
 from forebay.history.store.tokens import Token, digest_of
 from forebay.model.grant import NotAllowed
 from support.certificates import certificate
@@ -68,7 +69,7 @@ def test_a_login_ends_by_itself_and_says_so(world: World) -> None:
     world.clock.now += LASTS - 1
     run(world.logins.known(login.cookie))
     world.clock.now += 1
-    with pytest.raises(Unknown, match="your login has ended; log in again"):
+    with pytest.raises(NotAuthenticated, match="your login has ended; log in again"):
         run(world.logins.known(login.cookie))
 
 
@@ -78,7 +79,7 @@ def test_it_outlives_a_restart_but_not_its_token(world: World) -> None:
     assert run(again.known(login.cookie)).who.uid == 4_000_001
     del world.tokens["ann"]
     run(world.doorman.look_again())
-    with pytest.raises(Unknown, match="was taken away"):
+    with pytest.raises(NotAuthenticated, match="was taken away"):
         run(again.known(login.cookie))
 
 
@@ -92,14 +93,14 @@ def test_a_cookie_that_was_changed_counts_for_nothing(world: World, change: str)
         "empty": ".",
         "other key": run(Logins(world.doorman, b"x" * 32, clock=world.clock).enter("ann", HOST)).cookie,
     }
-    with pytest.raises(Unknown):
+    with pytest.raises(NotAuthenticated):
         run(world.logins.known(made[change]))
 
 
 def test_after_a_logout_the_cookie_does_not_count(world: World) -> None:
     login, other = run(_entered(world)), run(_entered(world))
     world.logins.leave(login.cookie)
-    with pytest.raises(Unknown):
+    with pytest.raises(NotAuthenticated):
         run(world.logins.known(login.cookie))
     assert run(world.logins.known(other.cookie)).who == login.who
 
@@ -109,11 +110,11 @@ def test_a_link_logs_in_once_and_only_for_five_minutes(world: World) -> None:
     assert until == world.clock.now + 300
     login = run(_entered(world, code))
     assert (login.who.role, login.who.uid, login.who.local) == ("user", 1234, False)
-    with pytest.raises(Unknown):
+    with pytest.raises(NotAuthenticated):
         run(_entered(world, code))
     late, until = world.logins.link(world.doorman.user(1234, 5))
     world.clock.now = until
-    with pytest.raises(Unknown):
+    with pytest.raises(NotAuthenticated):
         run(_entered(world, late))
 
 
@@ -129,7 +130,7 @@ def test_agents_do_not_look_at_pages(world: World) -> None:
 
 def test_who_tries_wrong_secrets_waits_longer_and_longer_and_others_do_not(world: World) -> None:
     for _ in range(5):
-        with pytest.raises(Unknown):
+        with pytest.raises(NotAuthenticated):
             run(_entered(world, "wrong"))
     waits = []
     for _ in range(8):
@@ -137,13 +138,13 @@ def test_who_tries_wrong_secrets_waits_longer_and_longer_and_others_do_not(world
             run(_entered(world))
         waits.append(float(str(told.value).split()[-2]))
         world.clock.now += waits[-1]
-        with pytest.raises(Unknown):
+        with pytest.raises(NotAuthenticated):
             run(_entered(world, "wrong"))
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
     run(world.logins.enter("ann", "10.0.0.2"))
     world.clock.now += 60
     run(_entered(world))
-    with pytest.raises(Unknown):  # it begins anew
+    with pytest.raises(NotAuthenticated):  # it begins anew
         run(_entered(world, "wrong"))
     run(_entered(world))
 
@@ -183,7 +184,7 @@ def test_through_a_tunnel_the_kernel_tells_who_it_is_but_only_at_this_machines_n
         _visit(world, "POST", peer, host="localhost:8000", sec_fetch_site="same-origin")
     with pytest.raises(NotAllowed, match="tunnel"):
         _visit(world, peer=peer, host="evil.example.org:8000", sec_fetch_site="same-origin")
-    with pytest.raises(Unknown, match="log in first"):
+    with pytest.raises(NotAuthenticated, match="log in first"):
         _visit(world, sec_fetch_site="none")
 
 
@@ -262,9 +263,12 @@ def test_to_open_the_page_without_a_login_is_no_error_and_tells_nothing(
     service: Running, browser: httpx.Client
 ) -> None:
     answer = browser.get("/v1/page")
-    assert (answer.status_code, answer.json()) == (200, {"who": None, "because": "log in first"})
+    assert (answer.status_code, answer.json()) == (200, {"who": None, "error": "log in first", "code": "not-logged-in"})
     answer = browser.get("/v1/page", headers={"Cookie": f"{COOKIE}=made.up"})
-    assert (answer.status_code, answer.json()) == (200, {"who": None, "because": "your login has ended; log in again"})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"who": None, "error": "your login has ended; log in again", "code": "login-ended"},
+    )
     assert browser.get("/v1/page", headers={"Authorization": "Bearer nobody"}).status_code == 401
     with httpx.Client(base_url=service.addresses[1], verify=False, timeout=60) as program:
         assert program.get("/v1/page").status_code == 401

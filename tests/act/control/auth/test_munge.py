@@ -75,7 +75,10 @@ def test_a_credential_is_good_once(world: World) -> None:
     shown = credential(LOOK, world.socket)
     assert world.call(shown).status_code == 200
     again = world.call(shown)
-    assert (again.status_code, again.json()) == (401, {"error": "MUNGE says: replayed credential"})
+    assert (again.status_code, again.json()) == (
+        401,
+        {"error": "MUNGE says: replayed credential", "code": "bad-credential"},
+    )
 
 
 @pytest.mark.parametrize("words", ["", "hello", call_of("GET", "/v1/nodes", b""), call_of("GET", "/v1/grants", b"x")])

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from forebay.act.control.errors import Unavailable
 from forebay.act.control.service import journal_writer as module
-from forebay.act.control.service.journal_writer import Unavailable, Writer
+from forebay.act.control.service.journal_writer import Writer
 from forebay.act.control.service.live_state import TABLES, Happened, Live, checkpoint, load
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.codec import from_line

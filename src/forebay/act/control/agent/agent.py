@@ -25,6 +25,7 @@ from forebay.act.control.agent.outbox import Outbox
 from forebay.act.control.agent.report_numbers import Numbers
 from forebay.act.control.agent.settings import AgentFile
 from forebay.act.control.client import Client, TurnedAway
+from forebay.act.control.errors import ErrorCode
 from forebay.act.volumes.volume import VolumeFailed
 from forebay.decide.grants.action import Action
 from forebay.model.errors import BadInput, UserError, why
@@ -42,7 +43,7 @@ _SOON = 2.0
 """Seconds until the disks are looked at after something failed: not each time, as to look may take long."""
 _PATIENCE = 20
 """Tenths of a second that an agent waits for the last commands of one that was killed."""
-_SAY_HELLO = (404, 409)
+_SAY_HELLO = (ErrorCode.NOT_FOUND, ErrorCode.OTHER_JOURNAL, ErrorCode.CONFLICT)
 """What a service answers that does not know the node, or has another journal than the one that was acted on."""
 
 
@@ -120,7 +121,7 @@ class Agent:
 
     def _away(self, error: Exception, times: int) -> None:
         """A service that is away is told once; one that does not know the node is told of it."""
-        if isinstance(error, TurnedAway) and error.status in _SAY_HELLO:
+        if isinstance(error, TurnedAway) and error.code in _SAY_HELLO:
             self._looked = None
         if times == 0:
             words = str(error) if isinstance(error, UserError) else f"internal error: {error!r}"

@@ -9,13 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 from forebay.act.control.client import Client, ServiceAway, TurnedAway
+from forebay.act.control.errors import ErrorCode
 
 _AT_ONCE = 200
 _MOST_LINES = 2000
 """Lines of the log that wait for a service that is away; older ones are dropped."""
 _PAUSE = 0.5
 """Seconds before something is sent again."""
-_MAKES_NO_SENSE = (400, 403, 409, 413, 422)
+_REJECTED = (
+    ErrorCode.MALFORMED, ErrorCode.NOT_ALLOWED, ErrorCode.CONFLICT, ErrorCode.OTHER_JOURNAL, ErrorCode.TOO_LARGE,
+)  # fmt: skip
+"""What a service answers to a report that it will never take."""
 
 
 class Outbox:
@@ -82,7 +86,7 @@ class Outbox:
         except ServiceAway:
             return False
         except TurnedAway as error:
-            if error.status not in _MAKES_NO_SENSE:
+            if error.code not in _REJECTED:
                 return False
             if len(reports) > 1:
                 return all(self._delivered([report]) for report in reports)
@@ -98,7 +102,7 @@ class Outbox:
         except ServiceAway:
             return False
         except TurnedAway as error:
-            if error.status not in _MAKES_NO_SENSE:
+            if error.code not in _REJECTED:
                 return False
         with self._changed:
             while self._lines and lines and self._lines[0] is lines[0]:  # some may have been pushed out meanwhile

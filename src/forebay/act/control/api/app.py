@@ -14,23 +14,10 @@ from forebay import __version__
 from forebay.act.control.api import admin, grants, login, nodes, page, rates, strays, tiers
 from forebay.act.control.api.dependencies import Plain, told, who_calls
 from forebay.act.control.api.forms import AskForm
-from forebay.act.control.api.limits import App, Message, Receive, Send, TooMany, whole
-from forebay.act.control.auth.callers import Unknown
-from forebay.act.control.service.journal_writer import Unavailable
+from forebay.act.control.api.limits import App, Message, Receive, Send, whole
+from forebay.act.control.errors import ErrorCode, code_of_status, error_code, error_document
 from forebay.act.control.service.service import Service
-from forebay.model.errors import ForebayError, Refused, UnknownName, UserError
-from forebay.model.grant import NoSuchGrant, NotAllowed
-
-_STATUS: tuple[tuple[type[Exception], int], ...] = (
-    (Unknown, 401),
-    (NotAllowed, 403),
-    (NoSuchGrant, 404),
-    (UnknownName, 404),
-    (Refused, 409),
-    (TooMany, 429),
-    (UserError, 400),
-    (Unavailable, 503),
-)
+from forebay.model.errors import ForebayError
 
 
 def build(service: Service) -> FastAPI:
@@ -56,14 +43,14 @@ def build(service: Service) -> FastAPI:
     return app
 
 
-def _answer(status: int, words: str) -> Response:
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-    return Plain({"error": " ".join(words.split())[:500]}, status, headers)
+def _answer(code: ErrorCode, sentence: str) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if code.status == 401 else None
+    return Plain(error_document(code, sentence), code.status, headers)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    return _answer(status, str(error))
+    assert isinstance(error, ForebayError)
+    return _answer(error_code(error), str(error))
 
 
 async def _malformed(_: Request, error: Exception) -> Response:
@@ -72,10 +59,10 @@ async def _malformed(_: Request, error: Exception) -> Response:
     first: Any = error.errors()[0]
     where = ".".join(str(step) for step in first["loc"] if step not in ("body", "query", "path"))
     if first["type"] == "json_invalid":
-        return _answer(400, "request body is not valid JSON")
+        return _answer(ErrorCode.MALFORMED, "request body is not valid JSON")
     got = "" if first["type"] in ("missing", "extra_forbidden") else f", not {_short(first.get('input'))}"
     words = {"missing": "is missing", "extra_forbidden": "unknown field"}.get(first["type"], first["msg"])
-    return _answer(400, f"{where or 'body'}: {words[0].lower()}{words[1:]}{got}")
+    return _answer(ErrorCode.MALFORMED, f"{where or 'body'}: {words[0].lower()}{words[1:]}{got}")
 
 
 def _short(value: object) -> str:
@@ -85,12 +72,13 @@ def _short(value: object) -> str:
 
 async def _plain(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return Plain({"error": str(error.detail).lower()}, error.status_code, error.headers)
+    document = error_document(code_of_status(error.status_code), str(error.detail).lower())
+    return Plain(document, error.status_code, error.headers)
 
 
 async def _broken(request: Request, error: Exception) -> Response:
     told(request).log.error("internal error", path=request.url.path, because=repr(error)[:500])
-    return _answer(500, "internal error; see the service log")
+    return _answer(ErrorCode.INTERNAL, "internal error; see the service log")
 
 
 class _Lane:

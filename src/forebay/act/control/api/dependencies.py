@@ -12,34 +12,28 @@ from forebay.act.control.api.limits import Seat
 from forebay.act.control.auth.browsers import from_browser, visitor
 from forebay.act.control.auth.callers import ONLY_METRICS, Who, only_administrators
 from forebay.act.control.auth.munge import call_of
+from forebay.act.control.errors import ErrorCode
 from forebay.act.control.service.service import Service
-from forebay.history.toml import Table
+from forebay.history.toml import Field, Table
 from forebay.model.grant import NotAllowed
 
 LONGEST_WAIT = 60.0
 METRICS = "/metrics"
 
 
-class Trouble(Table):
-    """What is wrong, in one line."""
+class Error(Table):
+    """What went wrong: a sentence for people, and a code for programs."""
 
     error: str
+    code: Annotated[str, Field(json_schema_extra={"enum": [code.value for code in ErrorCode]})]
 
 
-_WORDS = {
-    400: "the request is malformed",
-    401: "nobody known calls",
-    403: "the caller may not do this",
-    404: "there is no such thing",
-    409: "not possible in the current state",
-}
-ERRORS: dict[int | str, dict[str, Any]] = {
-    **{status: {"model": Trouble, "description": words} for status, words in _WORDS.items()},
-    405: {"model": Trouble, "description": "no such method here"},
-    413: {"model": Trouble, "description": "the request body is too large"},
-    429: {"model": Trouble, "description": "too many waiting requests from this caller"},
-    503: {"model": Trouble, "description": "the store does not answer; try again"},
-}
+def _described(status: int) -> dict[str, Any]:
+    codes = [code for code in ErrorCode if code.status == status]
+    return {"model": Error, "description": " ".join(f"`{code.value}`: {code.meaning}" for code in codes)}
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {code.status: _described(code.status) for code in ErrorCode}
 
 
 def told(request: Request) -> Service:

@@ -43,7 +43,7 @@ Ask for space on storage nodes, look at what was granted, and give it back; what
 On the UNIX socket the kernel tells who calls, and nothing need be shown. Over TLS a caller shows a token or a MUNGE
 credential, a browser the cookie of its login. Bodies and answers are JSON. Times are seconds since 1970, sizes bytes,
 bandwidths bytes per second; where a body takes a size, a duration or a bandwidth, it may be text with a unit, such as
-"2 TB" or "1h". Whatever goes wrong is one line: {"error": "..."}.\
+"2 TB" or "1h". Every error is {"error": SENTENCE, "code": CODE}: the sentence is for people, the code for programs.\
 """
 _TAGS = {
     "grants": "Ask for space, look, wait, extend, give back.",

@@ -12,7 +12,8 @@ from typing import Any
 
 from forebay.act.control.api.proxies import Proxies
 from forebay.act.control.auth.callers import Who
-from forebay.model.errors import BadInput, UserError
+from forebay.act.control.errors import ErrorCode, TooMany, error_document
+from forebay.model.errors import BadInput
 from forebay.model.units import format_duration, format_size
 
 _MIB = 1 << 20
@@ -24,10 +25,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
-
-
-class TooMany(UserError):
-    """Somebody has as much of the service as one may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +188,7 @@ class Bounded:
             seat.begin_call(scope["headers"])
             await self._bounded(scope, receive, send)
         except TooMany as error:
-            await _refuse(send, 429, str(error))
+            await _refuse(send, ErrorCode.TOO_MANY, str(error))
         finally:
             seat.end_call()
 
@@ -202,7 +199,7 @@ class Bounded:
             return
         most = self._limits.of(scope["path"])
         if length is not None and length > most:
-            await _refuse(send, 413, f"the body may have {format_size(most)}, not {format_size(length)}")
+            await _refuse(send, ErrorCode.TOO_LARGE, _too_large(most))
             return
         await self._with_body(scope, receive, send, most)
 
@@ -219,10 +216,10 @@ class Bounded:
                 size += len(parts[-1])
                 self._held += len(parts[-1])
                 if size > most:
-                    await _refuse(send, 413, f"the body may have {format_size(most)}; this is longer")
+                    await _refuse(send, ErrorCode.TOO_LARGE, _too_large(most))
                     return
                 if self._held > self._limits.bodies:
-                    await _refuse(send, 503, "too much is being sent at the same time; send it again")
+                    await _refuse(send, ErrorCode.UNAVAILABLE, "too much data is being sent at once; try again")
                     return
             await self._app(scope, whole(b"".join(parts), receive), send)
         finally:
@@ -253,15 +250,19 @@ def _length(scope: Message) -> int | None:
     return 0
 
 
-async def _refuse(send: Send, status: int, words: str) -> None:
-    body = error_body(words)
+def _too_large(most: int) -> str:
+    return f"request body too large (limit {format_size(most)})"
+
+
+async def _refuse(send: Send, code: ErrorCode, sentence: str) -> None:
+    body = error_body(code, sentence)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.start", "status": code.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def error_body(words: str) -> bytes:
-    return json.dumps({"error": words}).encode()
+def error_body(code: ErrorCode, sentence: str) -> bytes:
+    return json.dumps(error_document(code, sentence)).encode()
 
 
 def room_for(connections: int) -> int:

@@ -8,13 +8,14 @@ import ssl
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 
-from forebay.act.control.api.limits import Crowd, Limits, Seat, TooMany, error_body
+from forebay.act.control.api.limits import Crowd, Limits, Seat, error_body
 from forebay.act.control.api.proxies import MOST, Proxies, plain_address, read_head
 from forebay.act.control.auth.callers import peer_of
+from forebay.act.control.errors import ErrorCode, TooMany
 
 _AT_ONCE = 64
 _AGAIN = 0.1  # seconds until somebody is let in again after the system refused
-_FULL = error_body("too many connections; end some, or come again later")
+_FULL = error_body(ErrorCode.UNAVAILABLE, "too many connections; end some, or come again later")
 _TURNED_AWAY = b"HTTP/1.1 503 \r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
 
 _LOOK = 0.01  # seconds between looks at a proxy's head that has begun

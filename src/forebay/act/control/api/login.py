@@ -12,8 +12,8 @@ from fastapi.responses import JSONResponse
 from forebay.act.control.api.answers import Id, Moment
 from forebay.act.control.api.dependencies import ERRORS, Caller, OfService, address_of, answer
 from forebay.act.control.auth.browsers import cookie_of, from_browser, visitor
-from forebay.act.control.auth.callers import Unknown
 from forebay.act.control.auth.logins import COOKIE, Login
+from forebay.act.control.errors import NotLoggedIn
 from forebay.act.forward.net.address import parse_address
 from forebay.history.toml import Field, Table
 from forebay.model.errors import Refused
@@ -77,7 +77,7 @@ async def entered(request: Request, service: OfService) -> JSONResponse:
     """Who has logged in."""
     peer = getattr(request.state, "peer", None)
     if not from_browser(request.headers) and peer is None:
-        raise Unknown("log in first")
+        raise NotLoggedIn("log in first")
     return answer(told_of(await visitor(service.logins, peer, "GET", request.headers)))
 
 

@@ -13,10 +13,10 @@ from forebay.act.control.api.dependencies import ERRORS, Administrator, Caller, 
 from forebay.act.control.api.documents import actions_view, nodes_view
 from forebay.act.control.api.forms import DrainForm, HelloForm, LogForm, ReportForm
 from forebay.act.control.auth.callers import Who
+from forebay.act.control.errors import OtherJournal
 from forebay.act.control.service.journal_identity import is_ours
 from forebay.decide.grants import commands as co
 from forebay.history.store.journal import LogLine, add_log
-from forebay.model.errors import Refused
 from forebay.model.grant import NotAllowed
 
 routes = APIRouter(prefix="/v1/nodes", tags=["nodes"], responses=ERRORS)
@@ -76,7 +76,7 @@ async def actions(
     caller = _agent(who, node)
     live = await service.heartbeat(node, caller)
     if await is_ours(service.writer, live, seen) is False:
-        raise Refused("this is another journal than the one you acted on: say first what is on your disks")
+        raise OtherJournal("the service has another journal than the one you acted on; report your disks first")
     live = await service.writer.now()
     clock = service.ticking()
     end = clock() + seconds

@@ -14,8 +14,9 @@ from fastapi.responses import Response, StreamingResponse
 from forebay.act.control.api.dependencies import Administrator, Caller, OfService, who_calls
 from forebay.act.control.api.login import told_of
 from forebay.act.control.auth.browsers import from_browser, visitor
-from forebay.act.control.auth.callers import Peer, Unknown, Who
+from forebay.act.control.auth.callers import Peer, Who
 from forebay.act.control.auth.logins import Login
+from forebay.act.control.errors import NotAuthenticated, error_code, error_document
 from forebay.act.control.page.files import HEADERS, File
 from forebay.act.control.page.views import GROUPS, Eye, Which, eye_of, feed, listed, timeline
 from forebay.act.control.service.service import Service
@@ -58,14 +59,14 @@ def _file(request: Request, found: File, headers: dict[str, str]) -> Response:
 async def snapshot(request: Request, service: OfService) -> Response:
     """The machine and its totals, as of one number of the journal; and who looks.
 
-    To open the page without a login is no error: `who` is null then, and `because` says why.
+    To open the page without a login is not an error: `who` is null then, beside the error's `code` and sentence.
     """
     try:
         who = await who_calls(request)
-    except Unknown as error:
+    except NotAuthenticated as error:
         if not is_visitor(request):
             raise
-        return await _packed(request, _said({"who": None, "because": str(error)}))
+        return await _packed(request, _said({"who": None, **error_document(error_code(error), str(error))}))
     text = await service.frames.snapshot(eye_of(who))
     login = Login(who=who, cookie="", until=0.0, proof="")
     if is_visitor(request):

@@ -22,6 +22,7 @@ from forebay.act.control.api.listener import Door
 from forebay.act.control.api.proxies import Proxies
 from forebay.act.control.api.request_counts import Counted
 from forebay.act.control.auth.callers import peer_of
+from forebay.act.control.errors import ErrorCode
 from forebay.act.control.page.files import NO_PAGES, Pages
 from forebay.act.control.service.service import Service
 from forebay.act.control.service.settings import ServiceSettings, keep_private, privately
@@ -98,7 +99,7 @@ class _Protocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """In our own words, and as all errors."""
         del msg
-        body = error_body(f"this is no HTTP request, or its head has more than {_HEAD} bytes")
+        body = error_body(ErrorCode.MALFORMED, f"this is no HTTP request, or its head has more than {_HEAD} bytes")
         headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
         for event in (h11.Response(status_code=400, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
             with suppress(h11.LocalProtocolError):  # an answer was on its way already

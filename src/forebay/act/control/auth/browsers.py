@@ -10,8 +10,9 @@ import hmac
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from forebay.act.control.auth.callers import Peer, Unknown
+from forebay.act.control.auth.callers import Peer
 from forebay.act.control.auth.logins import COOKIE, Login, Logins
+from forebay.act.control.errors import NotLoggedIn
 from forebay.model.grant import NotAllowed
 
 PROOF = "x-forebay"
@@ -29,7 +30,7 @@ def from_browser(headers: Mapping[str, str]) -> bool:
 
 
 async def visitor(logins: Logins, peer: Peer | None, method: str, headers: Mapping[str, str]) -> Login:
-    """Who it is; Unknown or NotAllowed in words otherwise."""
+    """Who it is; NotAuthenticated or NotAllowed in words otherwise."""
     if headers.get("sec-fetch-site", "none") not in _OWN and method not in _SAFE:
         raise NotAllowed("another page asked for this, not Forebay's own")
     cookie = cookie_of(headers)
@@ -39,7 +40,7 @@ async def visitor(logins: Logins, peer: Peer | None, method: str, headers: Mappi
         _check_host(headers.get("host", ""))
         login = Login(who=logins.local(peer), cookie="", until=0.0, proof=TUNNEL)
     else:
-        raise Unknown("log in first")
+        raise NotLoggedIn("log in first")
     if method not in _SAFE and not hmac.compare_digest(headers.get(PROOF, "").encode(), login.proof.encode()):
         raise NotAllowed(f"a browser's changes need the header {PROOF} of Forebay's own page; load the page again")
     return login

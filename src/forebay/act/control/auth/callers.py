@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from forebay.act.control.auth.munge import NoMunge, who_calls
+from forebay.act.control.errors import NotAuthenticated, NotLoggedIn
 from forebay.decide.grants.commands import Caller, Role
 from forebay.history.store.tokens import Token, digest_of
-from forebay.model.errors import UserError
 from forebay.model.grant import NotAllowed
 
 Call = Callable[[], Awaitable[str]]
@@ -27,10 +27,6 @@ _FRESH = 2.0  # seconds until the tokens are looked up again; so long lives one 
 _SOON = 0.2  # seconds between looks for tokens that are not known, however many of them are shown
 ONLY_METRICS = "this token is good for GET /metrics alone"
 _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]+:")
-
-
-class Unknown(UserError):
-    """Nobody knows who is calling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +125,7 @@ class Doorman:
         if kind.lower() == "munge":
             return await self._by_munge(secret.strip(), call)
         if peer is None or kind:
-            raise Unknown("say who you are: Authorization: Bearer TOKEN, or MUNGE CREDENTIAL")
+            raise NotLoggedIn("say who you are: Authorization: Bearer TOKEN, or MUNGE CREDENTIAL")
         return self._user(peer.uid, peer.gid, local=True)
 
     def _user(self, uid: int, gid: int, *, local: bool) -> Who:
@@ -153,7 +149,7 @@ class Doorman:
             await self._look_since(now)
         token = self._known.get(digest)
         if token is None:
-            raise Unknown("no such token")
+            raise NotAuthenticated("no such token")
         role = cast(Role, token.role)
         name = user_name(token.uid) if role == "user" else token.name
         return Who(role=role, uid=token.uid, gid=token.gid, node=token.node, name=name)
@@ -175,12 +171,12 @@ class Doorman:
 
     async def _by_munge(self, shown: str, call: Call | None) -> Who:
         if call is None or not _CREDENTIAL.fullmatch(shown):
-            raise Unknown("this is no MUNGE credential")
+            raise NotAuthenticated("this is no MUNGE credential")
         said, loop = await call(), asyncio.get_running_loop()
         try:
             uid, gid = await loop.run_in_executor(_munge_threads(), who_calls, said, shown, self._munge)
         except NoMunge as error:
-            raise Unknown(str(error)) from None
+            raise NotAuthenticated(str(error)) from None
         return self._user(uid, gid, local=False)
 
 

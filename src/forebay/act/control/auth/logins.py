@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forebay.act.control.api.limits import TooMany
-from forebay.act.control.auth.callers import ONLY_METRICS, Doorman, Peer, Unknown, Who
+from forebay.act.control.auth.callers import ONLY_METRICS, Doorman, Peer, Who
+from forebay.act.control.errors import LoginEnded, NotAuthenticated, TooMany
 from forebay.history.store.tokens import digest_of
 from forebay.model.grant import NotAllowed
 
@@ -74,7 +74,7 @@ class Logins:
         self._slow.check(host)
         try:
             payload = self._by_link(secret) or await self._by_token(secret)
-        except Unknown:
+        except NotAuthenticated:
             self._slow.failed(host)
             raise
         self._slow.forget(host)
@@ -89,8 +89,8 @@ class Logins:
     async def _by_token(self, secret: str) -> dict[str, Any]:
         try:
             who = await self._doorman.who(None, f"Bearer {secret}")
-        except Unknown:
-            raise Unknown("this is no token, or no link that still counts") from None
+        except NotAuthenticated:
+            raise NotAuthenticated("this is no token, or no link that still counts") from None
         if who.role == "agent":
             raise NotAllowed("this is an agent's token; the page is for people")
         if who.role == "metrics":
@@ -102,13 +102,13 @@ class Logins:
         return await self.known(f"{text}.{self._signed('cookie', text)}")
 
     async def known(self, cookie: str) -> Login:
-        """Who a cookie stands for; Unknown, in words, if it does not count any more."""
+        """Who a cookie stands for; NotAuthenticated, in words, if it does not count any more."""
         text, _, signature = cookie.partition(".")
         if not hmac.compare_digest(signature.encode(), self._signed("cookie", text).encode()) or text in self._left:
-            raise Unknown(_ENDED)
+            raise LoginEnded(_ENDED)
         payload = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         if payload["e"] <= self._clock():
-            raise Unknown(_ENDED)
+            raise LoginEnded(_ENDED)
         who = await self._who(payload)
         return Login(who=who, cookie=cookie, until=payload["e"], proof=self._signed("proof", text))
 
@@ -117,8 +117,8 @@ class Logins:
             return self._doorman.user(payload["u"], payload["g"])
         try:
             return await self._doorman.by_digest(payload["d"])
-        except Unknown:
-            raise Unknown("your token was taken away; ask an administrator for a new one") from None
+        except NotAuthenticated:
+            raise LoginEnded("your token was taken away; ask an administrator for a new one") from None
 
     def local(self, peer: Peer) -> Who:
         """Somebody at the other end of the UNIX socket, through a tunnel."""

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from forebay.act.control.auth.callers import Unknown
+from forebay.act.control.errors import NotAuthenticated, error_code, error_document
 from forebay.act.control.page.views import (
     Document,
     Eye,
@@ -50,7 +50,7 @@ _ROWS = 100
 _SNAPSHOTS = 8  # that are kept
 _LINES = 40
 Still = Callable[[], Awaitable[object]]
-"""Raises Unknown once who watches may not any more."""
+"""Raises NotAuthenticated once who watches may not any more."""
 
 
 class Frames:
@@ -89,8 +89,8 @@ class Frames:
             async for text in self._frames(eye, queue):
                 await still()
                 yield text
-        except Unknown as error:
-            yield _event("logout", None, {"error": str(error)})
+        except NotAuthenticated as error:
+            yield _event("logout", None, {**error_document(error_code(error), str(error))})
         finally:
             self._leave(eye, queue)
 

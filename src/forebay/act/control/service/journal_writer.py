@@ -16,11 +16,12 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+from forebay.act.control.errors import Unavailable
 from forebay.act.control.service.live_state import Happened, Live, checkpoint, load
 from forebay.decide.grants.commands import Command
 from forebay.history.store import Connection, Store
 from forebay.history.store.journal import Entry, append, compressed, keep_checkpoint, unseen
-from forebay.model.errors import ForebayError, UserError
+from forebay.model.errors import UserError
 
 T = TypeVar("T")
 Heard = Callable[[Sequence[Happened]], None]
@@ -29,10 +30,6 @@ _LONGEST = 0.02  # seconds to decide before what is decided is written
 _GAP = 0.004  # seconds from one commit to the next while many ask at once: each takes as much work as a decision
 _MEMORY = 8  # batches that tell whether they do
 EVENTS_PER_CHECKPOINT = 20_000
-
-
-class Unavailable(ForebayError):
-    """The store does not take or tell anything now; what was asked did not happen, or it can be asked again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,12 @@ from forebay.act.control.api.request_counts import Calls
 from forebay.act.control.auth.callers import Doorman
 from forebay.act.control.auth.logins import Logins, signing_key
 from forebay.act.control.auth.volume_keys import Keys
+from forebay.act.control.errors import Unavailable
 from forebay.act.control.page.files import NO_PAGES, Pages
 from forebay.act.control.page.rates import Rates
 from forebay.act.control.page.updates import Frames
 from forebay.act.control.service.event_log import bells_of, tell
-from forebay.act.control.service.journal_writer import Unavailable, Writer
+from forebay.act.control.service.journal_writer import Writer
 from forebay.act.control.service.live_state import Happened, Live
 from forebay.act.control.service.node_liveness import Silence
 from forebay.act.control.service.notifications import ANY, Bells

@@ -39,15 +39,26 @@ function tell(kind, what) {
   for (const work of [...(ears.get(kind) ?? [])]) work(what);
 }
 
-export class Trouble extends Error {
-  constructor(status, words) {
-    super(words);
-    this.status = status;
+const NO_ANSWER = "no-answer", // the page's own code; all others are the API's
+  LOGGED_OUT = ["not-logged-in", "login-ended", "bad-credential"];
+
+export class ServiceError extends Error {
+  constructor(code, message) {
+    super(message);
+    this.code = code;
+  }
+
+  get isLoggedOut() {
+    return LOGGED_OUT.includes(this.code);
+  }
+
+  get isNoAnswer() {
+    return this.code === NO_ANSWER;
   }
 }
 
-/** Asks the service; a Trouble in words where it refuses, or does not answer within `patience` milliseconds.
- * Who is not logged in any more is shown the way in, unless that is done by the caller (`quiet`). */
+/** Calls the service. Throws a ServiceError if it refuses or does not answer within `patience` milliseconds.
+ * A visitor who is not logged in gets the login form, unless the caller handles that itself (`quiet`). */
 export async function ask(path, { method = "GET", body, quiet = false, patience = PATIENCE } = {}) {
   const headers = {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -57,19 +68,18 @@ export async function ask(path, { method = "GET", body, quiet = false, patience 
   try {
     answer = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
-    throw new Trouble(0, "the service does not answer");
+    throw new ServiceError(NO_ANSWER, "the service does not answer");
   }
   const told = await answer.json().catch(() => null);
-  if (signal.aborted) throw new Trouble(0, "the service does not answer");
+  if (signal.aborted) throw new ServiceError(NO_ANSWER, "the service does not answer");
   if (answer.ok && told !== null) return told;
-  if (answer.status === 401) throw outside(told?.error ?? "log in first", quiet);
-  throw new Trouble(answer.status, told?.error ?? `the service answers ${answer.status}`);
+  throw refused(told?.code ?? `status-${answer.status}`, told?.error ?? `the service answers ${answer.status}`, quiet);
 }
 
-/** The trouble of somebody who has not logged in, or not any more. */
-function outside(words, quiet) {
-  if (!quiet) tell("login", words);
-  return new Trouble(401, words);
+function refused(code, message, quiet) {
+  const error = new ServiceError(code, message);
+  if (error.isLoggedOut && !quiet) tell("login", error);
+  return error;
 }
 
 /** Seconds since 1970 as the page shows them: of the moment that is looked at, where that is not now. */
@@ -83,7 +93,7 @@ let loading = null;
 export function load(quiet = false, patience = PATIENCE) {
   loading ??= ask(world.reading ? `/v1/page?number=${world.reading.number ?? ""}` : "/v1/page", { quiet, patience })
     .then((snapshot) => {
-      if (!snapshot.who) throw outside(snapshot.because, quiet);
+      if (!snapshot.who) throw refused(snapshot.code, snapshot.error, quiet);
       return taken(snapshot);
     })
     .finally(() => {
@@ -149,7 +159,8 @@ export function follow() {
   });
   source.addEventListener("logout", (event) => {
     stop();
-    tell("login", JSON.parse(event.data).error);
+    const { code, error } = JSON.parse(event.data);
+    tell("login", new ServiceError(code, error));
   });
   source.onerror = lost;
 }
@@ -181,7 +192,7 @@ async function resync() {
   try {
     await load();
   } catch (error) {
-    if (error.status !== 401) lost();
+    if (!error.isLoggedOut) lost();
   }
 }
 
@@ -195,7 +206,7 @@ function lost() {
       await load(false, LATEST);
       follow();
     } catch (error) {
-      if (error.status !== 401) lost();
+      if (!error.isLoggedOut) lost();
     }
   }, pause);
 }

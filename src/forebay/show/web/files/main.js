@@ -294,7 +294,7 @@ async function enter(secret, trouble) {
     world.who = await ask("/v1/login", { method: "POST", quiet: true, body: { secret: secret.trim() } });
     await begin();
   } catch (error) {
-    say(trouble, error.status ? `Not logged in: ${error.message}.` : `${error.message}; try again.`);
+    say(trouble, error.isNoAnswer ? `${sentence(error.message)} Try again.` : `Not logged in: ${error.message}.`);
   }
 }
 
@@ -333,14 +333,17 @@ async function start() {
   try {
     await begin();
   } catch (error) {
-    if (error.status === 401) login(error.message === "log in first" ? "" : sentence(error.message));
+    if (error.isLoggedOut) login(reason(error));
     else put(at("main"), h("p", { class: "note bad" }, `${sentence(error.message)} Load the page again in a moment.`));
   }
 }
 
 const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
 
-on("login", (words) => login(sentence(words)));
+/** Why a visitor has to log in; nothing if the visitor never was. */
+const reason = (error) => (error.code === "not-logged-in" ? "" : sentence(error.message));
+
+on("login", (error) => login(reason(error)));
 on("link", (state) => {
   if (state !== link) {
     link = state;

@@ -273,7 +273,7 @@ async function drawGrant(top, story, id) {
   try {
     grant = await ask(`/v1/grants/${encodeURIComponent(id)}${at}`);
   } catch (error) {
-    if (error.status === 404)
+    if (error.code === "no-such-grant")
       vanished(
         top,
         id,
