@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 from forebay.cli import app
-from forebay.cli.demo import start_part
+from forebay.cli.demo import Step, start_daemon
 from forebay.model.errors import Refused, UserError
 from support.command import Forebay
 
@@ -322,10 +322,11 @@ def test_the_demo_runs_and_speaks_json(forebay: Forebay, tmp_path: Path) -> None
 def test_a_step_of_the_demo_that_fails_says_so_and_ends_it(
     forebay: Forebay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse() -> None:
+    def refuse(_: str) -> None:
         raise Refused("grant 3f is being released: permission denied")
 
-    monkeypatch.setattr("forebay.cli.demo._targets", lambda _: [("May I?", "forebay storage request", refuse, {})])
+    monkeypatch.setattr("forebay.cli.demo.run_line", refuse)
+    monkeypatch.setattr("forebay.cli.demo._machine_steps", lambda _: [Step("May I?", "forebay storage request")])
     ran = forebay("demo", "--out", tmp_path / "demo")
     assert ran.code == 2
     assert "2. " not in ran.out
@@ -336,7 +337,7 @@ def test_a_step_of_the_demo_that_fails_says_so_and_ends_it(
 def test_a_part_of_the_demo_that_does_not_start_is_told_with_the_command(tmp_path: Path) -> None:
     words = f"forebay agent ended; run it by hand to see why: forebay agent {tmp_path}/none.toml"
     with ExitStack() as running, pytest.raises(UserError, match=words):
-        start_part(running, "agent", f"{tmp_path}/none.toml")
+        start_daemon(running, "agent", f"{tmp_path}/none.toml")
 
 
 def test_ctrl_c_is_one_line_and_exit_code_130(forebay: Forebay, monkeypatch: pytest.MonkeyPatch) -> None:

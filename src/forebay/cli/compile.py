@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from forebay.show.options import Json
 
 commands = typer.Typer()
-
-Step = tuple[Callable[..., None], dict[str, Any]]
-"""A call for which kernels are compiled, with its arguments."""
 
 
 @commands.command("compile", epilog="Example: forebay compile --installation  # while a package or an image is built")
@@ -34,7 +32,7 @@ def compile_kernels(
     if installation:
         keep_in_installation()
     compiled: list[str] = []
-    hooks.before, hooks.after = compiled.append, _ignore
+    hooks.before, hooks.after = compiled.append, lambda _kernel: None
     _run_steps()
     folder = kernels_folder()
     if json:
@@ -43,9 +41,6 @@ def compile_kernels(
         print_json({"compiled": len(compiled), "folder": str(folder)})
     else:
         typer.echo(f"{len(compiled)} kernels compiled in {folder}" if compiled else f"nothing to compile in {folder}")
-
-
-def _ignore(_kernel: str) -> None: ...
 
 
 def _run_steps() -> None:
@@ -58,39 +53,38 @@ def _run_steps() -> None:
     with tempfile.TemporaryDirectory(prefix="forebay-") as name:
         steps = [*_live_steps(), *_simulation_steps(Path(name))]
         with progress("Compiling", len(steps)) as show:
-            for number, (call, options) in enumerate(steps):
+            for number, run_step in enumerate(steps):
                 show(number)
                 with redirect_stdout(io.StringIO()):
-                    call(**options)
+                    run_step()
 
 
-def _live_steps() -> Iterator[Step]:
+def _live_steps() -> Iterator[Callable[[], None]]:
     from forebay.act.control.service.warm_up import warm_up
     from forebay.act.forward.council.process import warm_council
     from forebay.act.forward.node.warm import warm
     from forebay.decide.registry import policies
     from forebay.decide.tune.council import new_council
 
-    yield warm_up, {"policy": "forebay"}
-    yield warm, {}
+    yield partial(warm_up, "forebay")
+    yield warm
     for name in policies("tune"):
-        yield warm_council, {"council": new_council("window", (1, 2), tuner=name), "recognise": lambda _seen: None}
+        yield partial(warm_council, new_council("window", (1, 2), tuner=name), lambda _seen: None)
 
 
-def _simulation_steps(folder: Path) -> Iterator[Step]:
-    from forebay.cli.demo import write_example
-    from forebay.cli.exascale import exascale
-    from forebay.cli.simulate.applications import simulate
-    from forebay.cli.striping import striping
+def _simulation_steps(folder: Path) -> Iterator[Callable[[], None]]:
+    from forebay.cli.demo import run_line, write_example
 
     machine, buffer = write_example(folder / "machine.toml"), write_example(folder / "burst-buffer.toml")
-    few: dict[str, Any] = {"file": buffer, "requests": ["theta-2020:50"]}
-    yield simulate, {"file": machine, "allocate": "all"}
-    yield simulate, {**few, "policy": "all,optimal"}
-    yield simulate, {**few, "policy": "all", "feedback": True}
-    yield striping, {"policy": "default", "repetitions": 1, "noise": False, "workers": "1", "out": folder / "striping"}
-    yield exascale, {"months": 1, "days": 0.1, "sensitivity": False, "workers": "1", "out": folder / "exascale"}
-    yield _simulate_requests, {}
+    for line in (
+        f"simulate {machine} --allocate all",
+        f"simulate {buffer} --requests theta-2020:50 --policy all,optimal",
+        f"simulate {buffer} --requests theta-2020:50 --policy all --feedback",
+        f"study striping --policy default --repetitions 1 --no-noise --workers 1 --out {folder / 'striping'}",
+        f"study exascale --months 1 --days 0.1 --no-sensitivity --workers 1 --out {folder / 'exascale'}",
+    ):
+        yield partial(run_line, f"forebay {line}")
+    yield _simulate_requests
 
 
 def _simulate_requests() -> None:
