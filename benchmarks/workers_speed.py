@@ -28,8 +28,9 @@ from bench import SEED, verdict
 
 from forebay.profile.synthetic import PAPER_COUNTS, synthetic_curves
 from forebay.simulate.workload import PAPER_APPLICATIONS, PAPER_SYSTEM
-from forebay.studies.io_resources.experiment import Study, run
+from forebay.studies.io_resources.experiment import IoResourcesStudy
 from forebay.studies.io_resources.results import TRUE
+from forebay.studies.runner import run_study
 from forebay.work import Workers, dask_crew, each
 from forebay.work.dask import connected
 
@@ -60,9 +61,9 @@ def main() -> int:
     return 0
 
 
-def _study(allocators: Sequence[str], sets: int) -> Study:
+def _study(allocators: Sequence[str], sets: int) -> IoResourcesStudy:
     curves = synthetic_curves("io-nodes", PAPER_COUNTS["io-nodes"], np.random.default_rng(SEED))
-    return Study(
+    return IoResourcesStudy(
         name="io-nodes",
         curves=curves.by_name,
         origin=curves.origin,
@@ -79,7 +80,7 @@ def _study(allocators: Sequence[str], sets: int) -> Study:
     )
 
 
-def _by_dask(count: int, studies: Mapping[str, Study], alone: Mapping[str, float]) -> None:
+def _by_dask(count: int, studies: Mapping[str, IoResourcesStudy], alone: Mapping[str, float]) -> None:
     with _dask(count, studies.values()) as workers:
         for name, study in studies.items():
             ratio = alone[name] / _timed(study, workers)
@@ -89,16 +90,16 @@ def _by_dask(count: int, studies: Mapping[str, Study], alone: Mapping[str, float
             _overheads(workers, count)
 
 
-def _timed(study: Study, workers: Workers) -> float:
+def _timed(study: IoResourcesStudy, workers: Workers) -> float:
     """Seconds for the whole study, without its figures."""
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
-        run(study, Path(folder) / "pieces", workers=workers, progress=lambda _done: None)
+        run_study(study, Path(folder) / "pieces", workers=workers, progress=lambda _done: None)
         return time.perf_counter() - begin
 
 
 @contextmanager
-def _dask(count: int, studies: Iterable[Study]) -> Iterator[Workers]:
+def _dask(count: int, studies: Iterable[IoResourcesStudy]) -> Iterator[Workers]:
     """A cluster whose workers have loaded all code."""
     import distributed
 

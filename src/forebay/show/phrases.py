@@ -1,6 +1,11 @@
-"""Phrases that tables, figures and sentences share."""
+"""Phrases that tables, figures and findings share."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 
 from forebay.model.units import format_size
 
@@ -20,3 +25,45 @@ def size(number: int) -> str:
 def splitting(split: int) -> str:
     """Like `split at 200 GB`."""
     return f"split at {size(split)}" if split else "not split"
+
+
+def percent(share: Any, digits: int = 1) -> str:
+    """
+    >>> percent(0.8837)
+    '88.4 %'
+    """
+    return f"{100 * float(share):.{digits}f} %"
+
+
+def number(value: Any) -> str:
+    """
+    >>> number(-0.001), number(-4.574)
+    ('0.00', '-4.57')
+    """
+    return f"{float(value):.2f}".replace("-0.00", "0.00")
+
+
+def now(after: str, before: str) -> str:
+    """
+    >>> now("3", "4"), now("3", "3")
+    ('3 (was 4)', '3 (as before)')
+    """
+    return f"{after} ({'as before' if after == before else f'was {before}'})"
+
+
+def span(values: Any, digits: int = 1) -> str:
+    """
+    >>> span([3.0, 1.0]), span([2.0])
+    ('1.0 to 3.0', '2.0')
+    """
+    low, high = f"{float(np.min(values)):.{digits}f}", f"{float(np.max(values)):.{digits}f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def join_names(names: Iterable[str]) -> str:
+    """
+    >>> join_names(["a", "b", "c"]), join_names([])
+    ('a, b and c', '')
+    """
+    *most, last = [*names] or [""]
+    return f"{', '.join(most)} and {last}" if most else last

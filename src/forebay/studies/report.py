@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
@@ -13,17 +12,6 @@ from forebay.show.figures.sheet import Drawn
 from forebay.studies.burst_buffer.results import StorageResults
 from forebay.studies.burst_buffer.tables import effects_by_kind, runs_by_group
 from forebay.studies.burst_buffer.view import StorageView
-from forebay.studies.io_resources.results import METRICS, Results
-
-_HEADS = ("mean I/O slowdown", "max", "by allocation", "by congestion", "I/O-spread", "machine idle")
-
-
-def write_report(
-    results: Results, conclusions: Sequence[str], figures: Sequence[Drawn], command: str, out: Path
-) -> None:
-    """`command` is what makes the same study again."""
-    parts = {"results": results, "heads": _HEADS, "rows": [_row(r) for r in results.rows()]}
-    _write("study.html", out, conclusions=conclusions, command=command, figures=_inside(figures), **parts)
 
 
 def write_storage_report(
@@ -74,7 +62,3 @@ def _write(template: str, out: Path, **parts: object) -> None:
 def _inside(figures: Sequence[Drawn]) -> list[tuple[Drawn, str]]:
     """Figures with their pictures as text."""
     return [(f, base64.b64encode(f.png.read_bytes()).decode()) for f in figures]
-
-
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {"load": f"{row['load_low']:g} – {row['load_high']:g}", "cells": [f"{row[m]:.3f}" for m in METRICS]}

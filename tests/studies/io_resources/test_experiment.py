@@ -12,16 +12,17 @@ from forebay.model.curve import Curve
 from forebay.model.errors import BadInput, Refused, UnknownName
 from forebay.profile.synthetic import synthetic_curves
 from forebay.simulate.workload import PAPER_SYSTEM
-from forebay.studies.io_resources.experiment import Study, check, run, run_set
+from forebay.studies.io_resources.experiment import IoResourcesStudy
 from forebay.studies.io_resources.results import CLASS, TRUE, Results
+from forebay.studies.runner import run_study
 
 FORGE = Path(__file__).parents[3].parent / "shared/data/forge/marenostrum4.csv"
 GREEDY = "greedy-non-clairvoyant"
 
 
-def study(data: Curves | None = None, **changes: object) -> Study:
+def study(data: Curves | None = None, **changes: object) -> IoResourcesStudy:
     data = data or synthetic_curves("io-nodes", 40, np.random.default_rng(5))
-    base = Study(
+    base = IoResourcesStudy(
         name="io-nodes",
         curves=data.by_name,
         origin=data.origin,
@@ -39,8 +40,8 @@ def study(data: Curves | None = None, **changes: object) -> Study:
     return replace(base, **changes)
 
 
-def results(made: Study, folder: Path, workers: int = 1) -> Results:
-    return run(made, folder, workers=workers, progress=lambda _: None)
+def results(made: IoResourcesStudy, folder: Path, workers: int = 1) -> Results:
+    return run_study(made, folder, workers=workers, progress=lambda _: None)
 
 
 def test_the_number_of_workers_makes_no_difference(tmp_path: Path) -> None:
@@ -59,8 +60,8 @@ def test_every_bin_has_its_sets_and_they_belong_there(tmp_path: Path) -> None:
 
 
 def test_other_policies_in_the_list_make_no_difference_to_a_policy() -> None:
-    alone = run_set(study(allocators=("random",), placers=(GREEDY,)), "load-0.4/set-1")
-    among = run_set(study(allocators=("static", "random", "nsys"), placers=("random", GREEDY)), "load-0.4/set-1")
+    alone = study(allocators=("random",), placers=(GREEDY,)).run_piece("load-0.4/set-1")
+    among = study(allocators=("static", "random", "nsys"), placers=("random", GREEDY)).run_piece("load-0.4/set-1")
     same = (among["allocate"] == "random") & (among["place"] == GREEDY)
     assert alone.tobytes() == among[same].tobytes()
 
@@ -68,14 +69,14 @@ def test_other_policies_in_the_list_make_no_difference_to_a_policy() -> None:
 def test_more_sets_reuse_those_that_are_there(tmp_path: Path) -> None:
     few = results(study(), tmp_path)
     told: list[int] = []
-    more = run(study(sets=4), tmp_path, workers=1, progress=told.append)
+    more = run_study(study(sets=4), tmp_path, workers=1, progress=told.append)
     assert told[0] == 6
     shared = more.runs["set"] < 3
     assert more.runs[shared].tobytes() == few.runs.tobytes()
 
 
 def test_seeds_differ() -> None:
-    one, other = (run_set(study(seed=seed), "load-0.4/set-0") for seed in (1, 2))
+    one, other = (study(seed=seed).run_piece("load-0.4/set-0") for seed in (1, 2))
     assert (one["mean_io_slowdown"] != other["mean_io_slowdown"]).all()
 
 
@@ -96,12 +97,12 @@ def test_an_unknown_policy_is_found_before_anything_is_written(tmp_path: Path) -
 )
 def test_impossible_studies_are_refused(changes: dict[str, object], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        check(study(**changes))
+        study(**changes).check()
 
 
 def test_optimal_refuses_sixty_applications() -> None:
     with pytest.raises(Refused, match=r"optimal: .* allocations to try"):
-        run_set(study(allocators=("optimal",)), "load-0.4/set-0")
+        study(allocators=("optimal",)).run_piece("load-0.4/set-0")
 
 
 # Section VI of Bandet et al. 2024, on the measured curves where they are and on synthetic ones elsewhere.

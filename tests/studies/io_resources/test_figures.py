@@ -16,8 +16,8 @@ from forebay.model.curve import Curve
 from forebay.show.figures.looks import ALLOCATORS, PLACERS, looks_of
 from forebay.show.figures.series import mean_of_rows, regression
 from forebay.show.figures.simulation import draw_simulation
-from forebay.show.figures.words import printable
-from forebay.studies.io_resources.figures.study import sketch_study
+from forebay.show.figures.text import printable
+from forebay.studies.io_resources.figures import figures_of
 from forebay.studies.io_resources.figures.subject import Subject, by_bin, leaders, nearest_bin
 from forebay.studies.io_resources.results import CLASS, RUN, TRUE, Results, load_bins
 from support.figures import assert_same_bytes, numbers_of
@@ -70,7 +70,7 @@ def some_results(
 
 def numbers(results: Results, curves: dict[str, Curve] = CURVES) -> list[str]:
     """The numbers of the figures sketched, each of which can be drawn."""
-    return numbers_of(sketch_study(results, curves))
+    return numbers_of(figures_of(results, curves))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_each_study_has_the_figures_of_the_paper(study: str, seen: Sequence[str]
 def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
     for study, seen, curves in (("osts", (TRUE,), CURVES), ("robustness", (TRUE, CLASS), {})):
         results = some_results(study, allocate=ALLOCATE[:3], place=PLACE[:1], curves=seen, loads=(0.5, 0.6), sets=2)
-        assert_same_bytes(partial(sketch_study, results, curves), tmp_path / study)
+        assert_same_bytes(partial(figures_of, results, curves), tmp_path / study)
 
 
 @pytest.mark.parametrize(

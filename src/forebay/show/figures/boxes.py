@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from forebay.show.figures.looks import INK, Look
-from forebay.show.figures.series import Floats, known
+from forebay.show.rows import Floats, finite
 
 BOXES = (
     "Boxes hold the middle half of the sets, whiskers reach from the 10th to the 90th percentile; "
@@ -19,7 +19,7 @@ BOXES = (
 def boxes(axes: Axes, samples: Mapping[str, Floats], looks: Mapping[str, Look]) -> None:
     """A box for each name that has samples, in the look of its policy."""
     for position, (name, values) in enumerate(samples.items()):
-        values = known(values)
+        values = finite(values)
         if values.size:
             _box(axes, position, values, looks[name])
     middle, half = (len(samples) - 1) / 2, max(len(samples), 3) / 2 + 0.1

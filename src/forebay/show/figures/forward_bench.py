@@ -13,7 +13,7 @@ from forebay.act.forward.bench.compare import Way
 from forebay.act.forward.bench.council import WINDOWS, Decision
 from forebay.show.figures.looks import INK, Look, looks_of
 from forebay.show.figures.sheet import WIDTH, house_style, panels, write
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 
 
 def draw_ways(found: Sequence[Way], dilation: float, out: Path) -> Path:

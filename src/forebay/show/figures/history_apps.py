@@ -15,7 +15,7 @@ from forebay.model.units import format_size, plural
 from forebay.show.figures.history_axes import bandwidths
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 from forebay.show.history_tables import short
 
 _NAMED = 6

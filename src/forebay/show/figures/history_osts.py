@@ -15,9 +15,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from forebay.profile.health import OstHealth
 from forebay.show.figures.looks import FAINT, INK
-from forebay.show.figures.series import Floats
 from forebay.show.figures.sheet import WIDTH, house_style, write
 from forebay.show.phrases import size
+from forebay.show.rows import Floats
 
 _COLOURS = {"sick": "#D55E00", "fine": "#0072B2", "too little data": FAINT}
 _MARKERS = {"sick": "D", "fine": "o", "too little data": "x"}

@@ -19,10 +19,10 @@ from forebay.profile.application import Profile
 from forebay.profile.pattern import Access
 from forebay.show.figures.history_axes import bandwidths
 from forebay.show.figures.looks import FAINT, INK
-from forebay.show.figures.series import Floats
 from forebay.show.figures.sheet import house_style, panels, write
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 from forebay.show.history_tables import percent, short
+from forebay.show.rows import Floats
 
 _LINE = "#0072B2"
 _DAY = 86_400.0

@@ -16,7 +16,7 @@ from forebay.model.units import plural
 from forebay.show.figures.history_axes import bandwidths
 from forebay.show.figures.looks import FAINT
 from forebay.show.figures.sheet import house_style, legend_above, panels, write
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 
 _DAY = 86_400.0
 _MOST_COUNTS = 8

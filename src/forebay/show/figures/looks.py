@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from forebay.show.figures.series import Band
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 
 Dashes = str | tuple[int, tuple[float, ...]]
 

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from forebay.show.figures.looks import INK, Look, draw_band
 from forebay.show.figures.series import Band
-from forebay.show.figures.words import IDLE, printable
+from forebay.show.figures.text import IDLE, printable
 
 # A policy whose mean is so many times the median policy's would squeeze the others into one line.
 _TOO_FAR = 5.0

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from forebay.show.rows import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +22,6 @@ class Band:
     def at_least(self, least: float) -> Band:
         """The same without anything below `least`."""
         return Band(self.x, *(np.maximum(part, least) for part in (self.middle, self.low, self.high)))
-
-
-def known(values: Floats) -> Floats:
-    """Without the nan of runs in which no application completed a phase."""
-    return values[np.isfinite(values)]
 
 
 def mean_of_rows(rows: Floats) -> Band:

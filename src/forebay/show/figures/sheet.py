@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from forebay.show.figures.words import FONT
+from forebay.show.figures.text import FONT
 
 WIDTH = 7.2  # inches: both columns of a paper
 
@@ -109,10 +109,10 @@ def write(figure: Figure, path: Path) -> Path:
 
 
 @house_style()
-def write_figures(sketches: Iterable[Sketch], out: Path) -> list[Drawn]:
-    """Both files of each in the directory `out`, which is made; the same results give the same bytes."""
+def write_figures(sketches: Iterable[Sketch | None], out: Path) -> list[Drawn]:
+    """Both files of each in the directory `out`, which is made. The house style holds for sketches made on the way."""
     out.mkdir(parents=True, exist_ok=True)
-    return [_write_both(sketch, out) for sketch in sketches]
+    return [_write_both(sketch, out) for sketch in sketches if sketch is not None]
 
 
 def _write_both(sketch: Sketch, out: Path) -> Drawn:

@@ -14,10 +14,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from forebay.show.figures.looks import INK
-from forebay.show.figures.series import Floats
 from forebay.show.figures.sheet import WIDTH, house_style, write
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 from forebay.show.phrases import MODES, size, splitting
+from forebay.show.rows import Floats
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.replay import ALLOCATED
 from forebay.simulate.storage.run import Run

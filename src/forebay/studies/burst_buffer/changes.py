@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from forebay.show.phrases import size
-from forebay.studies.burst_buffer.phrases import blocks, both, listed, now, number, span, where
+from forebay.show.phrases import join_names, now, number, size, span
+from forebay.show.rows import Floats, Rows, finite, select
+from forebay.studies.burst_buffer.phrases import blocks, both, where
 from forebay.studies.burst_buffer.results import StorageResults
 from forebay.studies.burst_buffer.view import (
     BASELINE,
@@ -13,13 +14,9 @@ from forebay.studies.burst_buffer.view import (
     CORRECT,
     METRICS,
     STORALLOC,
-    Floats,
-    Rows,
     StorageView,
-    at,
     by_policy,
     cohens_table,
-    known,
     missed,
 )
 
@@ -48,26 +45,27 @@ def _shares(view: StorageView) -> list[str]:
     if not told:
         return []
     return [
-        f"Figure 4: {blocks(view)} and without {BASELINE}, what is served net of parts taken back is {listed(told)}."
+        f"Figure 4: {blocks(view)} and without {BASELINE}, what is served net of parts taken back is "
+        f"{join_names(told)}."
     ]
 
 
 def _use(view: StorageView) -> list[str]:
     told = []
     for name, pair in _disks(view).items():
-        before, after = (known(rows["max_use"]) for rows in pair)
+        before, after = (finite(rows["max_use"]) for rows in pair)
         if before.size and after.size:
             parts = (f"{100 * (values >= 1).mean():.0f} %" for values in (after, before))
             told.append(f"{name} {now(*parts)}")
     if not told:
         return []
-    return [f"Figure 5: at {where(view)} this part of the disks was full at some time: {listed(told)}."]
+    return [f"Figure 5: at {where(view)} this part of the disks was full at some time: {join_names(told)}."]
 
 
 def _fairness(view: StorageView) -> list[str]:
     told = []
     for name, pair in _disks(view).items():
-        values = [[known(rows[metric]) for rows in pair] for metric in METRICS]
+        values = [[finite(rows[metric]) for rows in pair] for metric in METRICS]
         if all(own.size > 1 for both_modes in values for own in both_modes):
             (mean, mean_now), (most, most_now) = ([own.std(ddof=1) for own in both_modes] for both_modes in values)
             of_mean, of_most = now(f"{mean_now:.3f}", f"{mean:.3f}"), now(f"{most_now:.2f}", f"{most:.2f}")
@@ -98,17 +96,17 @@ def _max_effects(view: StorageView) -> list[str]:
         pair = [table[own.index(BEST), own.index(name)] for own, table in tables]
         if name != BEST and not np.isnan(pair).any():
             told.append(f"{now(*map(number, pair))} against {name}")
-    return [f"Figure 8: Cohen's d of {BEST} for maximum allocations is {listed(told)}."] if told else []
+    return [f"Figure 8: Cohen's d of {BEST} for maximum allocations is {join_names(told)}."] if told else []
 
 
 def _missed(view: StorageView) -> list[str]:
-    runs = at(view.runs, split=view.split)
+    runs = select(view.runs, split=view.split)
     told = []
     for capacity in view.capacities if view.split else ():
-        before, after = (by_policy(at(runs, mode=m, capacity=capacity)) for m in (STORALLOC, CORRECT))
+        before, after = (by_policy(select(runs, mode=m, capacity=capacity)) for m in (STORALLOC, CORRECT))
         counts = {name: (missed(after[name]), missed(before[name])) for name in before if name in after}
         if any(sum(a) + sum(b) for a, b in counts.values()):
-            moved = listed(f"{name} {now(*map(both, pair))}" for name, pair in counts.items())
+            moved = join_names(f"{name} {now(*map(both, pair))}" for name, pair in counts.items())
             told.append(f"with {size(capacity)} {moved}")
     if not told:
         return []

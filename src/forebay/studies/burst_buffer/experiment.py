@@ -26,8 +26,8 @@ from forebay.simulate.storage.rules import OPTIMAL, SPLIT, TRIES, Feedback, Mode
 from forebay.simulate.storage.run import run_storage
 from forebay.simulate.storage.scenario import find_platform
 from forebay.studies.burst_buffer.results import ROW, StorageResults, layout_of
-from forebay.studies.io_resources.experiment import digests_of
 from forebay.studies.pieces import Store, do_all
+from forebay.studies.study import policy_digests
 from forebay.work import Workers
 
 PAPER_POLICIES = ("random", "round-robin", "worst-fit", "best-bandwidth")
@@ -74,7 +74,7 @@ class StorageStudy:
         specs = sorted({spec for block in self.blocks for spec in block.policies} - {OPTIMAL})
         return {
             "version of Forebay": sources_digest(),
-            "policies": digests_of((("storage", specs),)),
+            "policies": policy_digests((("storage", specs),)),
             "requests": digest.hexdigest()[:16],
             "grid": hashlib.sha256(repr(self.blocks).encode()).hexdigest()[:16],
             "feedback": None if self.feedback is None else [self.feedback.pfs, self.feedback.phases],

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from forebay.model.units import plural
-from forebay.show.phrases import MODES, size
+from forebay.show.phrases import MODES, join_names, number, percent, size, span
+from forebay.show.rows import Rows, finite, select
 from forebay.studies.burst_buffer.changes import storage_changes
-from forebay.studies.burst_buffer.phrases import blocks, both, listed, number, percent, span, where
+from forebay.studies.burst_buffer.phrases import blocks, both, where
 from forebay.studies.burst_buffer.results import OPTIMAL, StorageResults
 from forebay.studies.burst_buffer.view import (
     BASELINE,
@@ -19,13 +20,10 @@ from forebay.studies.burst_buffer.view import (
     FOREBAY,
     METRICS,
     PAPER_POLICIES,
-    Rows,
     StorageView,
-    at,
     by_policy,
     effect,
     enough_of,
-    known,
     missed,
     without_baseline,
 )
@@ -91,14 +89,16 @@ def _sizing(view: StorageView) -> list[str]:
     else:
         said = (
             f"{size(enough)} {blocks(view)} and without {BASELINE} serve at least {100 * ENOUGH:g} % of the bytes "
-            f"under {_able(at(plain, capacity=enough))}"
+            f"under {_able(select(plain, capacity=enough))}"
         )
         smaller = [c for c in sorted(set(plain["capacity"].tolist())) if c < enough]
         if smaller:
-            said += f"; {size(smaller[-1])} serve {span(100 * at(plain, capacity=smaller[-1])['allocated_share'])} %"
+            said += (
+                f"; {size(smaller[-1])} serve {span(100 * select(plain, capacity=smaller[-1])['allocated_share'])} %"
+            )
         said += "."
     if again is not None and again != enough and plain.size < runs.size:
-        requeued = at(runs[runs["tries"] > 0], capacity=again)
+        requeued = select(runs[runs["tries"] > 0], capacity=again)
         said += f" With requeueing {size(again)} do under {_able(requeued)}."
     return [said]
 
@@ -106,27 +106,29 @@ def _sizing(view: StorageView) -> list[str]:
 def _able(runs: Rows) -> str:
     """Who serves 99 % in every layout, with the least share of each."""
     least = {name: own["allocated_share"].min() for name, own in by_policy(runs).items()}
-    return listed(f"{name} ({percent(share)})" for name, share in least.items() if share >= ENOUGH)
+    return join_names(f"{name} ({percent(share)})" for name, share in least.items() if share >= ENOUGH)
 
 
 def _splitting(view: StorageView) -> list[str]:
     """The best policy with and without, at every capacity where both were run."""
-    runs = view.plain(at(without_baseline(view.runs), mode=view.mode))
+    runs = view.plain(select(without_baseline(view.runs), mode=view.mode))
     told = []
     for capacity in sorted(set(runs["capacity"].tolist())):
-        whole, split = (at(runs, capacity=capacity, split=s)["allocated_share"] for s in (0, view.split))
+        whole, split = (select(runs, capacity=capacity, split=s)["allocated_share"] for s in (0, view.split))
         if view.split and whole.size and split.size:
             told.append(f"from {percent(whole.max())} to {percent(split.max())} with {size(capacity)}")
     if not told:
         return []
-    return [f"Splitting at {size(view.split)} brings what the best policy serves without {BASELINE} {listed(told)}."]
+    return [
+        f"Splitting at {size(view.split)} brings what the best policy serves without {BASELINE} {join_names(told)}."
+    ]
 
 
 def _requeueing(view: StorageView) -> list[str]:
     """Runs that had anything to requeue against the same without."""
-    runs = at(view.runs, mode=view.mode)
+    runs = select(view.runs, mode=view.mode)
     same = ("platform", "policy", "split")
-    before = {tuple(run[list(same)].item()): float(run["allocated_share"]) for run in at(runs, tries=0)}
+    before = {tuple(run[list(same)].item()): float(run["allocated_share"]) for run in select(runs, tries=0)}
     pairs = [(run, before[key]) for run in runs[runs["tries"] > 0] if (key := tuple(run[list(same)].item())) in before]
     if not pairs:
         return []
@@ -152,23 +154,23 @@ def _layouts(view: StorageView) -> list[str]:
     spreads: dict[str, float] = {}
     for name, own in by_policy(runs, view.results.policies()).items():
         groups = {(run["capacity"].item(), run["tries"].item()) for run in own}
-        ranges = [np.ptp(at(own, capacity=c, tries=t)["allocated_share"]) for c, t in sorted(groups)]
+        ranges = [np.ptp(select(own, capacity=c, tries=t)["allocated_share"]) for c, t in sorted(groups)]
         spreads[name] = 100 * float(max(ranges))
     told = [f"{points:.2f} ({name})" for name, points in spreads.items()]
     return [
-        f"With split requests the layouts {listed(layouts)} of one capacity differ in the share served by at most "
-        f"{listed(told)} points."
+        f"With split requests the layouts {join_names(layouts)} of one capacity differ in the share served by at most "
+        f"{join_names(told)} points."
     ]
 
 
 def _use(view: StorageView) -> list[str]:
-    disks = {name: own for name, own in view.disks(view.mode).items() if known(own["max_use"]).size}
+    disks = {name: own for name, own in view.disks(view.mode).items() if finite(own["max_use"]).size}
     if not disks:
         return []
-    told = [f"{name} {100 * known(own['max_use']).max():.1f} %" for name, own in disks.items()]
-    mean = known(np.concatenate([own["mean_use"] for own in disks.values()]))
+    told = [f"{name} {100 * finite(own['max_use']).max():.1f} %" for name, own in disks.items()]
+    mean = finite(np.concatenate([own["mean_use"] for own in disks.values()]))
     after = f", while disks are {100 * mean.mean():.2f} % full on average" if mean.size else ""
-    return [f"At {where(view)} the fullest disks reach {listed(told)} of their capacity{after}."]
+    return [f"At {where(view)} the fullest disks reach {join_names(told)} of their capacity{after}."]
 
 
 def _fairness(view: StorageView) -> list[str]:
@@ -178,12 +180,12 @@ def _fairness(view: StorageView) -> list[str]:
     if spread:
         said.append(
             f"The mean number of allocations per disk at {where(view)} has a standard deviation of "
-            f"{listed([f'{value:.3f} ({name})' for name, value in spread.items()])}."
+            f"{join_names([f'{value:.3f} ({name})' for name, value in spread.items()])}."
         )
-    most = {name: known(own["max_allocations"]) for name, own in disks.items()}
+    most = {name: finite(own["max_allocations"]) for name, own in disks.items()}
     told = [f"{span(values, 0)} ({name})" for name, values in most.items() if values.size]
     if told:
-        said.append(f"The most allocations at once on a disk are {listed(told)}.")
+        said.append(f"The most allocations at once on a disk are {join_names(told)}.")
     return said
 
 
@@ -194,25 +196,27 @@ def _effects(view: StorageView) -> list[str]:
     if not told:
         return []
     return [
-        f"Cohen's d of {BEST} for the maximum number of allocations is {listed(told)} (positive: {BEST} has fewer)."
+        f"Cohen's d of {BEST} for the maximum number of allocations is {join_names(told)} (positive: {BEST} has fewer)."
     ]
 
 
 def _missed(view: StorageView) -> list[str]:
     """Split requests that failed or were refused, at every capacity."""
-    runs = at(view.runs, mode=view.mode, split=view.split)
+    runs = select(view.runs, mode=view.mode, split=view.split)
     if not view.split or not runs.size:
         return []
     told, none = [], []
     for capacity in sorted(set(runs["capacity"].tolist())):
-        counts = {n: missed(own) for n, own in by_policy(at(runs, capacity=capacity), view.results.policies()).items()}
+        counts = {
+            n: missed(own) for n, own in by_policy(select(runs, capacity=capacity), view.results.policies()).items()
+        }
         if any(sum(both) for both in counts.values()):
-            most = listed(f"{both(counted)} ({name})" for name, counted in counts.items())
+            most = join_names(f"{both(counted)} ({name})" for name, counted in counts.items())
             told.append(f"with {size(capacity)} at most {most}")
         else:
             none.append(size(capacity))
     if none:
-        told.append(f"with {listed(none)} none")
+        told.append(f"with {join_names(none)} none")
     return [f"Split requests that failed or were refused in one run: {'; '.join(told)}."]
 
 
@@ -232,8 +236,8 @@ def _mixed(view: StorageView) -> list[str]:
         for name, own in held.items()
         if own.sum() > 0
     ]
-    after = f"; of what is held there, weighted by time, {fast} disks have {listed(parts)}" if parts else ""
-    return [f"On {view.mixed} the share served is {listed(shares)}{after}."]
+    after = f"; of what is held there, weighted by time, {fast} disks have {join_names(parts)}" if parts else ""
+    return [f"On {view.mixed} the share served is {join_names(shares)}{after}."]
 
 
 def _forebay(view: StorageView) -> list[str]:
@@ -241,20 +245,22 @@ def _forebay(view: StorageView) -> list[str]:
     runs = view.plain(view.compared(view.mode))
     told = []
     for capacity in sorted(set(runs["capacity"].tolist())):
-        shares = {name: own["allocated_share"].mean() for name, own in by_policy(at(runs, capacity=capacity)).items()}
+        shares = {
+            name: own["allocated_share"].mean() for name, own in by_policy(select(runs, capacity=capacity)).items()
+        }
         others = {name: shares[name] for name in PAPER_POLICIES if name in shares}
         if FOREBAY not in shares or not others:
             continue
         best = max(others, key=lambda name: others[name])
         text = f"{percent(shares[FOREBAY], 2)} with {size(capacity)} ({best}: {percent(others[best], 2)}"
-        bound = _bound(view, at(runs, capacity=capacity, policy=FOREBAY))
+        bound = _bound(view, select(runs, capacity=capacity, policy=FOREBAY))
         told.append(text + (f"; no policy above {percent(bound, 2)})" if bound is not None else ")"))
-    said = [f"Averaged over the layouts without {BASELINE}, forebay serves {listed(told)}."] if told else []
+    said = [f"Averaged over the layouts without {BASELINE}, forebay serves {join_names(told)}."] if told else []
     return said + _forebay_crowd(view)
 
 
 def _forebay_crowd(view: StorageView) -> list[str]:
-    most = {name: known(own["max_allocations"]) for name, own in view.disks(view.mode).items()}
+    most = {name: finite(own["max_allocations"]) for name, own in view.disks(view.mode).items()}
     others = {name: most[name].max() for name in PAPER_POLICIES if name in most and most[name].size}
     if not others or FOREBAY not in most or not most[FOREBAY].size:
         return []
@@ -276,7 +282,7 @@ def _bound(view: StorageView, runs: Rows) -> float | None:
 
 def _slowdown(view: StorageView) -> list[str]:
     """With feedback, the mean slowdown of each policy over the runs that all of them have."""
-    runs = at(view.results.runs, mode=view.mode)
+    runs = select(view.results.runs, mode=view.mode)
     runs = runs[np.isfinite(runs["mean_slowdown"]) & (runs["policy"] != OPTIMAL)]
     same = ["platform", "split", "tries", "interval"]
     tables = {
@@ -289,7 +295,7 @@ def _slowdown(view: StorageView) -> list[str]:
     means = {name: sum(table[key] for key in common) / len(common) for name, table in tables.items()}
     told = [f"{mean:.3f} ({name})" for name, mean in sorted(means.items(), key=lambda item: item[1])]
     over = f"{plural(len(common), 'pair')} of platform and rules"
-    return [f"With feedback the jobs' mean slowdown over {over} is {listed(told)}."]
+    return [f"With feedback the jobs' mean slowdown over {over} is {join_names(told)}."]
 
 
 def _against(disks: Mapping[str, Rows]) -> dict[str, float]:
@@ -301,5 +307,5 @@ def _against(disks: Mapping[str, Rows]) -> dict[str, float]:
 
 
 def _deviations(disks: Mapping[str, Rows], metric: str) -> dict[str, float]:
-    values = {name: known(own[metric]) for name, own in disks.items()}
+    values = {name: finite(own[metric]) for name, own in disks.items()}
     return {name: float(own.std(ddof=1)) for name, own in values.items() if own.size > 1}

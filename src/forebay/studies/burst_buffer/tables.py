@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from forebay.model.units import plural
-from forebay.show.phrases import MODES, size, splitting
-from forebay.studies.burst_buffer.phrases import number
+from forebay.show.phrases import MODES, number, size, splitting
+from forebay.show.rows import Rows, finite, select
 from forebay.studies.burst_buffer.results import KEY, OPTIMAL
-from forebay.studies.burst_buffer.view import BEST, METRICS, Rows, StorageView, at, effects, known
+from forebay.studies.burst_buffer.view import BEST, METRICS, StorageView, effects
 
 _DISK = (*KEY, "layout", "capacity", "node", "disk", "kind", "disk_capacity", "max_use", "mean_use", *METRICS[::-1])
 _COUNTS = ("allocated", "refused", "failed", "delayed")
@@ -61,7 +61,7 @@ def runs_by_group(view: StorageView) -> list[Group]:
     heads = ("platform", "policy", "requeue", "bytes served", *_HEADS, *_DISK_HEADS)
     groups = []
     for mode, split, capacity in sorted(keys, key=lambda key: (view.modes.index(key[0]), *key[1:])):
-        own = at(runs, mode=mode, split=split, capacity=capacity)
+        own = select(runs, mode=mode, split=split, capacity=capacity)
         own = own[np.argsort(-own["allocated_share"], kind="stable")]
         title = f"{MODES.get(mode, mode)}, {splitting(split)}, {size(capacity)}: {plural(own.size, 'run')}"
         told = (crowds.get(key, ()) for key in own[list(KEY)].tolist())
@@ -97,7 +97,7 @@ def _crowds(view: StorageView) -> dict[tuple[Any, ...], tuple[float, ...]]:
     by_run = disks[np.argsort(of, kind="stable")]
     edges = np.cumsum(np.bincount(of, minlength=keys.size))[:-1]
     for key, own in zip(keys.tolist(), np.split(by_run, edges), strict=False):
-        use, mean, most = (known(own[name]) for name in ("max_use", "mean_use", "max_allocations"))
+        use, mean, most = (finite(own[name]) for name in ("max_use", "mean_use", "max_allocations"))
         if use.size and mean.size and most.size:
             found[key] = (float(use.max()), float(mean.mean()), float(most.max()))
     return found

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forebay.show.phrases import MODES, size
+from forebay.show.rows import Floats, Rows, finite, select
 from forebay.simulate.storage.rules import SPLIT
 from forebay.studies.burst_buffer.results import OPTIMAL, StorageResults, cohens_d
-
-Rows = NDArray[np.void]
-Floats = NDArray[np.float64]
 
 STORALLOC, CORRECT = "storalloc", "correct"
 BASELINE = "1N1D"  # one disk of everything: what the paper leaves out of all comparisons of disks
@@ -100,7 +96,7 @@ class StorageView:
 
     def compared(self, mode: str | None = None, **wanted: object) -> Rows:
         """Runs with split requests, without the baseline."""
-        return at(without_baseline(self.runs), split=self.split, **_mode(mode), **wanted)
+        return select(without_baseline(self.runs), split=self.split, **_mode(mode), **wanted)
 
     def plain(self, runs: Rows) -> Rows:
         """Those without requeueing, if there are any."""
@@ -117,15 +113,7 @@ class StorageView:
         rows = self.results.disks(mode=mode, platform=self.mixed or "")
         splits = set(rows["split"].tolist())
         split = self.split if self.split in splits else max(splits, default=0)
-        return by_policy(at(rows, split=split), self.results.policies())
-
-
-def at(table: Rows, **wanted: object) -> Rows:
-    """The rows whose columns have these values."""
-    chosen = np.ones(table.size, dtype=bool)
-    for column, value in wanted.items():
-        chosen &= table[column] == value
-    return table[chosen]
+        return by_policy(select(rows, split=split), self.results.policies())
 
 
 def without_baseline(table: Rows) -> Rows:
@@ -136,19 +124,13 @@ def without_baseline(table: Rows) -> Rows:
 def by_policy(table: Rows, order: Sequence[str] = ()) -> dict[str, Rows]:
     """The rows of every policy that has any."""
     names = dict.fromkeys([*order, *table["policy"].tolist()])
-    return {name: own for name in names if (own := at(table, policy=name)).size}
-
-
-def known(values: Any) -> Floats:
-    """Without nan."""
-    every: Floats = np.asarray(values, dtype=float)
-    return every[np.isfinite(every)]
+    return {name: own for name in names if (own := select(table, policy=name)).size}
 
 
 def enough_of(runs: Rows) -> int | None:
     """The least capacity at which some policy serves 99 % of the bytes in every layout."""
     for capacity in sorted(set(runs["capacity"].tolist())):
-        if any(own["allocated_share"].min() >= ENOUGH for own in by_policy(at(runs, capacity=capacity)).values()):
+        if any(own["allocated_share"].min() >= ENOUGH for own in by_policy(select(runs, capacity=capacity)).values()):
             return int(capacity)
     return None
 
@@ -162,7 +144,7 @@ def effects(view: StorageView) -> list[dict[str, object]]:
             own = view.mixed_disks(mode)
             kinds = dict.fromkeys(kind for rows in own.values() for kind in rows["kind"].tolist())
             groups[(view.mixed, "all")] = own
-            groups |= {(view.mixed, kind): {p: at(r, kind=kind) for p, r in own.items()} for kind in kinds if kind}
+            groups |= {(view.mixed, kind): {p: select(r, kind=kind) for p, r in own.items()} for kind in kinds if kind}
         for (platforms, disks), rows in groups.items():
             for metric in METRICS:
                 where = {"mode": mode, "platforms": platforms, "disks": disks, "metric": metric}
@@ -173,12 +155,12 @@ def effects(view: StorageView) -> list[dict[str, object]]:
 
 def effect(one: Rows, other: Rows, metric: str) -> float:
     """Cohen's d; positive where `one` has less."""
-    return cohens_d(known(one[metric]), known(other[metric]))
+    return cohens_d(finite(one[metric]), finite(other[metric]))
 
 
 def cohens_table(view: StorageView, metric: str, mode: str) -> tuple[list[str], Floats]:
     """Policies, and Cohen's d of each of them (row) against each (column): Figures 7 and 8 of the paper."""
-    rows = {name: own for name, own in view.disks(mode).items() if known(own[metric]).size > 1}
+    rows = {name: own for name, own in view.disks(mode).items() if finite(own[metric]).size > 1}
     table = [[0.0 if a == b else effect(rows[a], rows[b], metric) for b in rows] for a in rows]
     return list(rows), np.array(table, dtype=float).reshape(len(rows), len(rows))
 

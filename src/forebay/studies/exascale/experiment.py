@@ -18,8 +18,8 @@ from forebay.simulate.centre.month import DECISIONS, REQUESTS, Outcome, run_mont
 from forebay.simulate.centre.windows import Gain, gains
 from forebay.simulate.centre.workload import Workload
 from forebay.studies.exascale.results import ALL, BASE, DEFAULT, RUN, WITHOUT, ExascaleResults
-from forebay.studies.io_resources.experiment import digests_of
 from forebay.studies.pieces import Store, do_all
+from forebay.studies.study import policy_digests
 from forebay.work import Workers
 
 
@@ -73,7 +73,7 @@ class ExascaleStudy:
         """What the pieces depend on."""
         return {
             "version of Forebay": sources_digest(),
-            "sources": digests_of((kind, [spec]) for kind, spec in self.workload.policies.specs()),
+            "sources": policy_digests((kind, [spec]) for kind, spec in self.workload.policies.specs()),
             "machine": self.centre.model_dump(),
             "workload": self.workload.model_dump(),
             "seed": self.seed,

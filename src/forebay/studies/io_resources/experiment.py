@@ -7,15 +7,9 @@ simulated is the truth in both.
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import sys
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,18 +23,20 @@ from forebay.model.decision import Placement
 from forebay.model.errors import BadInput
 from forebay.model.system import System
 from forebay.profile.classes import as_class, class_curves
+from forebay.show.report import Report
+from forebay.show.rows import Rows
 from forebay.simulate.decided import decided
 from forebay.simulate.run import Measures, simulate
 from forebay.simulate.workload import draw
 from forebay.studies.io_resources.results import RUN, TRUE, Results, load_bins
-from forebay.studies.pieces import Store, do_all
-from forebay.work import Workers
+from forebay.studies.pieces import Store
+from forebay.studies.study import Study, digest, policy_digests
 
 _MOST_DRAWS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Study:
+class IoResourcesStudy(Study[Results]):
     """What to run. Everything but `loads` and `sets` makes a set's result what it is."""
 
     name: str
@@ -56,15 +52,15 @@ class Study:
     loads: Sequence[float]
     step: float
     sets: int
+    noun = "set"
 
     def settings(self) -> dict[str, object]:
-        """What a piece depends on; two studies with the same settings can share pieces."""
         points = repr([(name, c.counts, c.bandwidths) for name, c in self.curves.items()])
         return {
             "version of Forebay": sources_digest(),
-            "policies": digests_of(self.policies()),
+            "policies": policy_digests(self._policies()),
             "study": self.name,
-            "curves": _digest(points),
+            "curves": digest(points),
             "targets": self.system.targets,
             "compute_nodes": self.system.compute_nodes,
             "applications": self.applications,
@@ -75,69 +71,63 @@ class Study:
             "step": self.step,
         }
 
-    def policies(self) -> tuple[tuple[Kind, Sequence[str]], ...]:
+    def _policies(self) -> tuple[tuple[Kind, Sequence[str]], ...]:
         return ("allocate", self.allocators), ("place", self.placers)
 
     def keys(self) -> list[str]:
         return [f"load-{load!r}/set-{index}" for load in self.loads for index in range(self.sets)]
 
+    def check(self) -> None:
+        """One set of each load is drawn, and each allocator tried."""
+        for name, curve in self.curves.items():
+            where = f"{self.origin}: {name}"
+            if curve.first != 1:
+                raise BadInput(where, "has no measurement on 1 target, which drawing a workload needs")
+            if curve.last > self.system.targets:
+                raise BadInput(where, f"has n = {curve.last}, but there are {self.system.targets} targets")
+        for kind, specs in self._policies():
+            for spec in specs:
+                find(kind, spec)
+        drawn = [draw_set(self, load, 0)[0] for load in self.loads]
+        for allocate in self.allocators:
+            _decide(self, drawn[0], allocate, self.placers[0], self.loads[0], 0)
 
-def digests_of(policies: Iterable[tuple[Kind, Sequence[str]]]) -> dict[str, str]:
-    """Tells one state of the policies' sources, which may be somebody else's, from another."""
-    modules = {find(kind, spec).module for kind, specs in policies for spec in specs}
-    return {module: _digest(inspect.getsource(sys.modules[module])) for module in sorted(modules)}
+    def run_piece(self, key: str) -> Rows:
+        """One drawn set under every combination of policies: an array of RUN rows with the occupancies."""
+        load, index = (float(part.split("-", 1)[1]) for part in key.split("/"))
+        applications, theta, least_load = draw_set(self, load, int(index))
+        rows = []
+        for sees in self.sees:
+            seen = applications if sees == TRUE else _as_classes(applications, self.curves)
+            for allocate in self.allocators:
+                for place in self.placers:
+                    placement = _decide(self, seen, allocate, place, load, int(index))
+                    measures = simulate(self.system, applications, placement, horizon=self.horizon)
+                    rows.append((load, int(index), theta, least_load, allocate, place, sees, *_figures(measures)))
+        return np.array(rows, dtype=[*RUN.descr, ("occupancy", "f8", (self.system.targets,))])
 
+    def collect(self, pieces: Store) -> Results:
+        table = np.concatenate([pieces.get(key) for key in self.keys()])
+        return Results(
+            study=self.name,
+            origin=self.origin,
+            settings=self.settings() | {"loads": list(self.loads), "sets": self.sets},
+            bins=load_bins(self.loads, self.step),
+            runs=table[list(RUN.names or ())].astype(RUN),
+            occupancy=table["occupancy"],
+        )
 
-def check(study: Study) -> None:
-    """Everything that could be wrong with the study, before the first piece: one set is tried out."""
-    for name, curve in study.curves.items():
-        where = f"{study.origin}: {name}"
-        if curve.first != 1:
-            raise BadInput(where, "has no measurement on 1 target, which drawing a workload needs")
-        if curve.last > study.system.targets:
-            raise BadInput(where, f"has n = {curve.last}, but there are {study.system.targets} targets")
-    for kind, specs in study.policies():
-        for spec in specs:
-            find(kind, spec)
-    drawn = [draw_set(study, load, 0)[0] for load in study.loads]
-    for allocate in study.allocators:
-        _decide(study, drawn[0], allocate, study.placers[0], study.loads[0], 0)
+    def report(self, results: Results) -> Report:
+        from forebay.studies.io_resources.report import make_report
 
-
-def run(study: Study, folder: Path, *, workers: Workers, progress: Callable[[int], None]) -> Results:
-    """Every set of every load, from `folder` what is there already, and all of them as one table."""
-    check(study)
-    store = Store(folder, study.settings())
-    store.open()
-    keys = study.keys()
-    do_all(keys, partial(run_set, study), store, workers=workers, progress=progress)
-    table = np.concatenate([store.get(key) for key in keys])
-    return Results(
-        study=study.name,
-        origin=study.origin,
-        settings=study.settings() | {"loads": list(study.loads), "sets": study.sets},
-        bins=load_bins(study.loads, study.step),
-        runs=table[list(RUN.names or ())].astype(RUN),
-        occupancy=table["occupancy"],
-    )
-
-
-def run_set(study: Study, key: str) -> Any:
-    """One drawn set under every combination of policies: an array of RUN rows with the occupancies."""
-    load, index = (float(part.split("-", 1)[1]) for part in key.split("/"))
-    applications, theta, least_load = draw_set(study, load, int(index))
-    rows = []
-    for sees in study.sees:
-        seen = applications if sees == TRUE else _as_classes(applications, study.curves)
-        for allocate in study.allocators:
-            for place in study.placers:
-                placement = _decide(study, seen, allocate, place, load, int(index))
-                measures = simulate(study.system, applications, placement, horizon=study.horizon)
-                rows.append((load, int(index), theta, least_load, allocate, place, sees, *_figures(measures)))
-    return np.array(rows, dtype=[*RUN.descr, ("occupancy", "f8", (study.system.targets,))])
+        about = (
+            f"{self.origin}; {self.applications} applications on {self.system.targets} targets and "
+            f"{self.system.compute_nodes:g} compute nodes, measured over {self.horizon:g} s, seed {self.seed}."
+        )
+        return make_report(results, self.curves, about)
 
 
-def draw_set(study: Study, load: float, index: int) -> tuple[tuple[Application, ...], float, float]:
+def draw_set(study: IoResourcesStudy, load: float, index: int) -> tuple[tuple[Application, ...], float, float]:
     """A set whose I/O-load(pi_sys) lies in the bin around `load`, the Theta it was drawn with, and that load.
 
     A set drawn for Theta has that load on one target each, and only in expectation; its least
@@ -157,7 +147,7 @@ def draw_set(study: Study, load: float, index: int) -> tuple[tuple[Application, 
 
 
 def _decide(
-    study: Study, seen: tuple[Application, ...], allocate: str, place: str, load: float, index: int
+    study: IoResourcesStudy, seen: tuple[Application, ...], allocate: str, place: str, load: float, index: int
 ) -> Placement:
     # Every allocator has a generator of its own: what others draw makes no difference to it,
     # and a random one draws the same for every placement.
@@ -185,9 +175,5 @@ def _as_classes(applications: Sequence[Application], curves: Mapping[str, Curve]
     return tuple(replace(a, curve=as_class(a.curve, classes)) for a in applications)
 
 
-def _rng(study: Study, load: float, index: int, purpose: str) -> np.random.Generator:
+def _rng(study: IoResourcesStudy, load: float, index: int, purpose: str) -> np.random.Generator:
     return np.random.default_rng([study.seed, round(load * 1e9), index, zlib.crc32(purpose.encode())])
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

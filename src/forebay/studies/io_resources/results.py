@@ -1,4 +1,4 @@
-"""What a study found: one row for every simulation, and their means for every bin of load."""
+"""The results: one row for every simulation, and their means for every bin of load."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from forebay.show.rows import Floats, Mask, Record, Rows, distinct
 from forebay.simulate.run import mean_of_known
 
 METRICS = ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con", "io_spread", "machine_idle")
@@ -53,38 +53,37 @@ class Results:
     origin: str  # which curves, in words
     settings: Mapping[str, object]
     bins: Sequence[Bin]
-    runs: NDArray[np.void]
-    occupancy: NDArray[np.float64]
+    runs: Rows
+    occupancy: Floats
 
-    def select(self, *, allocate: str | None = None, place: str | None = None, curves: str = TRUE) -> NDArray[np.bool_]:
+    def select(self, *, allocate: str | None = None, place: str | None = None, curves: str = TRUE) -> Mask:
         """Which runs had these policies, and policies that saw these curves."""
-        chosen: NDArray[np.bool_] = self.runs["curves"] == curves
+        chosen: Mask = self.runs["curves"] == curves
         if allocate is not None:
             chosen &= self.runs["allocate"] == allocate
         if place is not None:
             chosen &= self.runs["place"] == place
         return chosen
 
-    def within(self, low: float, high: float) -> NDArray[np.bool_]:
+    def within(self, low: float, high: float) -> Mask:
         """Which runs had an I/O-load(pi_sys) in [low, high)."""
-        inside: NDArray[np.bool_] = (self.runs["io_load_sys"] >= low) & (self.runs["io_load_sys"] < high)
+        inside: Mask = (self.runs["io_load_sys"] >= low) & (self.runs["io_load_sys"] < high)
         return inside
 
     def allocators(self) -> list[str]:
         """In the order in which they were asked for."""
-        return list(dict.fromkeys(self.runs["allocate"].tolist()))
+        return distinct(self.runs, "allocate")
 
     def placers(self) -> list[str]:
-        return list(dict.fromkeys(self.runs["place"].tolist()))
+        return distinct(self.runs, "place")
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[Record]:
         """Means over the sets of each bin, for every combination of policies and what they saw."""
-        kinds = list(dict.fromkeys(zip(*(self.runs[c].tolist() for c in ("curves", "allocate", "place")), strict=True)))
-        rows: list[dict[str, object]] = []
-        for curves, allocate, place in kinds:
-            own = self.select(allocate=allocate, place=place, curves=curves)
+        rows: list[Record] = []
+        for curves, allocate, place in distinct(self.runs, "curves", "allocate", "place"):
+            chosen = self.select(allocate=allocate, place=place, curves=curves)
             for bin_ in self.bins:
-                runs = self.runs[own & self.within(bin_.low, bin_.high)]
+                runs = self.runs[chosen & self.within(bin_.low, bin_.high)]
                 if runs.size:
                     row = {"allocate": allocate, "place": place, "curves": curves}
                     row |= {"load_low": bin_.low, "load_high": bin_.high, "sets": int(runs.size)}

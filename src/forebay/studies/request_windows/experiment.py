@@ -25,7 +25,6 @@ from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, lear
 from forebay.simulate.requests.run import Outcome, simulate_requests
 from forebay.simulate.requests.unseen import unseen_experiments
 from forebay.simulate.requests.workload import PAPER_TOTAL, PAPER_WINDOWS, Experiment, paper_experiments
-from forebay.studies.io_resources.experiment import digests_of
 from forebay.studies.pieces import Store, do_all
 from forebay.studies.request_windows.demand import learn_under_demand
 from forebay.studies.request_windows.detection import detect_seen, detect_unseen
@@ -39,6 +38,7 @@ from forebay.studies.request_windows.results import (
     RequestWindowsResults,
     samples_of,
 )
+from forebay.studies.study import policy_digests
 from forebay.work import Workers
 
 EPSILONS = (0.05, 0.1, 0.15, 0.2, 0.3)
@@ -83,7 +83,7 @@ class RequestWindowsStudy:
         """What the pieces depend on."""
         return {
             "version of Forebay": sources_digest(),
-            "sources": digests_of((("order", self.schedulers), ("tune", self.tuners))),
+            "sources": policy_digests((("order", self.schedulers), ("tune", self.tuners))),
             "experiments": [f"{e.name}-{e.workload.total}" for e in self.experiments],
             "unseen": [f"{e.name}-{e.workload.total}" for e in self.unseen],
             "windows": list(self.windows),

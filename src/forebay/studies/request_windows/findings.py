@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from forebay.show.figures.words import listed
+from forebay.show.phrases import join_names
 from forebay.studies.request_windows.detection import CLASSIFIERS, confusion
 from forebay.studies.request_windows.records import detectors, instance_records, told_accuracy, tuner_records
 from forebay.studies.request_windows.results import (
@@ -108,7 +108,7 @@ def _detection(results: RequestWindowsResults) -> Iterator[str]:
     for by in CLASSIFIERS:
         told_ = [f"{right[of, by]} {words}" for of, words in _SETS.items() if (of, by) in right]
         if told_:
-            parts.append(f"the {by} recognises {listed(told_)}")
+            parts.append(f"the {by} recognises {join_names(told_)}")
     if parts:
         yield f"Of access patterns, {' and '.join(parts)} (paper: 99.82 %, sizes seen in training)."
 
@@ -216,7 +216,7 @@ def _schedulers(results: RequestWindowsResults) -> Iterator[str]:
     if alike:
         verb = "does" if len(alike) == 1 else "do"
         yield (
-            f"{listed(alike)} {verb} as fifo, within {_limit()}: one program with requests of one size leaves "
+            f"{join_names(alike)} {verb} as fifo, within {_limit()}: one program with requests of one size leaves "
             f"{'it' if len(alike) == 1 else 'them'} little to choose from."
         )
 

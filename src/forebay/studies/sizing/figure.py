@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from forebay.show.figures.looks import INK, STORAGE, Look, looks_of
 from forebay.show.figures.sheet import house_style, legend_above, panels, write
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 from forebay.show.phrases import size
 from forebay.studies.sizing.experiment import Sizing
 

@@ -31,11 +31,11 @@ from forebay.simulate.striping.program import (
     VPIC_COLLECTIVE,
     VPIC_INDEPENDENT,
 )
-from forebay.studies.io_resources.experiment import digests_of
 from forebay.studies.pieces import Store, do_all
 from forebay.studies.striping.assumed import FACTORS, assumed_piece
 from forebay.studies.striping.noise import noise_piece
 from forebay.studies.striping.results import APART, ASSUMED, BESIDE, DCA, NOISE, RUN, TAPP, StripingResults
+from forebay.studies.study import policy_digests
 from forebay.work import Workers
 
 PROCESSES = (1, 2, 4, 8)
@@ -76,7 +76,7 @@ class StripingStudy:
         return {
             "version of Forebay": sources_digest(),
             "policies": list(self.policies),
-            "sources": digests_of((("stripe", self.policies),)),
+            "sources": policy_digests((("stripe", self.policies),)),
             "repetitions": self.repetitions,
             "runs": self.runs,
             "seeds": self.seeds,

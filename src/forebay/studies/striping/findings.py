@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from forebay.model.units import plural
-from forebay.show.figures.words import listed
+from forebay.show.phrases import join_names
 from forebay.studies.striping.results import (
     APART,
     BESIDE,
@@ -61,14 +61,14 @@ def striping_differences(results: StripingResults) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for figure in sorted(off):
         reasons.setdefault(_WHY[figure], []).append(str(figure))
-    return [f"Figure{'s' * (len(own) > 1)} {listed(own)}: {why}" for why, own in reasons.items()]
+    return [f"Figure{'s' * (len(own) > 1)} {join_names(own)}: {why}" for why, own in reasons.items()]
 
 
 def _figure(figure: int, found: Sequence[Gain]) -> str:
     parts = []
     for application, own in groupby((g for g in found if g.policy == DCA), key=lambda g: g.application):
         told = [f"{_faster(g.percent)} than {called(g.against)}{_beside(g)}" for g in own]
-        parts.append(f"{application} {listed(told)}")
+        parts.append(f"{application} {join_names(told)}")
     return f"Figure {figure}, {DCA}: {'; '.join(parts)}." if parts else ""
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from forebay.show.figures.sheet import Sketch, panels
-from forebay.show.figures.words import listed
-from forebay.show.phrases import size, splitting
+from forebay.show.phrases import join_names, size, splitting
+from forebay.show.rows import Rows, finite
 from forebay.studies.burst_buffer.figures.subject import (
     SIGMA,
     StorageSubject,
@@ -14,7 +14,7 @@ from forebay.studies.burst_buffer.figures.subject import (
     strips,
     width_for,
 )
-from forebay.studies.burst_buffer.view import Rows, StorageView, by_policy, known
+from forebay.studies.burst_buffer.view import StorageView, by_policy
 
 _TERABYTE = 10**12
 _USE_CAPACITIES = (16 * _TERABYTE, 32 * _TERABYTE, 64 * _TERABYTE)
@@ -35,7 +35,7 @@ def disk_use(subject: StorageSubject) -> Sketch | None:
     cells = [(mode, capacity) for mode in modes for capacity in columns]
     for axes, (mode, capacity) in zip(grid, cells, strict=True):
         disks = _for_all(view, view.disks(mode, capacity))
-        strips(axes, {name: 100 * known(own["max_use"]) for name, own in disks.items()}, subject.looks)
+        strips(axes, {name: 100 * finite(own["max_use"]) for name, own in disks.items()}, subject.looks)
         axes.set_title(f"{size(capacity)}, {mode_title(mode)}", loc="left")
         axes.set_ylim(0, 105)
         name_policies(axes, list(disks) if mode == modes[-1] else [])
@@ -59,7 +59,7 @@ def fairness(subject: StorageSubject) -> Sketch | None:
     cells = [(metric, mode) for metric in _LABELS for mode in modes]
     for axes, (metric, mode) in zip(grid, cells, strict=True):
         disks = _for_all(view, view.disks(mode))
-        strips(axes, {name: known(own[metric]) for name, own in disks.items()}, subject.looks, sigma=True)
+        strips(axes, {name: finite(own[metric]) for name, own in disks.items()}, subject.looks, sigma=True)
         axes.margins(y=0.14)
         if metric == "mean_allocations":
             axes.set_title(mode_title(mode), loc="left")
@@ -87,7 +87,7 @@ def _full(view: StorageView, modes: list[str]) -> str:
     told = []
     for mode in modes:
         disks = view.disks(mode)
-        full = [name for name, own in disks.items() if known(own["max_use"]).max(initial=0) >= 1]
+        full = [name for name, own in disks.items() if finite(own["max_use"]).max(initial=0) >= 1]
         if disks:
-            told.append(f"{listed(full) or 'no policy'} ({mode_title(mode)})")
+            told.append(f"{join_names(full) or 'no policy'} ({mode_title(mode)})")
     return f" With {size(view.capacity)}, disks get full under {' and under '.join(told)}." if told else ""

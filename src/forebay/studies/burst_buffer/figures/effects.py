@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
 from forebay.show.figures.looks import INK
-from forebay.show.figures.series import Floats
 from forebay.show.figures.sheet import Sketch, panels
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 from forebay.show.phrases import size, splitting
+from forebay.show.rows import Floats
 from forebay.studies.burst_buffer.figures.subject import StorageSubject, mode_title, width_for
 from forebay.studies.burst_buffer.view import cohens_table
 

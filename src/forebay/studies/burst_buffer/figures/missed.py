@@ -12,8 +12,9 @@ from matplotlib.ticker import MaxNLocator
 from forebay.show.figures.looks import INK, Look
 from forebay.show.figures.sheet import Sketch, legend_above, panels
 from forebay.show.phrases import size
+from forebay.show.rows import select
 from forebay.studies.burst_buffer.figures.subject import StorageSubject, mode_title, name_policies, some_of, width_for
-from forebay.studies.burst_buffer.view import at, by_policy, missed
+from forebay.studies.burst_buffer.view import by_policy, missed
 
 _TERABYTE = 10**12
 _CAPACITIES = (8 * _TERABYTE, 16 * _TERABYTE, 32 * _TERABYTE)
@@ -23,16 +24,16 @@ _REFUSED: dict[str, Any] = {"hatch": "//////", "linewidth": 0.7}
 def missed_requests(subject: StorageSubject) -> Sketch | None:
     """Figure 9: of all runs of a policy at a capacity, the one that served the fewest split requests."""
     view = subject.view
-    runs = at(view.runs, split=view.split)
+    runs = select(view.runs, split=view.split)
     if not view.split or not runs.size:
         return None
     columns = some_of(sorted(set(runs["capacity"].tolist())), _CAPACITIES)
-    modes = [m for m in view.modes if at(runs, mode=m).size]
+    modes = [m for m in view.modes if select(runs, mode=m).size]
     figure, grid = panels(len(modes) * len(columns), columns=len(columns), height=1.9, width=width_for(len(columns)))
     names = list(by_policy(runs, list(subject.looks)))
     tops: dict[int, int] = {}
     for axes, (mode, capacity) in zip(grid, ((m, c) for m in modes for c in columns), strict=True):
-        counts = {n: missed(own) for n, own in by_policy(at(runs, mode=mode, capacity=capacity)).items()}
+        counts = {n: missed(own) for n, own in by_policy(select(runs, mode=mode, capacity=capacity)).items()}
         tops[capacity] = max(tops.get(capacity, 1), *(sum(both) for both in counts.values()), 1)
         _panel(axes, names, counts, subject.looks)
         axes.set_title(f"{size(capacity)}, {mode_title(mode)}", loc="left")

@@ -9,11 +9,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from forebay.show.figures.series import known
 from forebay.show.figures.sheet import Sketch, legend_above, panels
-from forebay.show.figures.words import listed, printable
+from forebay.show.figures.text import printable
+from forebay.show.phrases import join_names
+from forebay.show.rows import Rows, finite, select
 from forebay.studies.burst_buffer.figures.subject import StorageSubject, mode_title, name_policies, strips, width_for
-from forebay.studies.burst_buffer.view import BEST, FOREBAY, Rows, at
+from forebay.studies.burst_buffer.view import BEST, FOREBAY
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7F7F7F")
 _LABELS = {"mean_allocations": "mean allocations", "max_allocations": "most allocations\nat once"}
@@ -58,8 +59,8 @@ def by_kind(subject: StorageSubject) -> Sketch | None:
         len(modes) * len(kinds), columns=len(kinds), height=2.0, sharey=True, width=width_for(len(kinds))
     )
     for axes, (mode, kind) in zip(grid, ((m, k) for m in modes for k in kinds), strict=True):
-        own = {name: at(found[mode][name], kind=kind) if name in found[mode] else None for name in names}
-        samples = {n: known(np.zeros(0) if rows is None else rows["max_allocations"]) for n, rows in own.items()}
+        own = {name: select(found[mode][name], kind=kind) if name in found[mode] else None for name in names}
+        samples = {n: finite(np.zeros(0) if rows is None else rows["max_allocations"]) for n, rows in own.items()}
         strips(axes, samples, subject.looks)
         axes.set_title(f"{printable(_kind(kind))}, {mode_title(mode)}", loc="left")
         name_policies(axes, names if mode == modes[-1] else [])
@@ -88,7 +89,7 @@ def _shown_runs(subject: StorageSubject) -> list[tuple[str, Rows]]:
 def _one_run(disks: Rows) -> Rows:
     """Without requeueing, as in the paper, if there is such a run."""
     first = disks[np.argmin(disks["tries"])]
-    return at(disks, tries=first["tries"], interval=first["interval"])
+    return select(disks, tries=first["tries"], interval=first["interval"])
 
 
 def _kinds(disks: Rows) -> dict[str, str]:
@@ -115,8 +116,8 @@ def _most(runs: list[tuple[str, Rows]], colours: Mapping[str, str]) -> str:
     """The most allocations at once on any disk of each kind."""
     told = []
     for title, rows in runs:
-        most = {kind: known(at(rows, kind=kind)["max_allocations"]).max(initial=0) for kind in colours}
-        told.append(f"{listed([f'{m:.0f} on any {_kind(k)}' for k, m in most.items()])} ({title})")
+        most = {kind: finite(select(rows, kind=kind)["max_allocations"]).max(initial=0) for kind in colours}
+        told.append(f"{join_names([f'{m:.0f} on any {_kind(k)}' for k, m in most.items()])} ({title})")
     return f" At most {'; '.join(told)}."
 
 

@@ -12,13 +12,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from forebay.show.figures.looks import INK, STORAGE
-from forebay.show.figures.series import Floats
 from forebay.show.figures.sheet import Sketch, legend_above, panels
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 from forebay.show.phrases import size, splitting
+from forebay.show.rows import Floats, Rows, select
 from forebay.studies.burst_buffer.figures.subject import StorageSubject, mode_title, some_of, width_for
 from forebay.studies.burst_buffer.results import LAYOUTS
-from forebay.studies.burst_buffer.view import CORRECT, Rows, at
+from forebay.studies.burst_buffer.view import CORRECT
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 _MOST_MARKED = 80  # runs in a panel; above their bars there is no room for markers
@@ -33,14 +33,14 @@ def shares(subject: StorageSubject) -> Sketch | None:
     if not view.runs.size:
         return None
     columns = some_of(view.capacities)
-    rows = [(s, m) for s in view.splits for m in view.modes if at(view.runs, split=s, mode=m).size]
+    rows = [(s, m) for s in view.splits for m in view.modes if select(view.runs, split=s, mode=m).size]
     marks = _marks(view.runs)
     width = width_for(len(columns))
     figure, grid = panels(len(rows) * len(columns), columns=len(columns), height=1.4, sharey=True, width=width)
     cells = [(split, mode, capacity) for split, mode in rows for capacity in columns]
     for axes, (split, mode, capacity) in zip(grid, cells, strict=True):
         chosen = {"split": split, "mode": mode, "capacity": capacity}
-        _panel(axes, subject, at(view.runs, **chosen), at(view.bounds, **chosen), marks)
+        _panel(axes, subject, select(view.runs, **chosen), select(view.bounds, **chosen), marks)
     for axes, capacity in zip(grid, columns, strict=False):
         axes.set_title(size(capacity), loc="left")
     for axes, (split, mode) in zip(grid[:: len(columns)], rows, strict=True):

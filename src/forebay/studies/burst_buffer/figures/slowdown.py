@@ -8,11 +8,11 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from forebay.show.figures.looks import key
 from forebay.show.figures.sheet import Sketch, legend_above, panels
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 from forebay.show.phrases import splitting
+from forebay.show.rows import Rows, select
 from forebay.studies.burst_buffer.figures.subject import StorageSubject, mode_title, width_for
 from forebay.studies.burst_buffer.results import OPTIMAL
-from forebay.studies.burst_buffer.view import Rows, at
 
 _MOST_PLATFORMS = 40
 
@@ -24,13 +24,13 @@ def slowdowns(subject: StorageSubject) -> Sketch | None:
     if not runs.size:
         return None
     platforms = list(dict.fromkeys(runs["platform"].tolist()))[:_MOST_PLATFORMS]
-    kinds = [(m, s) for m in subject.view.modes for s in sorted(set(at(runs, mode=m)["split"].tolist()))]
+    kinds = [(m, s) for m in subject.view.modes for s in sorted(set(select(runs, mode=m)["split"].tolist()))]
     columns = min(len(kinds), 3)
     figure, grid = panels(
         len(kinds), columns=columns, height=0.8 + 0.21 * max(len(platforms), 4), sharey=True, width=width_for(columns)
     )
     for axes, (mode, split) in zip(grid, kinds, strict=True):
-        _panel(axes, subject, at(runs, mode=mode, split=split), platforms)
+        _panel(axes, subject, select(runs, mode=mode, split=split), platforms)
         axes.set_title(f"{splitting(split)}, {mode_title(mode)}", loc="left")
     for axes in grid[::columns]:
         axes.set_yticks(range(len(platforms)), [printable(p, 28) for p in platforms])

@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from forebay.show.figures.looks import INK, STORAGE, Look, looks_of
-from forebay.show.figures.series import Floats, known
 from forebay.show.figures.sheet import WIDTH
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 from forebay.show.phrases import MODES
+from forebay.show.rows import Floats, finite
 from forebay.studies.burst_buffer.results import StorageResults
 from forebay.studies.burst_buffer.view import StorageView
 
@@ -49,7 +49,7 @@ def some_of(capacities: Sequence[int], wanted: Sequence[int] = ()) -> list[int]:
 def strips(axes: Axes, samples: Mapping[str, Floats], looks: Mapping[str, Look], *, sigma: bool = False) -> None:
     """A dot for each value side by side, a line for their mean and, if wanted, their standard deviation in words."""
     for position, (name, values) in enumerate(samples.items()):
-        values = np.sort(known(values))
+        values = np.sort(finite(values))
         if not values.size:
             continue
         aside = 0.3 * (2 * ((np.arange(values.size) * _GOLDEN) % 1) - 1)

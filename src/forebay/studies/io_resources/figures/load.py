@@ -1,17 +1,33 @@
-"""Figures 5, 9, 10 and 13: what grows with the load on the targets."""
+"""Figures 5, 8, 9, 10, 12 and 13: what grows with the load on the targets."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any
 
-from forebay.show.figures.looks import key
-from forebay.show.figures.scales import idle_axis, off_scale, plot_by_load, slowdown_axis, top_of
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from forebay.show.figures.boxes import BOXES, boxes
+from forebay.show.figures.looks import INK, Look, key
+from forebay.show.figures.scales import Bands, idle_axis, off_scale, plot_by_load, slowdown_axis, top_of
 from forebay.show.figures.series import Band, regression
 from forebay.show.figures.sheet import Sketch, legend_above, panels
-from forebay.show.figures.words import LOAD, RHO_CON, RHO_IO, SLOWDOWN, printable
-from forebay.studies.io_resources.figures.subject import Subject, leaders
+from forebay.show.figures.text import LOAD, RHO_CON, RHO_IO, SLOWDOWN, printable
+from forebay.show.rows import Floats, Mask, finite
+from forebay.studies.io_resources.figures.subject import Subject, by_bin, leaders
+from forebay.studies.io_resources.results import CLASS, TRUE, Results
 
 _AREAS = "Lines are means over the sets of a bin of load, areas reach from the 10th to the 90th percentile."
+_CHANGE = (
+    "Left, by how many percent the mean I/O slowdown of a set changes when the policies see one curve for each class "
+    "and not the true ones (above 0 is worse); right, the machine idle time with class curves. "
+)
+_SLOWDOWNS = {"mean_io_slowdown": "mean I/O slowdown (times)", "max_io_slowdown": "maximum I/O slowdown (times)"}
+_COST: dict[str, Any] = {"color": INK, "linewidth": 1.6, "linestyle": (0, (2, 0.8))}
 
 
 def mean_slowdown(subject: Subject) -> Sketch | None:
@@ -114,3 +130,114 @@ def _trends(subject: Subject, metric: str, least: float) -> dict[str, Band]:
         runs = results.runs[subject.mask(name, subject.placer) & binned]
         trends[name] = regression(runs["io_load_sys"], runs[metric], degree).at_least(least)
     return {name: band for name, band in trends.items() if band.x.size}
+
+
+def low_and_high(subject: Subject) -> Sketch | None:
+    """Figure 8: a row for the mean and one for the maximum, a column for low and one for high load."""
+    ranges = _ranges(subject)
+    if not ranges:
+        return None
+    figure, grid = panels(2 * len(ranges), columns=len(ranges), height=2.3, sharey="row")
+    cells = [(metric, label) for metric in _SLOWDOWNS for label in ranges]
+    for axes, (metric, label) in zip(grid, cells, strict=True):
+        masks = {name: subject.mask(name, subject.placer) & ranges[label] for name in subject.allocators}
+        _draw_slowdowns(axes, subject, metric, masks)
+        if metric == "mean_io_slowdown":
+            axes.set_title(label, loc="left")
+            _mark_rho_io(axes, subject, masks)
+    for axes, ylabel in zip(grid[:: len(ranges)], _SLOWDOWNS.values(), strict=True):
+        axes.set_ylabel(ylabel)
+    for axes in grid[-len(ranges) :]:
+        names = [printable(name, 24) for name in subject.allocators]
+        axes.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor")
+    legend_above(figure, [Line2D([], [], label=r"mean $\rho_{\mathrm{io}}$, what the allocation costs", **_COST)])
+    return Sketch(
+        name="figure-08-mean-and-maximum-slowdown",
+        title=f"Mean and maximum I/O slowdown at low and at high I/O load ({subject.placer})",
+        caption="1 is the least that a slowdown can be, and the y axes are logarithmic. "
+        f"{BOXES} A dashed line marks what the allocation alone would cost; the rest is congestion.",
+        figure=figure,
+    )
+
+
+def _draw_slowdowns(axes: Axes, subject: Subject, metric: str, masks: Mapping[str, Mask]) -> None:
+    values = subject.results.runs[metric]
+    boxes(axes, {name: values[own] for name, own in masks.items()}, subject.allocators)
+    drawn = finite(values[subject.results.select(place=subject.placer)])
+    slowdown_axis(axes, float(drawn.max()) if drawn.size else 1.0)
+
+
+def _mark_rho_io(axes: Axes, subject: Subject, masks: Mapping[str, Mask]) -> None:
+    for position, own in enumerate(masks.values()):
+        costs = finite(subject.results.runs["rho_io"][own])
+        if costs.size:
+            axes.hlines(costs.mean(), position - 0.38, position + 0.38, zorder=7, clip_on=False, **_COST)
+
+
+def _ranges(subject: Subject) -> dict[str, Mask]:
+    """The runs in the lowest and in the highest third of the bins that have any, by a title for them."""
+    results = subject.results
+    chosen = results.select(place=subject.placer) & np.isfinite(results.runs["mean_io_slowdown"])
+    held = [b for b in results.bins if (chosen & results.within(b.low, b.high)).any()]
+    if not held:
+        return {}
+    part = max(1, len(held) // 3)
+    titled = {"low I/O load": held[:part], "high I/O load": held[-part:]} if len(held) > 1 else {"I/O load": held}
+    return {
+        f"{title}, {bins[0].low:g} to {bins[-1].high:g}": results.within(bins[0].low, bins[-1].high)
+        for title, bins in titled.items()
+    }
+
+
+def robustness(subject: Subject) -> Sketch | None:
+    """Figure 12: the change of the slowdown, and the idle time, with class curves."""
+    change = _by_combination(subject, _change(subject.results))
+    idle = _by_combination(subject, subject.results.runs["machine_idle"] * 100.0)
+    if not idle:
+        return None
+    looks = _looks(subject)
+    figure, grid = panels(2 if change else 1, height=2.9)
+    if change:
+        plot_by_load(grid[0], change, looks, title="(a) class curves against true curves")
+        grid[0].axhline(0.0, color=INK, linewidth=0.8, zorder=1)
+        grid[0].set_ylabel("change of mean I/O slowdown (%)")
+    plot_by_load(grid[-1], idle, looks, title="(b) with class curves" if change else "with class curves")
+    idle_axis(grid[-1], idle)
+    figure.supxlabel(LOAD, fontsize=8)
+    legend_above(figure, [key(name, looks[name]) for name in idle], columns=2)
+    return Sketch(
+        name="figure-12-robustness",
+        title="What it costs to know only each application's class",
+        caption=f"{_CHANGE if change else 'Machine idle time with class curves. '}{_AREAS}",
+        figure=figure,
+    )
+
+
+def _change(results: Results) -> Floats:
+    """For each run with class curves the change in percent from the same one with true curves; nan for others."""
+    runs = results.runs
+    same = list(zip(*(runs[c].tolist() for c in ("load", "set", "allocate", "place")), strict=True))
+    slowdowns = runs["mean_io_slowdown"].tolist()
+    true = {s: slowdown for s, slowdown, c in zip(same, slowdowns, runs["curves"], strict=True) if c == TRUE}
+    before = np.array([true.get(s, np.nan) for s in same], dtype=float)
+    return np.where(runs["curves"] == CLASS, 100.0 * (runs["mean_io_slowdown"] / before - 1.0), np.nan)
+
+
+def _by_combination(subject: Subject, values: Floats) -> Bands:
+    bands = {
+        _name(allocate, place): by_bin(subject.results, subject.mask(allocate, place, CLASS), values)
+        for allocate, place in product(subject.allocators, subject.placers)
+    }
+    return {name: band for name, band in bands.items() if band.x.size}
+
+
+def _looks(subject: Subject) -> dict[str, Look]:
+    """The colour of the allocator with the marker and the dashes of the placement."""
+    return {
+        _name(allocate, place): replace(look, marker=other.marker, dashes=other.dashes)
+        for (allocate, look), (place, other) in product(subject.allocators.items(), subject.placers.items())
+    }
+
+
+def _name(allocate: str, place: str) -> str:
+    return f"{allocate} + {place}"

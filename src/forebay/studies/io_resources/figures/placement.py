@@ -8,7 +8,7 @@ from forebay.show.figures.boxes import BOXES, boxes
 from forebay.show.figures.looks import draw_band, key
 from forebay.show.figures.series import mean_of_rows
 from forebay.show.figures.sheet import Sketch, legend_above, panels
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 from forebay.studies.io_resources.figures.subject import Subject, load_range, nearest_bin
 
 _SPREAD_ALLOCATORS = ("best-bandwidth", "nsys", "random")

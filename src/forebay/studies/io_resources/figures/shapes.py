@@ -16,7 +16,7 @@ from forebay.profile.classes import Shape, class_curves, classify
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.scales import whole_numbers
 from forebay.show.figures.sheet import Sketch, legend_above, panels
-from forebay.show.figures.words import listed
+from forebay.show.phrases import join_names
 from forebay.studies.io_resources.figures.subject import Subject
 
 Classes = Mapping[Shape, Sequence[Curve]]
@@ -30,7 +30,7 @@ def curves_by_class(subject: Subject) -> Sketch | None:
     if not classes:
         return None
     targets = _targets(subject)
-    counts = listed([f"{len(own)} {shape}" for shape, own in classes.items()])
+    counts = join_names([f"{len(own)} {shape}" for shape, own in classes.items()])
     return Sketch(
         name=f"figure-{2 if targets == 'OSTs' else 1:02}-curves-by-class",
         title=f"Bandwidth against the number of {targets}, by class",

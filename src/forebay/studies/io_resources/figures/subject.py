@@ -10,8 +10,9 @@ import numpy as np
 
 from forebay.model.curve import Curve
 from forebay.show.figures.looks import ALLOCATORS, PLACERS, Look, looks_of
-from forebay.show.figures.series import Band, Floats, Mask, known
-from forebay.show.figures.words import listed
+from forebay.show.figures.series import Band
+from forebay.show.phrases import join_names
+from forebay.show.rows import Floats, Mask, finite
 from forebay.studies.io_resources.results import TRUE, Bin, Results
 
 
@@ -69,7 +70,7 @@ def leaders(subject: Subject, metric: str, place: str) -> str:
         return ""
     (first, most), *others = wins.most_common()
     shown = [f"{first} (in {most} of {wins.total()} bins)", *(f"{name} ({bins})" for name, bins in others)]
-    return f" Lowest mean: {listed(shown)}."
+    return f" Lowest mean: {join_names(shown)}."
 
 
 def _by_set(subject: Subject, metric: str, allocate: str, place: str) -> dict[tuple[float, int, float], float]:
@@ -85,7 +86,7 @@ def by_bin(results: Results, chosen: Mask, values: Floats) -> Band:
     """
     found = []
     for bin_ in results.bins:
-        own = known(values[chosen & results.within(bin_.low, bin_.high)])
+        own = finite(values[chosen & results.within(bin_.low, bin_.high)])
         if own.size:
             found.append((bin_.middle, own.mean(), *np.percentile(own, (10, 90))))
     return Band(*np.array(found, dtype=float).reshape(-1, 4).T)

@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 
 from forebay.show.figures.looks import INK, Look, key, looks_of
 from forebay.show.figures.sheet import Sketch, legend_above, panels
-from forebay.show.figures.words import listed
+from forebay.show.phrases import join_names
 from forebay.studies.request_windows.demand import SHARES, STAYS, THINKS
 from forebay.studies.request_windows.figures.looks import REWARDS
 from forebay.studies.request_windows.results import BURSTS, STEADY, THINKING, RequestWindowsResults
@@ -39,16 +39,16 @@ def demand(results: RequestWindowsResults) -> Sketch | None:
     entries = [key(_WORDS.get(name, name), look) for name, look in looks.items()]
     entries += [_tuner(name, width) for name, width in zip(tuners[::-1], _widths(tuners), strict=True)]
     legend_above(figure, entries)
-    thinks = listed([f"{1e3 * think:g}" for think in THINKS])
+    thinks = join_names([f"{1e3 * think:g}" for think in THINKS])
     return Sketch(
         name="figure-demand",
         title="Changing demand: bandwidth as the reward, and bandwidth over demand",
         caption="Demand is always full (steady); or each period has a burst of full demand, or of "
-        f"{listed([f'{100 * share:g} %' for share in SHARES])} of what fifo would move in it (bursts); or processes "
-        f"think between requests, not at all or for {thinks} ms (thinking). Another of these is drawn every {STAYS} "
-        "steps on average. Shown is what the windows taken give as a share of what the best for each demand would. "
-        f"Means of {results.settings.get('demand replays', 'all')} repetitions. By bandwidth alone, a window that was "
-        "in force when little was asked for looks bad. Scales differ from row to row.",
+        f"{join_names([f'{100 * share:g} %' for share in SHARES])} of what fifo would move in it (bursts); or "
+        f"processes think between requests, not at all or for {thinks} ms (thinking). Another of these is drawn every "
+        f"{STAYS} steps on average. Shown is what the windows taken give as a share of what the best for each demand "
+        f"would. Means of {results.settings.get('demand replays', 'all')} repetitions. By bandwidth alone, a window "
+        "that was in force when little was asked for looks bad. Scales differ from row to row.",
         figure=figure,
     )
 

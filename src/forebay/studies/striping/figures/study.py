@@ -13,7 +13,7 @@ from forebay.model.units import plural
 from forebay.show.figures.looks import Look, draw_band, key, looks_of
 from forebay.show.figures.series import Band
 from forebay.show.figures.sheet import Sketch, house_style, legend_above, panels
-from forebay.show.figures.words import printable
+from forebay.show.figures.text import printable
 from forebay.studies.striping.figures.looks import LOOKS, label
 from forebay.studies.striping.figures.noise import noise_figure
 from forebay.studies.striping.results import StripingResults, policies_of, select, settled

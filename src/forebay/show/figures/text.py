@@ -29,11 +29,6 @@ def printable(name: str, longest: int = 48) -> str:
     return (" " + shown if shown.startswith("_") else shown).replace("$", r"\$")
 
 
-def listed(names: list[str]) -> str:
-    """Like `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
 @cache
 def _has_glyph(character: str) -> bool:
     return bool(get_font(findfont(FONT)).get_char_index(ord(character)))

@@ -1,0 +1,78 @@
+"""The report of a study: one HTML page that needs no other file."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from forebay.show.figures.sheet import Drawn, Sketch
+
+_NUMBER = re.compile(r"[-+\N{MINUS SIGN}]?[\d.,]+( \S+)*|[-\N{EN DASH}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table for people."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    note: str = ""
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns have numbers only, and are set to the right."""
+        return [all(_NUMBER.fullmatch(str(cell)) for cell in column) for column in zip(*self.rows, strict=True)]
+
+
+class Section(NamedTuple):
+    """Sentences under a title, or text that is shown as it is."""
+
+    title: str
+    sentences: Sequence[str] = ()
+    text: str = ""
+
+
+class Details(NamedTuple):
+    """Long tables that open when they are clicked on; a reader can search the rows of several."""
+
+    title: str
+    note: str
+    tables: Sequence[Table]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that a study makes of its results.
+
+    `about` says what was run. `records` become CSV and Parquet files by these names, `document` the JSON document.
+    `figures` are made as they are written; None stands for one that the results don't allow. On the screen a user sees
+    the tables of the `summary` and the `findings`; the page has everything.
+    """
+
+    title: str = ""
+    about: str
+    note: str = ""
+    findings: Sequence[Section]
+    records: Mapping[str, Sequence[Mapping[str, object]]]
+    document: Mapping[str, Any]
+    figures: Iterable[Sketch | None] = ()
+    summary: Sequence[Table] = ()
+    tables: Sequence[Table] = ()
+    details: Details | None = None
+    remarks: Sequence[Section] = field(default=())
+
+
+def write_report(name: str, report: Report, figures: Sequence[Drawn], command: str, out: Path) -> None:
+    """Write the page of the study `name`; `command` is what makes the same study again."""
+    from jinja2 import Environment, PackageLoader
+
+    environment = Environment(loader=PackageLoader("forebay.show"), autoescape=True, trim_blocks=True)
+    pictures = [(figure, base64.b64encode(figure.png.read_bytes()).decode()) for figure in figures]
+    page = environment.get_template("report.html").render(name=name, report=report, pictures=pictures, command=command)
+    out.write_text(page, encoding="utf-8")

@@ -1,0 +1,50 @@
+"""Tables of results: structured arrays, chosen by the values of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.void]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Record = dict[str, Any]
+
+
+def select(rows: Rows, **wanted: object) -> Rows:
+    """The rows whose columns have these values."""
+    chosen = np.ones(rows.size, dtype=bool)
+    for column, value in wanted.items():
+        chosen &= rows[column] == value
+    selected: Rows = rows[chosen]
+    return selected
+
+
+def distinct(rows: Rows, *columns: str) -> list[Any]:
+    """The values of a column, or the tuples of several, in the order in which they first occur."""
+    values = rows[columns[0]].tolist() if len(columns) == 1 else rows[list(columns)].tolist()
+    return list(dict.fromkeys(values))
+
+
+def group(rows: Rows, columns: Sequence[str]) -> list[tuple[Record, Rows]]:
+    """The rows that agree in these columns, and the values that they agree in."""
+    members: dict[tuple[Any, ...], list[int]] = {}
+    for index, key in enumerate(rows[list(columns)].tolist()):
+        members.setdefault(key, []).append(index)
+    return [(dict(zip(columns, key, strict=True)), rows[own]) for key, own in members.items()]
+
+
+def records(rows: Rows, columns: Sequence[str] = ()) -> list[Record]:
+    """A record for each row, of all columns or of some, in Python's own types."""
+    names = columns or rows.dtype.names or ()
+    values = [rows[name].tolist() for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def finite(values: Any) -> Floats:
+    """The values without nan and infinity."""
+    every: Floats = np.asarray(values, dtype=float)
+    return every[np.isfinite(every)]

@@ -1,0 +1,11 @@
+"""All studies: a new one is a folder with a command, and a line here."""
+
+from __future__ import annotations
+
+from forebay.studies.io_resources.command import IO_NODES, OSTS, ROBUSTNESS
+
+STUDIES = (
+    IO_NODES,
+    OSTS,
+    ROBUSTNESS,
+)
