@@ -28,8 +28,8 @@ from forebay.decide.registry import find, policies
 from forebay.history.store import Store, open_store
 from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import runs
-from forebay.history.store.sums import app_count, layout_sums, top_apps
-from forebay.profile.usage import usage
+from forebay.history.store.totals import app_count, layout_sums, top_apps
+from forebay.profile.filesystem_usage import usage
 
 RUNS, APPLICATIONS, OSTS = 1_284_643, 1_163, 256
 COUNTS = {1: 1_275_869, 2: 39, 4: 62, 8: 269, 16: 6_850, 32: 443, 64: 374, 128: 450, 256: 287}

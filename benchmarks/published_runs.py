@@ -17,7 +17,7 @@ import numpy as np
 from bench import verdict
 
 from forebay.decide.registry import find
-from forebay.model.platforms import named
+from forebay.model.reference_platforms import named
 from forebay.model.request import Requests
 from forebay.profile.theta_2020 import theta_2020
 from forebay.simulate.storage.rules import SPLIT, TRIES, Rules

@@ -27,7 +27,7 @@ from bench import SEED, seconds, verdict
 from storalloc_peer import GB, POLICIES, Disk, Nodes, simulate
 
 from forebay.decide.registry import find
-from forebay.model.platforms import named
+from forebay.model.reference_platforms import named
 from forebay.model.request import Requests
 from forebay.model.system import Disk as ModelDisk
 from forebay.model.system import Node, Platform, Server

@@ -17,7 +17,7 @@ import sys
 from forebay.model.compile_hooks import hooks
 compiled = []
 hooks.before = compiled.append
-from forebay.model.chance import draw, seeded
+from forebay.model.random_numbers import draw, seeded
 value = draw(seeded(1), 10)
 print(sys.modules["forebay"].__file__, len(compiled), value)
 """
@@ -27,7 +27,7 @@ import importlib
 import numba
 from forebay.kernel_cache import INSTALLED, keep_in_installation, kernels_folder
 keep_in_installation()
-from forebay.model.chance import draw, seeded
+from forebay.model.random_numbers import draw, seeded
 draw(seeded(1), 10)
 others = importlib.import_module("others")
 others.double(2)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from forebay.history.store import open_store
-from forebay.history.store.leases import note_decision
+from forebay.history.store.decisions import note_decision
 from forebay.history.store.listing import COLUMNS
 from forebay.history.store.schema import decisions, jobs
 from support.command import Forebay
@@ -397,7 +397,7 @@ def test_no_history_command_scans_the_runs_for_sums(db: str) -> None:
     import sqlalchemy as sa
     from sqlalchemy import event
 
-    from forebay.history.store.sums import app_count, layout_sums, top_apps
+    from forebay.history.store.totals import app_count, layout_sums, top_apps
 
     said: list[str] = []
     with open_store(db) as store, store.reading() as connection:

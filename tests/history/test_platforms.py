@@ -8,7 +8,7 @@ import pytest
 
 from forebay.history.platforms import read_platform
 from forebay.model.errors import BadInput
-from forebay.model.platforms import named
+from forebay.model.reference_platforms import named
 from forebay.model.system import Platform
 
 DISK = '[[node.disk]]\ncapacity = "4 TB"\nwrite_bandwidth = "2.93 GB/s"\nread_bandwidth = "3.13 GB/s"\n'

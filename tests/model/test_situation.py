@@ -6,7 +6,7 @@ from math import log2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
 from forebay.model.situation import Situation, apart, bucket, majority, situation
 
 READS = Situation(operation="read", pattern="shared-strided", servers=4, io_nodes=2, clients=32, processes=128)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.model.timeline import earliest, erase, events, find, insert, paths
-from forebay.model.timeline_answers import changes, first_beyond, highest, last_end, latest_end, longest_within
+from forebay.model.timeline_queries import changes, first_beyond, highest, last_end, latest_end, longest_within
 from support.examples import examples
 
 BOOKINGS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 15), st.integers(1, 9)), min_size=1, max_size=25)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from forebay.history.store.sums import LayoutSums
+from forebay.history.store.totals import LayoutSums
 from forebay.profile.application import profile_of
-from forebay.profile.usage import usage
+from forebay.profile.filesystem_usage import usage
 from forebay.show.figures import history_profile, history_runs, history_usage
 from support.made_up_runs import a_run, behaviour
 

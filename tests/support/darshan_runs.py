@@ -14,7 +14,7 @@ import numpy as np
 from darshan.backend import cffi_backend as backend
 
 from forebay.history.darshan.log import BINS, _record, prefix
-from forebay.history.darshan.requests import _BOUNDS, STREAMS
+from forebay.history.darshan.request_statistics import _BOUNDS, STREAMS
 from support.darshan_logs import MPIIO, POSIX, Parts, wheel_log
 
 STDIO = 8  # in format 3.21

@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from forebay.history.darshan import summary, work
-from forebay.history.darshan.work import read_many as read_all
-from forebay.history.found import Found
+from forebay.history.darshan import log_worker, summary
+from forebay.history.darshan.log_worker import read_many as read_all
+from forebay.history.scanned_log import Found
 
 NAME = "deadly.darshan"
 ENDLESS = "endless.darshan"
@@ -31,7 +31,7 @@ def read_for_ever(paths: Sequence[str]) -> list[Found]:
             pass
         return read(path)
 
-    work.MOST_SECONDS, work.SECONDS_PER_BYTE, summary.read_log = 0.2, 0.0, read_log
+    log_worker.MOST_SECONDS, log_worker.SECONDS_PER_BYTE, summary.read_log = 0.2, 0.0, read_log
     try:
         return read_all(paths)
     finally:

@@ -10,7 +10,7 @@ from forebay.decide.policy import Policy
 from forebay.decide.tune.bandit import learn
 from forebay.decide.tune.choose import bandit_for, pick
 from forebay.decide.tune.toss import normal
-from forebay.model.chance import seeded
+from forebay.model.random_numbers import seeded
 
 
 def regret(

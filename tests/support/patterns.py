@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
 from forebay.model.situation import PATTERNS
 
 

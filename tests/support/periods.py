@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
 
 PROCESSES = 128
 

@@ -17,7 +17,7 @@ from forebay.act.forward.net.address import Address
 from forebay.act.log import Log
 from forebay.act.metrics import Endpoint, Number
 from forebay.history.store import open_store
-from forebay.history.store.leases import note_decision
+from forebay.history.store.decisions import note_decision
 from forebay.show.web import pages
 from support.browser import MISSING, Visitor, browser, visitor
 from support.certificates import certificate

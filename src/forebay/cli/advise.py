@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.history.limits import MOST_PROCESSES
+from forebay.history.run_fields import MOST_PROCESSES
 from forebay.model.errors import BadInput
 from forebay.model.units import plural
 from forebay.show.options import Database, Json

@@ -68,7 +68,7 @@ def allocate(
 
 
 def _row(application: Application, targets: tuple[int, ...]) -> dict[str, Any]:
-    from forebay.profile.classes import classify
+    from forebay.profile.curve_shapes import classify
 
     n = len(targets)
     return {

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from forebay.cli.history.commands import drawing, reading
-from forebay.history.limits import MOST_PROCESSES
+from forebay.history.run_fields import MOST_PROCESSES
 from forebay.show.options import Database, Json, Plot
 
 commands = typer.Typer()

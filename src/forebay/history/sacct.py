@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from forebay.history.limits import LATEST
+from forebay.history.run_fields import LATEST
 from forebay.model.errors import BadInput, why
 
 _WANTED = {"JobName": "job_name", "User": "user", "State": "state"}

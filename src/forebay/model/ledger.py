@@ -19,7 +19,7 @@ import numpy as np
 from forebay.model.kernels import kernel
 from forebay.model.system import Platform
 from forebay.model.timeline import earliest, erase, events, find, insert, paths, take_first
-from forebay.model.timeline_answers import changes, first_beyond, highest, last_end, latest_end, longest_within
+from forebay.model.timeline_queries import changes, first_beyond, highest, last_end, latest_end, longest_within
 
 DISK = np.dtype(
     [

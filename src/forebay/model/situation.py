@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
 
 PATTERNS = ("file-per-process", "shared-contiguous", "shared-strided")
 OPERATIONS = ("read", "write")

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.chance import mixed
 from forebay.model.kernels import kernel
+from forebay.model.random_numbers import mixed
 
 Slot = Any  # where in the array of events; np.uint32 in the kernels, which need no check of the sign
 EVENT = np.dtype(

@@ -10,8 +10,8 @@ from typing import Literal, TypeVar
 
 from forebay.history.store.behaviour import Behaviour, Requests
 from forebay.model.curve import Curve
+from forebay.profile.access_pattern import Pattern, pattern_of
 from forebay.profile.drift import Drift, drift_of
-from forebay.profile.pattern import Pattern, pattern_of
 from forebay.profile.spread import Spread, spread
 
 Key = TypeVar("Key", bound=Hashable)

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from typing import IO, Any
 
-from forebay.history.store.sums import AppSums, FilesystemSums
+from forebay.history.store.totals import AppSums, FilesystemSums
 from forebay.model.errors import BadInput
 from forebay.profile.application import Profile
-from forebay.profile.health import OstHealth
-from forebay.profile.usage import Usage
+from forebay.profile.filesystem_usage import Usage
+from forebay.profile.ost_health import OstHealth
 
 Document = dict[str, Any]
 Top = Sequence[tuple[str, int, int]]

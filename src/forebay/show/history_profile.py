@@ -6,9 +6,9 @@ import typer
 
 from forebay.history.store.behaviour import MOST_RUNS
 from forebay.model.units import format_bandwidth, format_duration, format_size, plural
+from forebay.profile.access_pattern import Access, Pattern
 from forebay.profile.application import Profile
 from forebay.profile.drift import Drift
-from forebay.profile.pattern import Access, Pattern
 from forebay.profile.spread import Spread
 from forebay.show.history import UNKNOWN, when
 from forebay.show.history_tables import binary, percent, printable, short_ranges

@@ -7,12 +7,12 @@ from typing import Any
 
 import typer
 
-from forebay.history.names import SIZE_BINS
-from forebay.history.store.sums import AppSums, FilesystemSums
+from forebay.history.run_fields import SIZE_BINS
+from forebay.history.store.totals import AppSums, FilesystemSums
 from forebay.model.layout import MIB
 from forebay.model.units import format_bandwidth, format_size, plural
-from forebay.profile.health import OstHealth
-from forebay.profile.usage import Bin, Usage
+from forebay.profile.filesystem_usage import Bin, Usage
+from forebay.profile.ost_health import OstHealth
 from forebay.show.history import UNKNOWN, Document, Top, when
 from forebay.show.output import print_table, ranges
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.model.situation import PATTERNS
-from forebay.profile.detect import detector
+from forebay.profile.pattern_detector import detector
 from support.command import Forebay
 
 

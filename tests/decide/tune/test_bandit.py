@@ -18,8 +18,8 @@ from forebay.decide.tune.bandit import (
     squares,
     untried,
 )
-from forebay.model.chance import seeded
 from forebay.model.errors import BadInput
+from forebay.model.random_numbers import seeded
 
 ARMS = 4
 REWARDS = st.lists(st.tuples(st.integers(0, ARMS - 1), st.floats(0, 1e10)), max_size=40)

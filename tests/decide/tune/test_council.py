@@ -13,9 +13,9 @@ from forebay.decide.policy import tuner
 from forebay.decide.tune.bandit import STEPS, counts, means
 from forebay.decide.tune.choose import TUNERS
 from forebay.decide.tune.council import PATIENCE, Council, Decided, Report, Value, decide, new_council
-from forebay.model.chance import seeded
 from forebay.model.errors import BadInput, UnknownName
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
+from forebay.model.random_numbers import seeded
 from forebay.model.situation import Situation
 
 WINDOWS = tuple(125_000 << k for k in range(7))

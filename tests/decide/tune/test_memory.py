@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from forebay.decide.tune.council import Council, Report, decide, new_council
 from forebay.decide.tune.memory import VERSION, as_json, from_json
-from forebay.model.chance import seeded
 from forebay.model.errors import BadInput
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
+from forebay.model.random_numbers import seeded
 from forebay.model.situation import Situation
 
 VALUES = (1, 2, 4)

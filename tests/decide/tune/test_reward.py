@@ -12,8 +12,8 @@ from forebay.decide.registry import find
 from forebay.decide.tune.bandit import STEPS, counts, means
 from forebay.decide.tune.choose import pick
 from forebay.decide.tune.reward import CLASSES, credit, current, demand, new_stack, pause
-from forebay.model.chance import seeded
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
+from forebay.model.random_numbers import seeded
 from support.periods import Machine, busy_times
 
 # The best window under load is not the one that answers fastest when there is little to do.

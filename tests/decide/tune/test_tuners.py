@@ -13,9 +13,9 @@ from forebay.decide.tune.bandit import OPTIONS, counts, expected, learn, means
 from forebay.decide.tune.choose import DEFAULT, OTHER, TUNERS, bandit_for, choose, number, pick
 from forebay.decide.tune.forebay import _factor
 from forebay.decide.tune.toss import normal, uniform
-from forebay.model.chance import seeded
 from forebay.model.errors import BadInput, PolicyError, UnknownName
 from forebay.model.kernels import kernel
+from forebay.model.random_numbers import seeded
 from support.lessons import regret
 
 WINDOWS = 7

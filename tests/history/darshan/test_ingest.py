@@ -20,7 +20,7 @@ from forebay.history.darshan import ingest as module
 from forebay.history.darshan import log as log_module
 from forebay.history.darshan.ingest import Report, ingest
 from forebay.history.darshan.log import columns
-from forebay.history.darshan.processes import together
+from forebay.history.darshan.process_logs import together
 from forebay.history.darshan.summary import read_log
 from forebay.history.store import Store, open_store
 from forebay.history.store.schema import apps, logs, modules, osts, runs, totals

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from forebay.history.darshan.mounts import FileSystems, mounts_of
-from forebay.history.darshan.processes import together
+from forebay.history.darshan.process_logs import together
 from forebay.history.darshan.summary import read_log
-from forebay.history.found import packed, unpacked
+from forebay.history.scanned_log import packed, unpacked
 from support.darshan_logs import SHARED, Parts, wheel_log
 
 NAMES = {

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from forebay.history.darshan import log as log_module
 from forebay.history.darshan.header import UnreadableLog
-from forebay.history.darshan.parts import Component, Striped
+from forebay.history.darshan.log_worker import read_one
+from forebay.history.darshan.ost_usage import Targets
+from forebay.history.darshan.sections import Component, Striped
 from forebay.history.darshan.summary import program, read_log
-from forebay.history.darshan.targets import Targets
-from forebay.history.darshan.work import read_one
-from forebay.history.names import ORDERS
+from forebay.history.run_fields import ORDERS
 from support.darshan_logs import LUSTRE, POSIX, Parts, all_logs, wheel_log
 
 LOGS = all_logs()

@@ -11,10 +11,10 @@ from forebay.history.darshan.ingest import ingest
 from forebay.history.store import Store, open_store
 from forebay.history.store.leases import held
 from forebay.history.store.listing import list_runs, run_in_full
-from forebay.history.store.past import past_runs, peers
+from forebay.history.store.past_runs import past_runs, peers
 from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import metadata
-from forebay.history.store.sums import filesystem_sums, layout_sums
+from forebay.history.store.totals import filesystem_sums, layout_sums
 from support.darshan_logs import wheel_log
 from support.made_up_runs import MIB, a_run
 from support.old_histories import make_version_2

@@ -11,7 +11,7 @@ from forebay.act.control.service.settings import ForwardSettings, read_service
 from forebay.act.forward.net.address import Address
 from forebay.act.metrics import Endpoint, Number
 from forebay.history.store import open_store
-from forebay.history.store.leases import note_decision
+from forebay.history.store.decisions import note_decision
 from forebay.show.web import pages
 from forebay.show.web.forwarding import forwarding
 from forebay.show.web.history import application, history

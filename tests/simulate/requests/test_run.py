@@ -13,7 +13,7 @@ from forebay.model.errors import BadInput, PolicyError
 from forebay.model.kernels import kernel
 from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
-from forebay.profile.observe import TALLY
+from forebay.profile.request_watch import TALLY
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.run import Outcome, Simulation, simulate_requests
 from forebay.simulate.requests.servers import Contended, Disk, Flash

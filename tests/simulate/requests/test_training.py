@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from forebay.model.situation import PATTERNS
-from forebay.profile.detect import classify, detector, features, shipped
+from forebay.profile.pattern_detector import classify, detector, features, shipped
 from forebay.simulate.requests import training
 from forebay.simulate.requests.training import HELD_OUT, TRAINING, document, examples
 

@@ -11,9 +11,9 @@ from forebay.decide.tune.bandit import learn
 from forebay.decide.tune.choose import bandit_for, pick
 from forebay.decide.tune.reward import CLASSES, credit, current, new_stack
 from forebay.decide.tune.toss import below
-from forebay.model.chance import seeded
-from forebay.model.observed import Observed
-from forebay.profile.observe import observed
+from forebay.model.observation import Observed
+from forebay.model.random_numbers import seeded
+from forebay.profile.request_watch import observed
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.run import Simulation, simulate_requests
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Experiment, Workload, paper_experiments

@@ -18,7 +18,7 @@ from forebay.history.traces import read_requests
 from forebay.model.errors import PolicyError
 from forebay.model.kernels import kernel
 from forebay.model.ledger import ledger, peak
-from forebay.model.platforms import named
+from forebay.model.reference_platforms import named
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.simulate.storage import run as run_module

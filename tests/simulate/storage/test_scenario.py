@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from forebay.model.errors import BadInput
-from forebay.model.platforms import NAMES, named
+from forebay.model.reference_platforms import NAMES, named
 from forebay.simulate.storage.rules import Feedback, Rules
 from forebay.simulate.storage.scenario import StorageScenario, find_platform, find_requests, read_storage_scenario
 

@@ -14,7 +14,7 @@ from forebay.decide.policy import storage
 from forebay.decide.registry import find, policies
 from forebay.decide.storage.optimal import upper_bound
 from forebay.model.errors import BadInput, UnknownName
-from forebay.model.platforms import NAMES, named
+from forebay.model.reference_platforms import NAMES, named
 from forebay.profile.theta_2020 import theta_2020
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import SPLIT, Feedback, Rules

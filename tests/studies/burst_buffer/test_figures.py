@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from forebay.decide.registry import find
-from forebay.model.platforms import named
+from forebay.model.reference_platforms import named
 from forebay.model.request import Requests
 from forebay.show.figures.looks import ALLOCATORS, STORAGE, looks_of
 from forebay.show.figures.storage_run import draw_storage_run, levels

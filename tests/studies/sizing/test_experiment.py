@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from forebay.decide.policy import Policy, storage
 from forebay.decide.registry import find
 from forebay.decide.storage import choose
-from forebay.model.platforms import named
+from forebay.model.reference_platforms import named
 from forebay.model.request import Requests
 from forebay.model.system import MOST_BYTES, Platform
 from forebay.simulate.storage.outcome import document

@@ -12,11 +12,13 @@ from forebay.act.filesystems.load import Load, with_load
 from forebay.act.filesystems.settings import Settings
 from forebay.decide.policy import Policy
 from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
-from forebay.history.names import FORWARDED
+from forebay.history.run_fields import FORWARDED
 from forebay.history.store import Connection, Store
-from forebay.history.store.leases import change_outcome, held, highest_target, note_decision, release, take
-from forebay.history.store.past import PastRun, PeerRuns, has_run, last_filesystem, past_runs, peers
-from forebay.history.store.sums import filesystem_sums
+from forebay.history.store.decisions import change_outcome, note_decision
+from forebay.history.store.leases import held, release, take
+from forebay.history.store.osts import highest_target
+from forebay.history.store.past_runs import PastRun, PeerRuns, has_run, last_filesystem, past_runs, peers
+from forebay.history.store.totals import filesystem_sums
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, Layout, Target
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.act.filesystems.filesystem import Command, FileSystem, Fitted, numbered
-from forebay.history.limits import MOST_STRIPES
+from forebay.history.run_fields import MOST_STRIPES
 from forebay.history.toml import located
 from forebay.model.errors import BadInput, why
 from forebay.model.layout import ANY, DEFAULT_SIZE, Layout, Target

@@ -34,7 +34,7 @@ def train(
     """
     import numpy as np
 
-    from forebay.profile.train import fit_tree
+    from forebay.profile.detector_training import fit_tree
     from forebay.show.output import print_json, print_table, progress
     from forebay.show.workers import hired
     from forebay.simulate.requests.training import document

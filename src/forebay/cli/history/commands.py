@@ -54,8 +54,8 @@ def drawing(plot: Path) -> Iterator[None]:
 @commands.command(epilog="Example: forebay history stats --plot stripes.png")
 def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """Show how the file system is used: stripes, applications, requests."""
-    from forebay.history.store.sums import app_count, filesystem_sums, layout_sums, top_apps
-    from forebay.profile.usage import usage
+    from forebay.history.store.totals import app_count, filesystem_sums, layout_sums, top_apps
+    from forebay.profile.filesystem_usage import usage
     from forebay.show.history import filesystem_named, usage_document
     from forebay.show.history_tables import print_usage
     from forebay.show.output import print_json
@@ -81,7 +81,7 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
 @commands.command(epilog="Example: forebay history apps")
 def apps(db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """List applications: runs, volume, performance, processes, last run."""
-    from forebay.history.store.sums import app_sums
+    from forebay.history.store.totals import app_sums
     from forebay.show.history import apps_document
     from forebay.show.history_tables import print_apps
     from forebay.show.output import print_json
@@ -164,8 +164,8 @@ def osts(
     json: Json = False,
 ) -> None:
     """Find sick OSTs: bytes and slowness over all runs, the worst first."""
-    from forebay.history.store.targets import filesystem_ids, osts_by_filesystem
-    from forebay.profile.health import every_ost
+    from forebay.history.store.osts import filesystem_ids, osts_by_filesystem
+    from forebay.profile.ost_health import every_ost
     from forebay.show.history import between, filesystem_named, osts_document
     from forebay.show.history_tables import print_osts
     from forebay.show.output import print_json
@@ -206,7 +206,7 @@ def advice(
 ) -> None:
     """List advised layouts, also those of shadow mode, and what ran."""
     from forebay.history.store import open_store
-    from forebay.history.store.advice import OUTCOMES, advice_in_full, list_advice
+    from forebay.history.store.decisions import OUTCOMES, advice_in_full, list_advice
     from forebay.model.errors import UnknownName
     from forebay.show.history import between
     from forebay.show.history_advice import print_advice, print_decision

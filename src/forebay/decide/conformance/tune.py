@@ -13,8 +13,8 @@ from forebay.decide.policy import Policy
 from forebay.decide.tune.bandit import learn
 from forebay.decide.tune.choose import HALF_LIFE, OTHER, bandit_for, choose, number
 from forebay.decide.tune.toss import normal, uniform
-from forebay.model.chance import seeded
 from forebay.model.errors import PolicyError
+from forebay.model.random_numbers import seeded
 
 Reward = Callable[[int, int, Any], float]
 _STEPS, _LAST = 300, 100  # of a lesson, and of what counts in the end

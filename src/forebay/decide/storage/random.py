@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.model.chance import draw
 from forebay.model.kernels import kernel
+from forebay.model.random_numbers import draw
 
 
 @kernel

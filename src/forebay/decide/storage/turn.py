@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.model.chance import draw, seeded
 from forebay.model.kernels import kernel
 from forebay.model.ledger import Ledger
+from forebay.model.random_numbers import draw, seeded
 
 REFUSED = -1
 

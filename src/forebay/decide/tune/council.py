@@ -15,9 +15,9 @@ from forebay.decide.registry import find
 from forebay.decide.tune.choose import DEFAULT, bandit_for, pick
 from forebay.decide.tune.reward import REWARDS, credit, current, new_stack
 from forebay.decide.tune.similar import inherit
-from forebay.model.chance import draw, seeded
 from forebay.model.errors import BadInput, UnknownName
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
+from forebay.model.random_numbers import draw, seeded
 from forebay.model.situation import Situation
 from forebay.model.units import plural
 

@@ -19,7 +19,7 @@ import numpy as np
 from forebay.decide.policy import Policy
 from forebay.decide.tune.bandit import CROWD, learn
 from forebay.decide.tune.choose import bandit_for
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
 
 CLASSES = {"bandwidth": 1, "demand": 6}
 """By reward, how many bandits a situation has."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.chance import draw
 from forebay.model.kernels import kernel
+from forebay.model.random_numbers import draw
 
 _STEPS = 2**32
 

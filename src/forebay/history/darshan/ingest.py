@@ -17,9 +17,9 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
-from forebay.history.darshan.processes import together
-from forebay.history.darshan.work import PRELOADED, read_many, unread
-from forebay.history.found import Found, Status, as_text
+from forebay.history.darshan.log_worker import PRELOADED, read_many, unread
+from forebay.history.darshan.process_logs import together
+from forebay.history.scanned_log import Found, Status, as_text
 from forebay.history.store import Store
 from forebay.history.store.logs import no_longer_stale, parts, record, stale_keys, unchanged
 from forebay.history.store.runs import add_runs, remove_runs

@@ -18,8 +18,8 @@ from darshan.backend import cffi_backend as backend
 
 from forebay.history.darshan.header import Header, UnreadableLog, read_header
 from forebay.history.darshan.mounts import FileSystems, mounts_of
-from forebay.history.darshan.parts import Parts, Striped
-from forebay.history.limits import LATEST, MOST_PROCESSES
+from forebay.history.darshan.sections import Parts, Striped
+from forebay.history.run_fields import LATEST, MOST_PROCESSES
 
 CHUNK = 2048
 """Records in memory at a time; 1.4 MB of POSIX records."""

@@ -19,11 +19,11 @@ import numpy as np
 from forebay.history.darshan.header import UnreadableLog
 from forebay.history.darshan.log import BINS, Job, Log, Module, Sums, columns, opened, prefix
 from forebay.history.darshan.mounts import NONE
-from forebay.history.darshan.parts import UnreadablePart
-from forebay.history.darshan.plausible import impossible, plausible_records
-from forebay.history.darshan.requests import Requests
-from forebay.history.darshan.targets import Targets
-from forebay.history.found import Status, as_text
+from forebay.history.darshan.ost_usage import Targets
+from forebay.history.darshan.plausibility import impossible, plausible_records
+from forebay.history.darshan.request_statistics import Requests
+from forebay.history.darshan.sections import UnreadablePart
+from forebay.history.scanned_log import Status, as_text
 
 SUMMED = ("MPI-IO", "POSIX", "STDIO", "DFS", "DAOS")
 """In this order: which files several processes used through MPI-IO has to be known before POSIX's records come."""

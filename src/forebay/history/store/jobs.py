@@ -1,14 +1,16 @@
-"""What Slurm's accounting says of jobs, in the store."""
+"""Jobs: what Slurm's accounting says of them, and what each moved over all its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
-from forebay.history.store.schema import jobs
+from forebay.history.store.schema import jobs, runs
 
 
 def add_jobs(connection: Connection, rows: Iterable[Mapping[str, Any]]) -> int:
@@ -19,3 +21,42 @@ def add_jobs(connection: Connection, rows: Iterable[Mapping[str, Any]]) -> int:
     if last:
         connection.execute(insert.on_conflict_do_update(index_elements=["job_id"], set_=said), list(last.values()))
     return len(last)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobVolume:
+    """Bytes, and seconds since 1970."""
+
+    job_id: int
+    submitted: float
+    start: float
+    end: float
+    read: int
+    written: int
+
+
+def job_volumes(connection: Connection) -> Iterator[JobVolume]:
+    """Every job that the history knows a run of; runs of one number but another user are another job."""
+    start = sa.func.min(runs.c.start_time)
+    query = (
+        sa.select(
+            runs.c.job_id,
+            sa.func.coalesce(sa.func.min(jobs.c.submit_time), start).label("submitted"),
+            start.label("start"),
+            sa.func.max(runs.c.end_time).label("end"),
+            sa.func.sum(runs.c.bytes_read).label("read"),
+            sa.func.sum(runs.c.bytes_written).label("written"),
+        )
+        .join_from(runs, jobs, runs.c.job_id == jobs.c.job_id, isouter=True)
+        .group_by(runs.c.job_id, runs.c.uid)
+        .order_by(runs.c.job_id, runs.c.uid)
+    )
+    for row in connection.execute(query, execution_options={"yield_per": 20_000}):
+        yield JobVolume(
+            job_id=row.job_id,
+            submitted=min(row.submitted, row.start),
+            start=row.start,
+            end=row.end,
+            read=int(row.read),
+            written=int(row.written),
+        )

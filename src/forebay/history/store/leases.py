@@ -1,14 +1,13 @@
-"""Which targets running jobs have been given, until when; and what was decided for whom."""
+"""Which targets running jobs have been given, and until when."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from forebay.history.store.schema import decisions, filesystems, leases, osts
+from forebay.history.store.schema import leases
 
 
 def held(connection: Connection, system: str, now: float) -> dict[int, set[str]]:
@@ -33,23 +32,3 @@ def release(connection: Connection, job: str, system: str | None = None) -> int:
     """Take back all that a job has, of one file system or of all; how many targets that were."""
     here = sa.true() if system is None else leases.c.system == system
     return connection.execute(leases.delete().where(leases.c.job == job, here)).rowcount
-
-
-def note_decision(connection: Connection, row: Mapping[str, Any]) -> int:
-    """Remember what was decided; its number."""
-    return int(connection.execute(decisions.insert().values(**row).returning(decisions.c.decision_id)).scalar_one())
-
-
-def change_outcome(connection: Connection, decision: int, outcome: str) -> None:
-    connection.execute(decisions.update().where(decisions.c.decision_id == decision).values(outcome=outcome))
-
-
-def highest_target(connection: Connection, filesystem: str | None = None) -> int | None:
-    """The highest index of an OST that any run used; of a file system, or where none of its OSTs is known, of those of
-    which nothing tells."""
-    highest = sa.select(sa.func.max(osts.c.ost))
-    if filesystem is None:
-        return connection.execute(highest).scalar()
-    named = highest.join_from(osts, filesystems)
-    found = (connection.execute(named.where(filesystems.c.filesystem == name)).scalar() for name in (filesystem, ""))
-    return next((index for index in found if index is not None), None)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from forebay.history.found import Found, Part, unpacked
+from forebay.history.scanned_log import Found, Part, unpacked
 from forebay.history.store.runs import add_runs, insert_rows, remove_runs, slices
 from forebay.history.store.schema import logs, stale
 

@@ -33,7 +33,7 @@ def read_requests(paths: Sequence[Path], *, swf_volume: str | None = None) -> Re
 
 def requests_of_history(url: str | None) -> Requests:
     """What the jobs of the history at `url` (the usual one if None) would have asked for."""
-    from forebay.history.traces import stored  # SQLAlchemy takes a while to load
+    from forebay.history.traces import history_jobs  # SQLAlchemy takes a while to load
 
     return _requests(stored.read(url), "the history", "the history")
 

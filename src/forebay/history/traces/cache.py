@@ -18,7 +18,7 @@ import numpy as np
 
 from forebay.folders import cache_folder
 from forebay.history.traces.columns import Columns
-from forebay.history.traces.source import digest
+from forebay.history.traces.trace_files import digest
 
 _VERSION = 1  # of the readers and of the entries: a new one leaves the old entries unread
 _MOST_ENTRIES = 64

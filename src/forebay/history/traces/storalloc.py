@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 
 from forebay.history.traces.columns import Columns, checked_id, id_column, listed, seconds, size
-from forebay.history.traces.source import opened
+from forebay.history.traces.trace_files import opened
 from forebay.history.yaml_events import events, line_of, nesting
 from forebay.model.errors import BadInput
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.traces.columns import Columns, listed, short
-from forebay.history.traces.source import opened_text
+from forebay.history.traces.trace_files import opened_text
 from forebay.model.errors import BadInput
 from forebay.model.request import Floats
 from forebay.model.system import MOST_BYTES

@@ -13,7 +13,7 @@ from typing import TextIO, TypeVar
 import numpy as np
 
 from forebay.history.traces.columns import Columns, checked_id, id_column, listed, seconds, short, size
-from forebay.history.traces.source import opened_text
+from forebay.history.traces.trace_files import opened_text
 from forebay.model.errors import BadInput
 from forebay.model.system import MOST_BYTES
 

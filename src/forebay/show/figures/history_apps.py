@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from forebay.history.store.sums import AppSums
+from forebay.history.store.totals import AppSums
 from forebay.model.units import format_size, plural
 from forebay.show.figures.history_axes import bandwidths
 from forebay.show.figures.looks import FAINT, INK

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from forebay.profile.health import OstHealth
+from forebay.profile.ost_health import OstHealth
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import WIDTH, house_style, write
 from forebay.show.phrases import size

@@ -12,11 +12,11 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
-from forebay.history.names import SIZE_BINS
+from forebay.history.run_fields import SIZE_BINS
 from forebay.history.store.behaviour import Behaviour
 from forebay.model.units import format_bandwidth, plural
+from forebay.profile.access_pattern import Access
 from forebay.profile.application import Profile
-from forebay.profile.pattern import Access
 from forebay.show.figures.history_axes import bandwidths
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write

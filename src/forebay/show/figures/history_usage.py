@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from forebay.model.layout import DEFAULT_SIZE
-from forebay.profile.usage import DEFAULT_COUNT, Bin, Usage
+from forebay.profile.filesystem_usage import DEFAULT_COUNT, Bin, Usage
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write
 from forebay.show.history_tables import binary, percent

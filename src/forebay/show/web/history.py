@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from forebay.history.store import Connection, open_store
-from forebay.history.store.advice import last_advice
 from forebay.history.store.behaviour import behaviours
+from forebay.history.store.decisions import last_advice
 from forebay.history.store.listing import has_runs
-from forebay.history.store.sums import app_count, app_sums, filesystem_sums, layout_sums, top_apps
-from forebay.history.store.targets import osts_by_filesystem
+from forebay.history.store.osts import osts_by_filesystem
+from forebay.history.store.totals import app_count, app_sums, filesystem_sums, layout_sums, top_apps
 from forebay.model.errors import UserError
 from forebay.profile.application import profile_of
-from forebay.profile.health import every_ost
-from forebay.profile.usage import usage
+from forebay.profile.filesystem_usage import usage
+from forebay.profile.ost_health import every_ost
 from forebay.show.history import apps_document, osts_document, profile_document, usage_document
 from forebay.show.history_profile import drift_words, forecast_words, pattern_words
 

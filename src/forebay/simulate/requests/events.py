@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.decide.order.queue import WAKE, arrive, done, follower, take
-from forebay.model.chance import draw
 from forebay.model.kernels import kernel
-from forebay.profile.observe import finished, observe, tally
+from forebay.model.random_numbers import draw
+from forebay.profile.request_watch import finished, observe, tally
 from forebay.simulate.requests.servers import built_in
 from forebay.simulate.requests.state import (
     ANSWERED,

@@ -18,8 +18,8 @@ from forebay.decide.registry import find
 from forebay.decide.tune.bandit import learn
 from forebay.decide.tune.choose import OTHER, bandit_for, choose, number, pick
 from forebay.decide.tune.similar import inherit
-from forebay.model.chance import draw, mixed, seeded
 from forebay.model.kernels import kernel
+from forebay.model.random_numbers import draw, mixed, seeded
 from forebay.model.situation import Situation
 from forebay.simulate.requests.workload import Experiment
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from forebay.decide.order.queue import set_window, take, take_of
 from forebay.decide.registry import find
-from forebay.model.chance import seeded
 from forebay.model.errors import BadInput, PolicyError
-from forebay.model.observed import Observed
-from forebay.profile.observe import TALLY, new_watch, observed
+from forebay.model.observation import Observed
+from forebay.model.random_numbers import seeded
+from forebay.profile.request_watch import TALLY, new_watch, observed
 from forebay.simulate.requests.events import advance, end_period, start
 from forebay.simulate.requests.layer import Forwarding, lognormal, middles, new_queue, new_state, processes_of
 from forebay.simulate.requests.servers import built_in

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from forebay.model.layout import KIB
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
 from forebay.model.situation import OPERATIONS, PATTERNS
-from forebay.profile.train import train
+from forebay.profile.detector_training import train
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.run import Simulation
 from forebay.simulate.requests.workload import Workload

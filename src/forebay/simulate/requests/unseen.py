@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.run import simulate_requests

@@ -15,7 +15,7 @@ from forebay.history.toml import BytesPerSecond, BytesWithUnit, Field, Seconds, 
 from forebay.history.traces import read_requests, requests_of_history
 from forebay.history.traces.swf import volume_per_processor
 from forebay.model.errors import BadInput
-from forebay.model.platforms import NAMES, named
+from forebay.model.reference_platforms import NAMES, named
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.profile.theta_2020 import theta_2020

@@ -17,7 +17,7 @@ from forebay.decide.registry import find, known
 from forebay.history.toml import BytesWithUnit, Field, Table, checked, load
 from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
-from forebay.model.platforms import NAMES, named
+from forebay.model.reference_platforms import NAMES, named
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.simulate.storage.bound import bound_of

@@ -22,7 +22,7 @@ from forebay.model.curve import Curve
 from forebay.model.decision import Placement
 from forebay.model.errors import BadInput
 from forebay.model.system import System
-from forebay.profile.classes import as_class, class_curves
+from forebay.profile.curve_shapes import as_class, class_curves
 from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.decided import decided

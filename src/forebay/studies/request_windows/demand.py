@@ -16,9 +16,9 @@ import numpy as np
 from forebay.decide.registry import find
 from forebay.decide.tune.choose import pick
 from forebay.decide.tune.reward import REWARDS, credit, current, new_stack
-from forebay.model.chance import draw, seeded
-from forebay.model.observed import Observed
-from forebay.profile.observe import observed
+from forebay.model.observation import Observed
+from forebay.model.random_numbers import draw, seeded
+from forebay.profile.request_watch import observed
 from forebay.simulate.requests.layer import NANO, Forwarding
 from forebay.simulate.requests.learning import BIN
 from forebay.simulate.requests.run import Simulation, simulate_requests

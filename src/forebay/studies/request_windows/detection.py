@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.situation import OPERATIONS, PATTERNS
-from forebay.profile.detect import FEATURES, Classifier, Detector, classify, features
+from forebay.profile.pattern_detector import FEATURES, Classifier, Detector, classify, features
 from forebay.simulate.requests.unseen import periods_of
 from forebay.simulate.requests.workload import Experiment
 from forebay.studies.request_windows.results import DETECTED, SEEN, TWINS, UNSEEN, whole

@@ -18,8 +18,8 @@ import numpy as np
 from forebay.decide.registry import find, policies
 from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
-from forebay.profile.detect import Detector, shipped
-from forebay.profile.observe import TALLY
+from forebay.profile.pattern_detector import Detector, shipped
+from forebay.profile.request_watch import TALLY
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, learn_together
 from forebay.simulate.requests.run import Outcome, simulate_requests

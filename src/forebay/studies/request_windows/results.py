@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
-from forebay.profile.observe import TALLY
+from forebay.profile.request_watch import TALLY
 from forebay.simulate.requests.workload import Experiment, Workload
 
 PERIOD = np.dtype(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.situation import OPERATIONS, PATTERNS
-from forebay.profile.detect import shipped
+from forebay.profile.pattern_detector import shipped
 from forebay.simulate.requests.servers import Contended
 from forebay.studies.burst_buffer.tables import Group
 from forebay.studies.request_windows.detection import precisions

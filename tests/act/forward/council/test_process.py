@@ -16,7 +16,7 @@ from forebay.decide.tune.memory import as_json
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs
 from forebay.model.errors import BadInput
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
 from support.forward import KEY, LoopThread, Speaker, loop_thread, unix
 
 VALUES = (125_000, 1_000_000, 8_000_000)
@@ -196,7 +196,7 @@ def test_an_announcement_comes_through_as_it_was() -> None:
 
 
 def test_it_decides_as_the_pure_council_does() -> None:
-    from forebay.model.chance import seeded
+    from forebay.model.random_numbers import seeded
 
     made, decided = decide(new_council("window", VALUES), [], seeded(0))
     assert decided.value is None

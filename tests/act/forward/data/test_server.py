@@ -20,7 +20,7 @@ from forebay.act.forward.net.loop import new_loop
 from forebay.act.forward.net.wire import LONGEST, Flag, Kind, Message
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import Layout
-from forebay.model.service import ServiceTime, new_state, service_time
+from forebay.model.service_time import ServiceTime, new_state, service_time
 from support.forward import KEY, LoopThread, ServerProcess, Speaker, data_server, scratch, unix
 
 

@@ -34,7 +34,7 @@ from forebay.act.filesystems.lustre.output import (
     parse_states,
     parse_stripe,
 )
-from forebay.history.limits import MOST_STRIPES
+from forebay.history.run_fields import MOST_STRIPES
 from forebay.history.toml import located
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import ANY, DEFAULT_SIZE, Layout, Target

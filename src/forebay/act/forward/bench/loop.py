@@ -17,7 +17,7 @@ from forebay.act.forward.bench.through import Through
 from forebay.act.forward.clients.identity import identity
 from forebay.decide.policy import Policy
 from forebay.history.store import Store
-from forebay.history.store.past import PastRun, past_runs
+from forebay.history.store.past_runs import PastRun, past_runs
 from forebay.model.errors import ForebayError
 from forebay.model.layout import Layout, Target
 

@@ -10,7 +10,7 @@ from forebay.act.forward.node.ion import IoNode
 from forebay.act.forward.node.windows import BOUNDS
 from forebay.act.metrics import Histogram, Metric, Number
 from forebay.decide.order.words import WINDOW
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
 
 if TYPE_CHECKING:
     from forebay.act.forward.council.process import CouncilProcess  # an I/O node need not load all that a council needs

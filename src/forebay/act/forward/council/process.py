@@ -25,11 +25,11 @@ from forebay.act.forward.node.runs import store_parts
 from forebay.decide.tune.council import Council, Decided, Report, decide
 from forebay.decide.tune.memory import as_json, from_json
 from forebay.history.store import Store
-from forebay.model.chance import seeded
 from forebay.model.errors import BadInput, ForebayError, why
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
+from forebay.model.random_numbers import seeded
 from forebay.model.situation import PATTERNS, situation
-from forebay.profile.detect import pattern, read_detector, shipped
+from forebay.profile.pattern_detector import pattern, read_detector, shipped
 
 _MOST_QUEUED = 256 << 10
 _SAVED_EVERY = 5.0

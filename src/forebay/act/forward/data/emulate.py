@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import exp
 
 from forebay.act.forward.net.timer import NEVER, Alarm
-from forebay.model.service import FITTED, ServiceTime, new_state, service_time
+from forebay.model.service_time import FITTED, ServiceTime, new_state, service_time
 
 _MASK = (1 << 63) - 1
 

@@ -18,7 +18,7 @@ from forebay.act.forward.node.ion import IoNode
 from forebay.decide.order.words import AGGREGATE, QUANTUM, WINDOW
 from forebay.decide.registry import given_options
 from forebay.model.errors import BadInput, ForebayError
-from forebay.model.observed import Observed
+from forebay.model.observation import Observed
 
 EVERY = 1.0
 RANGES = {"window": (10_000, 1_000_000_000), "aggregate": (0, LONGEST), "quantum": (1, 1 << 20)}

@@ -24,8 +24,8 @@ from forebay.act.forward.node.jobs import Jobs
 from forebay.act.forward.node.session import Session
 from forebay.act.forward.node.warm import warm
 from forebay.model.layout import Layout
-from forebay.model.observed import Observed
-from forebay.profile.observe import forget, new_watch, summary
+from forebay.model.observation import Observed
+from forebay.profile.request_watch import forget, new_watch, summary
 
 _TICK = 0.25
 _STALL = 30.0

@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forebay.history.darshan.processes import together
-from forebay.history.found import Found, packed
-from forebay.history.names import FORWARDED
+from forebay.history.darshan.process_logs import together
+from forebay.history.run_fields import FORWARDED
+from forebay.history.scanned_log import Found, packed
 from forebay.history.store import Store
 from forebay.history.store.logs import no_longer_stale, parts, record
 from forebay.history.store.runs import add_runs

@@ -33,7 +33,7 @@ from forebay.act.forward.node.dispatch import Opened, Request
 from forebay.act.forward.node.jobs import Client
 from forebay.act.forward.striping import in_order
 from forebay.model.layout import Layout
-from forebay.profile.observe import finished, observe
+from forebay.profile.request_watch import finished, observe
 
 if TYPE_CHECKING:
     from forebay.act.forward.node.ion import IoNode

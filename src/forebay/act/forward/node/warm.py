@@ -8,7 +8,7 @@ from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.node.jobs import Jobs
 from forebay.decide.order.queue import arrive, depth, done, drop, follower, new_queue, take
 from forebay.model.layout import Layout
-from forebay.profile.observe import finished, forget, new_watch, observe, summary
+from forebay.profile.request_watch import finished, forget, new_watch, observe, summary
 
 
 def warm() -> None:

@@ -21,7 +21,7 @@ from forebay.act.slurm.jobs.target_share import Newcomer, how_many, share_out
 from forebay.decide.registry import find
 from forebay.history.store import Connection, Store
 from forebay.history.store.jobs import add_jobs
-from forebay.history.store.running import is_known, last_under
+from forebay.history.store.running_jobs import is_known, last_under
 from forebay.model.errors import ForebayError, why
 
 

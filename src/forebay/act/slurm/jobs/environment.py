@@ -13,7 +13,7 @@ from forebay.act.filesystems.settings import Settings
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobsFile
 from forebay.history.store import Connection
-from forebay.history.store.running import app_of, layout_of, targets_of
+from forebay.history.store.running_jobs import app_of, layout_of, targets_of
 from forebay.model.errors import BadInput, why
 from forebay.model.layout import Layout
 

@@ -15,7 +15,7 @@ from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobsFile
 from forebay.history.darshan.ingest import SUFFIXES, Report, ingest
 from forebay.history.store import Store
-from forebay.history.store.running import decided_at, forget_running
+from forebay.history.store.running_jobs import decided_at, forget_running
 from forebay.model.errors import UserError
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from forebay.act.command import CommandFailed, run
-from forebay.history.limits import MOST_PROCESSES
+from forebay.history.run_fields import MOST_PROCESSES
 from forebay.model.errors import BadInput
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@\[\]-]{0,99}")

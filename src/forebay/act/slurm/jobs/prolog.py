@@ -10,7 +10,7 @@ from forebay.act.slurm.jobs.environment import Told, leave_word, told_before
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobsFile
 from forebay.history.store import Store
-from forebay.history.store.running import begin, forget_running, is_decided, note_decided
+from forebay.history.store.running_jobs import begin, forget_running, is_decided, note_decided
 from forebay.model.errors import UserError
 
 _SLACK = 600.0

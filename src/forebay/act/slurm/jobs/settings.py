@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from forebay.act.filesystems.settings import MOST_TARGETS, Settings, read_settings
 from forebay.act.volumes.attach.attachments import FOLDER
-from forebay.history.limits import MOST_STRIPES
+from forebay.history.run_fields import MOST_STRIPES
 from forebay.history.store import database_named
 from forebay.history.toml import Field, Seconds, Table, checked, load
 from forebay.model.errors import BadInput

@@ -14,8 +14,9 @@ from forebay.decide.view import View
 from forebay.history.curves import read_curves
 from forebay.history.store import Connection
 from forebay.history.store.behaviour import behaviours
-from forebay.history.store.leases import held, note_decision, take
-from forebay.history.store.running import TARGETS, RunningJob, is_known, running
+from forebay.history.store.decisions import note_decision
+from forebay.history.store.leases import held, take
+from forebay.history.store.running_jobs import TARGETS, RunningJob, is_known, running
 from forebay.model.application import Application
 from forebay.model.curve import Curve
 from forebay.model.decision import Never

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from forebay.model.curve import Curve
-from forebay.profile.classes import Shape, class_curves, classify
+from forebay.profile.curve_shapes import Shape, class_curves, classify
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.scales import whole_numbers
 from forebay.show.figures.sheet import Sketch, legend_above, panels

@@ -1,0 +1,205 @@
+"""Which OSTs a run's bytes went to, and how long they took there.
+
+Layouts are kept as flat arrays, some 60 bytes a file: a log can have millions of files.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.history.darshan.mounts import NONE, FileSystems
+from forebay.history.darshan.sections import Striped
+from forebay.history.darshan.slowness import TELLING_BYTES, slowness
+
+Ints = NDArray[np.int64]
+_FIELDS = 5  # of a component: size, begin, end, where its OSTs begin, and how many
+_OST_BITS = 16  # of a place: the number of the file system is above
+_COLUMNS = (
+    "filesystem",
+    "ost",
+    "files",
+    "total_bytes",
+    "io_time",
+    "alone_files",
+    "alone_bytes",
+    "alone_time",
+    "slowness",
+)
+
+
+class Layouts:
+    """The layouts of files, by number; `widest` has size, count, first OST, pool and file system of each one's widest
+    component. `osts` are those of all file systems: the file system's number, and the OST's in the lower 16 bits."""
+
+    def __init__(self, layouts: Iterable[Striped], systems: FileSystems) -> None:
+        self.pools: list[str] = [""]
+        self.most_components = 0
+        files, widest, counts = array("Q"), array("q"), array("q")
+        self._first, self._components, self._osts = array("q", [0]), array("q"), array("q")
+        for layout in layouts:
+            files.append(layout.file)
+            widest.extend((*_widest(layout), self._pool(layout.pool)))
+            at = len(self._osts)
+            for size, begin, end, stripes in layout.components:
+                self._components.extend((size, begin, end, at, stripes))
+                at += stripes
+            self._osts += layout.osts
+            counts.append(len(layout.osts))
+            self._first.append(len(self._components) // _FIELDS)
+            self.most_components = max(self.most_components, len(layout.components))
+        self.files = np.frombuffer(files, dtype=np.uint64) if files else np.zeros(0, dtype=np.uint64)
+        of = systems.of(self.files)
+        self.widest: Ints = np.column_stack((np.array(widest, dtype=np.int64).reshape(-1, 4), of))
+        every = np.array(self._osts, dtype=np.int64)
+        every[every >= 0] += np.repeat(of << _OST_BITS, counts)[every >= 0]
+        self.osts: Ints = np.unique(every[every >= 0])
+        self._places = np.searchsorted(self.osts, every)
+
+    def _pool(self, name: str) -> int:
+        if name not in self.pools:
+            self.pools.append(name)
+        return self.pools.index(name)
+
+    def components(self, file: int) -> list[tuple[int, int, int, Ints]]:
+        """Stripe size, begin, end, and the places of the OSTs in `osts`, of each component of a file."""
+        found = []
+        for c in range(self._first[file], self._first[file + 1]):
+            size, begin, end, first, stripes = self._components[_FIELDS * c : _FIELDS * (c + 1)]
+            places = self._places[first : first + stripes]
+            if stripes and self._osts[first] >= 0:  # else no object has been made for it yet
+                found.append((size, begin, end, places))
+        return found
+
+    def only(self) -> Ints:
+        """The place in `osts` of each file's only OST; -1 for files on several or none."""
+        one = (np.diff(np.array(self._first, dtype=np.int64)) == 1) & (self.widest[:, 1] == 1)
+        first = self.widest[:, 2] + (self.widest[:, 4] << _OST_BITS)
+        return np.where(one, np.searchsorted(self.osts, first), -1)
+
+
+class Targets:
+    """What is added up over a run's files while its records stream by."""
+
+    def __init__(self, layouts: Iterable[Striped], systems: FileSystems = NONE) -> None:
+        self._systems = systems.known
+        self._layouts = Layouts(layouts, systems)
+        self._order = np.argsort(self._layouts.files, kind="stable")
+        self._sorted = self._layouts.files[self._order]
+        count = self._sorted.size
+        self._moved, self._extent = np.zeros((2, count), dtype=np.int64)
+        self._seconds = np.zeros(count)
+
+    @property
+    def osts(self) -> Ints:
+        """Those of all file systems, each by a number of its own."""
+        return self._layouts.osts
+
+    @property
+    def most_components(self) -> int:
+        return self._layouts.most_components
+
+    def add(self, files: Any, moved: Any, seconds: Any, extent: Any) -> None:
+        """Records of files: bytes moved, seconds spent moving them, and the end of each file as far as it was used."""
+        if not self._sorted.size:
+            return
+        place = np.minimum(np.searchsorted(self._sorted, files), self._sorted.size - 1)
+        ours = self._sorted[place] == files
+        at = self._order[place[ours]]
+        np.add.at(self._moved, at, moved[ours])
+        np.add.at(self._seconds, at, seconds[ours])
+        np.maximum.at(self._extent, at, extent[ours])
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns of `run_osts`, but for the run."""
+        size = self.osts.size
+        files, moved, seconds = np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size)
+        only = self._layouts.only()
+        one = only >= 0
+        np.add.at(files, only[one], 1)
+        np.add.at(moved, only[one], self._moved[one])
+        np.add.at(seconds, only[one], self._seconds[one])
+        for i in np.flatnonzero(~one).tolist():
+            self._spread(i, files, moved, seconds)
+        alone = [column.tolist() for column in self._alone(only)]
+        systems = [self._systems[number] for number in (self.osts >> _OST_BITS).tolist()]
+        slow = slowness(systems, alone[1], alone[2])
+        summed = (self.osts & ((1 << _OST_BITS) - 1), files, moved.round().astype(np.int64), seconds)
+        columns = [systems, *(column.tolist() for column in summed), *alone, slow]
+        return dict(zip(_COLUMNS, columns, strict=True))
+
+    def _spread(self, file: int, files: Ints, moved: NDArray[np.float64], seconds: NDArray[np.float64]) -> None:
+        """Add a file that lies on several OSTs to each, in proportion to what it has there."""
+        components = self._layouts.components(file)
+        if len(components) == 1:
+            files[components[0][3]] += 1
+        elif components:
+            files[np.unique(np.concatenate([places for *_, places in components]))] += 1
+        if self._moved[file] or self._seconds[file]:
+            share = _shares(components, int(self._extent[file]), self.osts.size)
+            moved += share * self._moved[file]
+            seconds += share * self._seconds[file]
+
+    def _alone(self, only: Ints) -> tuple[NDArray[Any], ...]:
+        """Files that lie on one OST only and are large enough to tell: how many, their bytes and seconds, per OST."""
+        telling = (only >= 0) & (self._moved >= TELLING_BYTES)
+        files, moved = np.zeros((2, self.osts.size), dtype=np.int64)
+        seconds = np.zeros(self.osts.size)
+        np.add.at(files, only[telling], 1)
+        np.add.at(moved, only[telling], self._moved[telling])
+        np.add.at(seconds, only[telling], self._seconds[telling])
+        return files, moved, seconds
+
+    def main_components(self) -> list[dict[str, int]]:
+        """The layout of the file that holds most bytes, if it is a progressive one."""
+        laid = np.flatnonzero(self._layouts.widest[:, 1] > 0)
+        if not laid.size:
+            return []
+        parts = self._layouts.components(int(laid[np.argmax(self._moved[laid])]))
+        named = ({"stripe_size": s, "stripe_count": len(p), "begin": b, "end": e} for s, b, e, p in parts)
+        return list(named) if len(parts) > 1 else []
+
+    def main_layout(self) -> tuple[int, int, int, str, str] | None:
+        """Stripe size, stripes, pool and file system of the layout that holds most bytes (most files, if no bytes are
+        known), and the first OST of the file there that holds most: (size, count, first, pool, file system)."""
+        laid = self._layouts.widest[:, 1] > 0
+        if not laid.any():
+            return None
+        widest, moved = self._layouts.widest[laid], self._moved[laid]
+        kinds, of = np.unique(widest[:, [0, 1, 3, 4]], axis=0, return_inverse=True)
+        held = np.bincount(of.ravel(), weights=moved if moved.any() else None)
+        best = len(kinds) - 1 - int(np.argmax(held[::-1]))
+        size, count, pool, system = kinds[best].tolist()
+        there = widest[:, 4] == system
+        first = int(widest[there][np.argmax(moved[there]), 2])
+        return size, count, first, self._layouts.pools[pool], self._systems[system]
+
+
+def _widest(layout: Striped) -> tuple[int, int, int]:
+    """Of a progressive layout the component over most OSTs, the later one of equals: size, count and first OST."""
+    best, at = (0, 0, -1), 0
+    for size, _, _, stripes in layout.components:
+        if stripes >= max(best[1], 1) and layout.osts[at] >= 0:
+            best = (size, stripes, layout.osts[at])
+        at += stripes
+    return best
+
+
+def _shares(components: list[tuple[int, int, int, Ints]], extent: int, osts: int) -> NDArray[np.float64]:
+    """The part of a file's bytes on each OST, as if all of it up to `extent` had been moved once."""
+    held = np.zeros(osts)
+    for size, begin, end, places in components:
+        length = (extent if end < 0 else min(extent, end)) - begin
+        if length > 0 and size > 0:
+            rounds, rest = divmod(length, size * len(places))
+            last = np.minimum(np.maximum(rest - size * np.arange(len(places)), 0), size)
+            np.add.at(held, places, rounds * size + last)
+    if not held.any():
+        for *_, places in components:
+            held[places] = 1
+    held /= max(held.sum(), 1)
+    return held

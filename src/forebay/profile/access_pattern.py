@@ -1,0 +1,199 @@
+"""How an application accesses its files: who shares them, where requests go, how large they are, who takes part."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from forebay.history.run_fields import ORDERS
+from forebay.history.store.behaviour import Behaviour, Requests
+
+Sharing = Literal["shared file", "file per process", "both", "one process", "no I/O"]
+Order = Literal["contiguous", "strided", "with gaps", "random", "backwards", "mixed", "one request per file", "unknown"]
+Calls = Literal["collective", "independent", "both", "none"]
+MOSTLY = 0.9
+"""Bytes in shared files from which on (or to private ones from which on) the rest is not worth a word."""
+_KINDS = ("contiguous", "strided", "with_gaps", "random", "backwards")
+_FEW = 4  # jumps back for each jump ahead, from which on the access is backwards rather than random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Reads, or writes, or both together.
+
+    `shared` is the share of the bytes that went to or came from files that several processes used.
+
+    `contiguous` to `backwards` are shares of the requests that could follow another one in the same file: right
+    behind it, ahead by a stride that recurs (`strided`) or not (`with_gaps`), ahead as often as back (`random`), back
+    or to the same place again (`backwards`). `order` is what more than half of them are. None where nothing tells.
+
+    Sizes are bytes: of the requests that reached the file system, and of the calls of MPI-IO that led to them.
+    `collective` is the share of those calls that all processes made together.
+    """
+
+    total_bytes: int
+    sharing: Sharing
+    shared: float | None
+    order: Order
+    contiguous: float | None
+    strided: float | None
+    with_gaps: float | None
+    random: float | None
+    backwards: float | None
+    mean_size: float | None
+    common_size: int | None
+    calls: Calls
+    collective: float | None
+    mean_call_size: float | None
+    common_call_size: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern(Access):
+    """All requests together, and reads and writes apart; these are None if there are none, or nothing tells."""
+
+    reads: Access | None
+    writes: Access | None
+
+
+def pattern_of(runs: Sequence[Behaviour]) -> Pattern:
+    """Of all runs together."""
+    told = [run for run in runs if run.reads is not None and run.writes is not None]
+    older = [_as_requests(run) for run in runs if run.reads is None or run.writes is None]
+    reads, writes = [run.reads for run in told if run.reads], [run.writes for run in told if run.writes]
+    one_process = _is_one_process(runs)
+    return Pattern(
+        **_fields([reads, writes, older], one_process),
+        reads=_access(reads, one_process),
+        writes=_access(writes, one_process),
+    )
+
+
+def tell_apart(kinds: Sequence[int]) -> tuple[int, ...]:
+    """Requests by what they are: contiguous, strided, with gaps, random, backwards. `kinds` as `ORDERS`.
+
+    Random requests jump ahead as often as back, so as many of the jumps ahead as there are jumps back belong to them;
+    or all, where the difference may be chance.
+
+    >>> tell_apart((3, 0, 515, 505))
+    (3, 0, 0, 1020, 0)
+    """
+    contiguous, strided, ahead, back = kinds
+    if _FEW * ahead < back:
+        return contiguous, strided, 0, 2 * ahead, back - ahead
+    if back and (back > ahead or ahead - back <= 2 * math.sqrt(ahead + back)):
+        return contiguous, strided, 0, ahead + back, 0
+    return contiguous, strided, ahead - back, 2 * back, 0
+
+
+def _access(parts: Sequence[Requests], one_process: bool) -> Access | None:
+    """None if there was nothing to read, or to write."""
+    used = any(part.requests or part.collective_calls or part.independent_calls for part in parts)
+    return Access(**_fields([parts], one_process)) if used else None
+
+
+def _fields(groups: Sequence[Sequence[Requests]], one_process: bool) -> dict[str, Any]:
+    """Of an `Access`, whose requests are in groups that are alike."""
+    parts = [part for group in groups for part in group]
+    volume, shared = _sum(p.total_bytes for p in parts), _sum(p.shared_bytes for p in parts)
+    sized = [p for p in parts if p.request_bytes]
+    calls = _sum(p.collective_calls + p.independent_calls for p in parts)
+    collective = _sum(p.collective_calls for p in parts) / calls if calls else None
+    return {
+        "total_bytes": volume,
+        "sharing": _sharing(shared / volume if volume else None, one_process),
+        "shared": shared / volume if volume else None,
+        **_order(groups),
+        "mean_size": _sum(p.request_bytes for p in sized) / _sum(p.requests for p in sized) if sized else None,
+        "common_size": _commonest((p.common_size, p.requests) for p in parts),
+        "calls": _calls(collective),
+        "collective": collective,
+        "mean_call_size": _sum(p.call_bytes for p in parts) / calls if calls else None,
+        "common_call_size": _commonest((p.common_call_size, p.collective_calls + p.independent_calls) for p in parts),
+    }
+
+
+def _sum(values: Iterable[int]) -> int:
+    return sum(values)
+
+
+def _commonest(sizes: Iterable[tuple[int, int]]) -> int | None:
+    """The size that came most often; of several the largest."""
+    counts: Counter[int] = Counter()
+    for size, count in sizes:
+        if size:
+            counts[size] += count
+    return max(counts, key=lambda size: (counts[size], size), default=None)
+
+
+def _is_one_process(runs: Sequence[Behaviour]) -> bool:
+    """Whether a single process does all I/O, and not because the others left theirs to it."""
+    together = any(part and part.collective_calls for run in runs for part in (run.reads, run.writes))
+    return max(r.nprocs for r in runs) == 1 or (not together and float(np.median([r.io_procs for r in runs])) <= 1)
+
+
+def _sharing(shared: float | None, one_process: bool) -> Sharing:
+    if shared is None:
+        return "no I/O"
+    if one_process:
+        return "one process"
+    return "shared file" if shared >= MOSTLY else "file per process" if 1 - shared >= MOSTLY else "both"
+
+
+def _calls(collective: float | None) -> Calls:
+    if collective is None:
+        return "none"
+    return "collective" if collective >= MOSTLY else "independent" if 1 - collective >= MOSTLY else "both"
+
+
+def _order(groups: Sequence[Sequence[Requests]]) -> dict[str, Any]:
+    """What more than half of the requests do, and the shares of all kinds."""
+    told = [[part for part in group if part.contiguous is not None and part.requests] for group in groups]
+    kinds = [tell_apart([_sum(getattr(part, kind) for part in group) for kind in ORDERS]) for group in told]
+    counts = [sum(column) for column in zip(*kinds, strict=True)]
+    total = sum(counts)
+    if not total:
+        return {"order": "one request per file" if any(told) else "unknown"} | dict.fromkeys(_KINDS)
+    order = next((name for name, count in zip(_KINDS, counts, strict=True) if 2 * count > total), "mixed")
+    shares = {name: count / total for name, count in zip(_KINDS, counts, strict=True)}
+    return {"order": order.replace("_", " "), **shares}
+
+
+def _as_requests(run: Behaviour) -> Requests:
+    """All requests of a run that an older version read: what its columns tell of them.
+
+    Lines on a screen are in `read_requests` and `write_requests`, so these say nothing of sizes if there are more of
+    them than of which the order is known.
+    """
+    ahead = run.seq_requests
+    # Darshan counts a process's first request to a file as neither forward nor contiguous.
+    first = min(_firsts(run), run.pattern_requests)
+    contiguous = min(run.consec_requests, ahead)
+    strided = min(run.strided_requests, ahead - contiguous)
+    pure = run.pattern_requests == run.read_requests + run.write_requests
+    known = run.pattern_requests > 0
+    return Requests(
+        total_bytes=run.total_bytes,
+        shared_bytes=run.shared_bytes,
+        requests=run.pattern_requests,
+        request_bytes=run.total_bytes if pure else 0,
+        common_size=0,
+        contiguous=contiguous if known else None,
+        strided=strided if known else None,
+        with_gaps=ahead - contiguous - strided if known else None,
+        backward=max(run.pattern_requests - first - ahead, 0) if known else None,
+        collective_calls=0,
+        independent_calls=0,
+        call_bytes=0,
+        common_call_size=0,
+    )
+
+
+def _firsts(run: Behaviour) -> int:
+    """Pairs of a process and a file that it used, at most."""
+    return run.total_files - run.shared_files + run.shared_files * max(run.io_procs, 1)

@@ -1,0 +1,129 @@
+"""How a machine's file system is used, over all runs: the tables of Kim et al. 2022 (DCA-IO), Section 3."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from forebay.history.store.totals import LayoutSums
+from forebay.model.layout import DEFAULT_SIZE
+
+DEFAULT_COUNT = 1
+PAPER_BINS = 9
+"""1, 2, 3-4, ... 129-256: always shown; larger ones where there are runs in them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """Runs whose stripe count or size is in [low, high], and their share of the runs that tell it."""
+
+    low: int
+    high: int
+    runs: int
+    share: float
+
+    @property
+    def label(self) -> str:
+        """
+        >>> Bin(low=3, high=4, runs=0, share=0.0).label
+        '3–4'
+        """
+        return f"{self.low:,}" if self.low == self.high else f"{self.low:,}–{self.high:,}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Shares are of the runs, or of the requests, that tell; None where none does.
+
+    `default_count` is the share of runs on one OST, `default_size` of those with 1 MiB stripes,
+    `default_both` of those with both. `default_layout` is the share whose files have one stripe of
+    1 MiB each, on however many OSTs they lie together.
+    """
+
+    runs: int
+    partial_runs: int
+    runs_without_lustre: int
+    total_bytes: int
+    stripe_counts: tuple[Bin, ...]
+    stripe_sizes: tuple[Bin, ...]
+    default_count: float | None
+    default_size: float | None
+    default_both: float | None
+    default_layout: float | None
+    sequential: float | None
+    less_1k: float | None
+    from_1k_to_100k: float | None
+
+
+def usage(sums: Sequence[LayoutSums]) -> Usage:
+    """What all runs together say."""
+    counted = [s for s in sums if s.stripe_count > 0]
+    sized = [s for s in sums if s.stripe_size > 0]
+    both = [s for s in counted if s.stripe_size > 0]
+    laid_out = [s for s in sized if s.file_stripe_count > 0]
+    told = sum(s.pattern_requests for s in sums)  # of STDIO's requests neither order nor size is known
+    return Usage(
+        runs=_runs(sums),
+        partial_runs=_runs(s for s in sums if s.partial_flag),
+        runs_without_lustre=_runs(s for s in sums if not (s.stripe_count or s.stripe_size)),
+        total_bytes=sum(s.total_bytes for s in sums),
+        stripe_counts=_count_bins(counted),
+        stripe_sizes=_size_bins(sized),
+        default_count=_share(_runs(s for s in counted if _one_ost(s)), _runs(counted)),
+        default_size=_share(_runs(s for s in sized if _default_size(s)), _runs(sized)),
+        default_both=_share(_runs(s for s in both if _one_ost(s) and _default_size(s)), _runs(both)),
+        default_layout=_share(_runs(s for s in laid_out if _one_stripe(s) and _default_size(s)), _runs(laid_out)),
+        sequential=_share(sum(s.seq_requests for s in sums), told),
+        less_1k=_share(sum(s.io_less_1k for s in sums), told),
+        from_1k_to_100k=_share(sum(s.io_1k_to_100k for s in sums), told),
+    )
+
+
+def bin_of(count: int) -> int:
+    """The number of a stripe count's bin; bin k ends at 2**k.
+
+    >>> [bin_of(count) for count in (1, 2, 3, 4, 5, 256, 257)]
+    [0, 1, 2, 2, 3, 8, 9]
+    """
+    return (count - 1).bit_length()
+
+
+def _count_bins(sums: Sequence[LayoutSums]) -> tuple[Bin, ...]:
+    runs: Counter[int] = Counter()
+    for s in sums:
+        runs[bin_of(s.stripe_count)] += s.runs
+    total = sum(runs.values())
+    numbers = range(max(PAPER_BINS, max(runs, default=0) + 1))
+    return tuple(
+        Bin(low=(1 << k - 1) + 1 if k else 1, high=1 << k, runs=runs[k], share=runs[k] / (total or 1)) for k in numbers
+    )
+
+
+def _size_bins(sums: Sequence[LayoutSums]) -> tuple[Bin, ...]:
+    runs: Counter[int] = Counter()
+    for s in sums:
+        runs[s.stripe_size] += s.runs
+    total = sum(runs.values())
+    return tuple(Bin(low=size, high=size, runs=runs[size], share=runs[size] / total) for size in sorted(runs))
+
+
+def _one_ost(sums: LayoutSums) -> bool:
+    return sums.stripe_count == DEFAULT_COUNT
+
+
+def _one_stripe(sums: LayoutSums) -> bool:
+    return sums.file_stripe_count == DEFAULT_COUNT
+
+
+def _default_size(sums: LayoutSums) -> bool:
+    return sums.stripe_size == DEFAULT_SIZE
+
+
+def _runs(sums: Iterable[LayoutSums]) -> int:
+    return sum(s.runs for s in sums)
+
+
+def _share(part: int, whole: int) -> float | None:
+    # Where only MPI-IO was recorded, sizes are known of requests whose order is not.
+    return min(part / whole, 1.0) if whole else None

@@ -1,0 +1,161 @@
+"""Watching the requests that pass through an I/O node: what a request adds, and what a period came to.
+
+A watch is one array of whole numbers, so that an I/O node in Python and a compiled simulation call the same
+kernels on it. Sums of the period come first, then what is known of each file, then the files of the period.
+Times are nanoseconds that the caller gives, sizes and distances bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from forebay.model.kernels import kernel
+from forebay.model.observation import Observed
+
+_FILES, _BEGAN, _PERIOD, _SEEN, _READS, _WRITES, _BYTES_READ, _BYTES_WRITTEN, _SMALLEST, _LARGEST = range(10)
+_DISTANCE, _PAIRS, _HERE, _CHANGED, _LOAD, _BUSY, _HEAD = range(10, 17)
+# Of each file: where its last request ended (-1: none yet), the extent that requests have covered, the sum of
+# the period's distances, and the last period that saw it.
+_END, _LOW, _HIGH, _WAY, _IN_PERIOD, _EACH = range(6)
+_MOST = np.iinfo(np.int64).max
+
+TALLY = (
+    "files",
+    "reads",
+    "writes",
+    "bytes_read",
+    "bytes_written",
+    "smallest",
+    "mean",
+    "largest",
+    "distance",
+    "spread",
+    "load",
+    "busy",
+)
+"""What `tally` writes, in this order, with the names of `Observed`."""
+
+
+def new_watch(files: int, now: int = 0) -> Any:
+    """A watch for files 0 to `files` - 1 whose first period begins `now`."""
+    watch = np.zeros(_HEAD + files * (_EACH + 1), dtype=np.int64)
+    watch[_FILES], watch[_BEGAN], watch[_CHANGED], watch[_PERIOD], watch[_SMALLEST] = files, now, now, 1, _MOST
+    watch[_HEAD + _END : _HEAD + files * _EACH : _EACH] = -1
+    return watch
+
+
+def summary(watch: Any, now: int, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0) -> Observed:
+    """What the period that ends `now` came to; the next one begins.
+
+    `depths` are the requests that wait for each server, `clients` and `processes` those that are connected: the
+    caller knows them, and they are passed on.
+    """
+    row = np.zeros(len(TALLY))
+    seconds = max(now - int(watch[_BEGAN]), 1) / 1e9
+    tally(watch, now, row)
+    return observed(row, seconds, depths=depths, clients=clients, processes=processes)
+
+
+def observed(row: Any, seconds: float, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0) -> Observed:
+    """A row of `tally` as a value."""
+    files, reads, writes, bytes_read, bytes_written, smallest, mean, largest, distance, spread, load, busy = (
+        row.tolist()
+    )
+    return Observed(
+        seconds=seconds,
+        files=int(files),
+        reads=int(reads),
+        writes=int(writes),
+        bytes_read=int(bytes_read),
+        bytes_written=int(bytes_written),
+        smallest=int(smallest),
+        mean=mean,
+        largest=int(largest),
+        distance=distance,
+        spread=spread,
+        load=load,
+        busy=busy,
+        depths=tuple(depths),
+        clients=clients,
+        processes=processes,
+    )
+
+
+@kernel
+def observe(watch: Any, now: int, file: int, offset: int, size: int, write: int) -> None:
+    """A client's request has come, whole, before it is split among servers; `write` is 0 or 1."""
+    _pass(watch, now, 1)
+    watch[_READS + write] += 1
+    watch[_BYTES_READ + write] += size
+    watch[_SMALLEST] = min(watch[_SMALLEST], size)
+    watch[_LARGEST] = max(watch[_LARGEST], size)
+    at = _HEAD + file * _EACH
+    if watch[at + _IN_PERIOD] != watch[_PERIOD]:
+        watch[at + _IN_PERIOD], watch[at + _WAY] = watch[_PERIOD], 0
+        watch[_HEAD + watch[_FILES] * _EACH + watch[_SEEN]] = file
+        watch[_SEEN] += 1
+    if watch[at + _END] < 0:
+        watch[at + _LOW], watch[at + _HIGH] = offset, offset + size
+    else:
+        distance = abs(offset - watch[at + _END])
+        # Sums stop at the largest number rather than turn negative: offsets of sparse files can be near 2**63.
+        watch[at + _WAY] += min(distance, _MOST - watch[at + _WAY])
+        watch[_DISTANCE] += min(distance, _MOST - watch[_DISTANCE])
+        watch[_PAIRS] += 1
+        watch[at + _LOW] = min(watch[at + _LOW], offset)
+        watch[at + _HIGH] = max(watch[at + _HIGH], offset + size)
+    watch[at + _END] = offset + size
+
+
+@kernel
+def finished(watch: Any, now: int) -> None:
+    """A client's request has been answered."""
+    _pass(watch, now, -1)
+
+
+@kernel
+def forget(watch: Any, file: int) -> None:
+    """The number is another file's from now on; what the period has seen of the old one counts no more for `spread`."""
+    at = _HEAD + file * _EACH
+    watch[at + _END], watch[at + _LOW], watch[at + _HIGH], watch[at + _WAY] = -1, 0, 0, 0
+
+
+@kernel
+def tally(watch: Any, now: int, row: Any) -> None:
+    """Write the sums and means named by TALLY for the period that ends `now` into `row`; the next one begins."""
+    _pass(watch, now, 0)
+    requests, pairs = watch[_READS] + watch[_WRITES], max(watch[_PAIRS], 1)
+    seconds = max(now - watch[_BEGAN], 1)
+    row[0], row[1], row[2] = watch[_SEEN], watch[_READS], watch[_WRITES]
+    row[3], row[4] = watch[_BYTES_READ], watch[_BYTES_WRITTEN]
+    row[5], row[7] = watch[_SMALLEST] if requests else 0, watch[_LARGEST]
+    row[6] = (watch[_BYTES_READ] + watch[_BYTES_WRITTEN]) / max(requests, 1)
+    row[8], row[9] = watch[_DISTANCE] / pairs, _shares(watch) / pairs
+    row[10], row[11] = watch[_LOAD] / seconds, watch[_BUSY] / seconds
+    watch[_SEEN : _PAIRS + 1] = 0
+    watch[_LOAD], watch[_BUSY], watch[_SMALLEST] = 0, 0, _MOST
+    watch[_BEGAN] = now
+    watch[_PERIOD] += 1
+
+
+@kernel
+def _shares(watch: Any) -> float:
+    """The period's distances, each as a share of its file's extent, summed."""
+    total, first = 0.0, _HEAD + watch[_FILES] * _EACH
+    for i in range(first, first + watch[_SEEN]):
+        at = _HEAD + watch[i] * _EACH
+        total += watch[at + _WAY] / max(watch[at + _HIGH] - watch[at + _LOW], 1)
+    return total
+
+
+@kernel
+def _pass(watch: Any, now: int, more: int) -> None:
+    """Count the time since the last change, then `more` requests are here."""
+    passed, here = max(now - watch[_CHANGED], 0), watch[_HERE]
+    watch[_LOAD] += here * passed
+    watch[_BUSY] += passed if here > 0 else 0
+    watch[_CHANGED] = max(now, watch[_CHANGED])
+    watch[_HERE] = max(here + more, 0)
