@@ -26,7 +26,7 @@ from bench import seconds, verdict
 from forebay.history.darshan.ingest import BATCH, ingest
 from forebay.history.darshan.log_worker import read_one
 from forebay.history.store import open_store
-from forebay.history.store.logs import record
+from forebay.history.store.logs import record_logs
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
@@ -66,7 +66,7 @@ def _read_and_store(logs: Sequence[Path], database: Path) -> None:
     database.unlink(missing_ok=True)
     found = [read_one(str(path)) for path in logs]
     with open_store(str(database)) as store, store.writing() as connection:
-        record(connection, [log for log in found if log.row is not None])
+        record_logs(connection, [log for log in found if log.row is not None])
 
 
 def _reports(logs: Sequence[Path]) -> None:

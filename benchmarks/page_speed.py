@@ -41,7 +41,7 @@ from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSaid
 from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import open_store
-from forebay.history.store.journal import append
+from forebay.history.store.journal import append_entries
 from forebay.model.grant import Ask
 
 GB = 10**9
@@ -89,7 +89,7 @@ def fill(db: Path) -> None:
             caller = co.Caller(role="agent", node=node)
             do(co.Gone(caller=caller, volume=action.volume, disk=action.disk), now + 3550)
     with privately(), open_store(str(db)) as store, store.writing() as connection:
-        append(connection, [one.entry for one in entries])
+        append_entries(connection, [one.entry for one in entries])
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import numpy as np
 from bench import verdict
 
 from forebay.decide.registry import find
-from forebay.model.reference_platforms import named
+from forebay.model.reference_platforms import reference_platform
 from forebay.model.request import Requests
 from forebay.profile.theta_2020 import theta_2020
 from forebay.simulate.storage.rules import SPLIT, TRIES, Rules
@@ -45,7 +45,7 @@ def main() -> int:
 
 def _share(row: dict[str, str], requests: Requests, seed: int) -> float:
     rules = Rules(mode="storalloc", split=SPLIT if row["split_gb"] else 0, tries=TRIES if row["requeue"] == "1" else 0)
-    platform = named(f"{row['capacity_tb']}TB/{row['layout']}")
+    platform = reference_platform(f"{row['capacity_tb']}TB/{row['layout']}")
     run = run_storage(platform, requests, find("storage", row["algorithm"].replace("_", "-")), rules, seed=seed)
     return 100 * float(run.total["put"]) / float(run.parts["bytes"].sum())
 

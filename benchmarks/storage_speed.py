@@ -27,7 +27,7 @@ from bench import SEED, seconds, verdict
 from storalloc_peer import GB, POLICIES, Disk, Nodes, simulate
 
 from forebay.decide.registry import find
-from forebay.model.reference_platforms import named
+from forebay.model.reference_platforms import reference_platform
 from forebay.model.request import Requests
 from forebay.model.system import Disk as ModelDisk
 from forebay.model.system import Node, Platform, Server
@@ -61,7 +61,7 @@ def a_year(requests: Requests) -> None:
     for name in POLICIES:
         policy = find("storage", name)
         for rules in (Rules(mode="storalloc", split=SPLIT), Rules(split=SPLIT)):
-            work = partial(run_storage, named("32TB/nNnD"), requests, policy, rules)
+            work = partial(run_storage, reference_platform("32TB/nNnD"), requests, policy, rules)
             taken = seconds(work, 5)
             print(
                 f"{name}, {len(requests):,} requests, {rules.mode}: {taken:.3f} s, goal 0.25, {verdict(taken < 0.25)}"
@@ -69,7 +69,7 @@ def a_year(requests: Requests) -> None:
 
 
 def against_the_peer(requests: Requests) -> None:
-    platform, rules = named("32TB/nNnD"), Rules(mode="storalloc", split=SPLIT)
+    platform, rules = reference_platform("32TB/nNnD"), Rules(mode="storalloc", split=SPLIT)
     asked = list(zip(requests.start.tolist(), requests.duration.tolist(), requests.bytes.tolist(), strict=True))
     for name, peer in POLICIES.items():
         policy = find("storage", name)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forebay.history.store import open_store
-from forebay.history.store.leases import held
+from forebay.history.store.leases import jobs_by_target
 from support.command import Forebay
 from support.history_rows import ost_columns
 from support.made_up_runs import MIB, a_run, fill
@@ -78,7 +78,10 @@ def test_targets_of_one_are_free_although_those_of_the_other_are_taken(forebay: 
         )
         assert (ran.json["filesystem"], "no running job" in ran.json["because"]) == (mount, True)
     with open_store(str(tmp_path / "history.db")) as store, store.reading() as connection:
-        on = {mount: set().union(*held(connection, mount, 0.0).values()) for mount in ("/scratch", "/home", "default")}
+        on = {
+            mount: set().union(*jobs_by_target(connection, mount, 0.0).values())
+            for mount in ("/scratch", "/home", "default")
+        }
     assert on == {"/scratch": {"1"}, "/home": {"2"}, "default": set()}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from forebay.history.store import open_store
-from forebay.history.store.decisions import note_decision
+from forebay.history.store.decisions import record_decision
 from forebay.history.store.listing import COLUMNS
 from forebay.history.store.schema import decisions, jobs
 from support.command import Forebay
@@ -423,10 +423,10 @@ def advised(tmp_path: Path) -> str:
     with open_store(path) as store:
         fill(store, [a_run(0, count=2)])
         with store.writing() as connection:
-            note_decision(connection, row | {"time": 1.6e9, "job": "7000", "outcome": "shadow"})
-            note_decision(connection, row | {"time": 1.6e9 + DAY, "job": None, "outcome": "shadow", "app": "gcrm"})
+            record_decision(connection, row | {"time": 1.6e9, "job": "7000", "outcome": "shadow"})
+            record_decision(connection, row | {"time": 1.6e9 + DAY, "job": None, "outcome": "shadow", "app": "gcrm"})
             told = {"time": 1.6e9 + 2 * DAY, "job": "a\x1b", "outcome": "refused", "stripe_offset": -1}
-            note_decision(connection, row | told | {"applied_to": "/scratch/out"})
+            record_decision(connection, row | told | {"applied_to": "/scratch/out"})
     return path
 
 

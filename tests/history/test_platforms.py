@@ -8,7 +8,7 @@ import pytest
 
 from forebay.history.platforms import read_platform
 from forebay.model.errors import BadInput
-from forebay.model.reference_platforms import named
+from forebay.model.reference_platforms import reference_platform
 from forebay.model.system import Platform
 
 DISK = '[[node.disk]]\ncapacity = "4 TB"\nwrite_bandwidth = "2.93 GB/s"\nread_bandwidth = "3.13 GB/s"\n'
@@ -55,7 +55,7 @@ def test_the_papers_platform_can_be_written_in_toml(tmp_path: Path) -> None:
     platform = read_platform(written(tmp_path, 'name = "mine"\n' + NODE + "count = 4\n" + DISK + "count = 2\n"))
     assert platform.name == "mine"
     assert [node.name for node in platform.nodes] == ["node-0-0", "node-0-1", "node-0-2", "node-0-3"]
-    assert without_names(platform) == without_names(named("32TB/nNnD"))
+    assert without_names(platform) == without_names(reference_platform("32TB/nNnD"))
 
 
 def test_nodes_of_one_server_need_not_be_next_to_each_other(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_storallocs_file_counts_in_gigabytes(tmp_path: Path) -> None:
     platform = read_platform(written(tmp_path, HOSTS, "system.yml"))
     assert (platform.name, platform.servers[0].name, platform.nodes[0].name) == ("system", "S-0", "first")
     assert platform.nodes[0].network_bandwidth == 12.5e9
-    assert without_names(platform)[0] == without_names(named("32TB/nNnD"))[0]
+    assert without_names(platform)[0] == without_names(reference_platform("32TB/nNnD"))[0]
     assert dict(platform.nodes[0].fields) == {"ipv4": "10.0.0.1"}
     assert dict(platform.disks[1].fields) == {"vendor": "INTEL", "block_device": "/dev/nvme1n1"}
 
@@ -92,7 +92,9 @@ def test_storallocs_file_counts_in_gigabytes(tmp_path: Path) -> None:
 def test_storallocs_single_disk_is_the_papers(tmp_path: Path) -> None:
     disk = "{capacity: 32000, write_bandwidth: 1.465, read_bandwidth: 1.565}"
     text = f"hosts: [{{hostname: a, network_bw: 12.5, disks: [{disk}]}}]"
-    assert without_names(read_platform(written(tmp_path, text, "s.yaml"))) == without_names(named("32TB/1N1D"))
+    assert without_names(read_platform(written(tmp_path, text, "s.yaml"))) == without_names(
+        reference_platform("32TB/1N1D")
+    )
 
 
 def test_storallocs_file_may_have_units_too(tmp_path: Path) -> None:

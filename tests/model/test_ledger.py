@@ -22,7 +22,7 @@ from forebay.model.ledger import (
     survey,
     survey_longest,
     unbook,
-    widened,
+    widen,
 )
 from support.examples import examples
 from support.storage import NaiveLedger, platform_of, platforms
@@ -57,7 +57,7 @@ class Both:
 
     def book(self) -> None:
         if not has_room(self.fast, 1):
-            self.fast = widened(self.fast)
+            self.fast = widen(self.fast)
         disk = self.draw(0, 1, "disk")
         start = self.draw(self.horizon, self.horizon + 12, "start")
         end = start + self.draw(0, 9, "for")

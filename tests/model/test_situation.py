@@ -6,8 +6,8 @@ from math import log2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.model.observation import Observed
-from forebay.model.situation import Situation, apart, bucket, majority, situation
+from forebay.model.observation import Observation
+from forebay.model.situation import Situation, bucket, distance, majority, situation
 
 READS = Situation(operation="read", pattern="shared-strided", servers=4, io_nodes=2, clients=32, processes=128)
 
@@ -24,7 +24,7 @@ def test_more_is_never_a_smaller_bucket(count: int, more: int) -> None:
 
 
 def test_nearly_as_many_processes_are_the_same_situation() -> None:
-    seen = Observed(seconds=1.0, reads=1, bytes_read=4096, clients=30, processes=127)
+    seen = Observation(seconds=1.0, reads=1, bytes_read=4096, clients=30, processes=127)
     one = situation(seen, "shared-strided", servers=4, io_nodes=2)
     assert one == READS == situation(replace(seen, processes=130, clients=33), "shared-strided", servers=4, io_nodes=2)
     assert one != situation(replace(seen, processes=256), "shared-strided", servers=4, io_nodes=2)
@@ -40,5 +40,5 @@ def test_of_a_mixed_pattern_the_majority_of_accesses_counts() -> None:
 
 def test_distance_counts_doublings_and_is_the_same_both_ways() -> None:
     other = replace(READS, io_nodes=8, processes=64)
-    assert apart(READS, other) == apart(other, READS) == 3 and apart(READS, READS) == 0
-    assert apart(READS, replace(READS, operation="write")) >= 8 <= apart(READS, replace(READS, pattern="x"))
+    assert distance(READS, other) == distance(other, READS) == 3 and distance(READS, READS) == 0
+    assert distance(READS, replace(READS, operation="write")) >= 8 <= distance(READS, replace(READS, pattern="x"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forebay.history.curves import read_curves
 from forebay.model.curve import Curve
-from forebay.profile.curve_shapes import Shape, as_class, class_curves, classify
+from forebay.profile.curve_shapes import Shape, class_curves, classify, estimate_by_class
 
 FORGE = Path(__file__).parents[2].parent / "shared/data/forge/marenostrum4.csv"
 
@@ -86,26 +86,28 @@ def test_a_class_curve_has_the_counts_of_its_class_and_is_positive(drawn: dict[s
 def test_seen_as_its_class_an_application_keeps_counts_and_anchor(drawn: dict[str, Curve]) -> None:
     classes = class_curves(drawn)
     for curve in drawn.values():
-        seen = as_class(curve, classes)
+        seen = estimate_by_class(curve, classes)
         assert seen.counts == curve.counts
         assert seen.bandwidths[0] == curve.bandwidths[0]
 
 
 def test_a_class_is_straight_between_its_counts_and_level_beyond_them() -> None:
     classes = {Shape.ASCENT: Curve((1, 2, 4), (0.25, 0.5, 1.0))}
-    seen = as_class(Curve((1, 3, 8), (100.0, 110.0, 900.0)), classes)
+    seen = estimate_by_class(Curve((1, 3, 8), (100.0, 110.0, 900.0)), classes)
     assert seen.bandwidths == pytest.approx((100.0, 300.0, 400.0))
 
 
 def test_applications_of_one_class_look_alike_but_for_their_scale() -> None:
     one, other = Curve((1, 2), (10.0, 20.0)), Curve((1, 2), (30.0, 90.0))
     classes = class_curves({"one": one, "other": other})
-    assert as_class(other, classes).bandwidths == pytest.approx(as_class(one, classes).scaled(3.0).bandwidths)
+    assert estimate_by_class(other, classes).bandwidths == pytest.approx(
+        estimate_by_class(one, classes).scaled(3.0).bandwidths
+    )
 
 
 def test_an_unknown_class_is_named() -> None:
     with pytest.raises(ValueError, match="no class curve for descent; there are: ascent"):
-        as_class(Curve((1, 2), (20.0, 10.0)), {Shape.ASCENT: Curve((1, 2), (0.5, 1.0))})
+        estimate_by_class(Curve((1, 2), (20.0, 10.0)), {Shape.ASCENT: Curve((1, 2), (0.5, 1.0))})
 
 
 @pytest.mark.skipif(not FORGE.exists(), reason="the FORGE measurements are not on this machine")

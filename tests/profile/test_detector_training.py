@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from forebay.model.errors import BadInput, UserError
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 from forebay.model.situation import PATTERNS
 from forebay.profile import detector_training as training
 from forebay.profile.detector_training import fit_network, fit_tree, network_numbers, train, tree_numbers
-from forebay.profile.pattern_detector import classify, detector, features, likelihoods
+from forebay.profile.pattern_detector import classify, features, likelihoods, parse_detector
 from support.patterns import made_up
 
 
-def data(count: int = 150, seed: int = 0) -> list[tuple[Observed, str]]:
+def data(count: int = 150, seed: int = 0) -> list[tuple[Observation, str]]:
     return made_up(count, np.random.default_rng(seed))
 
 
@@ -29,7 +29,9 @@ def test_inference_equals_that_of_scikit_learn(document: Any) -> None:
     rows, classes = features(seen for seen, _ in examples), np.array([PATTERNS.index(label) for _, label in examples])
     transform, network = fit_network(rows, classes, 0, 30)
     tree = fit_tree(rows, classes, 0)
-    ours = detector({**document, "network": network_numbers(transform, network), "tree": tree_numbers(tree)}, "here")
+    ours = parse_detector(
+        {**document, "network": network_numbers(transform, network), "tree": tree_numbers(tree)}, "here"
+    )
     others = features(seen for seen, _ in data(100, seed=7))
     theirs = transform.transform(others)
     assert np.array_equal(classify(others, ours, "network"), network.predict(theirs))
@@ -42,7 +44,7 @@ def test_values_on_a_threshold_fall_where_scikit_learn_has_them(document: Any) -
     examples = data()
     rows, classes = features(seen for seen, _ in examples), np.array([PATTERNS.index(label) for _, label in examples])
     tree = fit_tree(rows, classes, 0)
-    ours = detector({**document, "tree": tree_numbers(tree)}, "here")
+    ours = parse_detector({**document, "tree": tree_numbers(tree)}, "here")
     edges = [
         (feature, np.nextafter(np.float64(edge), side))
         for feature, edge in zip(tree.tree_.feature, tree.tree_.threshold, strict=True)
@@ -64,11 +66,11 @@ def test_the_document_has_the_recipe_and_what_came_of_it(document: Any) -> None:
         assert document["results"][by]["testing"]["accuracy"] > 0.9
     held_out = {by: document["results"][by]["held out"]["accuracy"] for by in ("network", "tree")}
     assert document["default"] == ("tree" if held_out["tree"] > held_out["network"] else "network")
-    assert detector(json.loads(json.dumps(document)), "here").default == document["default"]
+    assert parse_detector(json.loads(json.dumps(document)), "here").default == document["default"]
 
 
 def test_rows_of_a_confusion_matrix_are_what_was_detected(document: Any) -> None:
-    made, examples = detector(document, "here"), data(40, seed=1)
+    made, examples = parse_detector(document, "here"), data(40, seed=1)
     found = classify(features(seen for seen, _ in examples), made, "tree")
     confusion = document["results"]["tree"]["held out"]["confusion"]
     for detected in range(3):
@@ -92,7 +94,7 @@ def test_data_that_can_t_be_trained_on_are_refused() -> None:
     with pytest.raises(BadInput, match="data: no access pattern is called 'odd'"):
         train([*data(3), (data(1)[0][0], "odd")], data(3), recipe={})
     with pytest.raises(BadInput, match="held_out: needs two periods with requests at least of pattern file-per"):
-        train(data(3), [(Observed(seconds=1.0), "file-per-process")] * 5, recipe={})
+        train(data(3), [(Observation(seconds=1.0), "file-per-process")] * 5, recipe={})
 
 
 def test_without_scikit_learn_one_is_told_what_to_install() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.history.store.osts import OBSERVED, OstSums
+from forebay.history.store.osts import OBSERVATION, OstSums
 from forebay.profile.ost_health import DEVIATIONS, LEAST_SPREAD, SLOW, OstHealth, comparable, ost_health, was_slow
 
 
@@ -19,7 +19,7 @@ def health(runs: Sequence[Sequence[float]], files: int = 10) -> dict[int, OstHea
     osts = range(max(len(own) for own in runs))
     used = {ost: sum(ost == row[1] for row in rows) for ost in osts}
     sums = [OstSums(ost=o, runs=used[o], files=files * used[o], total_bytes=o, io_time=1.0) for o in osts]
-    return {h.ost: h for h in ost_health(sums, np.array(rows, dtype=OBSERVED))}
+    return {h.ost: h for h in ost_health(sums, np.array(rows, dtype=OBSERVATION))}
 
 
 def noise(rng: np.random.Generator, runs: int, osts: int, spread: float = 0.15) -> np.ndarray:
@@ -86,7 +86,7 @@ def test_runs_on_few_osts_or_with_the_same_slowness_everywhere_tell_nothing() ->
 
 def test_no_observation_at_all_leaves_what_is_known_of_each_ost() -> None:
     sums = [OstSums(ost=3, runs=2, files=4, total_bytes=100, io_time=1.5)]
-    (found,) = ost_health(sums, np.empty(0, dtype=OBSERVED))
+    (found,) = ost_health(sums, np.empty(0, dtype=OBSERVATION))
     assert (found.verdict, found.total_bytes, found.because) == (
         "too little data",
         100,
@@ -112,7 +112,7 @@ RUNS = st.lists(
 @given(RUNS)
 def test_slow_observations_agree_with_the_rule_applied_run_by_run(runs: list[list[float]]) -> None:
     rows = [(run, ost, 1, slow) for run, own in enumerate(runs) for ost, slow in enumerate(own)]
-    observed = np.array(rows, dtype=OBSERVED)
+    observed = np.array(rows, dtype=OBSERVATION)
     expected = []
     for own in runs:
         if len(own) < 4 or len(set(own)) == 1:

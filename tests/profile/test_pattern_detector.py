@@ -11,15 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.model.errors import BadInput
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 from forebay.model.situation import PATTERNS
-from forebay.profile.pattern_detector import classify, detector, features, likelihoods, pattern, shipped, yeo_johnson
+from forebay.profile.pattern_detector import (
+    classify,
+    detect_pattern,
+    features,
+    likelihoods,
+    parse_detector,
+    shipped_detector,
+    yeo_johnson,
+)
 
 SIZE = 256 << 10
 
 
-def seen(files: int, spread: float, size: int = SIZE) -> Observed:
-    return Observed(
+def seen(files: int, spread: float, size: int = SIZE) -> Observation:
+    return Observation(
         seconds=1.0, files=files, reads=900, smallest=size, mean=float(size), largest=size, spread=spread, distance=7.0
     )
 
@@ -27,16 +35,16 @@ def seen(files: int, spread: float, size: int = SIZE) -> Observed:
 @pytest.mark.parametrize("by", ["network", "tree"])
 def test_plain_cases_are_recognised(by: Any) -> None:
     rows = features([seen(64, 0.0), seen(1, 0.33), seen(1, 0.01)])
-    assert [PATTERNS[at] for at in classify(rows, shipped(), by)] == list(PATTERNS)
+    assert [PATTERNS[at] for at in classify(rows, shipped_detector(), by)] == list(PATTERNS)
 
 
 def test_a_period_in_which_nothing_happened_shows_no_pattern() -> None:
-    assert pattern(Observed(seconds=1.0)) is None
-    assert pattern(seen(64, 0.0)) == "file-per-process"
+    assert detect_pattern(Observation(seconds=1.0)) is None
+    assert detect_pattern(seen(64, 0.0)) == "file-per-process"
 
 
 def test_the_shipped_detector_says_how_it_was_made_and_how_good_it_is() -> None:
-    document = shipped().document
+    document = shipped_detector().document
     assert document["recipe"]["held-out sizes"]["processes"]
     for by in ("network", "tree"):
         for judged in document["results"][by].values():
@@ -44,11 +52,11 @@ def test_the_shipped_detector_says_how_it_was_made_and_how_good_it_is() -> None:
             assert judged["accuracy"] == pytest.approx(np.trace(confusion) / confusion.sum())
         assert document["results"][by]["held out"]["accuracy"] > 0.95
     best = max(("network", "tree"), key=lambda by: document["results"][by]["held out"]["accuracy"])
-    assert shipped().default == best
+    assert shipped_detector().default == best
 
 
 def test_no_held_out_size_was_trained_on() -> None:
-    recipe = shipped().document["recipe"]
+    recipe = shipped_detector().document["recipe"]
     for key, sizes in recipe["training sizes"].items():
         assert not set(sizes) & set(recipe["held-out sizes"][key])
 
@@ -61,16 +69,16 @@ ROWS = st.lists(
 @given(ROWS)
 @pytest.mark.parametrize("by", ["network", "tree"])
 def test_likelihoods_are_shares_and_one_row_says_nothing_of_another(by: Any, rows: Any) -> None:
-    found = likelihoods(rows, shipped(), by)
+    found = likelihoods(rows, shipped_detector(), by)
     assert found.shape == (len(rows), 3) and (found >= 0).all() and found.sum(axis=1) == pytest.approx(1.0)
-    alone = np.concatenate([likelihoods(row[None], shipped(), by) for row in rows])
+    alone = np.concatenate([likelihoods(row[None], shipped_detector(), by) for row in rows])
     assert found == pytest.approx(alone, rel=1e-9, abs=1e-12)
 
 
 @given(ROWS)
 def test_the_tree_is_walked_as_by_hand(rows: Any) -> None:
-    told = shipped().document["tree"]
-    for row, found in zip(rows, likelihoods(rows, shipped(), "tree"), strict=True):
+    told = shipped_detector().document["tree"]
+    for row, found in zip(rows, likelihoods(rows, shipped_detector(), "tree"), strict=True):
         node = 0
         while told["left"][node] >= 0:
             low = float(np.float32(row[told["feature"][node]])) <= told["threshold"][node]
@@ -119,13 +127,13 @@ NONSENSE: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("complaint", NONSENSE)
 def test_what_is_no_detector_is_refused(complaint: str) -> None:
-    document = NONSENSE[complaint](deepcopy(shipped().document))
+    document = NONSENSE[complaint](deepcopy(shipped_detector().document))
     with pytest.raises(BadInput) as raised:
-        detector(document, "w.json")
+        parse_detector(document, "w.json")
     assert str(raised.value).startswith(complaint) and "\n" not in str(raised.value)
 
 
 def test_a_document_comes_back_from_a_file() -> None:
-    again = detector(json.loads(json.dumps(shipped().document)), "w.json")
+    again = parse_detector(json.loads(json.dumps(shipped_detector().document)), "w.json")
     rows = features([seen(3, 0.0), seen(1, 0.2)])
-    assert np.array_equal(likelihoods(rows, again), likelihoods(rows, shipped()))
+    assert np.array_equal(likelihoods(rows, again), likelihoods(rows, shipped_detector()))

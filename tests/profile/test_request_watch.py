@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.model.observation import Observed
-from forebay.profile.request_watch import TALLY, finished, forget, new_watch, observe, summary
+from forebay.model.observation import Observation
+from forebay.profile.request_watch import TALLY, end_period, finish, forget, new_watch, observe
 
 FILES = 4
 SECOND = 1_000_000_000
@@ -86,7 +86,7 @@ def feed(watch: np.ndarray, now: int, events: list[Request | int]) -> int:
         if isinstance(event, Request):
             observe(watch, now, event.file, event.offset, event.size, event.write)
         else:
-            finished(watch, now)
+            finish(watch, now)
     return now
 
 
@@ -97,22 +97,22 @@ def test_every_period_is_what_its_events_add_up_to(
     watch, naive, began = new_watch(FILES, start), Naive(), start
     for events in all_events:
         end = feed(watch, began, events) + rest
-        found = summary(watch, end)
+        found = end_period(watch, end)
         assert {name: getattr(found, name) for name in TALLY} == pytest.approx(naive.period(events, end - began))
         assert found.seconds == max(end - began, 1) / 1e9
         began = end
 
 
 def test_a_tally_has_names_of_what_is_observed() -> None:
-    assert set(TALLY) <= {f.name for f in fields(Observed)}
+    assert set(TALLY) <= {f.name for f in fields(Observation)}
 
 
 def test_a_period_without_requests_is_all_zeros() -> None:
-    assert summary(new_watch(FILES), SECOND) == Observed(seconds=1.0)
+    assert end_period(new_watch(FILES), SECOND) == Observation(seconds=1.0)
 
 
 def test_what_the_caller_knows_is_passed_on() -> None:
-    found = summary(new_watch(FILES), SECOND, depths=[3, 0], clients=2, processes=8)
+    found = end_period(new_watch(FILES), SECOND, depths=[3, 0], clients=2, processes=8)
     assert (found.depths, found.clients, found.processes) == ((3, 0), 2, 8)
 
 
@@ -120,7 +120,7 @@ def test_contiguous_requests_of_one_process_have_no_distance() -> None:
     watch = new_watch(FILES)
     for i in range(5):
         observe(watch, i, 0, i * 100, 100, 1)
-    found = summary(watch, SECOND)
+    found = end_period(watch, SECOND)
     assert (found.distance, found.spread) == (0.0, 0.0)
 
 
@@ -130,7 +130,7 @@ def test_the_spread_does_not_depend_on_the_size_of_files(factor: int) -> None:
         watch = new_watch(FILES)
         for offset in (0, 700, 300, 900):
             observe(watch, 0, 1, offset * scale, 50 * scale, 0)
-        return summary(watch, SECOND).spread
+        return end_period(watch, SECOND).spread
 
     assert spread(factor) == pytest.approx(spread(1))
 
@@ -138,9 +138,9 @@ def test_the_spread_does_not_depend_on_the_size_of_files(factor: int) -> None:
 def test_a_request_is_compared_with_the_last_of_the_period_before() -> None:
     watch = new_watch(FILES)
     observe(watch, 0, 2, 0, 100, 0)
-    summary(watch, SECOND)
+    end_period(watch, SECOND)
     observe(watch, SECOND, 2, 150, 100, 0)
-    assert summary(watch, 2 * SECOND).distance == 50.0
+    assert end_period(watch, 2 * SECOND).distance == 50.0
 
 
 def test_a_forgotten_file_begins_anew() -> None:
@@ -148,7 +148,7 @@ def test_a_forgotten_file_begins_anew() -> None:
     observe(watch, 0, 2, 0, 100, 0)
     forget(watch, 2)
     observe(watch, 1, 2, 5000, 100, 0)
-    found = summary(watch, SECOND)
+    found = end_period(watch, SECOND)
     assert (found.files, found.distance) == (1, 0.0)
 
 
@@ -156,7 +156,7 @@ def test_distances_of_a_sparse_file_do_not_turn_negative() -> None:
     watch = new_watch(FILES)
     for offset in (0, 2**62, 0, 2**62):
         observe(watch, 0, 0, offset, 100, 0)
-    found = summary(watch, SECOND)
+    found = end_period(watch, SECOND)
     assert found.distance > 2**60
     assert found.spread > 0.3
 
@@ -164,7 +164,7 @@ def test_distances_of_a_sparse_file_do_not_turn_negative() -> None:
 def test_requests_that_stay_count_in_the_next_period() -> None:
     watch = new_watch(FILES)
     observe(watch, 0, 0, 0, 100, 0)
-    summary(watch, SECOND)
-    finished(watch, SECOND + SECOND // 4)
-    found = summary(watch, 2 * SECOND)
+    end_period(watch, SECOND)
+    finish(watch, SECOND + SECOND // 4)
+    found = end_period(watch, 2 * SECOND)
     assert (found.load, found.busy, found.requests) == (0.25, 0.25, 0)

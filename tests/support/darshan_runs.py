@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from darshan.backend import cffi_backend as backend
 
-from forebay.history.darshan.log import BINS, _record, prefix
+from forebay.history.darshan.log import BINS, _record, counter_prefix
 from forebay.history.darshan.request_statistics import _BOUNDS, STREAMS
 from support.darshan_logs import MPIIO, POSIX, Parts, wheel_log
 
@@ -106,9 +106,9 @@ def record(
     made["id"], made["rank"] = file, rank
     names, reals = backend.counter_names(module), backend.fcounter_names(module)
     for name, value in counters.items():
-        made["counters"][names.index(f"{prefix(module)}_{name}")] = value
+        made["counters"][names.index(f"{counter_prefix(module)}_{name}")] = value
     for name, second in (seconds or {}).items():
-        made["fcounters"][reals.index(f"{prefix(module)}_{name}")] = second
+        made["fcounters"][reals.index(f"{counter_prefix(module)}_{name}")] = second
     return made
 
 

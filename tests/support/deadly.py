@@ -6,7 +6,7 @@ from pathlib import Path
 
 from forebay.history.darshan import log_worker, summary
 from forebay.history.darshan.log_worker import read_many as read_all
-from forebay.history.scanned_log import Found
+from forebay.history.scanned_log import ScannedLog
 
 NAME = "deadly.darshan"
 ENDLESS = "endless.darshan"
@@ -14,7 +14,7 @@ MARK = "met"
 """A file beside the log: which process died on it last."""
 
 
-def read_many(paths: Sequence[str]) -> list[Found]:
+def read_many(paths: Sequence[str]) -> list[ScannedLog]:
     for path in paths:
         if path.endswith(NAME):
             Path(path).with_name(MARK).write_text(str(os.getpid()))
@@ -22,7 +22,7 @@ def read_many(paths: Sequence[str]) -> list[Found]:
     return read_all(paths)
 
 
-def read_for_ever(paths: Sequence[str]) -> list[Found]:
+def read_for_ever(paths: Sequence[str]) -> list[ScannedLog]:
     """All but one, with which the library is never done."""
     read = summary.read_log
 

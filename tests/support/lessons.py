@@ -10,7 +10,7 @@ from forebay.decide.policy import Policy
 from forebay.decide.tune.bandit import learn
 from forebay.decide.tune.choose import bandit_for, pick
 from forebay.decide.tune.toss import normal
-from forebay.model.random_numbers import seeded
+from forebay.model.random_numbers import seed_state
 
 
 def regret(
@@ -31,7 +31,7 @@ def regret(
     lost = []
     for seed in range(seeds):
         bandit = bandit_for(policy, len(levels), ordered=ordered)
-        own, others = seeded(seed), seeded(1000 + seed)
+        own, others = seed_state(seed), seed_state(1000 + seed)
         first = _learned(policy, bandit, levels, noise, steps, own, others)
         lost.append(first if then is None else _learned(policy, bandit, then, noise, later, own, others))
     return float(np.mean(lost))

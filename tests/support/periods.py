@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 
 PROCESSES = 128
 
@@ -21,7 +21,7 @@ class Machine:
     size: int = 32768
     noise: float = 0.05
 
-    def period(self, arm: int, think: float, rng: Any) -> Observed:
+    def period(self, arm: int, think: float, rng: Any) -> Observation:
         """A second in which all processes have one request each, and think between two (mean value analysis)."""
         queued, rate, wait = 0.0, 0.0, 0.0
         for n in range(1, PROCESSES + 1):
@@ -30,7 +30,7 @@ class Machine:
             queued = rate * wait
         rate *= np.exp(rng.normal(0, self.noise))
         load = min(PROCESSES, rate * (wait + self.least[arm]))
-        return Observed(
+        return Observation(
             seconds=1.0,
             reads=int(rate),
             bytes_read=int(rate) * self.size,

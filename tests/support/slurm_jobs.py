@@ -10,7 +10,7 @@ from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.prolog import prolog
 from forebay.act.slurm.jobs.settings import JobsFile, read_jobs_file
 from forebay.history.store import Store
-from forebay.history.store.leases import held
+from forebay.history.store.leases import jobs_by_target
 from support.filesystems import Pretended
 
 NOW = 1_700_000_000.0
@@ -55,7 +55,7 @@ def leases(store: Store, system: str, now: float = NOW) -> dict[str, set[int]]:
     """The targets of each job."""
     with store.reading() as connection:
         found: dict[str, set[int]] = {}
-        for target, jobs in held(connection, system, now).items():
+        for target, jobs in jobs_by_target(connection, system, now).items():
             for job in jobs:
                 found.setdefault(job, set()).add(target)
     return found

@@ -17,7 +17,7 @@ from forebay.act.forward.net.address import Address
 from forebay.act.log import Log
 from forebay.act.metrics import Endpoint, Number
 from forebay.history.store import open_store
-from forebay.history.store.decisions import note_decision
+from forebay.history.store.decisions import record_decision
 from forebay.show.web import pages
 from support.browser import MISSING, Visitor, browser, visitor
 from support.certificates import certificate
@@ -72,7 +72,7 @@ def _history(folder: Path) -> str:
         row = {"time": 1.0, "app": "vpic", "nprocs": 64, "policy": "forebay", "phase": "known", "outcome": "advised"}
         layout = {"stripe_count": 4, "stripe_size": MIB, "stripe_offset": 0, "because": "it was fastest"}
         with store.writing() as connection:
-            note_decision(connection, row | layout)
+            record_decision(connection, row | layout)
     return str(folder / "history.db")
 
 

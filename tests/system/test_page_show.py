@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from forebay.history.store import open_store
-from forebay.history.store.journal import append
+from forebay.history.store.journal import append_entries
 from support.browser import MISSING, Visitor, browser, visitor
 from support.page_world import ANN, PageWorld
 from support.processes import limited, started
@@ -47,7 +47,7 @@ def test_a_journal_is_shown_at_any_moment(guest: Visitor, tmp_path: Path) -> Non
     grant = world.ask(ANN, 50, job="4713")
     world.carry_out()
     with open_store(str(tmp_path / "service.db")) as store, store.writing() as connection:
-        append(connection, list(world.live.recent))
+        append_entries(connection, list(world.live.recent))
     with showing(tmp_path / "service.db") as address:
         page = guest.page
         page.goto(address)

@@ -94,10 +94,10 @@ def _lifetime(text: str) -> float:
 
 
 def _release(store: Store, job: str, json: bool) -> None:
-    from forebay.history.store.leases import release
+    from forebay.history.store.leases import release_targets
 
     with store.writing() as connection:
-        freed = release(connection, job)
+        freed = release_targets(connection, job)
     if json:
         from forebay.show.output import print_json
 

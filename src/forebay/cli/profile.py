@@ -38,14 +38,14 @@ def profile(
 
     Includes its bandwidth by OSTs and a forecast.
     """
-    from forebay.history.store.behaviour import behaviours
+    from forebay.history.store.behaviour import list_behaviours
     from forebay.profile.application import profile_of, runs_on
     from forebay.show.history import filesystem_named, profile_document
     from forebay.show.history_profile import print_profile
     from forebay.show.output import print_json
 
     with reading(db) as connection:
-        runs = behaviours(connection, app)
+        runs = list_behaviours(connection, app)
     known = sorted({run.filesystem for run in runs if run.filesystem is not None})
     found = profile_of(app, runs, procs, filesystem_named(filesystem, known))
     if plot is not None:

@@ -93,10 +93,10 @@ def _share(text: str) -> float:
 
 def _bytes(option: str, text: str) -> int:
     from forebay.model.system import MOST_BYTES
-    from forebay.model.units import parse_size, with_unit
+    from forebay.model.units import parse_size, require_unit
 
     try:
-        size = parse_size(with_unit(text))
+        size = parse_size(require_unit(text))
     except ValueError as error:
         raise BadInput(option, str(error)) from None
     if not 1 <= size <= MOST_BYTES:

@@ -59,10 +59,10 @@ def make(
     from forebay.act.control.auth.tokens import new_token, write_secret
     from forebay.act.control.service.settings import privately
     from forebay.history.store import open_store
-    from forebay.history.toml import checked
+    from forebay.history.toml import validate
 
     told = {"name": name, "role": role, "node": node, "uid": uid, "gid": gid}
-    secret, _, keep = new_token(checked(Path("token"), told, TokenForm), time.time())
+    secret, _, keep = new_token(validate(Path("token"), told, TokenForm), time.time())
     with privately(), open_store(db) as store, store.writing() as connection:
         replaced = keep(connection)
         write_secret(out, secret)
@@ -73,12 +73,12 @@ def make(
 def remove(name: Annotated[str, typer.Argument(help="Which one.")], db: Database = None, json: Json = False) -> None:
     """Take a token away; it ends within seconds."""
     from forebay.history.store import open_store
-    from forebay.history.store.tokens import all_tokens, remove_token
+    from forebay.history.store.tokens import list_tokens, remove_token
     from forebay.model.errors import UnknownName
 
     with open_store(db, create=False) as store, store.writing() as connection:
         if not remove_token(connection, name):
-            raise UnknownName("token", name, [each.name for each in all_tokens(connection)])
+            raise UnknownName("token", name, [each.name for each in list_tokens(connection)])
     _say({"removed": name}, f"removed: {name}", json)
 
 
@@ -86,11 +86,11 @@ def remove(name: Annotated[str, typer.Argument(help="Which one.")], db: Database
 def listed(db: Database = None, json: Json = False) -> None:
     """Who has a token."""
     from forebay.history.store import open_store
-    from forebay.history.store.tokens import all_tokens
+    from forebay.history.store.tokens import list_tokens
     from forebay.show.output import print_json, print_table
 
     with open_store(db, create=False) as store, store.reading() as connection:
-        found = [{"name": t.name, "role": t.role, "node": t.node, "uid": t.uid} for t in all_tokens(connection)]
+        found = [{"name": t.name, "role": t.role, "node": t.node, "uid": t.uid} for t in list_tokens(connection)]
     if json:
         print_json({"tokens": found})
     else:

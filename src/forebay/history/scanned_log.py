@@ -13,23 +13,23 @@ import msgspec
 Status = Literal["", "failed", "empty", "partial", "incomplete"]
 """What there is to know of a log: nothing, it can't be read, no I/O was recorded, Darshan left records out, or it has
 parts that can't be read."""
-Part = tuple[dict[str, Any], dict[int, int]]
+ProcessSummary = tuple[dict[str, Any], dict[int, int]]
 """What one process did (a row of `runs`), and the bytes that it moved to and from each file."""
 
 
-def as_text(name: str) -> str:
+def path_text(name: str) -> str:
     """A file's name as it can be stored and printed: Linux allows any bytes in names, a database only UTF-8.
 
-    >>> as_text("caf\\udce9.darshan")
+    >>> path_text("caf\\udce9.darshan")
     'caf\\\\xe9.darshan'
     """
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class ScannedLog:
     """A log as it was found: what it says (`row`), or why it says nothing or not all (`reason`). `path` is text
-    (`as_text`).
+    (`path_text`).
 
     One of a single process of a job has a `summary`, by which it is put together with those of others.
     """
@@ -54,13 +54,13 @@ class Found:
         return "job:" + hashlib.blake2b(same.encode(), digest_size=16).hexdigest()
 
 
-def packed(row: Mapping[str, Any], files: Mapping[int, int]) -> str:
-    """A `Part` as text."""
+def pack_summary(row: Mapping[str, Any], files: Mapping[int, int]) -> str:
+    """A `ProcessSummary` as text."""
     return msgspec.json.encode({"row": row, "files": files}).decode()
 
 
-def unpacked(text: str) -> Part:
-    """What `packed` made; before file systems were told apart, it did not have any."""
+def unpack_summary(text: str) -> ProcessSummary:
+    """What `pack_summary` made; before file systems were told apart, it did not have any."""
     summary = msgspec.json.decode(text)
     row, osts = summary["row"], summary["row"]["osts"]
     row.setdefault("filesystem", "" if row["stripe_count"] else None)

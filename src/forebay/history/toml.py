@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from forebay.model.errors import BadInput, why
-from forebay.model.units import parse_bandwidth, parse_duration, parse_size, with_unit
+from forebay.model.units import parse_bandwidth, parse_duration, parse_size, require_unit
 
 __all__ = [
     "Bytes",
@@ -20,9 +20,9 @@ __all__ = [
     "OpenTable",
     "Seconds",
     "Table",
-    "checked",
-    "load",
-    "located",
+    "load_toml",
+    "locate_errors",
+    "validate",
 ]
 T = TypeVar("T")
 TableType = TypeVar("TableType", bound="Table")
@@ -50,7 +50,7 @@ def _quantity(parse: Callable[[Any], float]) -> BeforeValidator:
 
 
 def _size_with_unit(value: object) -> float:
-    return parse_size(with_unit(value))
+    return parse_size(require_unit(value))
 
 
 Seconds = Annotated[float, _quantity(parse_duration)]
@@ -59,7 +59,7 @@ BytesWithUnit = Annotated[float, BeforeValidator(_size_with_unit)]
 BytesPerSecond = Annotated[float, _quantity(parse_bandwidth)]
 
 
-def load(path: Path) -> dict[str, Any]:
+def load_toml(path: Path) -> dict[str, Any]:
     """The file as it is."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -71,7 +71,7 @@ def load(path: Path) -> dict[str, Any]:
         raise BadInput(str(path), "is nested too deeply") from None
 
 
-def checked(path: Path, document: dict[str, Any], model: type[TableType]) -> TableType:
+def validate(path: Path, document: dict[str, Any], model: type[TableType]) -> TableType:
     """The document as a value of type `model`."""
     try:
         return model.model_validate(document)
@@ -97,7 +97,7 @@ def _reason(error: Any) -> str:
     return reasons.get(error["type"], f"{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}")
 
 
-def located(where: str, make: Callable[[], T]) -> T:
+def locate_errors(where: str, make: Callable[[], T]) -> T:
     """What `make` makes; what is wrong with it is wrong at `where`."""
     try:
         return make()

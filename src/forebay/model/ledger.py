@@ -53,7 +53,7 @@ class Ledger(NamedTuple):
 
 
 def ledger(platform: Platform, *, bookings: int = 1024) -> Ledger:
-    """Nothing booked yet, and room for some bookings; `widened` makes more."""
+    """Nothing booked yet, and room for some bookings; `widen` makes more."""
     nodes = np.zeros(len(platform.nodes), dtype=NODE)
     nodes["network_bandwidth"] = [node.network_bandwidth for node in platform.nodes]
     nodes["capacity"] = [sum(disk.capacity for disk in node.disks) for node in platform.nodes]
@@ -70,7 +70,7 @@ def ledger(platform: Platform, *, bookings: int = 1024) -> Ledger:
     return Ledger(disks, nodes, servers, events(2 * bookings), paths(), np.array([-np.inf]), np.zeros(3, np.int64))
 
 
-def widened(full: Ledger) -> Ledger:
+def widen(full: Ledger) -> Ledger:
     """The same with room for twice as many bookings."""
     room = events(2 * (full.events.size - 1))
     room[: full.events.size] = full.events
@@ -79,7 +79,7 @@ def widened(full: Ledger) -> Ledger:
 
 @kernel
 def has_room(ledger: Any, bookings: int) -> bool:
-    """Whether that many more bookings surely fit in before the ledger must be `widened`."""
+    """Whether that many more bookings surely fit in before the ledger must be `widen`."""
     return ledger.counters[_USED] + 2 * bookings < ledger.events.size  # type: ignore[no-any-return]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class Observation:
     """One period (a second, on a live machine) at one I/O node; sizes and distances in bytes.
 
     A distance is how far a request begins from the end of the one before it to the same file, whichever process

@@ -17,9 +17,9 @@ _HETEROGENEOUS = "32TB/heterogeneous"
 NAMES = (*(f"{capacity}/{layout}" for capacity in _CAPACITIES for layout in LAYOUTS), _HETEROGENEOUS)
 
 
-def named(name: str) -> Platform:
+def reference_platform(name: str) -> Platform:
     """
-    >>> platform = named("32TB/nNnD")
+    >>> platform = reference_platform("32TB/nNnD")
     >>> len(platform.nodes), len(platform.disks), platform.capacity
     (4, 8, 32000000000000)
     """

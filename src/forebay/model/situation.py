@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 
 PATTERNS = ("file-per-process", "shared-contiguous", "shared-strided")
 OPERATIONS = ("read", "write")
@@ -27,10 +27,10 @@ class Situation:
     processes: int
 
 
-def situation(observed: Observed, pattern: str, *, servers: int, io_nodes: int) -> Situation:
+def situation(observed: Observation, pattern: str, *, servers: int, io_nodes: int) -> Situation:
     """That of a period at an I/O node whose accesses were recognised as `pattern`.
 
-    >>> seen = Observed(seconds=1.0, bytes_read=4096, clients=30, processes=127)
+    >>> seen = Observation(seconds=1.0, bytes_read=4096, clients=30, processes=127)
     >>> situation(seen, "shared-strided", servers=4, io_nodes=2).processes
     128
     """
@@ -66,12 +66,12 @@ def majority(accesses: Iterable[tuple[Situation, int]]) -> Situation | None:
     return min(counted)[1] if counted else None
 
 
-def apart(a: Situation, b: Situation) -> int:
+def distance(a: Situation, b: Situation) -> int:
     """In how many doublings two situations differ; those of another operation or pattern count eight each.
 
     >>> x = Situation(operation="read", pattern="shared-strided", servers=4, io_nodes=2, clients=32, processes=128)
     >>> y = Situation(operation="read", pattern="shared-strided", servers=4, io_nodes=8, clients=32, processes=64)
-    >>> apart(x, y)
+    >>> distance(x, y)
     3
     """
     pairs = ((a.servers, b.servers), (a.io_nodes, b.io_nodes), (a.clients, b.clients), (a.processes, b.processes))

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.kernels import kernel
-from forebay.model.random_numbers import mixed
+from forebay.model.random_numbers import mix_bits
 
 Slot = Any  # where in the array of events; np.uint32 in the kernels, which need no check of the sign
 EVENT = np.dtype(
@@ -98,7 +98,7 @@ def _pull(tree: Any, at: Slot) -> None:
 def insert(tree: Any, root: Slot, new: Slot, path: Any) -> Slot:
     """Put the event in slot `new` into the tree; returns its new root."""
     event = tree[new]
-    event.priority = np.uint32(mixed(np.uint64(2 * event.serial + (event.size > 0))))
+    event.priority = np.uint32(mix_bits(np.uint64(2 * event.serial + (event.size > 0))))
     deep = 0
     at = np.uint32(root)
     while at != NIL and tree[at].priority >= event.priority:

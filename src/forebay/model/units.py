@@ -51,10 +51,10 @@ def parse_duration(text: str | float) -> float:
     return number * _SECONDS[unit]
 
 
-def with_unit(value: object) -> str:
+def require_unit(value: object) -> str:
     """`value`, if it is text with a unit; a bare number could be meant in anything.
 
-    >>> with_unit("200 GB")
+    >>> require_unit("200 GB")
     '200 GB'
     """
     if not isinstance(value, str) or not _split(value)[1]:

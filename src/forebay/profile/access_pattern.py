@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from forebay.history.run_fields import ORDERS
-from forebay.history.store.behaviour import Behaviour, Requests
+from forebay.history.store.behaviour import Behaviour, RequestTotals
 
 Sharing = Literal["shared file", "file per process", "both", "one process", "no I/O"]
 Order = Literal["contiguous", "strided", "with gaps", "random", "backwards", "mixed", "one request per file", "unknown"]
@@ -74,13 +74,13 @@ def pattern_of(runs: Sequence[Behaviour]) -> Pattern:
     )
 
 
-def tell_apart(kinds: Sequence[int]) -> tuple[int, ...]:
+def split_orders(kinds: Sequence[int]) -> tuple[int, ...]:
     """Requests by what they are: contiguous, strided, with gaps, random, backwards. `kinds` as `ORDERS`.
 
     Random requests jump ahead as often as back, so as many of the jumps ahead as there are jumps back belong to them;
     or all, where the difference may be chance.
 
-    >>> tell_apart((3, 0, 515, 505))
+    >>> split_orders((3, 0, 515, 505))
     (3, 0, 0, 1020, 0)
     """
     contiguous, strided, ahead, back = kinds
@@ -91,13 +91,13 @@ def tell_apart(kinds: Sequence[int]) -> tuple[int, ...]:
     return contiguous, strided, ahead - back, 2 * back, 0
 
 
-def _access(parts: Sequence[Requests], one_process: bool) -> Access | None:
+def _access(parts: Sequence[RequestTotals], one_process: bool) -> Access | None:
     """None if there was nothing to read, or to write."""
     used = any(part.requests or part.collective_calls or part.independent_calls for part in parts)
     return Access(**_fields([parts], one_process)) if used else None
 
 
-def _fields(groups: Sequence[Sequence[Requests]], one_process: bool) -> dict[str, Any]:
+def _fields(groups: Sequence[Sequence[RequestTotals]], one_process: bool) -> dict[str, Any]:
     """Of an `Access`, whose requests are in groups that are alike."""
     parts = [part for group in groups for part in group]
     volume, shared = _sum(p.total_bytes for p in parts), _sum(p.shared_bytes for p in parts)
@@ -151,10 +151,10 @@ def _calls(collective: float | None) -> Calls:
     return "collective" if collective >= MOSTLY else "independent" if 1 - collective >= MOSTLY else "both"
 
 
-def _order(groups: Sequence[Sequence[Requests]]) -> dict[str, Any]:
+def _order(groups: Sequence[Sequence[RequestTotals]]) -> dict[str, Any]:
     """What more than half of the requests do, and the shares of all kinds."""
     told = [[part for part in group if part.contiguous is not None and part.requests] for group in groups]
-    kinds = [tell_apart([_sum(getattr(part, kind) for part in group) for kind in ORDERS]) for group in told]
+    kinds = [split_orders([_sum(getattr(part, kind) for part in group) for kind in ORDERS]) for group in told]
     counts = [sum(column) for column in zip(*kinds, strict=True)]
     total = sum(counts)
     if not total:
@@ -164,7 +164,7 @@ def _order(groups: Sequence[Sequence[Requests]]) -> dict[str, Any]:
     return {"order": order.replace("_", " "), **shares}
 
 
-def _as_requests(run: Behaviour) -> Requests:
+def _as_requests(run: Behaviour) -> RequestTotals:
     """All requests of a run that an older version read: what its columns tell of them.
 
     Lines on a screen are in `read_requests` and `write_requests`, so these say nothing of sizes if there are more of
@@ -177,7 +177,7 @@ def _as_requests(run: Behaviour) -> Requests:
     strided = min(run.strided_requests, ahead - contiguous)
     pure = run.pattern_requests == run.read_requests + run.write_requests
     known = run.pattern_requests > 0
-    return Requests(
+    return RequestTotals(
         total_bytes=run.total_bytes,
         shared_bytes=run.shared_bytes,
         requests=run.pattern_requests,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from forebay.history.store.behaviour import Behaviour, Requests
+from forebay.history.store.behaviour import Behaviour, RequestTotals
 from forebay.model.curve import Curve
 from forebay.profile.access_pattern import Pattern, pattern_of
 from forebay.profile.drift import Drift, drift_of
@@ -211,7 +211,7 @@ def _of(operation: Literal["reads", "writes"], name: str) -> Callable[[Behaviour
     """A size of the run's reads or writes; None where there are none."""
 
     def read(run: Behaviour) -> float | None:
-        part: Requests | None = getattr(run, operation)
+        part: RequestTotals | None = getattr(run, operation)
         if part is None or not part.requests:
             return None
         return getattr(part, name) or None if name == "common_size" else part.request_bytes / part.requests

@@ -60,14 +60,14 @@ def class_curves(curves: Mapping[str, Curve], degree: int = 3) -> dict[Shape, Cu
     return {shape: _regression(own, degree) for shape, own in members.items() if own}
 
 
-def as_class(curve: Curve, classes: Mapping[Shape, Curve]) -> Curve:
+def estimate_by_class(curve: Curve, classes: Mapping[Shape, Curve]) -> Curve:
     """What someone who knows an application's class and one measurement takes its curve for.
 
     The class's shape on the curve's own counts, scaled to agree with the curve on its first
     count (bytes per second): the one measurement, and b(1) where the curve starts at 1. Between
     the class's counts it is a straight line, beyond them its last value.
 
-    >>> as_class(Curve.of({1: 50.0, 4: 60.0}), {Shape.ASCENT: Curve.of({1: 0.25, 2: 0.5, 4: 1.0})}).bandwidths
+    >>> estimate_by_class(Curve.of({1: 50.0, 4: 60.0}), {Shape.ASCENT: Curve.of({1: 0.25, 2: 0.5, 4: 1.0})}).bandwidths
     (50.0, 200.0)
     """
     shape = classify(curve)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from forebay.model.errors import BadInput, UserError
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 from forebay.model.situation import PATTERNS
-from forebay.profile.pattern_detector import FEATURES, VERSION, Detector, classify, detector, features
+from forebay.profile.pattern_detector import FEATURES, VERSION, Detector, classify, features, parse_detector
 
-Labelled = Sequence[tuple[Observed, str]]
+Labelled = Sequence[tuple[Observation, str]]
 TEST_SHARE = 0.3
 # Bez et al. 2019, section 5.1: batches of 32 and a rate of 0.001; Adam stands for RMSProp, which scikit-learn lacks.
 _NEURONS, _BATCH, _RATE = 5, 32, 0.001
@@ -105,7 +105,7 @@ def tree_numbers(made: Any) -> dict[str, Any]:
 
 def _judged(document: dict[str, Any], sets: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
     """With results, and with the better of both as the default; of equals, the paper's."""
-    made = detector(document, "training")
+    made = parse_detector(document, "training")
     results = {by: {name: _result(made, by, *rows) for name, rows in sets.items()} for by in ("network", "tree")}
     held_out = {by: results[by]["held out"]["accuracy"] for by in results}
     default = "tree" if held_out["tree"] > held_out["network"] else "network"

@@ -69,7 +69,7 @@ class OstHealth:
     because: str
 
 
-def every_ost(filesystems: Iterable[tuple[Sequence[OstSums], Observed]]) -> list[OstHealth]:
+def rank_osts(filesystems: Iterable[tuple[Sequence[OstSums], Observed]]) -> list[OstHealth]:
     """The OSTs of all file systems, the worst first; each is compared with those of its own."""
     made = [health for sums, observed in filesystems for health in ost_health(sums, observed)]
     return sorted(made, key=_worst_first)

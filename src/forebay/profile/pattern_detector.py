@@ -1,6 +1,6 @@
 """Which access pattern a period at an I/O node shows (Bez et al. 2019, section 5).
 
-Two classifiers, trained by `forebay.profile.detector_training` and read from one JSON document: a network of five features, five
+Two classifiers, trained by `detector_training` and read from one JSON document: a network of five features, five
 hidden neurons and three classes, and a decision tree of depth five. Neither needs scikit-learn here.
 """
 
@@ -17,11 +17,11 @@ from typing import Any, Literal
 import numpy as np
 
 from forebay.model.errors import BadInput, why
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 from forebay.model.situation import PATTERNS
 
 FEATURES = ("files", "smallest", "mean", "largest", "spread")
-"""Of an `Observed`. The paper has the distance between requests in bytes, from which one learns the files' sizes."""
+"""Of an `Observation`. The paper has the distance between requests in bytes, from which one learns the files' sizes."""
 VERSION = 1
 Classifier = Literal["network", "tree"]
 
@@ -60,17 +60,17 @@ class Detector:
     document: Mapping[str, Any]
 
 
-def pattern(observed: Observed, detector: Detector | None = None) -> str | None:
+def detect_pattern(observed: Observation, detector: Detector | None = None) -> str | None:
     """One of PATTERNS; None if nothing was observed.
 
-    >>> pattern(Observed(seconds=1.0))
+    >>> detect_pattern(Observation(seconds=1.0))
     """
     if not observed.requests:
         return None
-    return PATTERNS[int(classify(features([observed]), detector or shipped())[0])]
+    return PATTERNS[int(classify(features([observed]), detector or shipped_detector())[0])]
 
 
-def features(periods: Iterable[Observed]) -> Any:
+def features(periods: Iterable[Observation]) -> Any:
     """One row for each period, with a column for each of FEATURES."""
     rows = [[float(getattr(seen, name)) for name in FEATURES] for seen in periods]
     return np.array(rows, dtype=np.float64).reshape(-1, len(FEATURES))
@@ -123,24 +123,24 @@ def _by_tree(tree: Tree, rows: Any) -> Any:
 
 
 @cache
-def shipped() -> Detector:
+def shipped_detector() -> Detector:
     """That which comes with Forebay; `document` says how it was trained and how well it does."""
     text = (files("forebay") / "profile" / "weights" / "pattern.json").read_text()
-    return detector(json.loads(text), "pattern.json")
+    return parse_detector(json.loads(text), "pattern.json")
 
 
 def read_detector(path: Path) -> Detector:
     """That of a file that `forebay forward train` wrote."""
     try:
-        return detector(json.loads(path.read_text(encoding="utf-8")), str(path))
+        return parse_detector(json.loads(path.read_text(encoding="utf-8")), str(path))
     except OSError as error:
         raise BadInput(str(path), why(error)) from None
     except ValueError as error:
         raise BadInput(str(path), f"is not JSON: {error}") from None
 
 
-def detector(document: object, where: str) -> Detector:
-    """That which a document of `forebay.profile.detector_training` describes; `where` it comes from is said in complaints."""
+def parse_detector(document: object, where: str) -> Detector:
+    """The detector in a document of `detector_training`; errors say `where` it is from."""
     top = _table(document, where)
     for key, value in (("version", VERSION), ("classes", list(PATTERNS)), ("features", list(FEATURES))):
         if top.get(key) != value:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.kernels import kernel
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 
 _FILES, _BEGAN, _PERIOD, _SEEN, _READS, _WRITES, _BYTES_READ, _BYTES_WRITTEN, _SMALLEST, _LARGEST = range(10)
 _DISTANCE, _PAIRS, _HERE, _CHANGED, _LOAD, _BUSY, _HEAD = range(10, 17)
@@ -36,7 +36,7 @@ TALLY = (
     "load",
     "busy",
 )
-"""What `tally` writes, in this order, with the names of `Observed`."""
+"""What `tally` writes, in this order, with the names of `Observation`."""
 
 
 def new_watch(files: int, now: int = 0) -> Any:
@@ -47,7 +47,9 @@ def new_watch(files: int, now: int = 0) -> Any:
     return watch
 
 
-def summary(watch: Any, now: int, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0) -> Observed:
+def end_period(
+    watch: Any, now: int, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0
+) -> Observation:
     """What the period that ends `now` came to; the next one begins.
 
     `depths` are the requests that wait for each server, `clients` and `processes` those that are connected: the
@@ -56,15 +58,17 @@ def summary(watch: Any, now: int, *, depths: Sequence[int] = (), clients: int = 
     row = np.zeros(len(TALLY))
     seconds = max(now - int(watch[_BEGAN]), 1) / 1e9
     tally(watch, now, row)
-    return observed(row, seconds, depths=depths, clients=clients, processes=processes)
+    return make_observation(row, seconds, depths=depths, clients=clients, processes=processes)
 
 
-def observed(row: Any, seconds: float, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0) -> Observed:
+def make_observation(
+    row: Any, seconds: float, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0
+) -> Observation:
     """A row of `tally` as a value."""
     files, reads, writes, bytes_read, bytes_written, smallest, mean, largest, distance, spread, load, busy = (
         row.tolist()
     )
-    return Observed(
+    return Observation(
         seconds=seconds,
         files=int(files),
         reads=int(reads),
@@ -111,7 +115,7 @@ def observe(watch: Any, now: int, file: int, offset: int, size: int, write: int)
 
 
 @kernel
-def finished(watch: Any, now: int) -> None:
+def finish(watch: Any, now: int) -> None:
     """A client's request has been answered."""
     _pass(watch, now, -1)
 

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forebay.history.store.dump import dumps
+from forebay.history.store.dump import dump_tables
 from forebay.show.export import write_parquet
 from forebay.show.output import progress
 
@@ -22,7 +22,7 @@ def export_history(connection: Connection, folder: Path) -> list[tuple[Path, int
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
         made = []
-        for table in dumps(connection):
+        for table in dump_tables(connection):
             with progress(table.name, float("inf")):
                 path = Path(scratch) / f"{table.name}.parquet"
                 made.append((path, write_parquet(path, table.columns, table.parts)))

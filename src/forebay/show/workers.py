@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from forebay.act.command import ended
-from forebay.history.toml import BytesWithUnit, Field, OpenTable, Seconds, Table, checked, load
+from forebay.history.toml import BytesWithUnit, Field, OpenTable, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput
 from forebay.work import Dask, Slurm, SlurmOptions, Workers, workers_of
 
@@ -90,7 +90,7 @@ def slurm_options() -> tuple[SlurmOptions, str]:
     path = configuration()
     if path is None:
         return SlurmOptions(), "forebay.toml (there is none): [workers.slurm]"
-    table = checked(path, load(path), _Configuration).workers.slurm
+    table = validate(path, load_toml(path), _Configuration).workers.slurm
     if table.memory < 1e6:
         raise BadInput(f"{path}: workers.slurm.memory", f"must be at least 1 MB, not {table.memory:g} bytes")
     values = table.model_dump() | {"memory": int(table.memory), "directives": tuple(table.directives)}

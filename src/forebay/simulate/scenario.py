@@ -21,9 +21,9 @@ from forebay.history.toml import (
     OpenTable,
     Seconds,
     Table,
-    checked,
-    load,
-    located,
+    load_toml,
+    locate_errors,
+    validate,
 )
 from forebay.model.application import Application
 from forebay.model.curve import Curve
@@ -77,7 +77,7 @@ def read_scenario(path: Path) -> Scenario:
     Sizes, bandwidths and durations are numbers (bytes, bytes per second, seconds) or strings
     with a unit ("1.5 TB", "2 GiB/s", "3 h").
     """
-    parsed = checked(path, load(path), _File)
+    parsed = validate(path, load_toml(path), _File)
     try:
         system = System(targets=parsed.system.targets, compute_nodes=parsed.system.compute_nodes)
     except ValueError as error:
@@ -157,10 +157,10 @@ def _application(
 ) -> Application:
     where = f"{path}: application[{index}]"
     _check_keys(where, parsed.model_extra or {})
-    curve = located(f"{where}.curve", lambda: _curve(parsed.curve, curves))
+    curve = locate_errors(f"{where}.curve", lambda: _curve(parsed.curve, curves))
     if curve.last > system.targets:
         raise BadInput(f"{where}.curve", f"has n = {curve.last}, but the system has {system.targets} targets")
-    return located(
+    return locate_errors(
         where,
         lambda: Application(
             name=parsed.name,
@@ -190,7 +190,7 @@ def _fixed(where: str, targets: list[int] | None, application: Application, syst
         return None
     if len(set(targets)) != len(targets) or not all(0 <= t < system.targets for t in targets):
         raise BadInput(where, f"must be different numbers from 0 to {system.targets - 1}, not {targets}")
-    located(where, lambda: application.curve.at(len(targets)))
+    locate_errors(where, lambda: application.curve.at(len(targets)))
     return tuple(sorted(targets))
 
 

@@ -17,7 +17,7 @@ from forebay.act.filesystems.load import Load
 from forebay.act.filesystems.lustre.filesystem import Lustre
 from forebay.decide.registry import find
 from forebay.history.store import Store, open_store
-from forebay.history.store.leases import held, release, take
+from forebay.history.store.leases import jobs_by_target, release_targets, take_targets
 from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import decisions
 from forebay.model.errors import BadInput
@@ -69,7 +69,7 @@ def remembered(store: Store) -> list[dict[str, Any]]:
 
 def leases(store: Store, now: float = 1000.0) -> dict[int, set[str]]:
     with store.reading() as connection:
-        return held(connection, "default", now)
+        return jobs_by_target(connection, "default", now)
 
 
 def test_a_new_application_gets_what_served_others_best(store: Store) -> None:
@@ -117,7 +117,7 @@ def test_two_jobs_are_kept_apart_until_one_gives_back(store: Store) -> None:
     first, second, third = (ask(store, job=name).striping.targets for name in "abc")
     assert (first, second, third) == ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 2, 3)) or len({*first} & {*second}) == 0
     with store.writing() as connection:
-        assert release(connection, "b") == len(second)
+        assert release_targets(connection, "b") == len(second)
     assert ask(store, job="d").striping.targets == second
 
 
@@ -273,7 +273,7 @@ def test_a_refusal_leaves_everything_as_it_was(store: Store, pretend: Pretend, k
     before = system.system.layout(folder)
     targets = system.system.targets(folder)
     with store.writing() as connection:
-        take(connection, "another file system", "a", [1, 2], until=2000.0, now=1000.0)
+        take_targets(connection, "another file system", "a", [1, 2], until=2000.0, now=1000.0)
     system.refuse("set", "Operation not permitted", 1)
     with pytest.raises((LayoutRefused, CommandFailed), match="Operation not permitted"):
         ask(store, "new", job="a", files=system.system, targets=targets, apply_to=folder)
@@ -281,7 +281,7 @@ def test_a_refusal_leaves_everything_as_it_was(store: Store, pretend: Pretend, k
     assert system.system.layout(folder) == before
     assert leases(store) == {}
     with store.reading() as connection:
-        assert held(connection, "another file system", 1000.0) == {1: {"a"}, 2: {"a"}}
+        assert jobs_by_target(connection, "another file system", 1000.0) == {1: {"a"}, 2: {"a"}}
     assert [row["outcome"] for row in remembered(store)] == ["refused"]
 
 

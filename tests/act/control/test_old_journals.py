@@ -15,7 +15,7 @@ from forebay.act.control.service.live_state import load
 from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.control import Control, fold
 from forebay.history.store import open_store
-from forebay.history.store.journal import Entry, checkpoints_before, log_of, read_after
+from forebay.history.store.journal import Entry, checkpoints_before, list_log_lines, read_after
 from forebay.show.web.journal import Journal
 from forebay.simulate.storage.journal import replay_journal
 from support.control import running
@@ -94,7 +94,7 @@ def test_every_grant_has_its_story_and_the_page_shows_all(old: Old) -> None:
             story = story_of(connection, grant)
             assert len(story) >= sum(entry.grant == grant for entry in old.entries)
             assert all(line["text"] for line in story)
-        logs = {grant: log_of(connection, grant) for grant in grants}
+        logs = {grant: list_log_lines(connection, grant) for grant in grants}
     page = Journal("old", old.entries, lambda grant: logs.get(grant, []), old.kept)
     for number in (1, page.last // 2, page.last):
         snapshot = page.answer("/v1/page", {"number": str(number)})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.model.situation import PATTERNS
-from forebay.profile.pattern_detector import detector
+from forebay.profile.pattern_detector import parse_detector
 from support.command import Forebay
 
 
@@ -24,7 +24,7 @@ def test_weights_are_trained_written_and_told(forebay: Forebay, tmp_path: Path) 
     ran = forebay("forward", "train", "--scenarios", 30, "--seed", 3, "--workers", 1)
     assert (ran.code, ran.err) == (0, "")
     document = json.loads((tmp_path / "pattern.json").read_text(encoding="utf-8"))
-    made = detector(document, "pattern.json")
+    made = parse_detector(document, "pattern.json")
     assert document["recipe"]["scenarios"] == 30 and document["recipe"]["seed"] == 3
     assert f"written: pattern.json; used: the {made.default}" in ran.out
     for by, results in document["results"].items():

@@ -19,7 +19,7 @@ from forebay.decide.tune.bandit import (
     untried,
 )
 from forebay.model.errors import BadInput
-from forebay.model.random_numbers import seeded
+from forebay.model.random_numbers import seed_state
 
 ARMS = 4
 REWARDS = st.lists(st.tuples(st.integers(0, ARMS - 1), st.floats(0, 1e10)), max_size=40)
@@ -68,7 +68,7 @@ def test_half_of_a_reward_is_left_after_the_half_life() -> None:
 
 
 def test_an_arm_that_was_forgotten_is_untried() -> None:
-    bandit, chance = new_bandit(2, half_life=1.0), seeded(0)
+    bandit, chance = new_bandit(2, half_life=1.0), seed_state(0)
     learn(bandit, 0, 7.0)
     learn(bandit, 1, 7.0)
     assert untried(bandit, chance) == -1
@@ -80,7 +80,7 @@ def test_an_arm_that_was_forgotten_is_untried() -> None:
 
 
 def test_each_untried_arm_is_as_likely() -> None:
-    bandit, chance = new_bandit(4), seeded(3)
+    bandit, chance = new_bandit(4), seed_state(3)
     learn(bandit, 1, 1.0)
     taken = np.bincount([untried(bandit, chance) for _ in range(3000)], minlength=4)
     assert taken[1] == 0 and all(abs(taken[arm] - 1000) < 100 for arm in (0, 2, 3))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from forebay.decide.tune.council import Council, Report, decide, new_council
 from forebay.decide.tune.memory import VERSION, as_json, from_json
 from forebay.model.errors import BadInput
-from forebay.model.observation import Observed
-from forebay.model.random_numbers import seeded
+from forebay.model.observation import Observation
+from forebay.model.random_numbers import seed_state
 from forebay.model.situation import Situation
 
 VALUES = (1, 2, 4)
@@ -22,9 +22,9 @@ READS = Situation(operation="read", pattern="shared-strided", servers=4, io_node
 
 
 def learned(tuner: str = "forebay", reward: str = "demand", limit: int = 8) -> Council:
-    council, chance = new_council("window", VALUES, tuner=tuner, reward=reward, limit=limit), seeded(1)
+    council, chance = new_council("window", VALUES, tuner=tuner, reward=reward, limit=limit), seed_state(1)
     for step in range(12):
-        seen = Observed(seconds=1.0, reads=9, bytes_read=10**8 * (1 + step % 3), load=2.0 + step, busy=0.9)
+        seen = Observation(seconds=1.0, reads=9, bytes_read=10**8 * (1 + step % 3), load=2.0 + step, busy=0.9)
         situation = replace(READS, processes=2 ** (step % 4))
         reported = Report(node="a", observed=seen, value=VALUES[step % 3], held=2.0, situation=situation)
         council, _ = decide(council, [reported], chance)

@@ -12,8 +12,8 @@ from forebay.decide.registry import find
 from forebay.decide.tune.bandit import STEPS, counts, means
 from forebay.decide.tune.choose import pick
 from forebay.decide.tune.reward import CLASSES, credit, current, demand, new_stack, pause
-from forebay.model.observation import Observed
-from forebay.model.random_numbers import seeded
+from forebay.model.observation import Observation
+from forebay.model.random_numbers import seed_state
 from support.periods import Machine, busy_times
 
 # The best window under load is not the one that answers fastest when there is little to do.
@@ -25,14 +25,14 @@ BEST = 4
 MUCH, LITTLE = 0.0, 0.1  # seconds between requests
 
 
-def seen(bandwidth: float, load: float = 128.0, requests: int = 1000, processes: int = 128) -> Observed:
-    return Observed(seconds=1.0, reads=requests, bytes_read=int(bandwidth), load=load, busy=1.0, processes=processes)
+def seen(bandwidth: float, load: float = 128.0, requests: int = 1000, processes: int = 128) -> Observation:
+    return Observation(seconds=1.0, reads=requests, bytes_read=int(bandwidth), load=load, busy=1.0, processes=processes)
 
 
 def learned(tuner: str, reward: str, kind: str, *, steps: int = 600, seed: int = 0) -> float:
     """The share of the best among what is in force where there is much to do, and was before, in the last half."""
-    policy, rng, chance = find("tune", tuner), np.random.default_rng(seed), seeded(seed)
-    stack, before, taken = new_stack(policy, reward, MACHINE.most.size, ordered=True), [Observed(seconds=1.0)], []
+    policy, rng, chance = find("tune", tuner), np.random.default_rng(seed), seed_state(seed)
+    stack, before, taken = new_stack(policy, reward, MACHINE.most.size, ordered=True), [Observation(seconds=1.0)], []
     busy = busy_times(kind, steps, rng)
     for step, much in enumerate(busy):
         arm = pick(policy, current(stack, before), chance)
@@ -81,7 +81,7 @@ def test_the_reward_of_several_nodes_is_one_reward_their_mean() -> None:
 
 def test_nothing_is_learned_of_nothing() -> None:
     stack = new_stack(find("tune", "epsilon-greedy"), "demand", 2)
-    credit(stack, 0, [Observed(seconds=1.0, processes=9)])
+    credit(stack, 0, [Observation(seconds=1.0, processes=9)])
     assert not any(row[STEPS] for row in stack)
 
 
@@ -101,13 +101,13 @@ def test_the_pause_of_processes_is_found_however_fast_they_are_served(
     requests = int(processes * seconds / cycle)
     if requests > 1000:
         load = processes * (1 / served) / cycle
-        one = Observed(seconds=seconds, reads=requests, load=load, processes=processes)
+        one = Observation(seconds=seconds, reads=requests, load=load, processes=processes)
         assert pause([one]) == pytest.approx(think, rel=0.01, abs=1e-9)
         assert pause([one, one]) == pytest.approx(pause([one]))
 
 
 def test_more_demand_is_a_lower_class_and_none_is_the_last() -> None:
-    assert pause([Observed(seconds=1.0)]) == math.inf
+    assert pause([Observation(seconds=1.0)]) == math.inf
     pauses = [0.0, *np.logspace(-6, 6, 200).tolist(), math.inf]
     classes = [demand(seconds, 6) for seconds in pauses]
     assert classes == sorted(classes) and set(classes) == set(range(6))

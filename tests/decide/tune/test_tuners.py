@@ -15,7 +15,7 @@ from forebay.decide.tune.forebay import _factor
 from forebay.decide.tune.toss import normal, uniform
 from forebay.model.errors import BadInput, PolicyError, UnknownName
 from forebay.model.kernels import kernel
-from forebay.model.random_numbers import seeded
+from forebay.model.random_numbers import seed_state
 from support.lessons import regret
 
 WINDOWS = 7
@@ -23,7 +23,7 @@ WINDOWS = 7
 
 def taken(policy: Policy, bandit: Any, times: int = 2000) -> Any:
     """How often each arm, of nothing else being learned."""
-    chance = seeded(5)
+    chance = seed_state(5)
     return np.bincount([pick(policy, bandit, chance) for _ in range(times)], minlength=int(bandit[0])) / times
 
 
@@ -43,7 +43,7 @@ def test_all_are_registered_and_known_by_number() -> None:
 @pytest.mark.parametrize("policy", TUNERS, ids=lambda policy: policy.name)
 def test_the_kernel_by_number_and_the_tuner_itself_are_one(policy: Policy) -> None:
     bandit = told(policy, (0, 5.0), (1, 6.0), (2, 5.5), (1, 4.0))
-    one, other = seeded(1), seeded(1)
+    one, other = seed_state(1), seed_state(1)
     assert [choose(number(policy), bandit, one) for _ in range(50)] == [policy.decide(bandit, other) for _ in range(50)]
 
 
@@ -98,7 +98,7 @@ def test_fixed_is_fixed(arm: int) -> None:
 
 
 def test_forebay_tries_every_value_once() -> None:
-    policy, chance = find("tune", "forebay"), seeded(2)
+    policy, chance = find("tune", "forebay"), seed_state(2)
     bandit = told(policy, arms=WINDOWS, ordered=True)
     for _ in range(WINDOWS):
         learn(bandit, pick(policy, bandit, chance), 5e8)
@@ -155,9 +155,9 @@ def test_unknown_options_suggest_the_nearest() -> None:
 def test_a_tuner_of_somebody_else_is_asked_and_checked() -> None:
     mine = tuner("mine", options={"arm": 1})(lambda bandit, _: int(bandit[OPTIONS]))
     bandit = bandit_for(mine, 2)
-    assert number(mine) == OTHER and pick(mine, bandit, seeded(0)) == 1
+    assert number(mine) == OTHER and pick(mine, bandit, seed_state(0)) == 1
     with pytest.raises(PolicyError, match="mine: answers 2, which is no int from 0 to 1"):
-        pick(tuner("mine")(lambda *_: 2), bandit, seeded(0))
+        pick(tuner("mine")(lambda *_: 2), bandit, seed_state(0))
     with pytest.raises(BadInput, match="shape must be a number, not 'round'"):
         bandit_for(tuner("mine", options={"shape": "round"})(lambda *_: 2), 2)
 
@@ -216,7 +216,7 @@ def test_a_change_of_the_best_arm_is_followed_with_a_half_life(name: str) -> Non
 
 
 def test_draws_are_uniform_and_normal() -> None:
-    chance = seeded(11)
+    chance = seed_state(11)
     flat = np.array([uniform(chance) for _ in range(20000)])
     bell = np.array([normal(chance) for _ in range(20000)])
     assert flat.min() > 0 and flat.max() < 1 and flat.mean() == pytest.approx(0.5, abs=0.01)
@@ -231,4 +231,4 @@ def _means_of(bandit: Any, chance: Any) -> int:  # noqa: ARG001
 
 def test_a_tuner_of_ones_own_can_be_compiled() -> None:
     mine = tuner("mine")(_means_of)
-    assert pick(mine, told(mine, (1, 3.0)), seeded(0)) == 1
+    assert pick(mine, told(mine, (1, 3.0)), seed_state(0)) == 1

@@ -19,8 +19,8 @@ import sqlalchemy as sa
 from forebay.history.darshan import ingest as module
 from forebay.history.darshan import log as log_module
 from forebay.history.darshan.ingest import Report, ingest
-from forebay.history.darshan.log import columns
-from forebay.history.darshan.process_logs import together
+from forebay.history.darshan.log import counter_columns
+from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.darshan.summary import read_log
 from forebay.history.store import Store, open_store
 from forebay.history.store.schema import apps, logs, modules, osts, runs, totals
@@ -201,19 +201,19 @@ def test_a_log_that_is_gone_when_its_turn_comes_is_listed(
     for name in ("a.darshan", "b.darshan"):
         Parts(wheel_log("noposixopens.darshan")).with_job(job_id=ord(name[0])).write(tmp_path / name)
     found = list(module.find_logs([tmp_path], lambda _path, _why: None))
-    known = module.unchanged
+    known = module.find_unchanged
 
     def and_then_gone(*args: Any) -> set[str]:
         found[0].unlink()
         return known(*args)
 
-    monkeypatch.setattr(module, "unchanged", and_then_gone)
+    monkeypatch.setattr(module, "find_unchanged", and_then_gone)
     report = take_in(store, tmp_path)
     assert (report.read, report.listed) == (1, [(str(found[0]), "failed", "no such file or directory")])
 
 
 def test_numbers_that_can_not_be_stop_nothing(store: Store, tmp_path: Path) -> None:
-    log, counters = wheel_log("ior_hdf5_example.darshan"), columns("POSIX")
+    log, counters = wheel_log("ior_hdf5_example.darshan"), counter_columns("POSIX")
     for number, value in enumerate((1 << 62, -(1 << 62), math.nan, math.inf)):
         records = np.frombuffer(Parts(log).module(POSIX), dtype=log_module._record("POSIX")).copy()
         field = "counters" if isinstance(value, int) else "fcounters"
@@ -286,8 +286,8 @@ def test_the_processes_of_a_job_without_mpi_are_one_run(store: Store) -> None:
 def test_processes_come_together_the_same_in_whatever_order() -> None:
     names = ("pq_app_write_id71296", "pq_app_write_id71303", "pq_app_write_id71310")
     parts = [(s.row, s.files) for s in (read_log(p) for n in names for p in wheel_logs() if p.name.startswith(n))]
-    first = together(parts)
-    assert all(together(list(order)) == first for order in permutations(parts))
+    first = merge_processes(parts)
+    assert all(merge_processes(list(order)) == first for order in permutations(parts))
     assert first["logs"] == len(parts) == 3
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from forebay.history.darshan.mounts import FileSystems, mounts_of
-from forebay.history.darshan.process_logs import together
+from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.darshan.summary import read_log
-from forebay.history.scanned_log import packed, unpacked
+from forebay.history.scanned_log import pack_summary, unpack_summary
 from support.darshan_logs import SHARED, Parts, wheel_log
 
 NAMES = {
@@ -85,16 +85,16 @@ def test_an_ost_is_compared_with_those_of_its_own_file_system(tmp_path: Path) ->
 def test_processes_of_a_job_keep_file_systems_apart() -> None:
     row = read_log(wheel_log("sample-goodost.darshan")).row | {"shared_files": 0}
     other = row | {"osts": row["osts"] | {"filesystem": ["/home"] * 24}}
-    assert together([(row, {}), (other, {})])["stripe_count"] == 48
+    assert merge_processes([(row, {}), (other, {})])["stripe_count"] == 48
 
 
 def test_processes_that_versions_before_have_read_are_on_an_unknown_one() -> None:
     row = read_log(wheel_log("sample-goodost.darshan")).row
     columns = {name: column for name, column in row["osts"].items() if name != "filesystem"}
-    kept = packed({name: value for name, value in row.items() if name != "filesystem"} | {"osts": columns}, {})
-    [old] = [unpacked(kept)]
-    assert (together([old])["filesystem"], old[0]["osts"]["filesystem"]) == ("", [""] * 24)
-    assert sorted(set(together([(row, {}), old])["osts"]["filesystem"])) == ["", "/scratch1"]
+    kept = pack_summary({name: value for name, value in row.items() if name != "filesystem"} | {"osts": columns}, {})
+    [old] = [unpack_summary(kept)]
+    assert (merge_processes([old])["filesystem"], old[0]["osts"]["filesystem"]) == ("", [""] * 24)
+    assert sorted(set(merge_processes([(row, {}), old])["osts"]["filesystem"])) == ["", "/scratch1"]
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs the logs of the shared data folder")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.history.darshan.header import UnreadableLog
-from forebay.history.darshan.log import _record, columns
-from forebay.history.darshan.plausibility import impossible
+from forebay.history.darshan.log import _record, counter_columns
+from forebay.history.darshan.plausibility import find_impossible
 from forebay.history.darshan.summary import read_log
 from forebay.history.run_fields import LARGEST
 from support.darshan_logs import MPIIO, POSIX, STDIO, Parts, all_logs, wheel_log
@@ -24,24 +24,24 @@ def row() -> dict[str, Any]:
 
 
 def test_every_real_log_is_plausible() -> None:
-    assert [path.name for path in all_logs() if impossible(read_log(path).row)] == []
+    assert [path.name for path in all_logs() if find_impossible(read_log(path).row)] == []
 
 
 @pytest.mark.parametrize("value", NOT_NUMBERS)
 def test_a_number_that_can_not_be_is_found_wherever_it_stands(value: float) -> None:
     found = row() | {"total_bytes": value}
-    assert impossible(found) == f"total_bytes of {value}"
+    assert find_impossible(found) == f"total_bytes of {value}"
     found = row()
     found["module_rows"][-1]["time_by_slowest"] = value
-    assert impossible(found) == f"time_by_slowest of {value}"
+    assert find_impossible(found) == f"time_by_slowest of {value}"
     found = row()
     found["osts"]["io_time"][-1] = value
-    assert impossible(found) == f"io_time of {value}"
+    assert find_impossible(found) == f"io_time of {value}"
 
 
 @given(job_id=st.integers(-(2**63), 2**63 - 1), uid=st.integers(-(2**63), 2**63 - 1))
 def test_names_may_be_any_number(job_id: int, uid: int) -> None:
-    assert impossible({"job_id": job_id, "uid": uid, "stripe_offset": -1, "module_rows": [], "osts": {}}) is None
+    assert find_impossible({"job_id": job_id, "uid": uid, "stripe_offset": -1, "module_rows": [], "osts": {}}) is None
 
 
 NUMBERS = {POSIX: "POSIX", MPIIO: "MPI-IO", STDIO: "STDIO"}
@@ -66,7 +66,7 @@ def test_a_record_that_can_not_be_true_is_found(
 ) -> None:
     name, log = NUMBERS[module], Parts(wheel_log("ior_hdf5_example.darshan"))
     records = np.frombuffer(log.module(module), dtype=_record(name)).copy()
-    records["fcounters" if "_F_" in counter else "counters"][0, columns(name)[counter]] = value
+    records["fcounters" if "_F_" in counter else "counters"][0, counter_columns(name)[counter]] = value
     path = log.with_module(module, [records.tobytes()]).write(tmp_path / "x.darshan")
     with pytest.raises(UnreadableLog, match=f"is implausible: a {name} record has {reason}"):
         read_log(path)

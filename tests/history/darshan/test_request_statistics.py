@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from forebay.history.darshan.log import columns
+from forebay.history.darshan.log import counter_columns
 from forebay.history.darshan.log_worker import read_one
 from forebay.history.darshan.summary import read_log
 from forebay.history.store import open_store
-from forebay.history.store.behaviour import Behaviour, Requests, behaviours
-from forebay.history.store.logs import record as record_logs
-from forebay.history.store.logs import unchanged
+from forebay.history.store.behaviour import Behaviour, RequestTotals, list_behaviours
+from forebay.history.store.logs import find_unchanged, record_logs
 from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import meta, requests, runs
 from forebay.profile.access_pattern import Pattern, pattern_of
@@ -49,7 +48,7 @@ def access(files: Files, verb: str, order: str, *, shared: bool, size: int, firs
 def told(path: Path, nprocs: int, files: Files, calls: Any = (), streams: Any = ()) -> Pattern:
     row = read_log(write_log(path / "a.darshan", nprocs, files, calls, streams)).row
     apart = {
-        f"{part['operation']}s": Requests(**{name: part[name] for name in Requests.__slots__})
+        f"{part['operation']}s": RequestTotals(**{name: part[name] for name in RequestTotals.__slots__})
         for part in row["request_rows"]
     }
     known = row | apart | {"run_id": 1}
@@ -201,7 +200,7 @@ def test_over_several_runs_the_commonest_request_is_one_that_occurred(tmp_path: 
         with store.writing() as connection:
             add_runs(connection, rows)
         with store.reading() as connection:
-            found = behaviours(connection, rows[0]["app"])
+            found = list_behaviours(connection, rows[0]["app"])
     measured = measures_of(found)
     assert {measured[name].median for name in ("common_size", "common_write_size")} <= {4 * KIB, MIB}
     assert pattern_of(found).common_size in (4 * KIB, MIB)
@@ -231,7 +230,7 @@ def test_records_are_those_that_real_runs_of_ior_left(
     access(files, "write", order, shared=shared, size=64 * KIB)
     made = posix_records(files, PROCESSES)[0]["counters"]
     names = ("WRITES", "SEQ_WRITES", "CONSEC_WRITES", "STRIDE1_STRIDE", "STRIDE1_COUNT")
-    assert tuple(int(made[columns("POSIX")[f"POSIX_{name}"]]) for name in names) == recorded
+    assert tuple(int(made[counter_columns("POSIX")[f"POSIX_{name}"]]) for name in names) == recorded
 
 
 def test_what_an_older_version_read_is_read_again(tmp_path: Path) -> None:
@@ -248,13 +247,13 @@ def test_what_an_older_version_read_is_read_again(tmp_path: Path) -> None:
         connection.execute(meta.update().where(meta.c.key == "schema").values(value="3"))
     with open_store(database) as store:
         with store.reading() as connection:
-            [before] = behaviours(connection, log.row["app"])
-            assert not unchanged(connection, {log.path: (log.size, log.mtime_ns)})
+            [before] = list_behaviours(connection, log.row["app"])
+            assert not find_unchanged(connection, {log.path: (log.size, log.mtime_ns)})
         with store.writing() as connection:
             record_logs(connection, [log])
         with store.reading() as connection:
-            [after] = behaviours(connection, log.row["app"])
-            assert unchanged(connection, {log.path: (log.size, log.mtime_ns)})
+            [after] = list_behaviours(connection, log.row["app"])
+            assert find_unchanged(connection, {log.path: (log.size, log.mtime_ns)})
     assert (before.writes, before.run_id) == (None, after.run_id)
     assert after.writes is not None
     assert (pattern_of([before]).order, pattern_of([after]).order) == ("strided", "strided")

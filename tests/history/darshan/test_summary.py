@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from forebay.history.darshan import log as log_module
 from forebay.history.darshan.header import UnreadableLog
 from forebay.history.darshan.log_worker import read_one
-from forebay.history.darshan.ost_usage import Targets
-from forebay.history.darshan.sections import Component, Striped
-from forebay.history.darshan.summary import program, read_log
+from forebay.history.darshan.ost_usage import OstUsage
+from forebay.history.darshan.sections import Component, FileLayout
+from forebay.history.darshan.summary import program_name, read_log
 from forebay.history.run_fields import ORDERS
 from support.darshan_logs import LUSTRE, POSIX, Parts, all_logs, wheel_log
 
@@ -147,8 +147,8 @@ def _peak(path: Path) -> float:
 def test_a_progressive_layout_spreads_bytes_by_the_part_of_the_file_they_lie_in() -> None:
     mib = 1 << 20
     parts = (Component(mib, 0, 4 * mib, 1), Component(mib, 4 * mib, 20 * mib, 2), Component(mib, 20 * mib, -1, 4))
-    layout = Striped(7, parts, array("q", [3, 5, 9, -1, -1, -1, -1]), "fast")
-    targets = Targets([layout])
+    layout = FileLayout(7, parts, array("q", [3, 5, 9, -1, -1, -1, -1]), "fast")
+    targets = OstUsage([layout])
     targets.add(np.array([7], dtype=np.uint64), np.array([9 * mib]), np.array([9.0]), np.array([9 * mib]))
     found = targets.columns()
     assert found["ost"] == [3, 5, 9]
@@ -262,7 +262,7 @@ def test_a_layout_without_targets_is_not_one(tmp_path: Path) -> None:
     [("/opt/bin/vpic.x deck", "vpic.x"), ("./a.out", "a.out"), ("python3 -c 'x'", "python3"), ("", ""), ("  ", "")],
 )
 def test_the_program_is_the_last_part_of_the_first_word(exe: str, name: str) -> None:
-    assert program(exe) == name
+    assert program_name(exe) == name
 
 
 def test_the_user_is_told_by_the_logs_name_or_by_its_folders(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from forebay.history.store import Store
-from forebay.history.store.dump import dumps
+from forebay.history.store.dump import dump_tables
 from support.made_up_runs import a_run, fill
 
 
@@ -11,7 +11,9 @@ def test_every_table_with_its_columns_and_rows_in_order(store: Store, monkeypatc
     monkeypatch.setattr("forebay.history.store.dump.AT_ONCE", 2)
     fill(store, [a_run(i, "ab"[i % 2], count=2) for i in range(5)])
     with store.reading() as connection:
-        found = {d.name: (d.columns, [[tuple(row) for row in part] for part in d.parts]) for d in dumps(connection)}
+        found = {
+            d.name: (d.columns, [[tuple(row) for row in part] for part in d.parts]) for d in dump_tables(connection)
+        }
     assert list(found) == ["runs", "run_modules", "run_requests", "run_osts", "jobs", "decisions"]
     columns, parts = found["runs"]
     assert [len(part) for part in parts] == [2, 2, 1]

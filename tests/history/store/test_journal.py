@@ -9,21 +9,21 @@ from forebay.history.store import Store, open_store
 from forebay.history.store.journal import (
     Entry,
     LogLine,
-    add_log,
-    append,
+    add_log_lines,
+    append_entries,
     checkpoints_before,
-    compressed,
-    entries_of,
-    keep_checkpoint,
+    compress_state,
     last_heard,
     last_number,
-    log_of,
-    note_heard,
+    list_entries,
+    list_log_lines,
     read_after,
-    unseen,
+    read_unseen,
+    record_heard,
+    save_checkpoint,
 )
 from forebay.history.store.schema import VERSION, checkpoints, grant_logs, heard, journal, meta, tokens
-from forebay.history.store.tokens import Token, all_tokens, digest_of, keep_token, remove_token
+from forebay.history.store.tokens import Token, digest_token, list_tokens, remove_token, save_token
 from forebay.model.errors import BadInput
 from support.old_histories import make_version_2
 
@@ -40,42 +40,42 @@ def entries(first: int, count: int) -> list[Entry]:
 def test_what_is_appended_is_read_in_its_order(store: Store) -> None:
     with store.writing() as connection:
         assert last_number(connection) == 0
-        append(connection, entries(1, 3))
-        append(connection, [])
-        append(connection, entries(4, 4))
+        append_entries(connection, entries(1, 3))
+        append_entries(connection, [])
+        append_entries(connection, entries(4, 4))
     with store.reading() as connection:
         assert last_number(connection) == 7
         assert list(read_after(connection, 0)) == entries(1, 7)
         assert list(read_after(connection, 5)) == entries(6, 2)
         assert list(read_after(connection, 2, 2)) == entries(3, 2)
-        assert unseen(connection, 5) == entries(6, 2)
-        assert entries_of(connection, GRANT) == [entry for entry in entries(1, 7) if entry.grant]
+        assert read_unseen(connection, 5) == entries(6, 2)
+        assert list_entries(connection, GRANT) == [entry for entry in entries(1, 7) if entry.grant]
 
 
 def test_a_number_that_is_taken_is_refused_and_nothing_is_written(store: Store) -> None:
     with store.writing() as connection:
-        append(connection, entries(1, 3))
+        append_entries(connection, entries(1, 3))
     with pytest.raises(sa.exc.IntegrityError), store.writing() as connection:
-        append(connection, entries(3, 3))
+        append_entries(connection, entries(3, 3))
     with store.reading() as connection:
         assert last_number(connection) == 3
 
 
 def test_a_journal_with_a_hole_is_told(store: Store) -> None:
     with store.writing() as connection:
-        append(connection, [*entries(1, 3), *entries(5, 2)])
+        append_entries(connection, [*entries(1, 3), *entries(5, 2)])
     with store.reading() as connection:
         with pytest.raises(BadInput, match="number 4 is missing: the next is 5"):
             list(read_after(connection, 0))
         with pytest.raises(BadInput, match="number 4 is missing: the next is 5"):
-            unseen(connection, 3)
+            read_unseen(connection, 3)
 
 
 def test_the_last_two_checkpoints_are_kept_and_a_damaged_one_is_passed_over(store: Store) -> None:
     with store.writing() as connection:
         for number in (5, 9, 12):
-            keep_checkpoint(connection, number, compressed(f"state {number}"))
-        keep_checkpoint(connection, 12, compressed("state 12 again"))
+            save_checkpoint(connection, number, compress_state(f"state {number}"))
+        save_checkpoint(connection, 12, compress_state("state 12 again"))
     with store.reading() as connection:
         assert list(checkpoints_before(connection, 20)) == [(12, "state 12 again"), (9, "state 9")]
         assert list(checkpoints_before(connection, 11)) == [(9, "state 9")]
@@ -88,28 +88,28 @@ def test_the_last_two_checkpoints_are_kept_and_a_damaged_one_is_passed_over(stor
 def test_lines_of_a_grant_are_kept_in_the_order_of_their_arrival(store: Store) -> None:
     lines = [LogLine(GRANT, at, "n1", "info", f"line at {at}") for at in (3.0, 1.0)]
     with store.writing() as connection:
-        add_log(connection, lines)
-        add_log(connection, [LogLine("f" * 32, 2.0, "n2", "error", "of another")])
-        add_log(connection, [])
+        add_log_lines(connection, lines)
+        add_log_lines(connection, [LogLine("f" * 32, 2.0, "n2", "error", "of another")])
+        add_log_lines(connection, [])
     with store.reading() as connection:
-        assert log_of(connection, GRANT) == lines
+        assert list_log_lines(connection, GRANT) == lines
 
 
 def test_who_was_heard_of_last_counts(store: Store) -> None:
     with store.writing() as connection:
-        note_heard(connection, {"a": 1.0, "b": 2.0})
-        note_heard(connection, {"b": 5.0})
-        note_heard(connection, {})
+        record_heard(connection, {"a": 1.0, "b": 2.0})
+        record_heard(connection, {"b": 5.0})
+        record_heard(connection, {})
     with store.reading() as connection:
         assert last_heard(connection) == {"a": 1.0, "b": 5.0}
 
 
 def test_a_token_of_the_same_name_is_replaced(store: Store) -> None:
-    old, new = (Token(name="n1", digest=digest_of(secret), role="agent", node="n1", made=1.0) for secret in "ab")
+    old, new = (Token(name="n1", digest=digest_token(secret), role="agent", node="n1", made=1.0) for secret in "ab")
     with store.writing() as connection:
-        assert not keep_token(connection, old)
-        assert keep_token(connection, new)
-        assert all_tokens(connection) == [new]
+        assert not save_token(connection, old)
+        assert save_token(connection, new)
+        assert list_tokens(connection) == [new]
         assert remove_token(connection, "n1")
         assert not remove_token(connection, "n1")
 
@@ -119,7 +119,7 @@ def test_a_database_of_the_first_version_gets_the_tables(database: str) -> None:
     gone = [f"DROP TABLE {table.name}" for table in new]
     make_version_2(database, [*gone, "UPDATE forebay_meta SET value = '1' WHERE key = 'schema'"])
     with open_store(database) as store, store.writing() as connection:
-        append(connection, entries(1, 2))
+        append_entries(connection, entries(1, 2))
         assert {table.name for table in new} <= set(sa.inspect(connection).get_table_names())
         assert connection.execute(sa.select(meta.c.value)).scalar() == str(VERSION)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from forebay.history.store import Store
-from forebay.history.store.behaviour import behaviours
-from forebay.history.store.listing import COLUMNS, app_id_of, has_runs, list_runs, run_in_full
+from forebay.history.store.behaviour import list_behaviours
+from forebay.history.store.listing import COLUMNS, find_app_id, has_runs, list_runs, read_run
 from forebay.history.store.schema import jobs, logs
 from forebay.model.errors import BadInput, UnknownName
 from support.made_up_runs import MIB, START, a_run, behaviour, fill
@@ -68,13 +68,13 @@ def test_more_runs_than_are_held_at_once_all_come(store: Store, monkeypatch: pyt
 def test_an_unknown_application_is_told_the_nearest_name(store: Store) -> None:
     fill(store, [a_run(0), a_run(1, "gcrm")])
     with store.reading() as connection, pytest.raises(UnknownName, match="did you mean 'vpic'"):
-        app_id_of(connection, "vpci")
+        find_app_id(connection, "vpci")
 
 
 def test_where_no_name_is_near_a_thousand_are_not_listed(store: Store) -> None:
     fill(store, [a_run(i, f"application-{i}") for i in range(30)])
     with store.reading() as connection, pytest.raises(BadInput) as caught:
-        app_id_of(connection, "zzz")
+        find_app_id(connection, "zzz")
     assert str(caught.value) == "no application 'zzz': `forebay history apps` lists the 30 there are"
 
 
@@ -85,7 +85,7 @@ def test_one_run_with_its_modules_osts_and_logs(store: Store) -> None:
         connection.execute(logs.insert().values(**log, run_key="vpic/1"))
     with store.reading() as connection:
         run_id = next(list_runs(connection))["run_id"]
-        found = run_in_full(connection, run_id)
+        found = read_run(connection, run_id)
     assert found["run"]["run_key"] == "vpic/1"
     assert [(m["module"], m["total_bytes"]) for m in found["modules"]] == [("POSIX", 1000 * MIB)]
     assert [(o["ost"], o["slowness"]) for o in found["osts"]] == [(0, 1.0), (1, 1.0), (2, 1.1), (3, 9.0)]
@@ -95,12 +95,12 @@ def test_one_run_with_its_modules_osts_and_logs(store: Store) -> None:
 def test_a_run_that_is_not_there_is_an_error_that_tells_the_numbers(store: Store) -> None:
     fill(store, [a_run(i) for i in range(3)])
     with store.reading() as connection, pytest.raises(BadInput, match=r"no run 99 in the history: .* from 1 to 3"):
-        run_in_full(connection, 99)
+        read_run(connection, 99)
 
 
 def test_behaviours_are_the_newest_runs_oldest_first(store: Store) -> None:
     rows = [a_run(i, count=None if i == 2 else i) for i in range(1, 6)]
     fill(store, rows)
     with store.reading() as connection:
-        found = behaviours(connection, "vpic", limit=4)
+        found = list_behaviours(connection, "vpic", limit=4)
     assert found == [behaviour(i, count=None if i == 2 else i) for i in range(2, 6)]

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from forebay.history.darshan.ingest import ingest
 from forebay.history.store import Store, open_store
-from forebay.history.store.leases import held
-from forebay.history.store.listing import list_runs, run_in_full
-from forebay.history.store.past_runs import past_runs, peers
+from forebay.history.store.leases import jobs_by_target
+from forebay.history.store.listing import list_runs, read_run
+from forebay.history.store.past_runs import list_past_runs, list_peer_runs
 from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import metadata
 from forebay.history.store.totals import filesystem_sums, layout_sums
@@ -32,10 +32,10 @@ def told(store: Store) -> dict[str, Any]:
     with store.reading() as connection:
         return {
             "runs": list(list_runs(connection)),
-            "osts": [run_in_full(connection, run)["osts"] for run in (1, 2)],
+            "osts": [read_run(connection, run)["osts"] for run in (1, 2)],
             "sums": [(s.stripe_count, s.runs, s.total_bytes) for s in layout_sums(connection)],
-            "past": [(run.run_id, run.file_stripe_count) for run in past_runs(connection, "ior")],
-            "held": held(connection, "default", 0.0),
+            "past": [(run.run_id, run.file_stripe_count) for run in list_past_runs(connection, "ior")],
+            "held": jobs_by_target(connection, "default", 0.0),
         }
 
 
@@ -96,7 +96,7 @@ def test_on_postgresql_as_well(postgresql: PostgreSQL) -> None:
         assert [run["total_bytes"] for run in list_runs(connection)] == [1000 * MIB] * 3
         add_runs(connection, [a_run(3, count=3, filesystem="/scratch")])
         assert {s.filesystem: s.runs for s in filesystem_sums(connection)} == {"": 2, "/scratch": 1}
-        assert len(peers(connection, "vpic", 64)) == 1
+        assert len(list_peer_runs(connection, "vpic", 64)) == 1
         found = sa.inspect(connection)
         names = ["run_id", "filesystem_id", "ost"]
         assert found.get_pk_constraint("run_osts")["constrained_columns"] == names

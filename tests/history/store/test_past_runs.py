@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forebay.history.store import Store, open_store
-from forebay.history.store.past_runs import PeerRuns, past_runs, peers
+from forebay.history.store.past_runs import PeerRuns, list_past_runs, list_peer_runs
 from support.examples import examples
 from support.made_up_runs import MIB, a_run, fill
 
@@ -31,21 +31,21 @@ RUNS = st.lists(
 def test_past_runs_are_the_newest_oldest_first(store: Store) -> None:
     fill(store, [a_run(i, count=1 + i) for i in (3, 1, 4, 0, 2)] + [a_run(9, "other")])
     with store.reading() as connection:
-        found = past_runs(connection, "vpic", limit=3)
+        found = list_past_runs(connection, "vpic", limit=3)
         assert [run.file_stripe_count for run in found] == [3, 4, 5]
-        assert [run.file_stripe_count for run in past_runs(connection, "vpic")] == [1, 2, 3, 4, 5]
+        assert [run.file_stripe_count for run in list_past_runs(connection, "vpic")] == [1, 2, 3, 4, 5]
 
 
 def test_an_application_that_nobody_has_seen_has_no_past(store: Store) -> None:
     fill(store, [a_run(0)])
     with store.reading() as connection:
-        assert past_runs(connection, "nobody") == []
+        assert list_past_runs(connection, "nobody") == []
 
 
 def test_past_runs_tell_what_is_not_known_and_what_is_partial(store: Store) -> None:
     fill(store, [a_run(0, count=None, partial_flag=True, common_size=4096, io_procs=3)])
     with store.reading() as connection:
-        (run,) = past_runs(connection, "vpic")
+        (run,) = list_past_runs(connection, "vpic")
     assert (run.file_stripe_count, run.stripe_size, run.partial_flag) == (None, None, True)
     assert (run.common_size, run.io_procs, run.nprocs, run.shared_bytes) == (4096, 3, 64, 1000 * MIB)
 
@@ -53,11 +53,11 @@ def test_past_runs_tell_what_is_not_known_and_what_is_partial(store: Store) -> N
 def test_peers_are_those_of_the_nearest_numbers_of_processes_on_both_sides(store: Store) -> None:
     fill(store, [a_run(i, "other", nprocs=n) for i, n in enumerate((2, 8, 8, 32, 128))])
     with store.reading() as connection:
-        assert [(p.nprocs, p.runs) for p in peers(connection, "vpic", 16)] == [(8, 2), (32, 1)]
-        assert [p.nprocs for p in peers(connection, "vpic", 8)] == [8]
-        assert [p.nprocs for p in peers(connection, "vpic", 1)] == [2]
-        assert [p.nprocs for p in peers(connection, "vpic", 4096)] == [128]
-        assert peers(connection, "other", 8) == []
+        assert [(p.nprocs, p.runs) for p in list_peer_runs(connection, "vpic", 16)] == [(8, 2), (32, 1)]
+        assert [p.nprocs for p in list_peer_runs(connection, "vpic", 8)] == [8]
+        assert [p.nprocs for p in list_peer_runs(connection, "vpic", 1)] == [2]
+        assert [p.nprocs for p in list_peer_runs(connection, "vpic", 4096)] == [128]
+        assert list_peer_runs(connection, "other", 8) == []
 
 
 def naive_peers(rows: list[dict[str, Any]], app: str, nprocs: int) -> list[PeerRuns]:
@@ -92,7 +92,7 @@ def test_peers_agree_with_counting_by_hand(kinds: list[dict[str, Any]], nprocs: 
     with open_store("sqlite://") as store:
         fill(store, rows)
         with store.reading() as connection:
-            found = peers(connection, "own", nprocs)
+            found = list_peer_runs(connection, "own", nprocs)
     expected = naive_peers(rows, "own", nprocs)
     assert [(p.nprocs, p.file_stripe_count, p.stripe_size, p.shared_file, p.runs) for p in found] == [
         (p.nprocs, p.file_stripe_count, p.stripe_size, p.shared_file, p.runs) for p in expected

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from forebay.history.sacct import read_sacct
 from forebay.history.store import Store, open_store
 from forebay.history.store.jobs import add_jobs
-from forebay.history.store.leases import held, release, take
+from forebay.history.store.leases import jobs_by_target, release_targets, take_targets
 from forebay.history.store.runs import add_runs, remove_runs
 from forebay.history.store.schema import apps, jobs, modules, osts, runs, totals
 from forebay.model.errors import BadInput
@@ -105,16 +105,16 @@ def module_row() -> dict[str, Any]:
 
 def test_leases_end_by_release_by_time_and_by_asking_again(store: Store) -> None:
     with store.writing() as connection:
-        take(connection, "fs", "a", [0, 1], until=10, now=0)
-        take(connection, "fs", "b", [1, 2], until=20, now=0)
-        take(connection, "other", "c", [0], until=20, now=0)
-        assert held(connection, "fs", 5) == {0: {"a"}, 1: {"a", "b"}, 2: {"b"}}
-        assert held(connection, "fs", 10) == {1: {"b"}, 2: {"b"}}
-        take(connection, "fs", "b", [3], until=30, now=5)
-        assert held(connection, "fs", 5) == {0: {"a"}, 1: {"a"}, 3: {"b"}}
-        assert release(connection, "b") == 1
-        assert release(connection, "b") == 0
-        assert held(connection, "fs", 5) == {0: {"a"}, 1: {"a"}}
+        take_targets(connection, "fs", "a", [0, 1], until=10, now=0)
+        take_targets(connection, "fs", "b", [1, 2], until=20, now=0)
+        take_targets(connection, "other", "c", [0], until=20, now=0)
+        assert jobs_by_target(connection, "fs", 5) == {0: {"a"}, 1: {"a", "b"}, 2: {"b"}}
+        assert jobs_by_target(connection, "fs", 10) == {1: {"b"}, 2: {"b"}}
+        take_targets(connection, "fs", "b", [3], until=30, now=5)
+        assert jobs_by_target(connection, "fs", 5) == {0: {"a"}, 1: {"a"}, 3: {"b"}}
+        assert release_targets(connection, "b") == 1
+        assert release_targets(connection, "b") == 0
+        assert jobs_by_target(connection, "fs", 5) == {0: {"a"}, 1: {"a"}}
 
 
 SACCT = """JobIDRaw|JobID|JobName|User|NNodes|Submit|Start|End|State

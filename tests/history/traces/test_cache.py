@@ -93,7 +93,7 @@ def test_an_entry_damaged_anywhere_is_ignored_or_still_right(tmp_path: Path, cac
     sound = entry.read_bytes()
     for place in range(len(sound)):
         entry.write_bytes(sound[:place] + bytes([sound[place] ^ 0x55]) + sound[place + 1 :])
-        columns = cache_module.recall(entry.stem)
+        columns = cache_module.load_entry(entry.stem)
         assert columns is None or columns.ids.tolist() == ["a", "b"]
         assert columns is None or columns.bytes.tolist() == right.bytes.tolist()
 
@@ -116,7 +116,7 @@ def test_an_entry_that_is_cut_short_is_written_anew(tmp_path: Path, reads: list[
     entry.write_bytes(entry.read_bytes()[:-100])
     read_requests([path])
     assert len(reads) == 2
-    assert cache_module.recall(entry.stem) is not None
+    assert cache_module.load_entry(entry.stem) is not None
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_an_entry_of_other_columns_is_ignored(cache: Path, wrong: dict[str, np.n
     cache.mkdir(parents=True)
     np.savez(cache / "good.npz", **columns, left_out=np.array(""))
     np.savez(cache / "bad.npz", **columns | wrong, left_out=np.array(""), allow_pickle=True)
-    assert isinstance(cache_module.recall("good"), Columns)
-    assert cache_module.recall("bad") is None
+    assert isinstance(cache_module.load_entry("good"), Columns)
+    assert cache_module.load_entry("bad") is None
 
 
 def test_without_a_folder_to_write_to_the_file_is_read_each_time(
@@ -172,7 +172,7 @@ def test_the_oldest_entries_go(tmp_path: Path, cache: Path, monkeypatch: pytest.
     for age in range(5):
         path = trace(tmp_path, age + 1)
         read_requests([path])
-        os.utime(cache / f"{cache_module.key_of([path], 'storalloc None')}.npz", (age, age))
+        os.utime(cache / f"{cache_module.cache_key([path], 'storalloc None')}.npz", (age, age))
     assert sorted(int(one.stat().st_mtime) for one in cache.iterdir()) == [2, 3, 4]
 
 

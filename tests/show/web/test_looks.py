@@ -11,7 +11,7 @@ from forebay.act.control.service.settings import ForwardSettings, read_service
 from forebay.act.forward.net.address import Address
 from forebay.act.metrics import Endpoint, Number
 from forebay.history.store import open_store
-from forebay.history.store.decisions import note_decision
+from forebay.history.store.decisions import record_decision
 from forebay.show.web import pages
 from forebay.show.web.forwarding import forwarding
 from forebay.show.web.history import application, history
@@ -29,7 +29,7 @@ def db(tmp_path: Path) -> str:
             for time, count in ((1.0, 2), (2.0, 4)):
                 row = {"time": time, "app": "vpic", "nprocs": 64, "policy": "forebay", "phase": "known"}
                 layout = {"stripe_count": count, "stripe_size": MIB, "stripe_offset": 0}
-                note_decision(connection, row | layout | {"because": "it was fastest", "outcome": "advised"})
+                record_decision(connection, row | layout | {"because": "it was fastest", "outcome": "advised"})
     return str(path)
 
 

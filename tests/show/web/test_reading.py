@@ -17,7 +17,7 @@ from forebay.act.control.page.files import HEADERS
 from forebay.act.control.service.live_state import Live
 from forebay.decide.grants.codec import to_line
 from forebay.history.store import open_store
-from forebay.history.store.journal import LogLine, add_log, append
+from forebay.history.store.journal import LogLine, add_log_lines, append_entries
 from forebay.model.errors import BadInput
 from forebay.model.grant import NoSuchGrant
 from forebay.show.web import pages
@@ -102,8 +102,8 @@ def test_it_answers_what_the_service_would_and_nothing_of_later(world: PageWorld
 def database(world: PageWorld, tmp_path: Path) -> Path:
     path = tmp_path / "service.db"
     with open_store(str(path)) as store, store.writing() as connection:
-        append(connection, list(world.live.recent))
-        add_log(connection, [LogLine(f"{1:032x}", 1000.0, "a", "warning", "the disk is slow")])
+        append_entries(connection, list(world.live.recent))
+        add_log_lines(connection, [LogLine(f"{1:032x}", 1000.0, "a", "warning", "the disk is slow")])
     return path
 
 

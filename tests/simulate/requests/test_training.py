@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from forebay.model.situation import PATTERNS
-from forebay.profile.pattern_detector import classify, detector, features, shipped
+from forebay.profile.pattern_detector import classify, features, parse_detector, shipped_detector
 from forebay.simulate.requests import training
 from forebay.simulate.requests.training import HELD_OUT, TRAINING, document, examples
 
@@ -37,10 +37,10 @@ def test_no_size_is_both_trained_on_and_held_out() -> None:
 def test_the_shipped_detector_recognises_what_it_has_never_seen(by: str) -> None:
     found = list(examples(HELD_OUT, 60, seed=77))
     classes = np.array([PATTERNS.index(label) for _, label in found])
-    assert np.mean(classify(features(seen for seen, _ in found), shipped(), by) == classes) > 0.93  # type: ignore[arg-type]
+    assert np.mean(classify(features(seen for seen, _ in found), shipped_detector(), by) == classes) > 0.93  # type: ignore[arg-type]
 
 
 def test_a_small_detector_can_be_trained_from_scratch() -> None:
     made = document(24, seed=5)
-    assert detector(made, "here").document["recipe"]["scenarios"] == 24
+    assert parse_detector(made, "here").document["recipe"]["scenarios"] == 24
     assert made["results"]["tree"]["testing"]["accuracy"] > 0.8

@@ -11,9 +11,9 @@ from forebay.decide.tune.bandit import learn
 from forebay.decide.tune.choose import bandit_for, pick
 from forebay.decide.tune.reward import CLASSES, credit, current, new_stack
 from forebay.decide.tune.toss import below
-from forebay.model.observation import Observed
-from forebay.model.random_numbers import seeded
-from forebay.profile.request_watch import observed
+from forebay.model.observation import Observation
+from forebay.model.random_numbers import seed_state
+from forebay.profile.request_watch import make_observation
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.run import Simulation, simulate_requests
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Experiment, Workload, paper_experiments
@@ -27,18 +27,18 @@ STRIDED = Workload(
 
 def windows_under_load(reward: str, busy: Callable[[int], bool], seed: int) -> Any:
     """Numbers of the windows in force in the last half, while there is much to do and was before."""
-    policy, chance = find("tune", "forebay"), seeded(seed)
+    policy, chance = find("tune", "forebay"), seed_state(seed)
     stack = new_stack(policy, reward, len(PAPER_WINDOWS), ordered=True)
     layer = Forwarding(nodes=NODES, scheduler="twins", window=PAPER_WINDOWS[0])
     simulation = Simulation(layer, [STRIDED], seed=seed, period=SECONDS, periods=STEPS + 1)
-    before, taken = [Observed(seconds=SECONDS)], []
+    before, taken = [Observation(seconds=SECONDS)], []
     for step in range(STEPS):
         arm = pick(policy, current(stack, before), chance)
         simulation.set_think(MUCH if busy(step) else LITTLE)
         simulation.set_window(PAPER_WINDOWS[arm])
         simulation.advance(round((step + 1) * SECONDS * 1e9) + 1)
         rows = simulation.rows[step]
-        before = [observed(row, SECONDS, processes=PROCESSES // NODES) for row in rows]
+        before = [make_observation(row, SECONDS, processes=PROCESSES // NODES) for row in rows]
         credit(stack, arm, before)
         if step >= STEPS // 2 and busy(step) and busy(step - 1):
             taken.append(arm)
@@ -69,7 +69,7 @@ def measured(experiment: Experiment) -> list[Any]:
 
 def lost(spec: str, rewards: list[Any], seed: int) -> float:
     """Against the best window, as a share of it, in 200 steps that draw from what was measured (section 6.1)."""
-    policy, own, others = find("tune", spec), seeded(seed), seeded(seed + 1000)
+    policy, own, others = find("tune", spec), seed_state(seed), seed_state(seed + 1000)
     bandit, means = bandit_for(policy, len(rewards), ordered=True), np.array([one.mean() for one in rewards])
     total = 0.0
     for _ in range(200):

@@ -18,7 +18,7 @@ from forebay.history.traces import read_requests
 from forebay.model.errors import PolicyError
 from forebay.model.kernels import kernel
 from forebay.model.ledger import ledger, peak
-from forebay.model.reference_platforms import named
+from forebay.model.reference_platforms import reference_platform
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.simulate.storage import run as run_module
@@ -320,7 +320,7 @@ def to_the_letter(
     requests: Requests, name: str, seed: int = 0, platform: str = "32TB/nNnD", tries: int = 0
 ) -> dict[str, Any]:
     rules = Rules(mode="storalloc", split=SPLIT, tries=tries)
-    return document(run_storage(named(platform), requests, STORAGE[name], rules, seed=seed))
+    return document(run_storage(reference_platform(platform), requests, STORAGE[name], rules, seed=seed))
 
 
 def original(name: str, year: str = "original") -> dict[str, Any]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from forebay.model.errors import BadInput
-from forebay.model.reference_platforms import NAMES, named
+from forebay.model.reference_platforms import NAMES, reference_platform
 from forebay.simulate.storage.rules import Feedback, Rules
 from forebay.simulate.storage.scenario import StorageScenario, find_platform, find_requests, read_storage_scenario
 
@@ -75,7 +75,7 @@ def scenario(folder: Path, changes: dict[str, object] | None = None, /, seed: in
 def test_a_platform_and_requests_are_enough(folder: Path) -> None:
     found = scenario(folder)
     assert found.path == folder / "s.toml"
-    assert found.platform == named("8TB/1NnD")
+    assert found.platform == reference_platform("8TB/1NnD")
     assert len(found.requests) == 20
     assert (found.policy, found.rules, found.feedback) == (None, Rules(), None)
 
@@ -165,7 +165,7 @@ def test_platforms_are_found_by_name_and_beside_the_scenario(folder: Path) -> No
         assert (theirs.name, theirs.capacity) == ("system", 1600 * GB)
     assert scenario(folder, platform=f'"{folder}/platform.toml"').platform == mine
     for name in NAMES:
-        assert find_platform(name, folder, "where") == named(name)
+        assert find_platform(name, folder, "where") == reference_platform(name)
 
 
 def test_traces_are_found_beside_the_scenario(folder: Path) -> None:

@@ -14,7 +14,7 @@ from forebay.decide.policy import storage
 from forebay.decide.registry import find, policies
 from forebay.decide.storage.optimal import upper_bound
 from forebay.model.errors import BadInput, UnknownName
-from forebay.model.reference_platforms import NAMES, named
+from forebay.model.reference_platforms import NAMES, reference_platform
 from forebay.profile.theta_2020 import theta_2020
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import SPLIT, Feedback, Rules
@@ -29,7 +29,9 @@ GB = 10**9
 REQUESTS = theta_2020(np.random.default_rng(1), 300)
 CORRECT, LETTER = Rules(split=SPLIT), Rules(mode="storalloc", split=SPLIT)
 SMALL = Block(
-    platforms=(named("8TB/nNnD"), named("16TB/1N1D")), policies=("worst-fit", "forebay"), rules=(CORRECT, LETTER)
+    platforms=(reference_platform("8TB/nNnD"), reference_platform("16TB/1N1D")),
+    policies=("worst-fit", "forebay"),
+    rules=(CORRECT, LETTER),
 )
 
 
@@ -68,8 +70,14 @@ def test_both_modes_are_twice_as_many_runs() -> None:
 def test_keys_are_stable() -> None:
     keys = list(study().pieces())
     assert keys == [f"block-0/platform-{p}/rules-{r}" for p in range(2) for r in range(2)]
-    assert study().pieces()["block-0/platform-1/rules-0"] == (named("16TB/1N1D"), CORRECT, ("worst-fit", "forebay"))
-    more = replace(SMALL, platforms=(*SMALL.platforms, named("64TB/1N1D")), policies=(*SMALL.policies, "fill"))
+    assert study().pieces()["block-0/platform-1/rules-0"] == (
+        reference_platform("16TB/1N1D"),
+        CORRECT,
+        ("worst-fit", "forebay"),
+    )
+    more = replace(
+        SMALL, platforms=(*SMALL.platforms, reference_platform("64TB/1N1D")), policies=(*SMALL.policies, "fill")
+    )
     assert set(keys) < set(study(blocks=(more, SMALL)).pieces())
 
 
@@ -77,7 +85,7 @@ def test_settings_change_with_whatever_makes_a_difference() -> None:
     base = study().settings()
     assert base == study().settings()
     longer = replace(REQUESTS, duration=REQUESTS.duration + 1)
-    bigger = replace(named("8TB/nNnD"), name="other")
+    bigger = replace(reference_platform("8TB/nNnD"), name="other")
     for changes, key in (
         ({"requests": longer}, {"requests"}),
         ({"requests": replace(REQUESTS, volume=REQUESTS.volume * 2)}, {"requests"}),
@@ -176,7 +184,7 @@ def test_every_disk_of_every_run_has_a_row(small: StorageResults) -> None:
 
 
 def test_rows_are_what_the_run_says(small: StorageResults) -> None:
-    platform = named("8TB/nNnD")
+    platform = reference_platform("8TB/nNnD")
     for rules, index in ((CORRECT, 0), (LETTER, 1)):
         seed = zlib.crc32(f"3 block-0/platform-0/rules-{index} worst-fit".encode())
         found = document(run_storage(platform, REQUESTS, find("storage", "worst-fit"), rules, seed=seed))
@@ -198,7 +206,7 @@ def test_rows_are_what_the_run_says(small: StorageResults) -> None:
 
 def test_optimal_is_one_row_with_the_bound(small: StorageResults) -> None:
     [row] = small.rows[(small.rows["policy"] == "optimal") & (small.rows["platform"] == "8TB/nNnD")]
-    bound = upper_bound(named("8TB/nNnD"), REQUESTS, split=SPLIT)
+    bound = upper_bound(reference_platform("8TB/nNnD"), REQUESTS, split=SPLIT)
     assert (row["disk"], row["allocated_bytes"], row["requests"]) == (-1, bound.bytes, 300)
     assert row["allocated_share"] == bound.bytes / REQUESTS.bytes.sum()
     assert math.isnan(row["max_use"])
@@ -237,7 +245,7 @@ def test_with_feedback_there_are_slowdowns_by_the_correct_rules_only() -> None:
 
 
 def test_the_kind_of_a_disk_is_kept() -> None:
-    block = replace(SMALL, platforms=(named("32TB/heterogeneous"),), policies=("fill",))
+    block = replace(SMALL, platforms=(reference_platform("32TB/heterogeneous"),), policies=("fill",))
     rows = burst_buffer.run_piece(study(blocks=(block,)), "block-0/platform-0/rules-0")
     assert rows["kind"].tolist() == ["SSD"] * 10 + ["HDD"] * 8
     assert set(rows["layout"].tolist()) == {""}
@@ -299,7 +307,9 @@ def test_a_grid_is_read_from_a_file(tmp_path: Path) -> None:
     assert first.rules == tuple(
         Rules(split=split, tries=tries) for split in (100 * GB, 200 * GB, 0) for tries in (0, 12)
     )
-    assert second == Block(platforms=(named("8TB/1N1D"),), policies=("random",), rules=(Rules(split=SPLIT),))
+    assert second == Block(
+        platforms=(reference_platform("8TB/1N1D"),), policies=("random",), rules=(Rules(split=SPLIT),)
+    )
 
 
 def test_the_grid_of_the_documentation_is_read(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from forebay.decide.registry import find
-from forebay.model.reference_platforms import named
+from forebay.model.reference_platforms import reference_platform
 from forebay.model.request import Requests
 from forebay.show.figures.looks import ALLOCATORS, STORAGE, looks_of
 from forebay.show.figures.storage_run import draw_storage_run, levels
@@ -122,7 +122,7 @@ def one_run(sizes: list[int], *, start: float = 0.0, split: int = 0, platform: s
         volume=np.array(sizes, dtype=float),
         origin="a test",
     )
-    return run_storage(named(platform), requests, find("storage", "first-fit"), Rules(split=split), seed=0)
+    return run_storage(reference_platform(platform), requests, find("storage", "first-fit"), Rules(split=split), seed=0)
 
 
 def test_levels_are_what_is_held_when() -> None:

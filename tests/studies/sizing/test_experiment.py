@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from forebay.decide.policy import Policy, storage
 from forebay.decide.registry import find
 from forebay.decide.storage import choose
-from forebay.model.reference_platforms import named
+from forebay.model.reference_platforms import reference_platform
 from forebay.model.request import Requests
 from forebay.model.system import MOST_BYTES, Platform
 from forebay.simulate.storage.outcome import document
@@ -33,7 +33,7 @@ def share(platform: Platform, requests: Requests, policy: Policy, rules: Rules, 
 
 
 def test_a_platform_keeps_its_proportions_and_everything_else() -> None:
-    family = named("32TB/heterogeneous")
+    family = reference_platform("32TB/heterogeneous")
     half = scaled(family, 16 * 10**12)
     assert half.capacity == 16 * 10**12
     assert [2 * disk.capacity for disk in half.disks] == [disk.capacity for disk in family.disks]
@@ -125,7 +125,7 @@ def test_a_policy_that_refuses_everybody_has_no_answer() -> None:
 
 def test_what_would_take_more_than_an_exabyte_has_no_answer() -> None:
     requests = requests_of([(0.0, 1.0, MOST_BYTES // 2), (9.0, 1.0, GB)])
-    found = smallest(requests, named("8TB/nNnD"), STORAGE["forebay"], Rules(), target=0.99, step=10**15)
+    found = smallest(requests, reference_platform("8TB/nNnD"), STORAGE["forebay"], Rules(), target=0.99, step=10**15)
     assert found.answer is None
     assert max(point.capacity for point in found.points) <= MOST_BYTES
 

@@ -14,10 +14,10 @@ from forebay.decide.policy import Policy
 from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
 from forebay.history.run_fields import FORWARDED
 from forebay.history.store import Connection, Store
-from forebay.history.store.decisions import change_outcome, note_decision
-from forebay.history.store.leases import held, release, take
+from forebay.history.store.decisions import record_decision, set_outcome
+from forebay.history.store.leases import jobs_by_target, release_targets, take_targets
 from forebay.history.store.osts import highest_target
-from forebay.history.store.past_runs import PastRun, PeerRuns, has_run, last_filesystem, past_runs, peers
+from forebay.history.store.past_runs import PastRun, PeerRuns, has_run, last_filesystem, list_past_runs, list_peer_runs
 from forebay.history.store.totals import filesystem_sums
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, Layout, Target
@@ -123,15 +123,15 @@ def advise(
     """
     asks_only = not (asked.job or apply_to or shadow)
     with store.reading() if asks_only else store.writing() as connection:
-        past = past_runs(connection, asked.app, SEEN_RUNS, asked.filesystem)
+        past = list_past_runs(connection, asked.app, SEEN_RUNS, asked.filesystem)
         view = _view(connection, asked, past, files.max_count, targets, loads)
         striping, spread = _spread(view, policy.decide(view))
         fitted = files.fitted(striping.layout)
         if not asks_only:
             outcome: Outcome = "shadow" if shadow else "advised"
-            decision = note_decision(connection, _row(asked, policy, striping, fitted.layout, outcome, apply_to))
+            decision = record_decision(connection, _row(asked, policy, striping, fitted.layout, outcome, apply_to))
         if asked.job and not shadow:
-            take(connection, asked.system, asked.job, striping.targets, until=asked.until, now=asked.now)
+            take_targets(connection, asked.system, asked.job, striping.targets, until=asked.until, now=asked.now)
     put_on = apply_to is not None and not shadow
     if apply_to is not None and put_on:
         _put_on(store, files, fitted.layout, apply_to, targets, asked, decision)
@@ -156,7 +156,7 @@ def _view(
     loads: Sequence[Load],
 ) -> StripeView:
     """What the policy is to know: the application's runs and others', and who is on the targets besides the job."""
-    on_targets = held(connection, asked.system, asked.now)
+    on_targets = jobs_by_target(connection, asked.system, asked.now)
     leased = [Load(index=target, jobs=frozenset(jobs)) for target, jobs in on_targets.items()]
     others = [replace(load, jobs=load.jobs - {asked.job}) for load in (*loads, *leased)]
     latest, largest = _latest(past, asked.nprocs), _with_largest_files(past, asked.nprocs)
@@ -168,7 +168,7 @@ def _view(
         runs=tuple(_past(run) for run in past if run.file_stripe_count and run.stripe_size),
         known_runs=len(past),
         runs_elsewhere=not past and has_run(connection, asked.app),
-        peers=tuple(_peers(alike) for alike in peers(connection, asked.app, asked.nprocs, asked.filesystem)),
+        peers=tuple(_peers(alike) for alike in list_peer_runs(connection, asked.app, asked.nprocs, asked.filesystem)),
         shared_file=2 * latest.shared_bytes > latest.total_bytes if latest else None,
         io_processes=latest.io_procs if latest else None,
         pattern_run=latest.run_id if latest else None,
@@ -225,12 +225,12 @@ def _put_on(
         files.apply(layout, folder, targets)
     except (UserError, KeyboardInterrupt):
         with store.writing() as connection:
-            change_outcome(connection, decision, "refused")
+            set_outcome(connection, decision, "refused")
             if asked.job:
-                release(connection, asked.job, asked.system)
+                release_targets(connection, asked.job, asked.system)
         raise
     with store.writing() as connection:
-        change_outcome(connection, decision, "applied")
+        set_outcome(connection, decision, "applied")
 
 
 def _past(run: PastRun) -> Past:

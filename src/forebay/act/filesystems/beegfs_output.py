@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from forebay.history.toml import located
+from forebay.history.toml import locate_errors
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout, Target
 from forebay.model.units import parse_size
@@ -61,7 +61,7 @@ def _target8(row: dict[str, Any], where: str) -> Target:
     states = [str(row.get(key, "unknown")) for key in ("reachability", "consistency")]
     pool = row.get("cap_pool") or row.get("capacity_pool")
     free = str(row.get("space_free", row.get("sfree", "-")))
-    size = located(where, lambda: parse_size(free)) if free != "-" else 0
+    size = locate_errors(where, lambda: parse_size(free)) if free != "-" else 0
     if not 0 <= size < 1e30:
         raise BadInput(where, f"free space of {free!r}")
     return _target(_number(row.get("id"), where), [*states, *([str(pool)] if pool else [])], int(size))
@@ -87,7 +87,7 @@ def _number(value: object, where: str) -> int:
 
 
 def _layout(count: str, size: str, where: str) -> Layout:
-    return located(where, lambda: Layout(count=int(count), size=_chunk_bytes(size)))
+    return locate_errors(where, lambda: Layout(count=int(count), size=_chunk_bytes(size)))
 
 
 def _chunk_bytes(text: str) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from forebay.act.filesystems.filesystem import Command, FileSystem, Fitted, numbered
 from forebay.history.run_fields import MOST_STRIPES
-from forebay.history.toml import located
+from forebay.history.toml import locate_errors
 from forebay.model.errors import BadInput, why
 from forebay.model.layout import ANY, DEFAULT_SIZE, Layout, Target
 from forebay.model.units import parse_size
@@ -67,7 +67,7 @@ class Mounted(FileSystem):
         return numbered(self.known_targets)
 
     def layout(self, folder: Path) -> Layout:
-        return located(f"{folder}: {LAYOUT}", lambda: parse_layout(_attribute(folder, LAYOUT)))
+        return locate_errors(f"{folder}: {LAYOUT}", lambda: parse_layout(_attribute(folder, LAYOUT)))
 
     def undo(self, folder: Path) -> tuple[Command, ...]:
         return (self.set_command(self.layout(folder), folder),)

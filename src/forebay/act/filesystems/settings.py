@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
-from forebay.history.toml import Seconds, Table, checked, load
+from forebay.history.toml import Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.units import format_duration
 
@@ -93,7 +93,7 @@ class _File(Table):
 
 def read_settings(path: Path) -> Settings:
     """The file system that the file describes; an error says which key of it is wrong."""
-    table = checked(path, load(path), _File).filesystem
+    table = validate(path, load_toml(path), _File).filesystem
     kind = next((k for k in get_args(Kind) if k == table.kind), None)
     if kind is None:
         raise BadInput(f"{path}: filesystem.kind", str(UnknownName("kind of file system", table.kind, get_args(Kind))))

@@ -10,7 +10,7 @@ from forebay.act.forward.net.address import Address, parse_address
 from forebay.act.forward.node.announce import checked as checked_value
 from forebay.decide.registry import known
 from forebay.decide.tune.choose import DEFAULT
-from forebay.history.toml import Bytes, Field, Seconds, Table, checked, load, located
+from forebay.history.toml import Bytes, Field, Seconds, Table, load_toml, locate_errors, validate
 from forebay.model.errors import BadInput
 from forebay.model.layout import ANY, Layout
 
@@ -139,7 +139,7 @@ class LayerFile:
 
 def read_layer(path: Path) -> LayerFile:
     """The layer; an error says what is wrong, and under which key of the file."""
-    file = checked(path, load(path), _File)
+    file = validate(path, load_toml(path), _File)
     reader = _Reader(path, file)
     servers, ions = reader.servers(), reader.ions()
     council = reader.council()
@@ -166,7 +166,7 @@ class _Reader:
     def _checked_layout(self) -> Layout:
         layer = self._file.layer
         count = layer.stripes or len(self._file.server) or layer.servers or 4
-        return located(
+        return locate_errors(
             f"{self._path}: layer.stripe_size", lambda: Layout(count=count, size=int(layer.stripe_size), start=ANY)
         )
 

@@ -138,14 +138,14 @@ def _longer(
 
 def _shape(servers: int, ions: int, stripes: int | None, stripe_size: int, emulate: float) -> Shape:
     from forebay.act.forward.bench.layer import Shape
-    from forebay.history.toml import located
+    from forebay.history.toml import locate_errors
     from forebay.model.layout import Layout
 
     if not 0 <= emulate <= 1000:
         raise BadInput("--emulate", f"a time dilation must be between 0 and 1000, not {emulate:g}")
     if stripes is not None and stripes > servers:
         raise BadInput("--stripes", f"there are {servers} servers, not {stripes}")
-    layout = located("--stripe-size", lambda: Layout(count=stripes or servers, size=stripe_size))
+    layout = locate_errors("--stripe-size", lambda: Layout(count=stripes or servers, size=stripe_size))
     return Shape(servers=servers, nodes=ions, layout=layout, dilation=emulate)
 
 

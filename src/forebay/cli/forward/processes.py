@@ -87,9 +87,9 @@ def server(
 
 def _emulation(dilation: float, seed: int) -> Emulation:
     from forebay.act.forward.data.emulate import Emulation
-    from forebay.history.toml import located
+    from forebay.history.toml import locate_errors
 
-    return located("--emulate", lambda: Emulation(dilation=dilation, seed=seed))
+    return locate_errors("--emulate", lambda: Emulation(dilation=dilation, seed=seed))
 
 
 @commands.command(
@@ -262,12 +262,12 @@ def choices(parameter: str, values: str) -> list[int | str]:
 
 
 def layout(stripes: int, stripe_size: str) -> Layout:
-    from forebay.history.toml import located
+    from forebay.history.toml import locate_errors
     from forebay.model.layout import ANY, Layout
     from forebay.model.units import parse_size
 
     size = _quantity("--stripe-size", stripe_size, parse_size)
-    return located("--stripe-size", lambda: Layout(count=stripes, size=int(size or 0), start=ANY))
+    return locate_errors("--stripe-size", lambda: Layout(count=stripes, size=int(size or 0), start=ANY))
 
 
 def say_ready(part: str, addresses: list[str], json: bool, **more: Any) -> None:

@@ -142,12 +142,12 @@ def show(
     json: Json = False,
 ) -> None:
     """Everything that is known of one run."""
-    from forebay.history.store.listing import run_in_full
+    from forebay.history.store.listing import read_run
     from forebay.show.history_tables import print_run
     from forebay.show.output import print_json
 
     with reading(db) as connection:
-        found = run_in_full(connection, run)
+        found = read_run(connection, run)
     if json:
         print_json(found)
     else:
@@ -165,7 +165,7 @@ def osts(
 ) -> None:
     """Find sick OSTs: bytes and slowness over all runs, the worst first."""
     from forebay.history.store.osts import filesystem_ids, osts_by_filesystem
-    from forebay.profile.ost_health import every_ost
+    from forebay.profile.ost_health import rank_osts
     from forebay.show.history import between, filesystem_named, osts_document
     from forebay.show.history_tables import print_osts
     from forebay.show.output import print_json
@@ -173,7 +173,7 @@ def osts(
     low, high = between(since, until)
     with reading(db) as connection:
         only = filesystem_named(filesystem, list(filesystem_ids(connection)))
-        found = every_ost(osts_by_filesystem(connection, low, high, only))
+        found = rank_osts(osts_by_filesystem(connection, low, high, only))
     if plot is not None and found:
         from forebay.show.figures.history_osts import draw_osts
 
@@ -206,7 +206,7 @@ def advice(
 ) -> None:
     """List advised layouts, also those of shadow mode, and what ran."""
     from forebay.history.store import open_store
-    from forebay.history.store.decisions import OUTCOMES, advice_in_full, list_advice
+    from forebay.history.store.decisions import OUTCOMES, list_decisions, read_decision
     from forebay.model.errors import UnknownName
     from forebay.show.history import between
     from forebay.show.history_advice import print_advice, print_decision
@@ -221,10 +221,10 @@ def advice(
         raise BadInput("DECISION", "names one decision; leave the other options out")
     with open_store(db, create=False) as store, store.reading() as connection:
         if number is not None:
-            one = advice_in_full(connection, number)
+            one = read_decision(connection, number)
             print_json({"advice": [one]}) if json else print_decision(one)
             return
-        found = list_advice(connection, **filters, limit=most)
+        found = list_decisions(connection, **filters, limit=most)
     if json:
         print_json({"advice": found})
     else:

@@ -56,7 +56,7 @@ def simulate(
     the file does: [policy] and [measure], or [storage].
     """
     from forebay.cli.simulate.storage import from_here, simulate_storage
-    from forebay.history.toml import load
+    from forebay.history.toml import load_toml
 
     applications = {
         "allocate": allocate,
@@ -75,7 +75,7 @@ def simulate(
         "swf_volume": swf_volume,
     }
     given = {key: value for key, value in storage.items() if value is not None}
-    if "storage" in load(file):
+    if "storage" in load_toml(file):
         _refuse("is for scenarios with applications; this one has a [storage] table", applications)
         simulate_storage(file, given, seed=seed, decisions=decisions, plot=plot, json=json)
     else:

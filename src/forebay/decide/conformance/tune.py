@@ -14,7 +14,7 @@ from forebay.decide.tune.bandit import learn
 from forebay.decide.tune.choose import HALF_LIFE, OTHER, bandit_for, choose, number
 from forebay.decide.tune.toss import normal, uniform
 from forebay.model.errors import PolicyError
-from forebay.model.random_numbers import seeded
+from forebay.model.random_numbers import seed_state
 
 Reward = Callable[[int, int, Any], float]
 _STEPS, _LAST = 300, 100  # of a lesson, and of what counts in the end
@@ -58,7 +58,11 @@ def _expect(policy: Policy, lesson: _Lesson, best: int, what: str) -> None:
 
 def _taken(policy: Policy, lesson: _Lesson, *, seed: int) -> list[int]:
     """The arms of all steps; chance of the tuner and of the rewards are apart."""
-    bandit, own, others = bandit_for(policy, lesson.arms, ordered=lesson.ordered), seeded(seed), seeded(seed + 1000)
+    bandit, own, others = (
+        bandit_for(policy, lesson.arms, ordered=lesson.ordered),
+        seed_state(seed),
+        seed_state(seed + 1000),
+    )
     taken = []
     for step in range(lesson.steps):
         arm = _asked(policy, lesson, bandit, own)

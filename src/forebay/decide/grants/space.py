@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forebay.model.ledger import DISK, NODE, SERVER, Ledger, book, has_room, peak, unbook, widened
+from forebay.model.ledger import DISK, NODE, SERVER, Ledger, book, has_room, peak, unbook, widen
 from forebay.model.timeline import events, paths
 
 ALWAYS, FOREVER = -math.inf, math.inf
@@ -67,7 +67,7 @@ class Space:
     def make_room(self, bookings: int) -> None:
         """Be ready for that many more bookings."""
         while not _has_room(self.ledger, bookings):
-            self.ledger = widened(self.ledger)
+            self.ledger = widen(self.ledger)
 
     def free(self, disk: str, start: float, end: float) -> int:
         """The bytes that are free over all of [start, end); negative where more is held than there is."""

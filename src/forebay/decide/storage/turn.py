@@ -8,7 +8,7 @@ import numpy as np
 
 from forebay.model.kernels import kernel
 from forebay.model.ledger import Ledger
-from forebay.model.random_numbers import draw, seeded
+from forebay.model.random_numbers import draw, seed_state
 
 REFUSED = -1
 
@@ -44,7 +44,7 @@ def turn(ledger: Ledger, *, seed: int, letter: bool = False) -> Turn:
     disks = ledger.disks.size
     reals = [np.zeros(disks) for _ in range(2)]
     wholes = [np.zeros(disks, dtype=np.int64) for _ in range(3)]
-    return Turn(state, probed, seeded(seed), reals[0], wholes[0], wholes[1], reals[1], wholes[2])
+    return Turn(state, probed, seed_state(seed), reals[0], wholes[0], wholes[1], reals[1], wholes[2])
 
 
 @kernel

@@ -16,8 +16,8 @@ from forebay.decide.tune.choose import DEFAULT, bandit_for, pick
 from forebay.decide.tune.reward import REWARDS, credit, current, new_stack
 from forebay.decide.tune.similar import inherit
 from forebay.model.errors import BadInput, UnknownName
-from forebay.model.observation import Observed
-from forebay.model.random_numbers import draw, seeded
+from forebay.model.observation import Observation
+from forebay.model.random_numbers import draw, seed_state
 from forebay.model.situation import Situation
 from forebay.model.units import plural
 
@@ -34,7 +34,7 @@ class Report:
     """
 
     node: str
-    observed: Observed
+    observed: Observation
     value: Value | None
     held: float
     situation: Situation | None = None
@@ -122,7 +122,7 @@ def decide(council: Council, reports: Iterable[Report], chance: Any) -> tuple[Co
 
 def _learned(council: Council, told: Sequence[Report]) -> Council:
     """With the rewards of all whole periods; that of an instance is the mean over its nodes, one step a period."""
-    earned: dict[tuple[Situation, int], list[Observed]] = {}
+    earned: dict[tuple[Situation, int], list[Observation]] = {}
     for report in told:
         if report.situation is not None and report.whole and report.value in council.values:
             arm = council.values.index(report.value)
@@ -152,7 +152,7 @@ def _voted(council: Council, told: Sequence[Report], chance: Any) -> tuple[Counc
     """Ties go to the value behind which there are more requests, then to the first."""
     # All instances toss the same coin: were each to explore by itself, the majority would outvote every exploration.
     seed = int(draw(chance, 2**32))
-    seen: dict[Situation, list[Observed]] = {}
+    seen: dict[Situation, list[Observation]] = {}
     for report in told:
         if report.situation is not None:
             seen.setdefault(report.situation, []).append(report.observed)
@@ -160,7 +160,7 @@ def _voted(council: Council, told: Sequence[Report], chance: Any) -> tuple[Counc
     nodes, requests = [0] * len(council.values), [0] * len(council.values)
     for situation, periods in seen.items():
         row = current(_stack(council, council.known, situation), periods)
-        wishes[situation] = arm = pick(council.tuner, row, seeded(seed))
+        wishes[situation] = arm = pick(council.tuner, row, seed_state(seed))
         nodes[arm] += len(periods)
         requests[arm] += sum(period.requests for period in periods)
     arm = max(range(len(council.values)), key=lambda arm: (nodes[arm], requests[arm], -arm))

@@ -19,7 +19,7 @@ import numpy as np
 from forebay.decide.policy import Policy
 from forebay.decide.tune.bandit import CROWD, learn
 from forebay.decide.tune.choose import bandit_for
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 
 CLASSES = {"bandwidth": 1, "demand": 6}
 """By reward, how many bandits a situation has."""
@@ -33,7 +33,7 @@ def new_stack(policy: Policy, reward: str, arms: int, *, ordered: bool = False) 
     return np.tile(bandit_for(policy, arms, ordered=ordered), (CLASSES[reward], 1))
 
 
-def credit(stack: Any, arm: int, periods: Sequence[Observed]) -> None:
+def credit(stack: Any, arm: int, periods: Sequence[Observation]) -> None:
     """Let the bandit know what a period was worth to `arm`, in force at the I/O nodes that observed `periods`.
 
     They are one reward, their mean. Nothing is learned where nothing was asked for.
@@ -43,18 +43,18 @@ def credit(stack: Any, arm: int, periods: Sequence[Observed]) -> None:
         learn(current(stack, periods), arm, float(np.mean([seen.bandwidth for seen in periods])))
 
 
-def current(stack: Any, periods: Sequence[Observed]) -> Any:
+def current(stack: Any, periods: Sequence[Observation]) -> Any:
     """The bandit for as much demand as there was."""
     return stack[demand(pause(periods, stack[0][CROWD]), len(stack))]
 
 
-def pause(periods: Sequence[Observed], crowd: float = 0.0) -> float:
+def pause(periods: Sequence[Observation], crowd: float = 0.0) -> float:
     """Seconds that a process computes between two requests, on average.
 
     Where it is not known how many processes there are, or they have several requests each, as many requests as were
     ever here at once (`crowd`) stand for them.
 
-    >>> pause([Observed(seconds=1.0, reads=1000, load=28.0, processes=128)])
+    >>> pause([Observation(seconds=1.0, reads=1000, load=28.0, processes=128)])
     0.1
     """
     rate = sum(seen.requests / seen.seconds for seen in periods)

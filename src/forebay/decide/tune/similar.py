@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from forebay.decide.tune.bandit import LEAST, counts, expected, means
-from forebay.model.situation import Situation, apart
+from forebay.model.situation import Situation, distance
 
 _FAR = 4  # doublings from which on a situation tells nothing
 _ENOUGH = 10.0  # rewards from which on a situation is fully heard
@@ -20,7 +20,7 @@ _ENOUGH = 10.0  # rewards from which on a situation is fully heard
 
 def inherit(stack: Any, situation: Situation, known: Mapping[Situation, Any]) -> None:
     """Let a new stack expect of each arm what it earned in similar situations, at the same demand."""
-    near = {other: 2.0 ** -apart(situation, other) for other in known if other != situation}
+    near = {other: 2.0 ** -distance(situation, other) for other in known if other != situation}
     for at, row in enumerate(stack):
         told = [(share * _weight(known[other][at]), known[other][at]) for other, share in near.items()]
         told = [(weight, other) for weight, other in told if weight >= 2.0**-_FAR]

@@ -17,11 +17,11 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
-from forebay.history.darshan.log_worker import PRELOADED, read_many, unread
-from forebay.history.darshan.process_logs import together
-from forebay.history.scanned_log import Found, Status, as_text
+from forebay.history.darshan.log_worker import PRELOADED, failed_log, read_many
+from forebay.history.darshan.process_logs import merge_processes
+from forebay.history.scanned_log import ScannedLog, Status, path_text
 from forebay.history.store import Store
-from forebay.history.store.logs import no_longer_stale, parts, record, stale_keys, unchanged
+from forebay.history.store.logs import clear_stale, find_unchanged, list_stale, read_process_summaries, record_logs
 from forebay.history.store.runs import add_runs, remove_runs
 from forebay.model.errors import BadInput, UserError, why
 from forebay.work import Died, Workers, each, is_local
@@ -65,7 +65,7 @@ def ingest(
     report = Report()
     _combine(store)  # what an ingest before could not finish
     wanted = _new(store, find_logs(paths, report.add_failed), report)
-    batch: list[Found] = []
+    batch: list[ScannedLog] = []
     try:
         with closing(_read_all(wanted, workers)) as chunks:
             for chunk in chunks:
@@ -121,7 +121,7 @@ def find_logs(paths: Sequence[Path], refused: Callable[[str, str], None]) -> Ite
 
 def _logs_below(folder: Path, refused: Callable[[str, str], None]) -> Iterator[Path]:
     def on_error(error: OSError) -> None:
-        refused(as_text(str(error.filename)), why(error))
+        refused(path_text(str(error.filename)), why(error))
 
     for at, folders, files in os.walk(_absolute(folder), onerror=on_error):
         folders.sort(key=lambda name: (len(name), name))  # 2 before 10: days and months as they went by
@@ -136,7 +136,7 @@ def _absolute(path: Path) -> Path:
 def _new(store: Store, found: Iterable[Path], report: Report) -> Iterator[str]:
     """Those that are not known, or have changed."""
     remaining = iter(found)
-    while some := {as_text(str(path)): path for path in islice(remaining, BATCH)}:
+    while some := {path_text(str(path)): path for path in islice(remaining, BATCH)}:
         states: dict[str, tuple[int, int]] = {}
         for name, path in some.items():
             try:
@@ -145,15 +145,15 @@ def _new(store: Store, found: Iterable[Path], report: Report) -> Iterator[str]:
             except OSError as error:
                 report.add_failed(name, why(error))
         with store.reading() as connection:
-            same = unchanged(connection, states)
+            same = find_unchanged(connection, states)
         report.known += len(same)
         yield from (str(some[name]) for name in states if name not in same)
 
 
-def _take_in(store: Store, batch: Sequence[Found], report: Report) -> None:
+def _take_in(store: Store, batch: Sequence[ScannedLog], report: Report) -> None:
     readable = [found for found in batch if found.row is not None]
     with store.writing() as connection:
-        became = record(connection, readable)
+        became = record_logs(connection, readable)
     for found in batch:
         if found.row is None:  # not kept: the next ingest tries again, for it may still be being written
             report.add_failed(found.path, found.reason)
@@ -168,16 +168,18 @@ def _combine(store: Store) -> None:
     """Put runs of many logs together."""
     while True:
         with store.writing() as connection:
-            keys = stale_keys(connection, BATCH)
+            keys = list_stale(connection, BATCH)
             if not keys:
                 return
-            made = {key: together(some) | {"run_key": key} for key, some in parts(connection, keys)}
+            made = {
+                key: merge_processes(some) | {"run_key": key} for key, some in read_process_summaries(connection, keys)
+            }
             add_runs(connection, list(made.values()))
             remove_runs(connection, [key for key in keys if key not in made])
-            no_longer_stale(connection, keys)
+            clear_stale(connection, keys)
 
 
-def _read_all(paths: Iterator[str], workers: Workers) -> Generator[list[Found], None, None]:
+def _read_all(paths: Iterator[str], workers: Workers) -> Generator[list[ScannedLog], None, None]:
     """All logs, in chunks. One that a reader died on is read log by log, to know which it was."""
     with closing(_read(iter(lambda: list(islice(paths, CHUNK)), []), workers)) as chunks:
         for chunk, found in chunks:
@@ -187,18 +189,20 @@ def _read_all(paths: Iterator[str], workers: Workers) -> Generator[list[Found], 
                 yield found if is_local(workers) else list(map(_seen_from_here, chunk, found))
 
 
-def _one_by_one(chunk: list[str], workers: Workers) -> Iterator[list[Found]]:
+def _one_by_one(chunk: list[str], workers: Workers) -> Iterator[list[ScannedLog]]:
     with closing(_read(([path] for path in chunk), workers)) as logs:
         for [path], found in logs:
-            yield [unread(path, "is damaged: the process that read it died")] if isinstance(found, Died) else found
+            yield [failed_log(path, "is damaged: the process that read it died")] if isinstance(found, Died) else found
 
 
-def _read(chunks: Iterable[list[str]], workers: Workers) -> Generator[tuple[list[str], list[Found] | Died], None, None]:
+def _read(
+    chunks: Iterable[list[str]], workers: Workers
+) -> Generator[tuple[list[str], list[ScannedLog] | Died], None, None]:
     # Apart, for Darshan's library may die, and prints.
     return each(workers, read_many, chunks, ahead=AHEAD, in_order=True, apart=True, preload=PRELOADED)
 
 
-def _seen_from_here(path: str, found: Found) -> Found:
+def _seen_from_here(path: str, found: ScannedLog) -> ScannedLog:
     """A log that is there, but not where the worker is."""
     if found.size < 0 and Path(path).exists():
         found.reason += " where the worker is; it must see the same files as this machine"

@@ -18,7 +18,7 @@ from darshan.backend import cffi_backend as backend
 
 from forebay.history.darshan.header import Header, UnreadableLog, read_header
 from forebay.history.darshan.mounts import FileSystems, mounts_of
-from forebay.history.darshan.sections import Parts, Striped
+from forebay.history.darshan.sections import FileLayout, Sections
 from forebay.history.run_fields import LATEST, MOST_PROCESSES
 
 CHUNK = 2048
@@ -68,7 +68,7 @@ class Sums(NamedTuple):
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Log]:
+def open_log(path: Path) -> Iterator[Log]:
     """An open log; an `UnreadableLog` if it is none, or not a whole one."""
     header = read_header(path)
     handle = _lib.darshan_log_open(str(path).encode(errors="surrogateescape"))
@@ -84,7 +84,7 @@ def opened(path: Path) -> Iterator[Log]:
 class Log:
     def __init__(self, path: Path, header: Header, file: IO[bytes], handle: Any) -> None:
         self._path, self._header, self._handle = path, header, handle
-        self._parts = Parts(path, header, file)
+        self._parts = Sections(path, header, file)
         self._size = path.stat().st_size
 
     def job(self) -> Job:
@@ -132,7 +132,7 @@ class Log:
         mounts = mounts_of(self._parts.job()[1])
         return FileSystems(mounts, self._parts.names)
 
-    def layouts(self, module: Module) -> Iterator[Striped]:
+    def layouts(self, module: Module) -> Iterator[FileLayout]:
         """How each file on Lustre is striped."""
         return self._parts.layouts(module.number, module.version)
 
@@ -210,7 +210,7 @@ def _chunk(name: str, records: int) -> np.ndarray[Any, Any]:
     return np.zeros(records, dtype=_record(name))
 
 
-def prefix(name: str) -> str:
+def counter_prefix(name: str) -> str:
     """What the names of a module's counters begin with."""
     return "MPIIO" if name == "MPI-IO" else name
 
@@ -221,7 +221,7 @@ def whole_counters(name: str) -> list[str]:
 
 
 @cache
-def columns(name: str) -> dict[str, int]:
+def counter_columns(name: str) -> dict[str, int]:
     """Where each counter of a module stands in `counters`; and each float one in `fcounters`."""
     return {n: i for names in (backend.counter_names(name), backend.fcounter_names(name)) for i, n in enumerate(names)}
 
@@ -236,8 +236,8 @@ class _ByRank:
     """The seconds that each process spent on files that no other process shares with it."""
 
     def __init__(self, name: str, nprocs: int) -> None:
-        at = columns(name)
-        self._at = [at[f"{prefix(name)}_F_{kind}_TIME"] for kind in ("READ", "WRITE", "META")]
+        at = counter_columns(name)
+        self._at = [at[f"{counter_prefix(name)}_F_{kind}_TIME"] for kind in ("READ", "WRITE", "META")]
         self.seconds = np.zeros(nprocs)
 
     def watched(self, chunks: Iterator[Any]) -> Iterator[Any]:
@@ -270,7 +270,7 @@ def _merged(found: list[Sums], by_rank: _ByRank) -> Sums:
 @cache
 def _short_names(name: str) -> tuple[list[str], list[str]]:
     long = backend.counter_names(name), backend.fcounter_names(name)
-    whole, real = ([n.removeprefix(f"{prefix(name)}_") for n in names] for names in long)
+    whole, real = ([n.removeprefix(f"{counter_prefix(name)}_") for n in names] for names in long)
     return whole, real
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from forebay.history.scanned_log import Found, Status, as_text, packed
+from forebay.history.scanned_log import ScannedLog, Status, pack_summary, path_text
 from forebay.model.errors import BadInput, why
 
 PRELOADED = ["forebay.history.darshan.summary"]
@@ -20,26 +20,26 @@ SECONDS_PER_BYTE = 60e-6
 """Seconds of processor time that a log may take: so many, and a minute for each megabyte."""
 
 
-def read_many(paths: Sequence[str]) -> list[Found]:
+def read_many(paths: Sequence[str]) -> list[ScannedLog]:
     """Read logs, one after the other; whatever is wrong with one is its reason."""
     return [read_one(path) for path in paths]
 
 
-def unread(path: str, reason: str) -> Found:
+def failed_log(path: str, reason: str) -> ScannedLog:
     """A log of which nothing is known but why."""
-    return Found(path=as_text(path), size=-1, mtime_ns=-1, status="failed", reason=reason)
+    return ScannedLog(path=path_text(path), size=-1, mtime_ns=-1, status="failed", reason=reason)
 
 
-def read_one(path: str) -> Found:
+def read_one(path: str) -> ScannedLog:
     try:
         state = Path(path).stat()
-        found = Found(path=as_text(path), size=state.st_size, mtime_ns=state.st_mtime_ns)
+        found = ScannedLog(path=path_text(path), size=state.st_size, mtime_ns=state.st_mtime_ns)
         if not stat.S_ISREG(state.st_mode):  # a pipe or a device might never end
             return replace(found, status="failed", reason="is not a file")
         with Path(path).open("rb") as file:
             found.digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except OSError as error:
-        return unread(path, why(error))
+        return failed_log(path, why(error))
     try:
         with _limited(found.size):
             _read_into(found, Path(path))
@@ -53,12 +53,12 @@ def read_one(path: str) -> Found:
     return found
 
 
-def _read_into(found: Found, path: Path) -> None:
+def _read_into(found: ScannedLog, path: Path) -> None:
     from forebay.history.darshan.summary import read_log
 
     summary = read_log(path)
     found.row = summary.row
-    found.summary = packed(summary.row, summary.files) if summary.of_many else None
+    found.summary = pack_summary(summary.row, summary.files) if summary.of_many else None
     if summary.remarks:
         statuses = {status for status, _ in summary.remarks}
         found.status = next(status for status in _WORST_FIRST if status in statuses)

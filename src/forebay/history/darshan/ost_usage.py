@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.mounts import NONE, FileSystems
-from forebay.history.darshan.sections import Striped
+from forebay.history.darshan.sections import FileLayout
 from forebay.history.darshan.slowness import TELLING_BYTES, slowness
 
 Ints = NDArray[np.int64]
@@ -36,7 +36,7 @@ class Layouts:
     """The layouts of files, by number; `widest` has size, count, first OST, pool and file system of each one's widest
     component. `osts` are those of all file systems: the file system's number, and the OST's in the lower 16 bits."""
 
-    def __init__(self, layouts: Iterable[Striped], systems: FileSystems) -> None:
+    def __init__(self, layouts: Iterable[FileLayout], systems: FileSystems) -> None:
         self.pools: list[str] = [""]
         self.most_components = 0
         files, widest, counts = array("Q"), array("q"), array("q")
@@ -82,10 +82,10 @@ class Layouts:
         return np.where(one, np.searchsorted(self.osts, first), -1)
 
 
-class Targets:
+class OstUsage:
     """What is added up over a run's files while its records stream by."""
 
-    def __init__(self, layouts: Iterable[Striped], systems: FileSystems = NONE) -> None:
+    def __init__(self, layouts: Iterable[FileLayout], systems: FileSystems = NONE) -> None:
         self._systems = systems.known
         self._layouts = Layouts(layouts, systems)
         self._order = np.argsort(self._layouts.files, kind="stable")
@@ -179,7 +179,7 @@ class Targets:
         return size, count, first, self._layouts.pools[pool], self._systems[system]
 
 
-def _widest(layout: Striped) -> tuple[int, int, int]:
+def _widest(layout: FileLayout) -> tuple[int, int, int]:
     """Of a progressive layout the component over most OSTs, the later one of equals: size, count and first OST."""
     best, at = (0, 0, -1), 0
     for size, _, _, stripes in layout.components:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from forebay.history.darshan.header import UnreadableLog
-from forebay.history.darshan.log import BINS, Job, columns, prefix, whole_counters
+from forebay.history.darshan.log import BINS, Job, counter_columns, counter_prefix, whole_counters
 from forebay.history.run_fields import LARGEST
 
 _ANY = ("job_id", "uid", "stripe_offset")
@@ -22,7 +22,7 @@ _SLACK_SHARE, _SLACK_SECONDS = 0.05, 0.05
 """What a time may be longer than the run: the clocks of processes differ, and so do the moments that they start at."""
 
 
-def plausible_records(path: str, name: str, job: Job, chunks: Iterator[Any]) -> Iterator[Any]:
+def check_records(path: str, name: str, job: Job, chunks: Iterator[Any]) -> Iterator[Any]:
     """The chunks of a module's records again; an `UnreadableLog` if one of them can't be true."""
     for chunk in chunks:
         # The library takes a rank for a place in its arrays, without a look at their length.
@@ -67,7 +67,7 @@ def _shares(name: str) -> tuple[list[str], Any, Any]:
 
 def _adder(name: str, counters: Iterable[str]) -> Any:
     """1 for each of these counters, as far as the module has them, and 0 for the others."""
-    named = [f"{prefix(name)}_{counter}" for counter in counters]
+    named = [f"{counter_prefix(name)}_{counter}" for counter in counters]
     return np.isin(whole_counters(name), named).astype(np.int64)
 
 
@@ -87,14 +87,14 @@ def _wrong_time(name: str, job: Job, chunk: Any) -> str | None:
 
 @cache
 def _times(name: str) -> tuple[list[int], int]:
-    at, known = columns(name), prefix(name)
+    at, known = counter_columns(name), counter_prefix(name)
     return [at[f"{known}_F_{kind}_TIME"] for kind in ("READ", "WRITE", "META")], at[f"{known}_F_SLOWEST_RANK_TIME"]
 
 
-def impossible(row: Mapping[str, Any]) -> str | None:
+def find_impossible(row: Mapping[str, Any]) -> str | None:
     """What can't be true of a row of `runs` with its modules and OSTs, in words; None if all of it can.
 
-    >>> impossible({"total_bytes": -5, "module_rows": [], "osts": {}})
+    >>> find_impossible({"total_bytes": -5, "module_rows": [], "osts": {}})
     'total_bytes of -5'
     """
     for name, value in _numbers(row):

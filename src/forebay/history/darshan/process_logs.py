@@ -9,7 +9,7 @@ from typing import Any
 
 from forebay.history.darshan.slowness import slowness
 from forebay.history.run_fields import ORDERS
-from forebay.history.scanned_log import Part
+from forebay.history.scanned_log import ProcessSummary
 
 Row = Mapping[str, Any]
 _ADDED = (
@@ -22,7 +22,7 @@ _NO_SUMS = ("operation", "file_size", "common_size", "common_call_size", *ORDERS
 _OF_LARGEST = ("filesystem", "stripe_size", "file_stripe_count", "stripe_offset", "components", "pool", "common_size")
 
 
-def together(parts: Sequence[Part]) -> dict[str, Any]:
+def merge_processes(parts: Sequence[ProcessSummary]) -> dict[str, Any]:
     """The run that these processes were; in whatever order they come, it is the same.
 
     Bytes and requests add up, the I/O time is the slowest process's, files that several

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.history.darshan.log import BINS, Sums, columns, prefix
+from forebay.history.darshan.log import BINS, Sums, counter_columns, counter_prefix
 from forebay.history.run_fields import OPERATIONS, ORDERS
 
 Ints = NDArray[np.int64]
@@ -43,7 +43,7 @@ class _Tally:
     sizes: Counter[int] = field(default_factory=Counter)
 
 
-class Requests:
+class RequestStatistics:
     """What is added up while the records of all modules stream by. MPI-IO's have to come before POSIX's."""
 
     def __init__(self, nprocs: int) -> None:
@@ -63,14 +63,14 @@ class Requests:
             yield chunk
 
     def _add(self, name: str, chunk: Any) -> None:
-        at = columns(name)
+        at = counter_columns(name)
         if name == "STDIO":
             self._note_streams(chunk, at)
             chunk = chunk[~np.isin(chunk["id"], STREAMS)]
         counters = np.maximum(chunk["counters"], 0)  # -1 says that it is not known
 
         def get(counter: str) -> Ints:
-            place = at.get(f"{prefix(name)}_{counter}")
+            place = at.get(f"{counter_prefix(name)}_{counter}")
             return np.zeros(len(counters), dtype=np.int64) if place is None else counters[:, place]
 
         moved = {o: get(f"BYTES_{_VERBS[o][0]}") for o in OPERATIONS}
@@ -98,7 +98,7 @@ class Requests:
         in_order = {o: np.minimum(get(f"SEQ_{_VERBS[o][1]}"), requests[o]) for o in OPERATIONS}
         consecutive = {o: np.minimum(get(f"CONSEC_{_VERBS[o][1]}"), in_order[o]) for o in OPERATIONS}
         strides = np.stack([get(f"STRIDE{i}_COUNT") for i in range(1, 5)])
-        ordered = put_in_order(requests, in_order, consecutive, firsts, strides)
+        ordered = count_orders(requests, in_order, consecutive, firsts, strides)
         for operation, kinds in ordered.items():
             self._tallies["POSIX"][operation].order += kinds.sum(axis=1)
 
@@ -206,7 +206,7 @@ class Requests:
         return int(largest[::-1][np.argmax(2 * from_top >= from_top[-1])])
 
 
-def put_in_order(
+def count_orders(
     requests: _ByOperation, in_order: _ByOperation, consecutive: _ByOperation, firsts: _ByOperation, strides: Ints
 ) -> dict[str, Ints]:
     """How many requests of records could follow another one of their process, by operation: a row for each of `ORDERS`.

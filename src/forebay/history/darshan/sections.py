@@ -37,7 +37,7 @@ _JOB_BYTES = 4096
 _NUMBER, _NUMBER_AND_LENGTH = struct.Struct("=Q"), struct.Struct("=QI")
 
 
-class UnreadablePart(UnreadableLog):
+class UnreadableSection(UnreadableLog):
     """One part of a log can't be read; that says nothing about the others."""
 
 
@@ -50,7 +50,7 @@ class Component(NamedTuple):
     stripes: int
 
 
-class Striped(NamedTuple):
+class FileLayout(NamedTuple):
     """Layout of one file; `osts` are those of all components, one after the other, -1 where none is chosen yet."""
 
     file: int
@@ -59,7 +59,7 @@ class Striped(NamedTuple):
     pool: str
 
 
-class Parts:
+class Sections:
     """The parts of one log."""
 
     def __init__(self, path: Path, header: Header, file: IO[bytes]) -> None:
@@ -76,7 +76,7 @@ class Parts:
                 break
         text = 8 * numbers + 1024  # what lies between is metadata that nobody needs
         if len(whole) < text:
-            raise UnreadablePart(str(self._path), "is damaged: the job's part can't be read")
+            raise UnreadableSection(str(self._path), "is damaged: the job's part can't be read")
         return struct.unpack_from(f"{self._header.order}{numbers}q", whole), whole[text:_JOB_BYTES].partition(b"\0")[0]
 
     def names(self) -> Iterator[tuple[int, bytes]]:
@@ -118,7 +118,7 @@ class Parts:
                 "them",
             )
 
-    def layouts(self, number: int, version: int) -> Iterator[Striped]:
+    def layouts(self, number: int, version: int) -> Iterator[FileLayout]:
         """How each file on Lustre is striped."""
         if version not in LUSTRE_VERSIONS:
             raise self._unknown("LUSTRE", version, max(LUSTRE_VERSIONS))
@@ -150,7 +150,7 @@ class Parts:
         [count] = struct.unpack_from(f"{self._header.order}q", head, 48)
         return 8 * count if 0 <= count <= MOST_STRIPES else None
 
-    def _striped_1(self, record: memoryview) -> Striped | None:
+    def _striped_1(self, record: memoryview) -> FileLayout | None:
         file, _, _, _, _, size, count, *osts = struct.unpack(f"{self._header.order}Q{len(record) // 8 - 1}q", record)
         return _striped(file, [Component(size, 0, -1, count)], osts, "")
 
@@ -160,7 +160,7 @@ class Parts:
             return None
         return _COMPONENT * components + 8 * stripes if components else 0
 
-    def _striped_2(self, record: memoryview) -> Striped | None:
+    def _striped_2(self, record: memoryview) -> FileLayout | None:
         order = self._header.order
         file, _, count, _ = struct.unpack_from(f"{order}Qqqq", record)
         osts = struct.unpack_from(f"{order}{(len(record) - 32 - _COMPONENT * count) // 8}q", record, 32 + 72 * count)
@@ -206,12 +206,12 @@ class Parts:
                 try:
                     yield from _decompressed(stream, rest)
                 except zlib.error:
-                    raise UnreadablePart(
+                    raise UnreadableSection(
                         str(self._path), f"is damaged: its {name} part can't be decompressed"
                     ) from None
                 rest, stream = (stream.unused_data, None) if stream.eof else (b"", stream)
         if stream is not None:
-            raise UnreadablePart(str(self._path), f"is damaged: its {name} part ends too early")
+            raise UnreadableSection(str(self._path), f"is damaged: its {name} part ends too early")
 
     def _packed(self, place: Place) -> Iterator[bytes]:
         at, end = place.offset, place.offset + place.length
@@ -223,8 +223,8 @@ class Parts:
             at += len(packed)
             yield packed
 
-    def _unknown(self, name: str, version: int, newest: int) -> UnreadablePart:
-        return UnreadablePart(
+    def _unknown(self, name: str, version: int, newest: int) -> UnreadableSection:
+        return UnreadableSection(
             str(self._path), f"has {name} records of version {version}; up to version {newest} is known here"
         )
 
@@ -240,10 +240,10 @@ def _decompressed(stream: Any, packed: bytes) -> Iterator[bytes]:
             return
 
 
-def _striped(file: int, components: list[Component], osts: Sequence[int], pool: str) -> Striped | None:
+def _striped(file: int, components: list[Component], osts: Sequence[int], pool: str) -> FileLayout | None:
     """The layout; None if it can't be one."""
     if sum(c.stripes for c in components) > len(osts) or any(c.size < 0 or c.begin < 0 for c in components):
         return None
     if osts and not -1 <= min(osts) <= max(osts) < MOST_OSTS:
         return None
-    return Striped(file, tuple(components), array("q", osts), pool)
+    return FileLayout(file, tuple(components), array("q", osts), pool)

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from forebay.history.darshan.header import UnreadableLog
-from forebay.history.darshan.log import BINS, Job, Log, Module, Sums, columns, opened, prefix
+from forebay.history.darshan.log import BINS, Job, Log, Module, Sums, counter_columns, counter_prefix, open_log
 from forebay.history.darshan.mounts import NONE
-from forebay.history.darshan.ost_usage import Targets
-from forebay.history.darshan.plausibility import impossible, plausible_records
-from forebay.history.darshan.request_statistics import Requests
-from forebay.history.darshan.sections import UnreadablePart
-from forebay.history.scanned_log import Status, as_text
+from forebay.history.darshan.ost_usage import OstUsage
+from forebay.history.darshan.plausibility import check_records, find_impossible
+from forebay.history.darshan.request_statistics import RequestStatistics
+from forebay.history.darshan.sections import UnreadableSection
+from forebay.history.scanned_log import Status, path_text
 
 SUMMED = ("MPI-IO", "POSIX", "STDIO", "DFS", "DAOS")
 """In this order: which files several processes used through MPI-IO has to be known before POSIX's records come."""
@@ -51,23 +51,23 @@ def read_log(path: Path) -> Summary:
     Parts that can't be read are left out. Only without the records that hold most of what a log says (POSIX, or what
     there is instead) nothing is known.
     """
-    with opened(path) as log:
+    with open_log(path) as log:
         job, (found, unknown) = log.job(), log.modules()
         remarks = _remarks(found, unknown)
         of_many = job.nprocs == 1 and "MPI-IO" not in found and not _own_job(path, job)
         seen = _Seen(_targets(log, found, remarks), MOST_FILES if of_many else 0)
-        requests = Requests(job.nprocs)
+        requests = RequestStatistics(job.nprocs)
         counted = _counted(found)
         sums: dict[str, Sums] = {}
         for name in (n for n in SUMMED if n in found):
             try:
                 log.check_records(name, found[name])
-            except UnreadablePart as error:
+            except UnreadableSection as error:
                 if name == counted[0]:
                     raise
                 remarks.append(("partial" if name in counted else "incomplete", error.reason))
                 continue
-            known = plausible_records(str(path), name, job, log.records(name, found[name]))
+            known = check_records(str(path), name, job, log.records(name, found[name]))
             records = requests.watch(name, known)
             total = log.sums(name, found[name], job.nprocs, seen.watch(name, records) if name in counted else records)
             if total is not None:
@@ -75,7 +75,7 @@ def read_log(path: Path) -> Summary:
         active = _active(log, found, seen, job, remarks)
     row = _row(path, job, found, sums, [n for n in counted if n in sums], seen, requests)
     row |= {"io_procs": active, "partial_flag": any(status == "partial" for status, _ in remarks)}
-    wrong = impossible(row)
+    wrong = find_impossible(row)
     if wrong is not None:
         raise UnreadableLog(str(path), f"is damaged: {wrong}")
     return Summary(row, of_many, seen.files, remarks)
@@ -91,19 +91,19 @@ def _remarks(found: dict[str, Module], unknown: list[int]) -> list[tuple[Status,
     return remarks + [("incomplete", what.format(number)) for number in unknown]
 
 
-def _targets(log: Log, found: dict[str, Module], remarks: list[tuple[Status, str]]) -> Targets:
+def _targets(log: Log, found: dict[str, Module], remarks: list[tuple[Status, str]]) -> OstUsage:
     if "LUSTRE" not in found:
-        return Targets(())
+        return OstUsage(())
     systems = NONE
     try:
         systems = log.file_systems()
-    except UnreadablePart as error:
+    except UnreadableSection as error:
         remarks.append(("incomplete", error.reason))
     try:
-        return Targets(log.layouts(found["LUSTRE"]), systems)
-    except UnreadablePart as error:
+        return OstUsage(log.layouts(found["LUSTRE"]), systems)
+    except UnreadableSection as error:
         remarks.append(("incomplete", error.reason))
-    return Targets(())
+    return OstUsage(())
 
 
 def _counted(found: dict[str, Module]) -> list[str]:
@@ -116,7 +116,7 @@ def _active(log: Log, found: dict[str, Module], seen: _Seen, job: Job, remarks: 
     if seen.by_all and "HEATMAP" in found and not found["HEATMAP"].partial:
         try:
             ranks = log.active_ranks(found["HEATMAP"])
-        except UnreadablePart as error:
+        except UnreadableSection as error:
             remarks.append(("incomplete", error.reason))
             ranks = set()
         if ranks:
@@ -127,7 +127,7 @@ def _active(log: Log, found: dict[str, Module], seen: _Seen, job: Job, remarks: 
 class _Seen:
     """What has to be seen record by record."""
 
-    def __init__(self, targets: Targets, most_files: int) -> None:
+    def __init__(self, targets: OstUsage, most_files: int) -> None:
         self.targets = targets
         self._most_files = most_files
         self.ranks: set[int] = set()
@@ -135,7 +135,7 @@ class _Seen:
         self.files: dict[int, int] = {}
 
     def watch(self, name: str, chunks: Iterator[Any]) -> Iterator[Any]:
-        known, at = prefix(name), columns(name)
+        known, at = counter_prefix(name), counter_columns(name)
         integer = [at[f"{known}_BYTES_READ"], at[f"{known}_BYTES_WRITTEN"]]
         real = [at[f"{known}_F_READ_TIME"], at[f"{known}_F_WRITE_TIME"]]
         ends = [at[n] for n in (f"{known}_MAX_BYTE_READ", f"{known}_MAX_BYTE_WRITTEN") if n in at]
@@ -166,9 +166,9 @@ def _row(
     sums: dict[str, Sums],
     counted: list[str],
     seen: _Seen,
-    requests: Requests,
+    requests: RequestStatistics,
 ) -> dict[str, Any]:
-    app = program(job.exe) or _program_in_name(as_text(path.name)) or UNKNOWN
+    app = program_name(job.exe) or _program_in_name(path_text(path.name)) or UNKNOWN
     seconds = sum(sums[n].time_by_slowest for n in counted)
     moved = sum(sums[n].total_bytes for n in counted)
     layout = seen.targets.main_layout()
@@ -266,10 +266,10 @@ def _module_row(name: str, sums: Sums, module: Module) -> dict[str, Any]:
     }
 
 
-def program(exe: str) -> str:
+def program_name(exe: str) -> str:
     """The program's name.
 
-    >>> program("/opt/apps/vpic/bin/vpic.x deck.in")
+    >>> program_name("/opt/apps/vpic/bin/vpic.x deck.in")
     'vpic.x'
     """
     words = exe.split()
@@ -284,7 +284,7 @@ def _program_in_name(name: str) -> str:
 
 def _user(path: Path, app: str, job: Job) -> str | None:
     """By the log's name, or by the folders USER/PROGRAM/JOB/HOST that it lies in."""
-    name = as_text(path.name)
+    name = path_text(path.name)
     match = _NAME.search(name)
     if match and match["job"] == str(job.job_id):
         before = name[: match.start()]
@@ -292,5 +292,5 @@ def _user(path: Path, app: str, job: Job) -> str | None:
     folders = path.parts[:-1]
     for at in (-1, -2):  # the job's folder holds the log, or a folder for each host
         if len(folders) + at >= 3 and folders[at] == str(job.job_id):
-            return as_text(folders[at - 2])
+            return path_text(folders[at - 2])
     return None

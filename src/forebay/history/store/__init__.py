@@ -2,6 +2,6 @@
 
 from sqlalchemy import Connection
 
-from forebay.history.store.database import Store, database_named, default_path, has_password, open_store
+from forebay.history.store.database import Store, default_path, has_password, open_store, resolve_database
 
-__all__ = ["Connection", "Store", "database_named", "default_path", "has_password", "open_store"]
+__all__ = ["Connection", "Store", "default_path", "has_password", "open_store", "resolve_database"]

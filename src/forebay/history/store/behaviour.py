@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from forebay.history.store.listing import app_id_of
+from forebay.history.store.listing import find_app_id
 from forebay.history.store.schema import requests, runs
 
 MOST_RUNS = 10_000
@@ -15,7 +15,7 @@ MOST_RUNS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requests:
+class RequestTotals:
     """The reads or the writes of one run, in the columns of the history (see schema.py)."""
 
     total_bytes: int
@@ -65,27 +65,27 @@ class Behaviour:
     read_sizes: str
     write_sizes: str
     filesystem: str | None = None
-    reads: Requests | None = None
-    writes: Requests | None = None
+    reads: RequestTotals | None = None
+    writes: RequestTotals | None = None
 
 
 _COLUMNS = [runs.c[name] for name in Behaviour.__slots__ if name not in ("reads", "writes")]
-_OF_REQUESTS = [requests.c[name] for name in Requests.__slots__]
+_OF_REQUESTS = [requests.c[name] for name in RequestTotals.__slots__]
 
 
-def behaviours(connection: Connection, app: str, limit: int = MOST_RUNS) -> list[Behaviour]:
+def list_behaviours(connection: Connection, app: str, limit: int = MOST_RUNS) -> list[Behaviour]:
     """The newest `limit` runs of an application, oldest first."""
     newest = (
         sa.select(*_COLUMNS)
-        .where(runs.c.app_id == app_id_of(connection, app))
+        .where(runs.c.app_id == find_app_id(connection, app))
         .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
         .limit(limit)
     )
-    apart: dict[int, dict[str, Requests]] = {}
+    apart: dict[int, dict[str, RequestTotals]] = {}
     chosen = newest.subquery()
     query = sa.select(requests.c.run_id, requests.c.operation, *_OF_REQUESTS)
     for row in connection.execute(query.join(chosen, chosen.c.run_id == requests.c.run_id)).mappings():
-        known = {name: row[name] for name in Requests.__slots__}
-        apart.setdefault(row["run_id"], {})[f"{row['operation']}s"] = Requests(**known)
+        known = {name: row[name] for name in RequestTotals.__slots__}
+        apart.setdefault(row["run_id"], {})[f"{row['operation']}s"] = RequestTotals(**known)
     found = reversed(connection.execute(newest).mappings().all())
     return [Behaviour(**{**row, **apart.get(row["run_id"], {})}) for row in found]

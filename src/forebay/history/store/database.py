@@ -109,7 +109,7 @@ def has_password(db: str) -> bool:
     return "@" in db and ":" in db.partition("://")[2].rpartition("@")[0]
 
 
-def database_named(db: str, file: Path, key: str) -> str | None:
+def resolve_database(db: str, file: Path, key: str) -> str | None:
     """The database that a file of settings names under `key`, if any; a path in it is from the file's folder on."""
     if has_password(db) and file.stat().st_mode & 0o077:
         raise BadInput(f"{file}: {key}", f"has a password, and others may read the file; do: chmod 600 {file}")

@@ -18,23 +18,23 @@ _RAN = ("run_id", "start_time", "nprocs", "file_stripe_count", "stripe_size", "p
 _SHOWN = [column for column in decisions.c if column.name not in ("decision_id", "job", "app")]
 
 
-def note_decision(connection: Connection, row: Mapping[str, Any]) -> int:
+def record_decision(connection: Connection, row: Mapping[str, Any]) -> int:
     """Remember what was decided; its number."""
     return int(connection.execute(decisions.insert().values(**row).returning(decisions.c.decision_id)).scalar_one())
 
 
-def change_outcome(connection: Connection, decision: int, outcome: str) -> None:
+def set_outcome(connection: Connection, decision: int, outcome: str) -> None:
     connection.execute(decisions.update().where(decisions.c.decision_id == decision).values(outcome=outcome))
 
 
-def last_advice(connection: Connection, app: str) -> dict[str, Any] | None:
+def find_last_decision(connection: Connection, app: str) -> dict[str, Any] | None:
     """The newest decision about an application's layout, by the columns of the table; None if there was none."""
     query = sa.select(*_SHOWN).where(decisions.c.app == app).order_by(decisions.c.decision_id.desc()).limit(1)
     found = connection.execute(query).mappings().first()
     return None if found is None else dict(found)
 
 
-def list_advice(
+def list_decisions(
     connection: Connection,
     *,
     app: str | None = None,
@@ -57,7 +57,7 @@ def list_advice(
     return [decision | {"runs": _runs_of(connection, decision)} for decision in found]
 
 
-def advice_in_full(connection: Connection, number: int) -> dict[str, Any]:
+def read_decision(connection: Connection, number: int) -> dict[str, Any]:
     """One decision, and the runs that followed it."""
     fits = number.bit_length() < 64
     query = sa.select(decisions).where(decisions.c.decision_id == number)

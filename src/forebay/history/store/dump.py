@@ -17,7 +17,7 @@ AT_ONCE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Dump:
+class TableDump:
     """A table's name, its columns with their SQL types, and its rows in pieces."""
 
     name: str
@@ -25,7 +25,7 @@ class Dump:
     parts: Iterator[Sequence[Sequence[Any]]]
 
 
-def dumps(connection: Connection) -> Iterator[Dump]:
+def dump_tables(connection: Connection) -> Iterator[TableDump]:
     """Runs (with the application's name), their modules, requests and OSTs, jobs and decisions, one after the other."""
     named = sa.select(runs.c.run_id, apps.c.app, *(c for c in runs.c if c.name not in ("run_id", "app_id")))
     queries: dict[str, Select[Any]] = {
@@ -39,4 +39,4 @@ def dumps(connection: Connection) -> Iterator[Dump]:
     for name, query in queries.items():
         columns = {c.name: _TYPES[c.type.python_type] for c in query.selected_columns}
         found = connection.execute(query, execution_options={"yield_per": AT_ONCE})
-        yield Dump(name, columns, found.partitions())
+        yield TableDump(name, columns, found.partitions())

@@ -40,7 +40,7 @@ class LogLine:
     text: str
 
 
-def append(connection: Connection, entries: Sequence[Entry]) -> None:
+def append_entries(connection: Connection, entries: Sequence[Entry]) -> None:
     """Put entries behind those that are there; a number that is taken is an error of the database."""
     if not entries:
         return
@@ -68,7 +68,7 @@ def read_after(connection: Connection, number: int, limit: int | None = None) ->
             yield Entry(row.number, row.at, row.grant_id or "", row.line)
 
 
-def unseen(connection: Connection, number: int) -> list[Entry]:
+def read_unseen(connection: Connection, number: int) -> list[Entry]:
     """All entries after that number, which are few: whoever is about to write asks this each time."""
     query = f"SELECT number, at, grant_id, line FROM journal WHERE number > {number:d} ORDER BY number"
     is_sqlite = connection.dialect.name == "sqlite"  # whose own connection takes a fraction of the time
@@ -80,14 +80,14 @@ def unseen(connection: Connection, number: int) -> list[Entry]:
     return entries
 
 
-def entries_of(connection: Connection, grant: str) -> list[Entry]:
+def list_entries(connection: Connection, grant: str) -> list[Entry]:
     """All that happened to a grant."""
     query = journal.select().where(journal.c.grant_id == grant).order_by(journal.c.number)
     return [Entry(row.number, row.at, row.grant_id or "", row.line) for row in connection.execute(query)]
 
 
-def keep_checkpoint(connection: Connection, number: int, state: bytes) -> None:
-    """Keep the state after an event; `state` is from `compressed`."""
+def save_checkpoint(connection: Connection, number: int, state: bytes) -> None:
+    """Keep the state after an event; `state` is from `compress_state`."""
     connection.execute(checkpoints.delete().where(checkpoints.c.number == number))
     connection.execute(checkpoints.insert().values(number=number, state=state))
     newest = sa.select(checkpoints.c.number).order_by(checkpoints.c.number.desc()).limit(_KEPT)
@@ -95,7 +95,7 @@ def keep_checkpoint(connection: Connection, number: int, state: bytes) -> None:
     connection.execute(checkpoints.delete().where(checkpoints.c.number < min(kept)))
 
 
-def compressed(text: str) -> bytes:
+def compress_state(text: str) -> bytes:
     return zlib.compress(text.encode(), 1)
 
 
@@ -109,7 +109,7 @@ def checkpoints_before(connection: Connection, number: int) -> Iterator[tuple[in
             continue
 
 
-def add_log(connection: Connection, lines: Iterable[LogLine]) -> None:
+def add_log_lines(connection: Connection, lines: Iterable[LogLine]) -> None:
     rows = [
         {"grant_id": line.grant, "at": line.at, "node": line.node, "level": line.level, "text": line.text}
         for line in lines
@@ -118,13 +118,13 @@ def add_log(connection: Connection, lines: Iterable[LogLine]) -> None:
         connection.execute(grant_logs.insert(), rows)
 
 
-def log_of(connection: Connection, grant: str) -> list[LogLine]:
+def list_log_lines(connection: Connection, grant: str) -> list[LogLine]:
     """What agents said of a grant, in the order in which it arrived."""
     query = grant_logs.select().where(grant_logs.c.grant_id == grant).order_by(grant_logs.c.log_id)
     return [LogLine(row.grant_id, row.at, row.node, row.level, row.text) for row in connection.execute(query)]
 
 
-def note_heard(connection: Connection, nodes: Mapping[str, float]) -> None:
+def record_heard(connection: Connection, nodes: Mapping[str, float]) -> None:
     """When agents were last heard of (seconds since 1970)."""
     insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(heard)
     rows = [{"node": node, "at": at} for node, at in sorted(nodes.items())]

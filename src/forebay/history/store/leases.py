@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from forebay.history.store.schema import leases
 
 
-def held(connection: Connection, system: str, now: float) -> dict[int, set[str]]:
+def jobs_by_target(connection: Connection, system: str, now: float) -> dict[int, set[str]]:
     """The jobs on each target of a file system; a lease that ran out by `now` is over."""
     query = sa.select(leases.c.target, leases.c.job).where(leases.c.system == system, leases.c.until > now)
     found: dict[int, set[str]] = {}
@@ -19,7 +19,9 @@ def held(connection: Connection, system: str, now: float) -> dict[int, set[str]]
     return found
 
 
-def take(connection: Connection, system: str, job: str, targets: Iterable[int], *, until: float, now: float) -> None:
+def take_targets(
+    connection: Connection, system: str, job: str, targets: Iterable[int], *, until: float, now: float
+) -> None:
     """Give targets to a job, instead of what it had; leases that ran out are cleared away."""
     own = sa.and_(leases.c.system == system, leases.c.job == job)
     connection.execute(leases.delete().where(sa.or_(own, leases.c.until <= now)))
@@ -28,7 +30,7 @@ def take(connection: Connection, system: str, job: str, targets: Iterable[int], 
         connection.execute(leases.insert(), rows)
 
 
-def release(connection: Connection, job: str, system: str | None = None) -> int:
+def release_targets(connection: Connection, job: str, system: str | None = None) -> int:
     """Take back all that a job has, of one file system or of all; how many targets that were."""
     here = sa.true() if system is None else leases.c.system == system
     return connection.execute(leases.delete().where(leases.c.job == job, here)).rowcount

@@ -34,7 +34,7 @@ def has_runs(connection: Connection) -> bool:
     return connection.execute(sa.select(runs.c.run_id).limit(1)).scalar() is not None
 
 
-def app_id_of(connection: Connection, app: str) -> int:
+def find_app_id(connection: Connection, app: str) -> int:
     """The number of an application; one that nobody has seen is an error that tells the nearest name."""
     found = connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar()
     if found is None:
@@ -60,7 +60,7 @@ def list_runs(
     """
     query = _LISTED.order_by(runs.c.start_time.desc(), runs.c.run_id.desc()).limit(limit)
     if app is not None:
-        query = query.where(runs.c.app_id == app_id_of(connection, app))
+        query = query.where(runs.c.app_id == find_app_id(connection, app))
     if since is not None:
         query = query.where(runs.c.start_time >= since)
     if until is not None:
@@ -68,7 +68,7 @@ def list_runs(
     return _streamed(connection, query)
 
 
-def run_in_full(connection: Connection, run_id: int) -> dict[str, Any]:
+def read_run(connection: Connection, run_id: int) -> dict[str, Any]:
     """`run`, and its `modules`, `requests`, `osts` and `logs`."""
     fits = run_id.bit_length() < 64  # a number that no database can have is no run's
     row = connection.execute(_LISTED.where(runs.c.run_id == run_id)).mappings().one_or_none() if fits else None

@@ -9,14 +9,14 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from forebay.history.scanned_log import Found, Part, unpacked
+from forebay.history.scanned_log import ProcessSummary, ScannedLog, unpack_summary
 from forebay.history.store.runs import add_runs, insert_rows, remove_runs, slices
 from forebay.history.store.schema import logs, stale
 
 Status = Literal["read", "copy"]
 
 
-def unchanged(connection: Connection, paths: Mapping[str, tuple[int, int]]) -> set[str]:
+def find_unchanged(connection: Connection, paths: Mapping[str, tuple[int, int]]) -> set[str]:
     """Those of the paths (with size and time of change) that have been read as they are."""
     same: set[str] = set()
     for some in slices(list(paths)):
@@ -25,7 +25,7 @@ def unchanged(connection: Connection, paths: Mapping[str, tuple[int, int]]) -> s
     return same
 
 
-def record(connection: Connection, batch: Sequence[Found]) -> dict[str, Status]:
+def record_logs(connection: Connection, batch: Sequence[ScannedLog]) -> dict[str, Status]:
     """Take a batch of logs in that could be read; what became of each. Whoever calls combines stale runs at the end."""
     batch = list({found.path: found for found in batch}.values())
     before = _before(connection, [found.path for found in batch])
@@ -63,11 +63,11 @@ def mark_stale(connection: Connection, keys: set[str]) -> None:
         connection.execute(stale.insert(), [{"run_key": key} for key in some])
 
 
-def stale_keys(connection: Connection, most: int) -> list[str]:
+def list_stale(connection: Connection, most: int) -> list[str]:
     return list(connection.execute(sa.select(stale.c.run_key).order_by(stale.c.run_key).limit(most)).scalars())
 
 
-def parts(connection: Connection, keys: Sequence[str]) -> Iterator[tuple[str, list[Part]]]:
+def read_process_summaries(connection: Connection, keys: Sequence[str]) -> Iterator[tuple[str, list[ProcessSummary]]]:
     """What each process of these runs did, and the bytes that it moved per file."""
     for some in slices(keys):
         query = (
@@ -76,10 +76,10 @@ def parts(connection: Connection, keys: Sequence[str]) -> Iterator[tuple[str, li
             .order_by(logs.c.run_key, logs.c.digest)
         )
         for key, rows in groupby(connection.execute(query), key=lambda row: str(row.run_key)):
-            yield key, [unpacked(row.summary) for row in rows]
+            yield key, [unpack_summary(row.summary) for row in rows]
 
 
-def no_longer_stale(connection: Connection, keys: Sequence[str]) -> None:
+def clear_stale(connection: Connection, keys: Sequence[str]) -> None:
     for some in slices(keys):
         connection.execute(stale.delete().where(stale.c.run_key.in_(some)))
 
@@ -127,7 +127,7 @@ def _leave_run(connection: Connection, log: Any) -> None:
 
 
 def _write(
-    connection: Connection, batch: Sequence[Found], before: Mapping[str, Any], became: Mapping[str, Status]
+    connection: Connection, batch: Sequence[ScannedLog], before: Mapping[str, Any], became: Mapping[str, Status]
 ) -> None:
     rows = [_row(found, became[found.path]) for found in batch]
     changed = [row for row in rows if row["path"] in before]
@@ -139,7 +139,7 @@ def _write(
         insert_rows(connection, logs, [row | {"log_id": first + i} for i, row in enumerate(new)])
 
 
-def _row(found: Found, status: Status) -> dict[str, Any]:
+def _row(found: ScannedLog, status: Status) -> dict[str, Any]:
     return {
         "path": found.path,
         "size": found.size,

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select
 
 from forebay.history.store.schema import filesystems, osts, runs
 
-OBSERVED = np.dtype([("run", "i8"), ("ost", "i8"), ("files", "i8"), ("slowness", "f8")])
+OBSERVATION = np.dtype([("run", "i8"), ("ost", "i8"), ("files", "i8"), ("slowness", "f8")])
 """One OST in one run: how many files lie on it only, and their seconds per byte over the median of the run's OSTs."""
 _AT_ONCE = 50_000
 
@@ -77,13 +77,13 @@ def ost_sums(connection: Connection, since: float | None, until: float | None, f
 def observations(
     connection: Connection, since: float | None, until: float | None, filesystem_id: int
 ) -> npt.NDArray[np.void]:
-    """Every OST of a file system in every run where its slowness is known, as `OBSERVED`, by run."""
+    """Every OST of a file system in every run where its slowness is known, as `OBSERVATION`, by run."""
     columns = [osts.c[name] for name in ("run_id", "ost", "alone_files", "slowness")]
     known = sa.and_(osts.c.slowness.is_not(None), osts.c.filesystem_id == filesystem_id)
     query: Select[Any] = sa.select(*columns).where(known)
     query = _between(query.order_by(osts.c.run_id, osts.c.ost), since, until)
-    parts = [np.array(part, dtype=OBSERVED) for part in _parts(connection, query)]
-    return np.concatenate(parts) if parts else np.empty(0, dtype=OBSERVED)
+    parts = [np.array(part, dtype=OBSERVATION) for part in _parts(connection, query)]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=OBSERVATION)
 
 
 def _parts(connection: Connection, query: Select[Any]) -> Iterator[list[tuple[Any, ...]]]:

@@ -52,7 +52,7 @@ _TABLES = runs.outerjoin(
 ).outerjoin(_READ, sa.and_(_READ.c.run_id == runs.c.run_id, _READ.c.operation == "read"))
 
 
-def past_runs(connection: Connection, app: str, limit: int = 200, filesystem: str | None = None) -> list[PastRun]:
+def list_past_runs(connection: Connection, app: str, limit: int = 200, filesystem: str | None = None) -> list[PastRun]:
     """The newest `limit` runs of an application, oldest first; none for one that nobody has seen. Those that are known
     to have been on another file system than the one that is asked about are left out."""
     query = (
@@ -87,7 +87,7 @@ def has_run(connection: Connection, app: str) -> bool:
     return connection.execute(sa.select(runs.c.run_id).where(_app(app)).limit(1)).scalar() is not None
 
 
-def peers(connection: Connection, app: str, nprocs: int, filesystem: str | None = None) -> list[PeerRuns]:
+def list_peer_runs(connection: Connection, app: str, nprocs: int, filesystem: str | None = None) -> list[PeerRuns]:
     """How other applications' whole runs went on each layout, at the numbers of processes nearest to `nprocs`.
 
     Those are the largest one that is not above it and the smallest that is not below it. Runs that

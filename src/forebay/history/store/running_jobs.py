@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from forebay.history.store.leases import held, take
+from forebay.history.store.leases import jobs_by_target, take_targets
 from forebay.history.store.schema import apps, decisions, jobs, leases, runs
 
 _RUNNING = "running jobs"  # with a space: no file system has that name
@@ -33,28 +33,28 @@ class RunningJob:
     targets: tuple[int, ...]
 
 
-def begin(connection: Connection, job: str, *, until: float, now: float) -> bool:
+def begin_job(connection: Connection, job: str, *, until: float, now: float) -> bool:
     """Note that a job runs, at the latest until then; False if somebody has noted that already."""
-    if any(job in some for some in held(connection, _RUNNING, now).values()):
+    if any(job in some for some in jobs_by_target(connection, _RUNNING, now).values()):
         return False
-    take(connection, _RUNNING, job, (_BEGUN,), until=until, now=now)
+    take_targets(connection, _RUNNING, job, (_BEGUN,), until=until, now=now)
     return True
 
 
-def note_decided(connection: Connection, job: str, *, until: float, now: float) -> None:
+def mark_decided(connection: Connection, job: str, *, until: float, now: float) -> None:
     """All that is to be decided for the job is decided."""
-    take(connection, _RUNNING, job, (_DECIDED,), until=until, now=now)
+    take_targets(connection, _RUNNING, job, (_DECIDED,), until=until, now=now)
 
 
 def is_decided(connection: Connection, job: str, now: float) -> bool:
-    return job in held(connection, _RUNNING, now).get(_DECIDED, ())
+    return job in jobs_by_target(connection, _RUNNING, now).get(_DECIDED, ())
 
 
-def running(connection: Connection, system: str, now: float) -> list[RunningJob]:
+def list_running_jobs(connection: Connection, system: str, now: float) -> list[RunningJob]:
     """The jobs that have targets of a system, in the order of their names; those of which nothing was decided are
     left out."""
     own: dict[str, list[int]] = {}
-    for target, some in sorted(held(connection, system, now).items()):
+    for target, some in sorted(jobs_by_target(connection, system, now).items()):
         for job in some:
             own.setdefault(job, []).append(target)
     found = []
@@ -65,37 +65,37 @@ def running(connection: Connection, system: str, now: float) -> list[RunningJob]
     return found
 
 
-def targets_of(connection: Connection, system: str, job: str, now: float) -> tuple[int, ...]:
+def list_targets(connection: Connection, system: str, job: str, now: float) -> tuple[int, ...]:
     """The targets of a system that a job has."""
-    return tuple(target for target, some in sorted(held(connection, system, now).items()) if job in some)
+    return tuple(target for target, some in sorted(jobs_by_target(connection, system, now).items()) if job in some)
 
 
-def app_of(connection: Connection, job: str) -> str:
+def last_app(connection: Connection, job: str) -> str:
     """The application for which something was last decided for a job; nothing if there is none."""
     row = connection.execute(_latest(job)).mappings().first()
     return "" if row is None else str(row["app"])
 
 
-def layout_of(connection: Connection, job: str) -> dict[str, Any] | None:
+def applied_layout(connection: Connection, job: str) -> dict[str, Any] | None:
     """The layout that was last decided for a job, as its row says, if it was put on."""
     row = connection.execute(_latest(job).where(decisions.c.phase != TARGETS)).mappings().first()
     return dict(row) if row is not None and row["outcome"] == "applied" else None
 
 
-def decided_at(connection: Connection, job: str, now: float) -> float | None:
+def last_decision_time(connection: Connection, job: str, now: float) -> float | None:
     """When something was last decided for a job that runs, in seconds since 1970."""
-    if not any(job in some for some in held(connection, _RUNNING, now).values()):
+    if not any(job in some for some in jobs_by_target(connection, _RUNNING, now).values()):
         return None  # looked up only where there is something: all decisions would have to be read in vain
     row = connection.execute(_latest(job)).mappings().first()
     return None if row is None else float(row["time"])
 
 
-def is_known(connection: Connection, app: str) -> bool:
+def is_known_app(connection: Connection, app: str) -> bool:
     """Whether the history has an application of that name."""
     return connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar() is not None
 
 
-def last_under(connection: Connection, name: str, user: str) -> str | None:
+def find_app_of_job_name(connection: Connection, name: str, user: str) -> str | None:
     """The application that the last job of that name and user ran; of several, the one that moved most bytes."""
     newest = sa.select(sa.func.max(jobs.c.job_id)).scalar_subquery()
     query = (
@@ -108,7 +108,7 @@ def last_under(connection: Connection, name: str, user: str) -> str | None:
     return connection.execute(query).scalar()
 
 
-def forget_running(connection: Connection, job: str) -> int:
+def forget_job(connection: Connection, job: str) -> int:
     """Free all that a job has; how many targets that were."""
     where = leases.c.job == job
     freed = connection.execute(sa.select(sa.func.count()).where(where, leases.c.system != _RUNNING)).scalar_one()

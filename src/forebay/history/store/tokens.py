@@ -27,12 +27,12 @@ class Token:
     made: float = 0.0
 
 
-def digest_of(secret: str) -> str:
+def digest_token(secret: str) -> str:
     """What is kept of a token. It is long and random, so that one round of hashing is enough."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def keep_token(connection: Connection, token: Token) -> bool:
+def save_token(connection: Connection, token: Token) -> bool:
     """Keep a token instead of any other of that name; whether there was one."""
     replaced = remove_token(connection, token.name)
     values = {name: getattr(token, name) for name in Token.__slots__}
@@ -45,7 +45,7 @@ def remove_token(connection: Connection, name: str) -> bool:
     return connection.execute(tokens.delete().where(tokens.c.name == name)).rowcount > 0
 
 
-def all_tokens(connection: Connection) -> list[Token]:
+def list_tokens(connection: Connection) -> list[Token]:
     """By name."""
     return [Token(**row) for row in connection.execute(tokens.select().order_by(tokens.c.name)).mappings()]
 

@@ -23,11 +23,11 @@ def read_requests(paths: Sequence[Path], *, swf_volume: str | None = None) -> Re
     """
     kind = _kind(paths)
     per_processor = swf.volume_per_processor(swf_volume) if kind == "swf" else None
-    key = cache.key_of(paths, f"{kind} {per_processor}")
-    columns = cache.recall(key)
+    key = cache.cache_key(paths, f"{kind} {per_processor}")
+    columns = cache.load_entry(key)
     if columns is None:
         columns = _read(kind, paths, per_processor)
-        cache.keep(key, columns)
+        cache.save_entry(key, columns)
     return _requests(columns, " and ".join(p.name for p in paths), str(paths[0]))
 
 
@@ -35,7 +35,7 @@ def requests_of_history(url: str | None) -> Requests:
     """What the jobs of the history at `url` (the usual one if None) would have asked for."""
     from forebay.history.traces import history_jobs  # SQLAlchemy takes a while to load
 
-    return _requests(stored.read(url), "the history", "the history")
+    return _requests(history_jobs.read(url), "the history", "the history")
 
 
 def _requests(columns: Columns, source: str, where: str) -> Requests:

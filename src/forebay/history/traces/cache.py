@@ -18,7 +18,7 @@ import numpy as np
 
 from forebay.folders import cache_folder
 from forebay.history.traces.columns import Columns
-from forebay.history.traces.trace_files import digest
+from forebay.history.traces.trace_files import digest_file
 
 _VERSION = 1  # of the readers and of the entries: a new one leaves the old entries unread
 _MOST_ENTRIES = 64
@@ -26,15 +26,15 @@ _MOST_BYTES = 4 * 10**9  # a trace of ten million requests takes half a gigabyte
 _DAMAGE = (OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
-def key_of(paths: Sequence[Path], options: str) -> str:
+def cache_key(paths: Sequence[Path], options: str) -> str:
     """A name for what the files say, in whichever order they come, read with these options."""
     key = hashlib.sha256(f"{_VERSION} {options}".encode())
-    for one in sorted(digest(path) for path in paths):
+    for one in sorted(digest_file(path) for path in paths):
         key.update(one)
     return key.hexdigest()
 
 
-def recall(key: str) -> Columns | None:
+def load_entry(key: str) -> Columns | None:
     try:
         with (_folder() / f"{key}.npz").open("rb") as file, np.load(file, allow_pickle=False) as entry:
             columns = Columns(**{name: entry[name] for name in _NAMES}, left_out=str(entry["left_out"]))
@@ -43,7 +43,7 @@ def recall(key: str) -> Columns | None:
     return columns if _sound(columns) else None
 
 
-def keep(key: str, columns: Columns) -> None:
+def save_entry(key: str, columns: Columns) -> None:
     """Written beside and then renamed, so that no one ever sees half an entry."""
     with contextlib.suppress(OSError, RuntimeError):
         folder = _folder()

@@ -44,17 +44,17 @@ def id_column(ids: Sequence[str]) -> NDArray[Any]:
     return np.array(ids, dtype=np.str_)
 
 
-def checked_id(text: str) -> str:
+def check_id(text: str) -> str:
     """The text, where it can be an id; the column of ids is as wide as the longest of them."""
     if not 1 <= len(text) <= _LONGEST_ID:
         raise ValueError(f"must have from 1 to {_LONGEST_ID} characters, not {len(text):,}")
     return text
 
 
-def seconds(text: str) -> float:
+def parse_time(text: str) -> float:
     """Seconds since 1970, of a time in UTC unless it says otherwise.
 
-    >>> seconds("1970-01-02 00:00:01")
+    >>> parse_time("1970-01-02 00:00:01")
     86401.0
     """
     try:
@@ -62,22 +62,22 @@ def seconds(text: str) -> float:
             raise ValueError
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"must be a time like '2020-01-31 23:59:59', not {short(text)}") from None
+        raise ValueError(f"must be a time like '2020-01-31 23:59:59', not {quote(text)}") from None
     return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH).total_seconds()
 
 
-def size(text: str) -> int:
+def parse_bytes(text: str) -> int:
     """A whole number of bytes; `12.0` is one.
 
-    >>> size("12")
+    >>> parse_bytes("12")
     12
     """
     try:
         value = int(text) if text.isdecimal() else _whole(float(text))
     except ValueError:
-        raise ValueError(f"must be a whole number of bytes, not {short(text)}") from None
+        raise ValueError(f"must be a whole number of bytes, not {quote(text)}") from None
     if not 0 <= value <= MOST_BYTES:
-        raise ValueError(f"must be from 0 to {MOST_BYTES:,} bytes, not {short(text)}")
+        raise ValueError(f"must be from 0 to {MOST_BYTES:,} bytes, not {quote(text)}")
     return value
 
 
@@ -87,15 +87,15 @@ def _whole(value: float) -> int:
     return int(value)
 
 
-def short(text: str) -> str:
+def quote(text: str) -> str:
     """The text as one would quote it, cut where it would fill the screen."""
     return repr(text) if len(text) <= 40 else f"{text[:37]!r}..."
 
 
-def listed(counts: dict[tuple[str, str], int]) -> str:
+def describe_left_out(counts: dict[tuple[str, str], int]) -> str:
     """Things, each a word and what follows it, that there are.
 
-    >>> listed({("job", "without memory"): 1200, ("job", "of no time"): 0, ("job", "of no bytes"): 1})
+    >>> describe_left_out({("job", "without memory"): 1200, ("job", "of no time"): 0, ("job", "of no bytes"): 1})
     '1,200 jobs without memory, 1 job of no bytes'
     """
     return ", ".join(f"{plural(count, word)} {more}" for (word, more), count in counts.items() if count)

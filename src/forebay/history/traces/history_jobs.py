@@ -6,7 +6,7 @@ import numpy as np
 
 from forebay.history.store import open_store
 from forebay.history.store.jobs import JobVolume, job_volumes
-from forebay.history.traces.columns import Columns, listed
+from forebay.history.traces.columns import Columns, describe_left_out
 from forebay.model.errors import BadInput
 from forebay.model.system import MOST_BYTES
 
@@ -28,7 +28,7 @@ def read(url: str | None) -> Columns:
         duration=np.array([job.end - job.start for job in kept], dtype=np.float64),
         bytes=np.array([max(job.read, job.written) for job in kept], dtype=np.int64),
         volume=np.array([job.read + job.written for job in kept], dtype=np.float64),
-        left_out=listed({("job", "of no bytes or no time"): len(jobs) - len(kept)}),
+        left_out=describe_left_out({("job", "of no bytes or no time"): len(jobs) - len(kept)}),
     )
 
 

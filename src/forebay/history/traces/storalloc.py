@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 import yaml
 
-from forebay.history.traces.columns import Columns, checked_id, id_column, listed, seconds, size
-from forebay.history.traces.trace_files import opened
+from forebay.history.traces.columns import Columns, check_id, describe_left_out, id_column, parse_bytes, parse_time
+from forebay.history.traces.trace_files import open_bytes
 from forebay.history.yaml_events import events, line_of, nesting
 from forebay.model.errors import BadInput
 
@@ -47,7 +47,7 @@ def read(path: Path) -> Columns:
     lines: dict[str, int] = {}
     rows = []
     for job in _jobs(path):
-        name = job.get("id", checked_id)
+        name = job.get("id", check_id)
         if name in lines:
             raise BadInput(f"{path}:{job.line}", f"id {name!r} is taken by the job on line {lines[name]}")
         lines[name] = job.line
@@ -62,21 +62,21 @@ def read(path: Path) -> Columns:
         duration=np.array(duration, dtype=np.float64),
         bytes=np.maximum(was_read, written),
         volume=was_read.astype(np.float64) + written,
-        left_out=listed({("job", "of no bytes"): len(rows) - len(kept)}),
+        left_out=describe_left_out({("job", "of no bytes"): len(rows) - len(kept)}),
     )
 
 
 def _values(job: _Job) -> tuple[float, float, float, int, int]:
     """When submitted, when started, for how long, bytes read, bytes written."""
-    start, end = job.get("startTime", seconds), job.get("endTime", seconds)
+    start, end = job.get("startTime", parse_time), job.get("endTime", parse_time)
     if end < start:
         raise BadInput(f"{job.path}:{job.line}", "endTime is before startTime")
-    submitted = job.get("submissionTime", seconds)
-    return submitted, start, end - start, job.get("readBytes", size), job.get("writtenBytes", size)
+    submitted = job.get("submissionTime", parse_time)
+    return submitted, start, end - start, job.get("readBytes", parse_bytes), job.get("writtenBytes", parse_bytes)
 
 
 def _jobs(path: Path) -> Iterator[_Job]:
-    with opened(path) as file:
+    with open_bytes(path) as file:
         stream = events(path, file)
         if not _enter_jobs(path, stream):
             return

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.history.traces.columns import Columns, listed, short
-from forebay.history.traces.trace_files import opened_text
+from forebay.history.traces.columns import Columns, describe_left_out, quote
+from forebay.history.traces.trace_files import open_text
 from forebay.model.errors import BadInput
 from forebay.model.request import Floats
 from forebay.model.system import MOST_BYTES
@@ -89,7 +89,7 @@ def read(path: Path, per_processor: float | None) -> Columns:
         duration=columns["duration"],
         bytes=columns["bytes"],
         volume=columns["bytes"].astype(np.float64),
-        left_out=listed(left_out),
+        left_out=describe_left_out(left_out),
     )
 
 
@@ -142,7 +142,7 @@ def _check_ids(path: Path, ids: NDArray[np.int64]) -> None:
 
 
 def _blocks(path: Path) -> Iterator[_Block]:
-    with opened_text(path, _ENCODING) as file:
+    with open_text(path, _ENCODING) as file:
         first = 1
         while lines := list(itertools.islice(file, _BLOCK)):
             table = _table(path, first, lines)
@@ -171,7 +171,7 @@ def _diagnose(path: Path, first: int, lines: list[str]) -> None:
             try:
                 float(cells[index])
             except ValueError:
-                raise BadInput(f"{path}:{number}", f"{name} must be a number, not {short(cells[index])}") from None
+                raise BadInput(f"{path}:{number}", f"{name} must be a number, not {quote(cells[index])}") from None
 
 
 def _numbers(line: str) -> list[str]:
@@ -180,7 +180,7 @@ def _numbers(line: str) -> list[str]:
 
 def _unix_start(path: Path) -> int:
     """When second 0 of the log was; 0 where its header doesn't say."""
-    with opened_text(path, _ENCODING) as file:
+    with open_text(path, _ENCODING) as file:
         for number, line in enumerate(file, start=1):
             if _numbers(line):
                 break

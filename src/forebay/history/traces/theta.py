@@ -12,8 +12,16 @@ from typing import TextIO, TypeVar
 
 import numpy as np
 
-from forebay.history.traces.columns import Columns, checked_id, id_column, listed, seconds, short, size
-from forebay.history.traces.trace_files import opened_text
+from forebay.history.traces.columns import (
+    Columns,
+    check_id,
+    describe_left_out,
+    id_column,
+    parse_bytes,
+    parse_time,
+    quote,
+)
+from forebay.history.traces.trace_files import open_text
 from forebay.model.errors import BadInput
 from forebay.model.system import MOST_BYTES
 
@@ -84,7 +92,7 @@ def read(paths: Sequence[Path]) -> Columns:
         duration=(times[:, 2] - times[:, 1])[order],
         bytes=np.maximum(was_read, written)[order],
         volume=(was_read.astype(np.float64) + written)[order],
-        left_out=listed(left_out),
+        left_out=describe_left_out(left_out),
     )
 
 
@@ -125,7 +133,7 @@ def _jobs(path: Path) -> dict[str, _Job]:
 def _counted(row: _Row) -> list[float]:
     """For each of `_KINDS` the larger of POSIX and MPI-IO, which goes through POSIX, and STDIO on top."""
     found = [
-        row.get(index, column, size if "_bytes_" in column else _span) if row.cells[index] else 0
+        row.get(index, column, parse_bytes if "_bytes_" in column else _span) if row.cells[index] else 0
         for index, column in enumerate(_COUNTERS, start=3)
     ]
     return [max(posix, mpiio) + stdio for posix, mpiio, stdio in zip(found[:5], found[5:10], found[10:], strict=True)]
@@ -145,20 +153,20 @@ def _schedule(path: Path, jobs: Mapping[str, _Job], *, joined: bool) -> dict[str
 
 
 def _checked(row: _Row) -> tuple[float, float, float]:
-    queued, start, end = (row.get(index, column, seconds) for index, column in enumerate(_TIMES, start=1))
+    queued, start, end = (row.get(index, column, parse_time) for index, column in enumerate(_TIMES, start=1))
     if end < start:
         raise BadInput(f"{row.path}:{row.line}", "END_TIMESTAMP is before START_TIMESTAMP")
     return queued, start, end
 
 
 def _header(path: Path) -> list[str]:
-    with opened_text(path, "utf-8-sig") as file:
+    with open_text(path, "utf-8-sig") as file:
         return _columns(_lines(path, file))
 
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[_Row]:
     """The cells of these columns, line by line; those of a column that isn't there are empty."""
-    with opened_text(path, "utf-8-sig") as file:
+    with open_text(path, "utf-8-sig") as file:
         lines = _lines(path, file)
         header = _columns(lines)
         chosen = itemgetter(*(header.index(c) if c in header else len(header) for c in columns))
@@ -189,13 +197,13 @@ def _columns(lines: Iterator[tuple[int, list[str]]]) -> list[str]:
 
 def _id(text: str) -> str:
     """The portal writes ids as 404560 in one file and as 404560.0 in the other."""
-    return checked_id(text.removesuffix(".0"))
+    return check_id(text.removesuffix(".0"))
 
 
 def _positive(text: str) -> float:
     value = _number(text)
     if value <= 0:
-        raise ValueError(f"must be positive, not {short(text)}")
+        raise ValueError(f"must be positive, not {quote(text)}")
     return value
 
 
@@ -210,5 +218,5 @@ def _number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"must be a number, not {short(text)}")
+        raise ValueError(f"must be a number, not {quote(text)}")
     return value

@@ -17,7 +17,7 @@ _GZIP = b"\x1f\x8b"
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """The file, unpacked where it is gzip; whatever goes wrong while it is read is bad input."""
     try:
         with path.open("rb") as file:
@@ -35,13 +35,13 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def opened_text(path: Path, encoding: str) -> Iterator[TextIO]:
+def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
     """The same as text, its line ends as they are."""
-    with opened(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
         yield text
 
 
-def digest(path: Path) -> bytes:
+def digest_file(path: Path) -> bytes:
     """The SHA-256 of the file as it lies there."""
     try:
         with path.open("rb") as file:

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from forebay.history.store import Connection, open_store
-from forebay.history.store.behaviour import behaviours
-from forebay.history.store.decisions import last_advice
+from forebay.history.store.behaviour import list_behaviours
+from forebay.history.store.decisions import find_last_decision
 from forebay.history.store.listing import has_runs
 from forebay.history.store.osts import osts_by_filesystem
 from forebay.history.store.totals import app_count, app_sums, filesystem_sums, layout_sums, top_apps
 from forebay.model.errors import UserError
 from forebay.profile.application import profile_of
 from forebay.profile.filesystem_usage import usage
-from forebay.profile.ost_health import every_ost
+from forebay.profile.ost_health import rank_osts
 from forebay.show.history import apps_document, osts_document, profile_document, usage_document
 from forebay.show.history_profile import drift_words, forecast_words, pattern_words
 
@@ -60,13 +60,13 @@ def _overview(connection: Connection) -> Document:
         "usage": usage_document(used, app_count(connection), most_run, most_bytes, filesystem_sums(connection)),
         "left_out": max(0, len(apps) - _MOST),
         **apps_document(apps[:_MOST]),
-        **osts_document(every_ost(osts_by_filesystem(connection))),
+        **osts_document(rank_osts(osts_by_filesystem(connection))),
     }
 
 
 def _application(connection: Connection, name: str) -> Document:
-    found = profile_of(name, behaviours(connection, name))
+    found = profile_of(name, list_behaviours(connection, name))
     words = [pattern_words(found.pattern), drift_words(found.drift), forecast_words(found)]
     document = profile_document(found, None)
     kept = ("app", "runs", "partial_runs", "processes", "first_start_time", "last_start_time", "points", "curve")
-    return {key: document[key] for key in kept} | {"words": words, "advice": last_advice(connection, name)}
+    return {key: document[key] for key in kept} | {"words": words, "advice": find_last_decision(connection, name)}

@@ -49,13 +49,13 @@ def _folder(path: Path) -> Iterator[Source]:
 @contextmanager
 def _database(where: str) -> Iterator[Journal]:
     from forebay.history.store import open_store
-    from forebay.history.store.journal import LogLine, checkpoints_before, log_of, read_after
+    from forebay.history.store.journal import LogLine, checkpoints_before, list_log_lines, read_after
 
     with open_store(where, create=False) as store:
 
         def logs(grant: str) -> list[LogLine]:
             with store.reading() as connection:
-                return log_of(connection, grant)
+                return list_log_lines(connection, grant)
 
         with store.reading() as connection:
             entries = list(read_after(connection, 0))

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
-from forebay.history.toml import Bytes, BytesPerSecond, Field, Table, checked, load
+from forebay.history.toml import Bytes, BytesPerSecond, Field, Table, load_toml, validate
 from forebay.model.errors import BadInput
 from forebay.model.system import Disk, Node, Platform, Server
 from forebay.simulate.striping.machine import CORI, Machine
@@ -173,7 +173,7 @@ def _without_requests(bandwidth: float) -> float:
 
 def read_centre(path: Path) -> Centre:
     """The machine that the file describes."""
-    found = checked(path, load(path), Centre)
+    found = validate(path, load_toml(path), Centre)
     if found.capacity.osts % found.capacity.pools:
         raise BadInput(f"{path}: capacity.pools", f"must divide the {found.capacity.osts} targets")
     for name in ("default", "by_hand"):

@@ -13,7 +13,7 @@ from forebay.decide.storage.placing import PART, PLACING, try_place
 from forebay.decide.storage.turn import turn
 from forebay.model.errors import BadInput
 from forebay.model.kernels import kernel
-from forebay.model.ledger import book, has_room, ledger, shorten, widened
+from forebay.model.ledger import book, has_room, ledger, shorten, widen
 from forebay.model.system import Platform
 
 _MORE = 3600.0  # seconds by which a grant is prolonged whose job still runs
@@ -75,7 +75,7 @@ class Space:
 
     def _widen(self, bookings: int) -> None:
         while not has_room(self._ledger, bookings):
-            self._ledger = widened(self._ledger)
+            self._ledger = widen(self._ledger)
 
 
 @kernel

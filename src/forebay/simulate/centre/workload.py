@@ -10,7 +10,7 @@ import numpy as np
 
 from forebay.decide.policy import Kind as PolicyKind
 from forebay.decide.registry import known
-from forebay.history.toml import Bytes, Field, Seconds, Table, checked, load
+from forebay.history.toml import Bytes, Field, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput
 from forebay.simulate.centre.machine import Count, Positive, Share
 
@@ -149,7 +149,7 @@ class Workload(Table):
 
 def read_workload(path: Path) -> Workload:
     """The workload that the file describes."""
-    found = checked(path, load(path), Workload)
+    found = validate(path, load_toml(path), Workload)
     names = [style.name for style in found.style]
     for at, kind in enumerate(found.kind):
         where = f"{path}: kind[{at}]"

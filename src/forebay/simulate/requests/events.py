@@ -13,7 +13,7 @@ from typing import Any
 from forebay.decide.order.queue import WAKE, arrive, done, follower, take
 from forebay.model.kernels import kernel
 from forebay.model.random_numbers import draw
-from forebay.profile.request_watch import finished, observe, tally
+from forebay.profile.request_watch import finish, observe, tally
 from forebay.simulate.requests.servers import built_in
 from forebay.simulate.requests.state import (
     ANSWERED,
@@ -307,7 +307,7 @@ def _answer(s: Any, watches: Any, floats: Any, chance: Any, now: int, node: int,
     own = s[PROCESSES] + process * PROCESS
     s[own + PENDING] -= 1
     if s[own + PENDING] == 0:
-        finished(watches[node], now)
+        finish(watches[node], now)
         s[own + ANSWERED] += 1
         s[LEFT] -= 1
         s[END] = now + s[TO_CLIENT]

@@ -19,7 +19,7 @@ from forebay.decide.tune.bandit import learn
 from forebay.decide.tune.choose import OTHER, bandit_for, choose, number, pick
 from forebay.decide.tune.similar import inherit
 from forebay.model.kernels import kernel
-from forebay.model.random_numbers import draw, mixed, seeded
+from forebay.model.random_numbers import draw, mix_bits, seed_state
 from forebay.model.situation import Situation
 from forebay.simulate.requests.workload import Experiment
 
@@ -83,7 +83,7 @@ def learn_all(
                 )
                 if similar:
                     inherit(bandit[np.newaxis], situation, known)
-                chance = seeded(_seed(seed, f"{spec} {i} {repetition}"))
+                chance = seed_state(_seed(seed, f"{spec} {i} {repetition}"))
                 arms[i, repetition] = _alone(policy, bandit, samples, int(i), steps, chance)
                 known[situation] = bandit[np.newaxis]
     rows = [_rows(spec, similar, False, i, arms[i], samples.means[i]) for i in range(len(experiments))]
@@ -99,7 +99,7 @@ def learn_together(
     hits = shares.copy()
     for repetition in range(repetitions):
         bandits = [bandit_for(policy, samples.counts.shape[1], ordered=True) for _ in which]
-        chance = seeded(_seed(seed, f"{spec} together {repetition}"))
+        chance = seed_state(_seed(seed, f"{spec} together {repetition}"))
         for step in range(steps):
             k = int(draw(chance, len(which)))
             [arm] = _alone(policy, bandits[k], samples, which[k], 1, chance)
@@ -166,4 +166,4 @@ def _bin(hits: Any, shares: Any, b: int) -> tuple[float, float, float]:
 
 
 def _seed(seed: int, purpose: str) -> int:
-    return int(mixed(np.uint64(seed + zlib.crc32(purpose.encode()))))
+    return int(mix_bits(np.uint64(seed + zlib.crc32(purpose.encode()))))

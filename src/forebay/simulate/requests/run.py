@@ -12,9 +12,9 @@ import numpy as np
 from forebay.decide.order.queue import set_window, take, take_of
 from forebay.decide.registry import find
 from forebay.model.errors import BadInput, PolicyError
-from forebay.model.observation import Observed
-from forebay.model.random_numbers import seeded
-from forebay.profile.request_watch import TALLY, new_watch, observed
+from forebay.model.observation import Observation
+from forebay.model.random_numbers import seed_state
+from forebay.profile.request_watch import TALLY, make_observation, new_watch
 from forebay.simulate.requests.events import advance, end_period, start
 from forebay.simulate.requests.layer import Forwarding, lognormal, middles, new_queue, new_state, processes_of
 from forebay.simulate.requests.servers import built_in
@@ -47,7 +47,7 @@ NANO = 1_000_000_000
 class Outcome:
     """A run from the first request sent to the last answer: `periods` has, for each period, every I/O node's row.
 
-    Rows have the columns of `profile.observe.TALLY`; the last period is the rest, shorter than the others.
+    Rows have the columns of `profile.request_watch.TALLY`; the last period is the rest, shorter than the others.
     """
 
     seconds: float
@@ -63,10 +63,10 @@ class Outcome:
         """Bytes a second."""
         return self.bytes / self.seconds
 
-    def observed(self, period: int, node: int) -> Observed:
+    def observed(self, period: int, node: int) -> Observation:
         """What the I/O node saw in the period."""
         seconds = self.last if period == len(self.periods) - 1 else self.period
-        return observed(self.periods[period, node], seconds)
+        return make_observation(self.periods[period, node], seconds)
 
 
 class Simulation:
@@ -89,7 +89,7 @@ class Simulation:
         self._time = None if model.time is built_in else model.time
         self._rows = np.zeros((periods, layer.nodes, len(TALLY)))
         self._floats = np.concatenate([lognormal(model.noise), -np.log1p(-middles()), model.numbers])
-        self._chance = seeded(seed)
+        self._chance = seed_state(seed)
         self._queues = np.stack([new_queue(layer, node, slots, files, len(workloads)) for node in range(layer.nodes)])
         self._watches = np.stack([new_watch(files) for _ in range(layer.nodes)])
         self._state = new_state(layer, model.lanes, processes, slots, round(period * NANO))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.layout import KIB
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.profile.detector_training import train
 from forebay.simulate.requests.layer import Forwarding
@@ -23,7 +23,7 @@ from forebay.simulate.requests.run import Simulation
 from forebay.simulate.requests.workload import Workload
 from forebay.work import Died, Gone, Workers, each
 
-Example = tuple[Observed, str]
+Example = tuple[Observation, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ def _scenario(sizes: Sizes, seed: int, number: int) -> list[Example]:
     return [(seen, pattern) for seen in _periods(sizes, pattern, np.random.default_rng([seed, number]))]
 
 
-def _periods(sizes: Sizes, pattern: str, rng: Any) -> list[Observed]:
+def _periods(sizes: Sizes, pattern: str, rng: Any) -> list[Observation]:
     """Some of those of one scenario, whenever they were and at any I/O node."""
     nodes = int(rng.choice(NODES))
     processes = int(rng.choice([count for count in sizes.processes if count >= 2 * nodes]))

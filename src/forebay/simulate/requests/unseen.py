@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.run import simulate_requests
@@ -19,7 +19,7 @@ def unseen_experiments() -> tuple[Experiment, ...]:
     return _grid((3, 6), (48, 200), (10_000, 100_000, 600_000), (150_000_000, 900_000_000))
 
 
-def periods_of(experiment: Experiment, window: int, *, seed: int, period: float) -> Iterator[Observed]:
+def periods_of(experiment: Experiment, window: int, *, seed: int, period: float) -> Iterator[Observation]:
     """What each I/O node saw in each period of a run, without its edges."""
     scheduler = "twins" if window else "fifo"
     layer = Forwarding(nodes=experiment.nodes, scheduler=scheduler, window=window or None)

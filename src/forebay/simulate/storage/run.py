@@ -13,7 +13,7 @@ from forebay.decide.policy import Policy
 from forebay.decide.storage.choose import number
 from forebay.decide.storage.turn import REFUSED, Turn, turn
 from forebay.model.errors import PolicyError
-from forebay.model.ledger import Ledger, ledger, widened
+from forebay.model.ledger import Ledger, ledger, widen
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.simulate.storage.feedback import MORE_ROOM as NEEDS_ROOM
@@ -125,7 +125,7 @@ class _Session:
         self._progress = progress or (lambda _: None)
 
     def widen(self) -> None:
-        self.ledger = widened(self.ledger)
+        self.ledger = widen(self.ledger)
 
     def decide_until(self, last: int) -> None:
         """Decide all requests before number `last`."""

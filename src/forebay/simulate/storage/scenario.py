@@ -11,11 +11,11 @@ import numpy as np
 
 from forebay.decide.registry import known
 from forebay.history.platforms import read_platform
-from forebay.history.toml import BytesPerSecond, BytesWithUnit, Field, Seconds, Table, checked, load
+from forebay.history.toml import BytesPerSecond, BytesWithUnit, Field, Seconds, Table, load_toml, validate
 from forebay.history.traces import read_requests, requests_of_history
 from forebay.history.traces.swf import volume_per_processor
 from forebay.model.errors import BadInput
-from forebay.model.reference_platforms import NAMES, named
+from forebay.model.reference_platforms import NAMES, reference_platform
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.profile.theta_2020 import theta_2020
@@ -78,11 +78,11 @@ class _File(Table):
 
 def read_storage_scenario(path: Path, changes: dict[str, Any] | None = None, *, seed: int = 0) -> StorageScenario:
     """The scenario in a TOML file; docs/storage.md describes the format. `changes` replace keys of [storage]."""
-    document = load(path)
+    document = load_toml(path)
     table = document.get("storage")
     if isinstance(table, dict):  # switched on by the command line, a table of the file's says how
         table |= {k: v for k, v in (changes or {}).items() if not (v is True and isinstance(table.get(k), dict))}
-    parsed = checked(path, document, _File).storage
+    parsed = validate(path, document, _File).storage
     where = f"{path}: storage"
     for spec in (parsed.policy or "").split(","):
         if spec.strip() not in ("", "all", OPTIMAL):
@@ -117,7 +117,7 @@ def find_platform(name: str, folder: Path, where: str) -> Platform:
         return read_platform(folder / name)
     if name not in NAMES:
         raise BadInput(where, f"no platform {name!r}; give a file (.toml, .yml) or one of: {', '.join(NAMES)}")
-    return named(name)
+    return reference_platform(name)
 
 
 def find_requests(

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from forebay.decide.registry import find, known
-from forebay.history.toml import BytesWithUnit, Field, Table, checked, load
+from forebay.history.toml import BytesWithUnit, Field, Table, load_toml, validate
 from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
-from forebay.model.reference_platforms import NAMES, named
+from forebay.model.reference_platforms import NAMES, reference_platform
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.simulate.storage.bound import bound_of
@@ -45,14 +45,14 @@ class Block:
 
 def paper_grid(policies: Sequence[str], modes: Sequence[Mode]) -> tuple[Block, ...]:
     """Table 3, and the heterogeneous platform of Table 4 with split requests."""
-    alike = tuple(named(name) for name in NAMES if name != HETEROGENEOUS)
+    alike = tuple(reference_platform(name) for name in NAMES if name != HETEROGENEOUS)
     rules = tuple(
         Rules(mode=mode, split=split, tries=tries) for mode in modes for split in (0, SPLIT) for tries in (0, TRIES)
     )
     split = tuple(Rules(mode=mode, split=SPLIT) for mode in modes)
     return (
         Block(platforms=alike, policies=tuple(policies), rules=rules),
-        Block(platforms=(named(HETEROGENEOUS),), policies=tuple(policies), rules=split),
+        Block(platforms=(reference_platform(HETEROGENEOUS),), policies=tuple(policies), rules=split),
     )
 
 
@@ -187,7 +187,7 @@ class _Grid(Table):
 def read_grid(path: Path) -> tuple[Block, ...]:
     """A grid from the [[grid]] tables of a TOML file; docs/storage.md describes it."""
     blocks = []
-    for index, parsed in enumerate(checked(path, load(path), _Grid).grid):
+    for index, parsed in enumerate(validate(path, load_toml(path), _Grid).grid):
         where = f"{path}: grid[{index}]"
         for key in ("platforms", "policies", "split", "requeue", "as_"):
             if not getattr(parsed, key):

@@ -22,7 +22,7 @@ from forebay.model.curve import Curve
 from forebay.model.decision import Placement
 from forebay.model.errors import BadInput
 from forebay.model.system import System
-from forebay.profile.curve_shapes import as_class, class_curves
+from forebay.profile.curve_shapes import class_curves, estimate_by_class
 from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.decided import decided
@@ -172,7 +172,7 @@ def _figures(measures: Measures) -> tuple[object, ...]:
 
 def _as_classes(applications: Sequence[Application], curves: Mapping[str, Curve]) -> tuple[Application, ...]:
     classes = class_curves(curves)
-    return tuple(replace(a, curve=as_class(a.curve, classes)) for a in applications)
+    return tuple(replace(a, curve=estimate_by_class(a.curve, classes)) for a in applications)
 
 
 def _rng(study: IoResourcesStudy, load: float, index: int, purpose: str) -> np.random.Generator:

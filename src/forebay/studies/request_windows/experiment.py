@@ -18,7 +18,7 @@ import numpy as np
 from forebay.decide.registry import find, policies
 from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
-from forebay.profile.pattern_detector import Detector, shipped
+from forebay.profile.pattern_detector import Detector, shipped_detector
 from forebay.profile.request_watch import TALLY
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, learn_together
@@ -136,7 +136,7 @@ def run(
 ) -> RequestWindowsResults:
     """Every piece, from `folder` what is there already, and all of them as tables."""
     check(study)
-    about, detector = study.about(), detector or shipped()
+    about, detector = study.about(), detector or shipped_detector()
     store = Store(folder, about)
     store.open()
     first, later = study.window_keys(), study.later_keys()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.situation import OPERATIONS, PATTERNS
-from forebay.profile.pattern_detector import shipped
+from forebay.profile.pattern_detector import shipped_detector
 from forebay.simulate.requests.servers import Contended
 from forebay.studies.burst_buffer.tables import Group
 from forebay.studies.request_windows.detection import precisions
@@ -158,7 +158,7 @@ def model_table() -> Group:
 
 def classifier_table() -> Group:
     """The shipped classifiers, on what they learned from, on what was kept back, and on sizes never seen."""
-    results = shipped().document["results"]
+    results = shipped_detector().document["results"]
     names = list(next(iter(results.values())))
     rows: list[tuple[str, ...]] = [
         (by, *(f"{100 * results[by][name]['accuracy']:.2f} %" for name in names)) for by in results

@@ -16,7 +16,7 @@ from forebay.act.control.auth.callers import Doorman, Who
 from forebay.act.control.auth.tokens import write_secret
 from forebay.act.control.errors import NotAuthenticated
 from forebay.history.store import open_store
-from forebay.history.store.tokens import Token, all_tokens, digest_of
+from forebay.history.store.tokens import Token, digest_token, list_tokens
 from support.control import DISK, GB, Running, running
 
 OTHER = 23456
@@ -117,7 +117,7 @@ def test_no_secret_is_in_the_store_the_log_or_an_error(service: Running, tmp_pat
     assert secret not in wrong + service.log.getvalue()
     assert secret not in json.dumps(service.call("GET", "/v1/tokens"))
     with open_store(str(tmp_path / "journal.db")) as store, store.reading() as connection:
-        assert all(secret not in str(token) for token in all_tokens(connection))
+        assert all(secret not in str(token) for token in list_tokens(connection))
     assert not any(secret.encode() in path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
 
 
@@ -187,7 +187,7 @@ class Register:
         return list(self.tokens)
 
     def add(self, secret: str) -> None:
-        self.tokens.append(Token(name="t", digest=digest_of(secret), role="administrator"))
+        self.tokens.append(Token(name="t", digest=digest_token(secret), role="administrator"))
 
 
 def test_a_token_that_was_made_just_now_is_known() -> None:

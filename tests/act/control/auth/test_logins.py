@@ -11,7 +11,7 @@ from forebay.act.control.auth.browsers import PROOF, TUNNEL, cookie_of, from_bro
 from forebay.act.control.auth.callers import Doorman, Peer
 from forebay.act.control.auth.logins import COOKIE, LASTS, Logins, signing_key
 from forebay.act.control.errors import NotAuthenticated
-from forebay.history.store.tokens import Token, digest_of
+from forebay.history.store.tokens import Token, digest_token
 from forebay.model.grant import NotAllowed
 from support.certificates import certificate
 from support.control import Running, running
@@ -32,9 +32,9 @@ class World:
     def __init__(self) -> None:
         self.clock = Clock()
         self.tokens = {
-            "root": Token(name="admin", digest=digest_of("root"), role="administrator"),
-            "ann": Token(name="ann", digest=digest_of("ann"), role="user", uid=4_000_001, gid=5),
-            "agent": Token(name="n1", digest=digest_of("agent"), role="agent", node="n1"),
+            "root": Token(name="admin", digest=digest_token("root"), role="administrator"),
+            "ann": Token(name="ann", digest=digest_token("ann"), role="user", uid=4_000_001, gid=5),
+            "agent": Token(name="n1", digest=digest_token("agent"), role="agent", node="n1"),
         }
         self.doorman = Doorman([77], self._all)
         self.logins = Logins(self.doorman, b"k" * 32, clock=self.clock)

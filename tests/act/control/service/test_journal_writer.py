@@ -19,7 +19,7 @@ from forebay.decide.grants import commands as co
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control, fold
 from forebay.history.store import Store, open_store
-from forebay.history.store.journal import Entry, append, read_after
+from forebay.history.store.journal import Entry, append_entries, read_after
 from forebay.model.errors import BadInput, UserError
 from support.grants import USER, agent, ask, disk, grant_id
 
@@ -94,13 +94,13 @@ def test_where_the_store_fails_nothing_happened_and_the_next_request_goes_on(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(connection: Any, entries: Sequence[Entry]) -> None:
-        append(connection, entries)
+        append_entries(connection, entries)
         raise BadInput("journal.db", "the disk is full")
 
     async def work(writer: Writer) -> None:
         await writer.do(NODE)
         before = journal_of(store)
-        monkeypatch.setattr(module, "append", full)
+        monkeypatch.setattr(module, "append_entries", full)
         with pytest.raises(Unavailable, match="the disk is full"):
             await writer.do(request(1))
         assert journal_of(store) == before
@@ -176,7 +176,7 @@ def test_who_waits_for_a_state_that_is_being_read_again_sees_what_was_written_be
         await writer.start()
         await other.do(NODE)
         with monkeypatch.context() as broken:
-            broken.setattr(module, "append", fail)
+            broken.setattr(module, "append_entries", fail)
             with pytest.raises(Unavailable):
                 await writer.do(request(1))
         monkeypatch.setattr(module, "load", slow)
@@ -255,6 +255,6 @@ def test_a_checkpoint_has_all_tables() -> None:
 def test_a_journal_that_is_cut_off_inside_a_line_is_told(tmp_path: Path) -> None:
     with open_store(str(tmp_path / "journal.db")) as store:
         with store.writing() as connection:
-            append(connection, [Entry(1, 0.0, "", '{"v":1,"kind":"Swe')])
+            append_entries(connection, [Entry(1, 0.0, "", '{"v":1,"kind":"Swe')])
         with pytest.raises(BadInput, match="journal, number 1: is no JSON: the journal may be cut off here"):
             load(store)

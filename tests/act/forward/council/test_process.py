@@ -16,11 +16,11 @@ from forebay.decide.tune.memory import as_json
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs
 from forebay.model.errors import BadInput
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 from support.forward import KEY, LoopThread, Speaker, loop_thread, unix
 
 VALUES = (125_000, 1_000_000, 8_000_000)
-SEEN = Observed(
+SEEN = Observation(
     seconds=1.0, files=1, reads=10, bytes_read=10_000, smallest=1000, mean=1000.0, largest=1000, clients=2, processes=4
 )
 
@@ -58,7 +58,7 @@ class Node(Speaker):
         self._accepts = "council"
         super().__init__(unix(folder, "council"), name=name)
 
-    def announce(self, seen: Observed = SEEN, value: object = 1_000_000, **changes: Any) -> None:
+    def announce(self, seen: Observation = SEEN, value: object = 1_000_000, **changes: Any) -> None:
         words = {"observed": asdict(seen), "parameter": "window", "value": value, "held": 5.0, "servers": 4}
         self.tell(Kind.ANNOUNCE, words=words | changes)
 
@@ -196,8 +196,8 @@ def test_an_announcement_comes_through_as_it_was() -> None:
 
 
 def test_it_decides_as_the_pure_council_does() -> None:
-    from forebay.model.random_numbers import seeded
+    from forebay.model.random_numbers import seed_state
 
-    made, decided = decide(new_council("window", VALUES), [], seeded(0))
+    made, decided = decide(new_council("window", VALUES), [], seed_state(0))
     assert decided.value is None
     assert made.sent is None

@@ -11,7 +11,7 @@ from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.node.jobs import BINS, Client, Jobs, facts_of, job_number
 from forebay.act.forward.node.runs import checked, store_parts
 from forebay.history.store import open_store
-from forebay.history.store.listing import list_runs, run_in_full
+from forebay.history.store.listing import list_runs, read_run
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 
@@ -143,7 +143,7 @@ def test_all_processes_of_a_job_are_one_run_whichever_nodes_they_used(tmp_path: 
         store_parts(store, [made_part("n0/1", "a", 1 << 20)])  # told twice
         with store.reading() as connection:
             (run,) = list_runs(connection)
-            whole = run_in_full(connection, run["run_id"])["run"]
+            whole = read_run(connection, run["run_id"])["run"]
     assert (run["app"], run["job_id"], run["nprocs"], run["total_bytes"]) == ("app", 7, 4, 7 << 20)
     assert (whole["io_procs"], whole["shared_files"], whole["shared_bytes"]) == (3, 1, 7 << 20)
     assert (whole["stripe_size"], whole["file_stripe_count"], whole["stripe_offset"]) == (64 << 10, 4, 1)

@@ -11,7 +11,7 @@ from forebay.act.slurm.jobs.decision import application
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.prolog import prolog
 from forebay.history.store import Store
-from forebay.history.store.running_jobs import forget_running
+from forebay.history.store.running_jobs import forget_job
 from forebay.history.store.schema import decisions, jobs
 from support.filesystems import KINDS, Pretend
 from support.made_up_runs import a_run, fill
@@ -144,7 +144,7 @@ def test_a_job_that_is_started_again_after_its_end_is_decided_anew(store: Store,
     rules = rules_of(tmp_path, more=IONS)
     before(store, rules)
     with store.writing() as connection:
-        assert forget_running(connection, "12") == 1
+        assert forget_job(connection, "12") == 1
     before(store, rules, now=NOW + 60)
     assert [row["time"] for row in _decisions(store)] == [NOW, NOW + 60]
 

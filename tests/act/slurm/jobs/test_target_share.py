@@ -13,7 +13,7 @@ from forebay.act.slurm.jobs.epilog import epilog
 from forebay.act.slurm.jobs.settings import Targets
 from forebay.act.slurm.jobs.target_share import Newcomer, how_many, least_used, share_out, warm
 from forebay.history.store import Store, open_store
-from forebay.history.store.leases import take
+from forebay.history.store.leases import take_targets
 from support.examples import examples
 from support.made_up_runs import a_run, fill
 from support.slurm_jobs import NOW, before, leases, own_job, rules_of
@@ -100,7 +100,7 @@ def test_every_policy_of_ones_own_choice_can_share_out(store: Store) -> None:
 def test_a_job_of_which_nothing_was_decided_is_only_in_the_way(store: Store) -> None:
     fill(store, [a_run(1, count=2)])
     with store.writing() as connection:
-        take(connection, "ions", "by hand", (0, 1), until=NOW + 1, now=NOW)
+        take_targets(connection, "ions", "by hand", (0, 1), until=NOW + 1, now=NOW)
     assert share(store, rules(), "a") == (2, 3)
 
 

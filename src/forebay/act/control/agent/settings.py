@@ -13,7 +13,7 @@ from forebay.act.control.agent.disks import FIELD, AgentDisk
 from forebay.act.control.client import Address, parse_service
 from forebay.act.volumes.kinds import exposures, volumes
 from forebay.decide.grants.machine import check_fields, check_node
-from forebay.history.toml import Bytes, BytesPerSecond, Field, Seconds, Table, checked, load
+from forebay.history.toml import Bytes, BytesPerSecond, Field, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput
 from forebay.model.units import format_duration
 
@@ -108,7 +108,7 @@ class AgentFile:
 
 def read_agent(path: Path) -> AgentFile:
     """The node; an error says what is wrong, and under which key of the file. Other paths are relative to it."""
-    file, base = checked(path, load(path), _File), path.absolute().parent
+    file, base = validate(path, load_toml(path), _File), path.absolute().parent
     agent = file.agent
     _check_agent(path, agent)
     disks = {disk.name: _disk(f"{path}: disk[{at}]", base, disk) for at, disk in enumerate(file.disk)}

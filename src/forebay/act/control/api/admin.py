@@ -34,7 +34,7 @@ from forebay.act.metrics import text_of
 from forebay.decide.grants import commands as co
 from forebay.decide.registry import find
 from forebay.history.store.journal import read_after
-from forebay.history.store.tokens import all_tokens, remove_token
+from forebay.history.store.tokens import list_tokens, remove_token
 from forebay.model.errors import UnknownName
 
 routes = APIRouter(responses=ERRORS)
@@ -132,7 +132,7 @@ async def metrics(service: OfService, _: Caller) -> Response:
 @routes.get("/v1/tokens", response_model=None, responses={200: {"model": TokensAnswer}})
 async def tokens(service: OfService, _: Administrator) -> JSONResponse:
     """Who has a token; the tokens themselves are kept nowhere."""
-    found = await service.writer.read(all_tokens)
+    found = await service.writer.read(list_tokens)
     return answer(
         {"tokens": [{"name": t.name, "role": t.role, "uid": t.uid, "node": t.node, "made": t.made} for t in found]}
     )
@@ -151,7 +151,7 @@ async def make_token(service: OfService, _: Administrator, form: TokenForm) -> J
 @routes.delete("/v1/tokens/{name}", response_model=None, responses={200: {"model": Done}})
 async def drop_token(service: OfService, _: Administrator, name: Annotated[str, Path(max_length=100)]) -> JSONResponse:
     """From now on the token does not count."""
-    known = [token.name for token in await service.writer.read(all_tokens)]
+    known = [token.name for token in await service.writer.read(list_tokens)]
     if name not in known:
         raise UnknownName("token", name, known)
     await service.writer.write(lambda connection: remove_token(connection, name))

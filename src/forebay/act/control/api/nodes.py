@@ -16,7 +16,7 @@ from forebay.act.control.auth.callers import Who
 from forebay.act.control.errors import OtherJournal
 from forebay.act.control.service.journal_identity import is_ours
 from forebay.decide.grants import commands as co
-from forebay.history.store.journal import LogLine, add_log
+from forebay.history.store.journal import LogLine, add_log_lines
 from forebay.model.grant import NotAllowed
 
 routes = APIRouter(prefix="/v1/nodes", tags=["nodes"], responses=ERRORS)
@@ -127,5 +127,5 @@ async def log(
         and any(volume.node == node for volume in tables.volumes_of(tables.grants[form.grant]))
     ]
     if lines:
-        await service.writer.write(lambda connection: add_log(connection, lines))
+        await service.writer.write(lambda connection: add_log_lines(connection, lines))
     return answer({"done": len(lines)})

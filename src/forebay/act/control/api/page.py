@@ -20,7 +20,7 @@ from forebay.act.control.errors import NotAuthenticated, error_code, error_docum
 from forebay.act.control.page.files import HEADERS, File
 from forebay.act.control.page.views import GROUPS, Eye, Which, eye_of, feed, listed, timeline
 from forebay.act.control.service.service import Service
-from forebay.history.store.journal import Entry, entries_of, read_after
+from forebay.history.store.journal import Entry, list_entries, read_after
 from forebay.model.errors import UnknownName
 
 routes = APIRouter(include_in_schema=False)
@@ -160,7 +160,7 @@ async def _own(service: Service, eye: int, before: int, limit: int) -> dict[str,
     """The same of a user's own newest grants."""
     live = await service.writer.now()
     own = sorted((g.order, g.id) for g in live.control.tables.grants.values() if g.ask.uid == eye)[-_OWN_GRANTS:]
-    found = await service.writer.read(lambda connection: [e for _, name in own for e in entries_of(connection, name)])
+    found = await service.writer.read(lambda connection: [e for _, name in own for e in list_entries(connection, name)])
     entries = sorted((e for e in found if e.number < before), key=lambda e: -e.number)
     lines = feed(await service.writer.now(), entries, eye, limit)
     return {"lines": lines, "next": lines[-1]["n"] if len(lines) == limit else 0}

@@ -19,7 +19,7 @@ from typing import Any, Literal, cast
 from forebay.act.control.auth.munge import NoMunge, who_calls
 from forebay.act.control.errors import NotAuthenticated, NotLoggedIn
 from forebay.decide.grants.commands import Caller, Role
-from forebay.history.store.tokens import Token, digest_of
+from forebay.history.store.tokens import Token, digest_token
 from forebay.model.grant import NotAllowed
 
 Call = Callable[[], Awaitable[str]]
@@ -139,7 +139,7 @@ class Doorman:
         return replace(self._user(uid, gid, local=own), local=False)
 
     async def _by_token(self, secret: str) -> Who:
-        return await self.by_digest(digest_of(secret))
+        return await self.by_digest(digest_token(secret))
 
     async def by_digest(self, digest: str) -> Who:
         """Whom the token with this digest stands for, if there still is one."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from forebay.act.control.auth.callers import ONLY_METRICS, Doorman, Peer, Who
 from forebay.act.control.errors import LoginEnded, NotAuthenticated, TooMany
-from forebay.history.store.tokens import digest_of
+from forebay.history.store.tokens import digest_token
 from forebay.model.grant import NotAllowed
 
 COOKIE = "__Host-forebay"
@@ -64,7 +64,7 @@ class Logins:
         if who.role == "agent":
             raise NotAllowed("the page is for people, not for agents")
         code, until = secrets.token_urlsafe(24), self._clock() + _LINK
-        self._links[digest_of(code)] = who, until
+        self._links[digest_token(code)] = who, until
         while len(self._links) > _MOST_LINKS:
             self._links.popitem(last=False)
         return code, until
@@ -81,7 +81,7 @@ class Logins:
         return await self._login(payload | {"n": secrets.token_hex(8), "e": round(self._clock() + LASTS)})
 
     def _by_link(self, secret: str) -> dict[str, Any] | None:
-        who, until = self._links.pop(digest_of(secret), (None, 0.0))
+        who, until = self._links.pop(digest_token(secret), (None, 0.0))
         if who is None or until <= self._clock():
             return None
         return {"u": who.uid, "g": who.gid}
@@ -95,7 +95,7 @@ class Logins:
             raise NotAllowed("this is an agent's token; the page is for people")
         if who.role == "metrics":
             raise NotAllowed(ONLY_METRICS)
-        return {"d": digest_of(secret)}
+        return {"d": digest_token(secret)}
 
     async def _login(self, payload: dict[str, Any]) -> Login:
         text = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode()).decode().rstrip("=")

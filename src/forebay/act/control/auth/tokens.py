@@ -11,7 +11,7 @@ from forebay.act.control.api.forms import TokenForm
 from forebay.act.control.auth.callers import first_group
 from forebay.decide.grants.machine import check_node
 from forebay.history.store import Connection
-from forebay.history.store.tokens import Token, digest_of, keep_token
+from forebay.history.store.tokens import Token, digest_token, save_token
 from forebay.model.errors import BadInput, why
 
 
@@ -27,10 +27,10 @@ def new_token(form: TokenForm, now: float) -> tuple[str, Token, Callable[[Connec
     gid = form.gid if form.gid is not None else (first_group(uid) if uid >= 0 else -1)
     secret = secrets.token_urlsafe(32)
     token = Token(
-        name=form.name, digest=digest_of(secret), role=form.role, uid=uid, gid=uid if gid is None else gid,
+        name=form.name, digest=digest_token(secret), role=form.role, uid=uid, gid=uid if gid is None else gid,
         node=form.node, made=now,
     )  # fmt: skip
-    return secret, token, lambda connection: keep_token(connection, token)
+    return secret, token, lambda connection: save_token(connection, token)
 
 
 def write_secret(path: Path, secret: str) -> None:

@@ -20,7 +20,7 @@ from forebay.act.control.errors import Unavailable
 from forebay.act.control.service.live_state import Happened, Live, checkpoint, load
 from forebay.decide.grants.commands import Command
 from forebay.history.store import Connection, Store
-from forebay.history.store.journal import Entry, append, compressed, keep_checkpoint, unseen
+from forebay.history.store.journal import Entry, append_entries, compress_state, read_unseen, save_checkpoint
 from forebay.model.errors import UserError
 
 T = TypeVar("T")
@@ -151,7 +151,7 @@ class Writer:
             # Somebody else has read it meanwhile, perhaps before what is to be seen here was written.
         if self._live is not None:
             last = self._live.last
-            entries = await self.read(lambda connection: unseen(connection, last))
+            entries = await self.read(lambda connection: read_unseen(connection, last))
             async with self._turn:
                 if entries and self._live is not None:
                     self._heard(self._live.follow(entries))
@@ -232,7 +232,7 @@ class Writer:
     def _begin(self, last: int) -> tuple[_Transaction, list[Entry]]:
         transaction = _Transaction(self._store.writing())
         try:
-            return transaction, unseen(transaction.connection, last)
+            return transaction, read_unseen(transaction.connection, last)
         except BaseException:
             transaction.give_up()
             raise
@@ -247,8 +247,8 @@ class Writer:
             first = asyncio.ensure_future(made)
             await asyncio.sleep(0)
         number, text = await first
-        state = await asyncio.to_thread(compressed, text)
-        await self.write(lambda connection: keep_checkpoint(connection, number, state))
+        state = await asyncio.to_thread(compress_state, text)
+        await self.write(lambda connection: save_checkpoint(connection, number, state))
         self._kept = number
 
 
@@ -262,7 +262,7 @@ class _Transaction:
     def finish(self, entries: Sequence[Entry]) -> None:
         """Write entries, and make sure that they hold."""
         try:
-            append(self.connection, entries)
+            append_entries(self.connection, entries)
         except BaseException as error:
             self._context.__exit__(type(error), error, error.__traceback__)
             raise

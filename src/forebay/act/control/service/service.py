@@ -29,8 +29,8 @@ from forebay.act.control.service.warm_up import warm_up
 from forebay.act.log import Log
 from forebay.decide.grants import commands as co
 from forebay.history.store import Store
-from forebay.history.store.journal import last_heard, note_heard
-from forebay.history.store.tokens import all_tokens, shared_secret
+from forebay.history.store.journal import last_heard, record_heard
+from forebay.history.store.tokens import list_tokens, shared_secret
 from forebay.model.errors import ForebayError
 
 _LONGEST_SLEEP = 60.0
@@ -54,7 +54,7 @@ class Service:
         self.settings, self.log, self.clock, self.store = settings, log, clock, store
         self.bells = Bells()
         self.writer = Writer(store, self._heard, clock=clock, every=settings.checkpoint)
-        self.doorman = Doorman(settings.administrators, lambda: self.writer.read(all_tokens), settings.munge)
+        self.doorman = Doorman(settings.administrators, lambda: self.writer.read(list_tokens), settings.munge)
         self.silence = Silence(settings.silent)
         self.keys = Keys("")
         self.waits = Waits(settings.limits.waiting)
@@ -152,7 +152,7 @@ class Service:
         await asyncio.sleep(max(0.05, min(5.0, self.settings.silent / 4)))
         new = self.silence.new()
         if new:
-            await self.writer.write(lambda connection: note_heard(connection, new))
+            await self.writer.write(lambda connection: record_heard(connection, new))
         self.silence.learn(await self.writer.read(last_heard))
         live = await self.writer.now()
         answering = [name for name, node in live.control.tables.nodes.items() if not node.silent]

@@ -13,8 +13,8 @@ from forebay.act.control.api.limits import Limits
 from forebay.act.control.api.proxies import Proxies
 from forebay.act.forward.net.address import parse_address
 from forebay.decide.grants.rules import GrantRules
-from forebay.history.store import Store, database_named, has_password
-from forebay.history.toml import Bytes, Field, Seconds, Table, checked, load
+from forebay.history.store import Store, has_password, resolve_database
+from forebay.history.toml import Bytes, Field, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput, why
 from forebay.model.units import format_duration
 
@@ -173,11 +173,11 @@ class _Service(Table):
 
 def read_service(path: Path | None, changes: dict[str, Any]) -> ServiceSettings:
     """What the file says under [service] (nothing without a file), with what the command line changes."""
-    document = {} if path is None else load(path).get("service")
+    document = {} if path is None else load_toml(path).get("service")
     if document is None:
         raise BadInput(str(path), "has no [service] table")
     where = Path("command line") if path is None else path
-    table = checked(where, {"service": {**document, **changes}}, _File).service
+    table = validate(where, {"service": {**document, **changes}}, _File).service
     if "db" in changes and has_password(table.db):
         raise BadInput("--db", "all users can see the password in the list of processes; put db into the file")
     folder = Path.cwd() if path is None else path.absolute().parent
@@ -195,9 +195,9 @@ def read_service(path: Path | None, changes: dict[str, Any]) -> ServiceSettings:
     values["forward"] = ForwardSettings(metrics=tuple(forward["metrics"]), **places)
     values["db"] = values["db"] or None
     if path is not None:
-        values["history"] = database_named(table.history, path, "service.history") or ""
+        values["history"] = resolve_database(table.history, path, "service.history") or ""
         if "db" not in changes:
-            values["db"] = database_named(table.db, path, "service.db")
+            values["db"] = resolve_database(table.db, path, "service.db")
     for name in ("administrators", "proxies"):
         values[name] = tuple(values[name])
     return ServiceSettings(**values)

@@ -35,7 +35,7 @@ from forebay.act.filesystems.lustre.output import (
     parse_stripe,
 )
 from forebay.history.run_fields import MOST_STRIPES
-from forebay.history.toml import located
+from forebay.history.toml import locate_errors
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import ANY, DEFAULT_SIZE, Layout, Target
 
@@ -108,7 +108,9 @@ class Lustre(FileSystem):
         last = striped.last
         every = sum(ost.active for ost in self._osts(folder)) if last.count < 0 else 1
         count = abs(last.count) * every or 1
-        return located(striped.where, lambda: Layout(count=count, size=last.size or DEFAULT_SIZE, start=last.start))
+        return locate_errors(
+            striped.where, lambda: Layout(count=count, size=last.size or DEFAULT_SIZE, start=last.start)
+        )
 
     def undo(self, folder: Path) -> tuple[Command, ...]:
         striped = self._striped(folder, "--raw")
@@ -136,7 +138,7 @@ class Lustre(FileSystem):
             return  # it has one that nobody should be given, a degraded one for instance
         pool = f" of pool {part.pool}" if part.pool else ""
         on = f" on OST {', '.join(map(str, part.osts))}{pool}" if part.osts else ""
-        gets = said(located(striped.where, lambda: Layout(count=part.count, size=part.size)))
+        gets = said(locate_errors(striped.where, lambda: Layout(count=part.count, size=part.size)))
         raise LayoutDiffers(f"a new file in {folder} gets {gets}{on}, not {said(layout)}", lost)
 
     def _taking_files(self, folder: Path, part: Component) -> frozenset[int]:

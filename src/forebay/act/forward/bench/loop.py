@@ -17,7 +17,7 @@ from forebay.act.forward.bench.through import Through
 from forebay.act.forward.clients.identity import identity
 from forebay.decide.policy import Policy
 from forebay.history.store import Store
-from forebay.history.store.past_runs import PastRun, past_runs
+from forebay.history.store.past_runs import PastRun, list_past_runs
 from forebay.model.errors import ForebayError
 from forebay.model.layout import Layout, Target
 
@@ -122,7 +122,7 @@ def _entered(store: Store, app: str, number: int, moved: int) -> PastRun:
 
 def _past(store: Store, app: str) -> list[PastRun]:
     with store.reading() as connection:
-        return past_runs(connection, app, 100_000)
+        return list_past_runs(connection, app, 100_000)
 
 
 def _forget(through: Through) -> None:

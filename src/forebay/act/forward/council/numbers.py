@@ -10,7 +10,7 @@ from forebay.act.forward.node.ion import IoNode
 from forebay.act.forward.node.windows import BOUNDS
 from forebay.act.metrics import Histogram, Metric, Number
 from forebay.decide.order.words import WINDOW
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 
 if TYPE_CHECKING:
     from forebay.act.forward.council.process import CouncilProcess  # an I/O node need not load all that a council needs
@@ -64,7 +64,7 @@ class Totals:
     def __init__(self) -> None:
         self._sums = dict.fromkeys(_ADDED, 0)
 
-    def add(self, seen: Observed) -> None:
+    def add(self, seen: Observation) -> None:
         for name in _ADDED:
             self._sums[name] += getattr(seen, name)
 

@@ -26,15 +26,15 @@ from forebay.decide.tune.council import Council, Decided, Report, decide
 from forebay.decide.tune.memory import as_json, from_json
 from forebay.history.store import Store
 from forebay.model.errors import BadInput, ForebayError, why
-from forebay.model.observation import Observed
-from forebay.model.random_numbers import seeded
+from forebay.model.observation import Observation
+from forebay.model.random_numbers import seed_state
 from forebay.model.situation import PATTERNS, situation
-from forebay.profile.pattern_detector import pattern, read_detector, shipped
+from forebay.profile.pattern_detector import detect_pattern, read_detector, shipped_detector
 
 _MOST_QUEUED = 256 << 10
 _SAVED_EVERY = 5.0
-Recognise = Callable[[Observed], str | None]
-_FIELDS = {each.name: each.type for each in fields(Observed)}
+Recognise = Callable[[Observation], str | None]
+_FIELDS = {each.name: each.type for each in fields(Observation)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +56,14 @@ class CouncilSettings:
 class CouncilProcess:
     """Listens as soon as it is made, within a running loop."""
 
-    def __init__(self, settings: CouncilSettings, store: Store | None = None, recognise: Recognise = pattern) -> None:
+    def __init__(
+        self, settings: CouncilSettings, store: Store | None = None, recognise: Recognise = detect_pattern
+    ) -> None:
         """`store` is the history that gets the jobs' runs, `recognise` tells the access pattern of a period."""
         self._settings, self._store, self._recognise = settings, store, recognise
         self._loop = asyncio.get_running_loop()
         self.council = loaded(settings.council, settings.state)
-        self._chance = seeded(settings.seed)
+        self._chance = seed_state(settings.seed)
         self._reports: dict[str, Report] = {}
         self._nodes: dict[str, Connection] = {}
         self._saved = 0.0
@@ -238,7 +240,7 @@ def save(council: Council, state: Path) -> None:
         os.close(folder)
 
 
-def observed(words: Any) -> Observed:
+def observed(words: Any) -> Observation:
     """What a node has announced, if a node can have seen that."""
     known = {name: words[name] for name in _FIELDS}
     depths = known.pop("depths")
@@ -248,16 +250,16 @@ def observed(words: Any) -> Observed:
         raise BadInput("announcement", "has depths that can't be")
     if known["seconds"] <= 0:
         raise BadInput("announcement", "of no time at all")
-    return Observed(**known, depths=tuple(depths))
+    return Observation(**known, depths=tuple(depths))
 
 
 def warm_council(council: Council, recognise: Recognise) -> None:
     """Have all kernels compiled before the first I/O node waits for an answer."""
-    seen = Observed(
+    seen = Observation(
         seconds=1.0, files=1, writes=1, bytes_written=1, smallest=1, mean=1.0, largest=1, load=1.0, busy=1.0
     )
     here = situation(seen, recognise(seen) or PATTERNS[0], servers=1, io_nodes=1)
-    report, chance = Report(node="", observed=seen, value=council.values[0], held=2.0, situation=here), seeded(0)
+    report, chance = Report(node="", observed=seen, value=council.values[0], held=2.0, situation=here), seed_state(0)
     council, _ = decide(council, [report], chance)
     decide(council, [report], chance)
 
@@ -268,9 +270,9 @@ async def run_council(
     """Run it until `end` is set."""
     for value in settings.council.values:
         checked(settings.council.parameter, value)  # before any I/O node refuses it
-    by = read_detector(settings.weights) if settings.weights else shipped()
-    warm_council(settings.council, partial(pattern, detector=by))
-    council = CouncilProcess(settings, store, partial(pattern, detector=by))
+    by = read_detector(settings.weights) if settings.weights else shipped_detector()
+    warm_council(settings.council, partial(detect_pattern, detector=by))
+    council = CouncilProcess(settings, store, partial(detect_pattern, detector=by))
     task = asyncio.get_running_loop().create_task(council.run())
     try:
         ready(council)

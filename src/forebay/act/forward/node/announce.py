@@ -18,7 +18,7 @@ from forebay.act.forward.node.ion import IoNode
 from forebay.decide.order.words import AGGREGATE, QUANTUM, WINDOW
 from forebay.decide.registry import given_options
 from forebay.model.errors import BadInput, ForebayError
-from forebay.model.observation import Observed
+from forebay.model.observation import Observation
 
 EVERY = 1.0
 RANGES = {"window": (10_000, 1_000_000_000), "aggregate": (0, LONGEST), "quantum": (1, 1 << 20)}
@@ -84,8 +84,8 @@ class Announcer:
         self._jobs: deque[tuple[int, list[dict[str, Any]]]] = deque()
         self._serial = 0
         self._ignored = False
-        self.seen = Observed(seconds=every)
-        self.told: Callable[[Observed], None] = lambda _: None
+        self.seen = Observation(seconds=every)
+        self.told: Callable[[Observation], None] = lambda _: None
         self.parameter = "window"
 
     @property

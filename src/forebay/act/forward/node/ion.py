@@ -24,8 +24,8 @@ from forebay.act.forward.node.jobs import Jobs
 from forebay.act.forward.node.session import Session
 from forebay.act.forward.node.warm import warm
 from forebay.model.layout import Layout
-from forebay.model.observation import Observed
-from forebay.profile.request_watch import forget, new_watch, summary
+from forebay.model.observation import Observation
+from forebay.profile.request_watch import end_period, forget, new_watch
 
 _TICK = 0.25
 _STALL = 30.0
@@ -125,9 +125,9 @@ class IoNode:
         self.dispatch.close()
         await self.backend.close()
 
-    def observed(self) -> Observed:
+    def observed(self) -> Observation:
         """What passed since this was last asked."""
-        return summary(
+        return end_period(
             self.watch,
             time_ns(),
             depths=self.dispatch.depths(),

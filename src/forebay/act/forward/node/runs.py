@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forebay.history.darshan.process_logs import together
+from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.run_fields import FORWARDED
-from forebay.history.scanned_log import Found, packed
+from forebay.history.scanned_log import ScannedLog, pack_summary
 from forebay.history.store import Store
-from forebay.history.store.logs import no_longer_stale, parts, record
+from forebay.history.store.logs import clear_stale, read_process_summaries, record_logs
 from forebay.history.store.runs import add_runs
 from forebay.model.errors import BadInput
 
@@ -25,7 +25,7 @@ _SECONDS = ("begin", "end", "busy", "read_time", "write_time", "meta_time")
 _BINS = 10
 
 
-class _Through(Found):
+class _Through(ScannedLog):
     """What one process did. Its job may also have left Darshan logs, which are other runs."""
 
     @property
@@ -40,15 +40,15 @@ def store_parts(store: Store, told: Sequence[Mapping[str, Any]]) -> None:
     found = [_found(part) for part in map(checked, told)]
     keys = sorted({each.run_key for each in found if each.run_key is not None})
     with store.writing() as connection:
-        record(connection, found)
-        add_runs(connection, [_run(key, some) for key, some in parts(connection, keys)])
-        no_longer_stale(connection, keys)
+        record_logs(connection, found)
+        add_runs(connection, [_run(key, some) for key, some in read_process_summaries(connection, keys)])
+        clear_stale(connection, keys)
 
 
 def _run(key: str, some: Sequence[Any]) -> dict[str, Any]:
     active = len({row["process"] for row, _ in some})
     processes = max(max(row["nprocs"] for row, _ in some), active)
-    return together(some) | {"run_key": key, "nprocs": processes, "io_procs": active}
+    return merge_processes(some) | {"run_key": key, "nprocs": processes, "io_procs": active}
 
 
 def checked(part: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -80,7 +80,7 @@ def _is_file(value: object) -> bool:
     return False
 
 
-def _found(part: Mapping[str, Any]) -> Found:
+def _found(part: Mapping[str, Any]) -> ScannedLog:
     digest = hashlib.blake2b(part["token"].encode(), digest_size=16).hexdigest()
     row = _row(part)
     files = {file: moved for file, _, moved, _ in part["files"]}
@@ -90,12 +90,12 @@ def _found(part: Mapping[str, Any]) -> Found:
         mtime_ns=int(part["end"] * 1e9),
         digest=digest,
         row=row,
-        summary=packed(row, files),
+        summary=pack_summary(row, files),
     )
 
 
 def _row(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of `runs`, with what `together` needs."""
+    """A row of `runs`, with what `merge_processes` needs."""
     moved, busy = part["bytes_read"] + part["bytes_written"], part["busy"]
     requests = part["reads"] + part["writes"]
     both = [r + w for r, w in zip(part["read_sizes"], part["write_sizes"], strict=True)]

@@ -33,7 +33,7 @@ from forebay.act.forward.node.dispatch import Opened, Request
 from forebay.act.forward.node.jobs import Client
 from forebay.act.forward.striping import in_order
 from forebay.model.layout import Layout
-from forebay.profile.request_watch import finished, observe
+from forebay.profile.request_watch import finish, observe
 
 if TYPE_CHECKING:
     from forebay.act.forward.node.ion import IoNode
@@ -220,7 +220,7 @@ class Session:
         self._open.discard(request)
         self._held -= size
         node.admitted -= size
-        finished(self._watch, now)
+        finish(self._watch, now)
         self.client.ended(now, request.began, request.write)
         if node.waits:
             node.let_in()

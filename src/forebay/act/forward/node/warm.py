@@ -8,7 +8,7 @@ from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.node.jobs import Jobs
 from forebay.decide.order.queue import arrive, depth, done, drop, follower, new_queue, take
 from forebay.model.layout import Layout
-from forebay.profile.request_watch import finished, forget, new_watch, observe, summary
+from forebay.profile.request_watch import end_period, finish, forget, new_watch, observe
 
 
 def warm() -> None:
@@ -21,9 +21,9 @@ def warm() -> None:
     depth(q, 0)
     watch = new_watch(2, 1)
     observe(watch, 1, 0, 0, 1, 1)
-    finished(watch, 1)
+    finish(watch, 1)
     forget(watch, 0)
-    summary(watch, 2)
+    end_period(watch, 2)
     client = Jobs("warm").enter(Peer(role="client"), 1)
     client.opened(0, 1, Layout(count=1), b"")
     client.began(1, 0, 0, 1, 1)

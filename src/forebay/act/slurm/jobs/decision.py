@@ -21,7 +21,7 @@ from forebay.act.slurm.jobs.target_share import Newcomer, how_many, share_out
 from forebay.decide.registry import find
 from forebay.history.store import Connection, Store
 from forebay.history.store.jobs import add_jobs
-from forebay.history.store.running_jobs import is_known, last_under
+from forebay.history.store.running_jobs import find_app_of_job_name, is_known_app
 from forebay.model.errors import ForebayError, why
 
 
@@ -61,9 +61,9 @@ def application(connection: Connection, job: Job) -> str:
         return job.app
     command = job.command.split(" ")[0].rpartition("/")[2]
     for name in (command, job.name):
-        if name and is_known(connection, name):
+        if name and is_known_app(connection, name):
             return name
-    earlier = last_under(connection, job.name, job.user) if job.name else None
+    earlier = find_app_of_job_name(connection, job.name, job.user) if job.name else None
     return earlier or job.name or command or "unknown"
 
 

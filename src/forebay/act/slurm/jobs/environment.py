@@ -13,7 +13,7 @@ from forebay.act.filesystems.settings import Settings
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobsFile
 from forebay.history.store import Connection
-from forebay.history.store.running_jobs import app_of, layout_of, targets_of
+from forebay.history.store.running_jobs import applied_layout, last_app, list_targets
 from forebay.model.errors import BadInput, why
 from forebay.model.layout import Layout
 
@@ -79,13 +79,13 @@ def numbers(targets: tuple[int, ...]) -> str:
 
 def told_before(connection: Connection, rules: JobsFile, job: Job, now: float) -> dict[str, str]:
     """What the store knows of a job for which all is decided."""
-    found: dict[str, str] = {"FOREBAY_APP": app_of(connection, job.job)}
-    if rules.scratch is not None and (row := layout_of(connection, job.job)):
+    found: dict[str, str] = {"FOREBAY_APP": last_app(connection, job.job)}
+    if rules.scratch is not None and (row := applied_layout(connection, job.job)):
         layout = Layout(count=row["stripe_count"], size=row["stripe_size"], start=row["stripe_offset"])
-        osts = targets_of(connection, system_of(rules.scratch.settings), job.job, now)
+        osts = list_targets(connection, system_of(rules.scratch.settings), job.job, now)
         found |= {"FOREBAY_SCRATCH": row["applied_to"], **layout_words(layout, osts)}
     if rules.targets is not None and rules.targets.count is not None:
-        found["FOREBAY_TARGETS"] = numbers(targets_of(connection, rules.targets.name, job.job, now))
+        found["FOREBAY_TARGETS"] = numbers(list_targets(connection, rules.targets.name, job.job, now))
     return chosen(found)
 
 

@@ -15,7 +15,7 @@ from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobsFile
 from forebay.history.darshan.ingest import SUFFIXES, Report, ingest
 from forebay.history.store import Store
-from forebay.history.store.running_jobs import decided_at, forget_running
+from forebay.history.store.running_jobs import forget_job, last_decision_time
 from forebay.model.errors import UserError
 
 
@@ -31,8 +31,8 @@ class Epilog:
 def epilog(store: Store, rules: JobsFile, job: Job, *, now: float) -> Epilog:
     """Free first: what comes after may take its time."""
     with store.writing() as connection:
-        began = decided_at(connection, job.job, now)
-        freed = forget_running(connection, job.job)
+        began = last_decision_time(connection, job.job, now)
+        freed = forget_job(connection, job.job)
     word_file(rules, job).unlink(missing_ok=True)
     report, troubles = Report(), list(_detached(rules, job))
     try:

@@ -10,7 +10,7 @@ from forebay.act.slurm.jobs.environment import Told, leave_word, told_before
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobsFile
 from forebay.history.store import Store
-from forebay.history.store.running_jobs import begin, forget_running, is_decided, note_decided
+from forebay.history.store.running_jobs import begin_job, forget_job, is_decided, mark_decided
 from forebay.model.errors import UserError
 
 _SLACK = 600.0
@@ -36,7 +36,7 @@ def prolog(
     if rules.mode == "shadow":
         return _decided(store, rules, look_up(job), now, chance)
     with store.writing() as connection:
-        first = begin(connection, job.job, until=now + rules.lease, now=now)
+        first = begin_job(connection, job.job, until=now + rules.lease, now=now)
     found = _first(store, rules, look_up(job), now, chance) if first else _again(store, rules, job, now, pause)
     found = _with_space(found, rules, job)
     leave_word(rules, job, found.environment)
@@ -64,11 +64,11 @@ def _first(store: Store, rules: JobsFile, job: Job, now: float, chance: float) -
         return _decided(store, rules, job, now, chance)
     except BaseException:
         with store.writing() as connection:
-            forget_running(connection, job.job)
+            forget_job(connection, job.job)
         raise
     finally:
         with store.writing() as connection:
-            note_decided(connection, job.job, until=_until(rules, job, now), now=now)
+            mark_decided(connection, job.job, until=_until(rules, job, now), now=now)
 
 
 def _decided(store: Store, rules: JobsFile, job: Job, now: float, chance: float) -> Told:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from forebay.act.filesystems.settings import MOST_TARGETS, Settings, read_settings
 from forebay.act.volumes.attach.attachments import FOLDER
 from forebay.history.run_fields import MOST_STRIPES
-from forebay.history.store import database_named
-from forebay.history.toml import Field, Seconds, Table, checked, load
+from forebay.history.store import resolve_database
+from forebay.history.toml import Field, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput
 from forebay.model.units import format_duration
 
@@ -159,7 +159,7 @@ def read_jobs_file(path: Path) -> JobsFile:
 
     Whether its policies are there is for `check_policies` to tell: to load them takes most of a second.
     """
-    file, base = checked(path, load(path), _File), path.absolute().parent
+    file, base = validate(path, load_toml(path), _File), path.absolute().parent
     jobs, darshan = file.jobs, file.darshan
     _check_duration(f"{path}: jobs.limit", jobs.limit, LONGEST_LIMIT)
     _check_duration(f"{path}: jobs.lease", jobs.lease, 366 * 86_400.0)
@@ -167,7 +167,7 @@ def read_jobs_file(path: Path) -> JobsFile:
         _check_duration(f"{path}: darshan.limit", darshan.limit, 3600.0)
         _check_pattern(f"{path}: darshan.folder", darshan.folder, _PLACEHOLDERS["darshan"])
     return JobsFile(
-        db=database_named(jobs.db, path, "jobs.db"),
+        db=resolve_database(jobs.db, path, "jobs.db"),
         folder=base / jobs.folder,
         mode=jobs.mode,
         limit=jobs.limit,

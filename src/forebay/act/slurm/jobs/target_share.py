@@ -13,10 +13,10 @@ from forebay.decide.schedule import schedule
 from forebay.decide.view import View
 from forebay.history.curves import read_curves
 from forebay.history.store import Connection
-from forebay.history.store.behaviour import behaviours
-from forebay.history.store.decisions import note_decision
-from forebay.history.store.leases import held, take
-from forebay.history.store.running_jobs import TARGETS, RunningJob, is_known, running
+from forebay.history.store.behaviour import list_behaviours
+from forebay.history.store.decisions import record_decision
+from forebay.history.store.leases import jobs_by_target, take_targets
+from forebay.history.store.running_jobs import TARGETS, RunningJob, is_known_app, list_running_jobs
 from forebay.model.application import Application
 from forebay.model.curve import Curve
 from forebay.model.decision import Never
@@ -58,7 +58,7 @@ def how_many(
     own = _application(connection, new.app, new.nprocs, curves, most, filesystem)
     if own is None:
         return Share(count=min(rules.unknown, most), because=f"nothing tells how {new.app} does on other numbers")
-    others = [one for one in running(connection, system, new.now) if one.job != new.job]
+    others = [one for one in list_running_jobs(connection, system, new.now) if one.job != new.job]
     seen = (*(_as_it_is(connection, one, curves, most, filesystem) for one in others), own)
     machine = System(targets=most, compute_nodes=sum(a.compute_nodes for a in seen))
     view = View(machine, seen, rng=np.random.default_rng(int(new.chance * 2**32)))
@@ -72,10 +72,10 @@ def share_out(connection: Connection, rules: Targets, new: Newcomer) -> tuple[tu
     """Targets of a machine's own kind (I/O nodes, say) for the newcomer, kept for it; and why so many."""
     assert rules.count is not None
     share = how_many(connection, rules, new, rules.count, rules.name)
-    users = {target: jobs - {new.job} for target, jobs in held(connection, rules.name, new.now).items()}
+    users = {target: jobs - {new.job} for target, jobs in jobs_by_target(connection, rules.name, new.now).items()}
     own = least_used(range(rules.count), users, share.count)
-    note_decision(connection, _row(rules, new, share))
-    take(connection, rules.name, new.job, own, until=new.until, now=new.now)
+    record_decision(connection, _row(rules, new, share))
+    take_targets(connection, rules.name, new.job, own, until=new.until, now=new.now)
     return own, share.because
 
 
@@ -97,10 +97,10 @@ def _application(
     filesystem: str | None,
 ) -> Application | None:
     """As its runs were; None if nothing tells its curve."""
-    if not is_known(connection, app):
+    if not is_known_app(connection, app):
         return None
     try:
-        profile = profile_of(app, behaviours(connection, app, LATEST_RUNS), nprocs, filesystem)
+        profile = profile_of(app, list_behaviours(connection, app, LATEST_RUNS), nprocs, filesystem)
     except (UserError, ValueError):
         return None
     curve = profile.curve if curves is None else curves.get(app)
