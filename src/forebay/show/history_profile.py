@@ -105,11 +105,13 @@ def _order_words(access: Access) -> str:
 def _sizes(common: int | None, mean: float | None) -> str:
     """
     >>> _sizes(65536, 65536.0), _sizes(65536, 60000.0), _sizes(None, 60000.0)
-    ('of 64 KiB', 'mostly of 64 KiB (mean 60.00 kB)', 'of 60.00 kB on average')
+    ('of 64 KiB', 'most often of 64 KiB (mean 60.00 kB)', 'of 60.00 kB on average')
     """
     if not common:
         return f"of {format_size(mean or 0)} on average"
-    return f"of {binary(common)}" if common == mean else f"mostly of {binary(common)} (mean {format_size(mean or 0)})"
+    return (
+        f"of {binary(common)}" if common == mean else f"most often of {binary(common)} (mean {format_size(mean or 0)})"
+    )
 
 
 def drift_words(drift: Drift) -> str:

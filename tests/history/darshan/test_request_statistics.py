@@ -190,6 +190,18 @@ def test_what_is_called_the_commonest_request_occurred(tmp_path: Path) -> None:
     assert read_log(tmp_path / "a.darshan").row["common_size"] in sizes
 
 
+def test_no_request_is_the_commonest_if_most_are_of_another_kind(tmp_path: Path) -> None:
+    handle = Handle()
+    handle.open()
+    for place in range(10):
+        handle.read(place * 5376, 5376)
+    for _ in range(100):
+        handle.read(10 * 5376, 0)  # the end of the file: Darshan keeps no such size
+    found = told(tmp_path, 1, {(100, 0): handle})
+    assert found.reads is not None
+    assert (found.reads.common_size, found.reads.total_bytes) == (None, 53760)
+
+
 def test_over_several_runs_the_commonest_request_is_one_that_occurred(tmp_path: Path) -> None:
     rows = []
     for i, size in enumerate((4 * KIB, MIB)):

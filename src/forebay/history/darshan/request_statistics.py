@@ -41,6 +41,7 @@ class _Tally:
     moved: int = 0
     order: Ints = field(default_factory=lambda: np.zeros(4, dtype=np.int64))
     sizes: Counter[int] = field(default_factory=Counter)
+    smallest: int = 0  # requests of up to 100 bytes
 
 
 class RequestStatistics:
@@ -82,6 +83,7 @@ class RequestStatistics:
             tally = self._tallies[name][operation]
             tally.moved += int(moved[operation].sum())
             tally.requests += int(requests[operation].sum())
+            tally.smallest += int(bins[operation][0].sum())
             if counted:
                 self._note_extent(operation, get(f"MAX_BYTE_{_VERBS[operation][0]}") + 1, moved[operation])
         if name == "MPI-IO":
@@ -189,12 +191,12 @@ class RequestStatistics:
             "file_size": self._file_size(operation),
             "requests": own.requests,
             "request_bytes": own.moved,
-            "common_size": _commonest(own.sizes),
+            "common_size": _commonest(own.sizes, own.smallest),
             **dict(zip(ORDERS, order, strict=True)),
             "collective_calls": sum(max(int(called.get(f"{kind}_{verb}", 0)), 0) for kind in ("COLL", "SPLIT")),
             "independent_calls": sum(max(int(called.get(f"{kind}_{verb}", 0)), 0) for kind in ("INDEP", "NB")),
             "call_bytes": calls.moved,
-            "common_call_size": _commonest(calls.sizes),
+            "common_call_size": _commonest(calls.sizes, calls.smallest),
         }
 
     def _file_size(self, operation: str) -> int | None:
@@ -257,5 +259,16 @@ def _count(sizes: Counter[int], size: Ints, count: Ints) -> None:
         sizes.update(dict(kept))
 
 
-def _commonest(sizes: Counter[int]) -> int:
-    return max(sizes, key=lambda size: (sizes[size], size), default=0)
+def _commonest(sizes: Counter[int], smallest: int = 0) -> int:
+    """The size that came most often; 0 where more requests are among the `smallest`, of sizes that nothing tells.
+
+    Darshan keeps no size of 0, and a program that reads up to a file's end can have more of these than of all others.
+
+    >>> _commonest(Counter({5376: 10})), _commonest(Counter({5376: 10, 8: 95}), smallest=100)
+    (5376, 8)
+    >>> _commonest(Counter({5376: 10, 8: 5}), smallest=100)
+    0
+    """
+    size = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    unknown = smallest - sum(count for small, count in sizes.items() if small <= _BOUNDS[0])
+    return size if sizes[size] >= unknown else 0
