@@ -21,8 +21,9 @@ import numpy as np
 import sqlalchemy as sa
 from bench import SEED, seconds, verdict
 
-from forebay.act.advice.decision import Asked, advise
-from forebay.act.filesystems.filesystem import numbered
+from forebay.act.advice.decision import advise
+from forebay.act.advice.stripe_view import JobRequest
+from forebay.act.filesystems.filesystem import numbered_targets
 from forebay.act.filesystems.lustre.filesystem import Lustre
 from forebay.decide.registry import find, policies
 from forebay.history.store import Store, open_store
@@ -160,10 +161,10 @@ def _stats(store: Store) -> None:
 
 
 def _advise(store: Store) -> None:
-    targets, files = numbered(OSTS), Lustre(known_targets=OSTS)
+    targets, files = numbered_targets(OSTS), Lustre(known_targets=OSTS)
     for name in policies("stripe"):
         for app, what in (("app0000", "the most-run application"), ("nobody", "a new application")):
-            asked = Asked(app=app, nprocs=32, now=2e9, chance=0.5, job="17", until=2e9 + 60)
+            asked = JobRequest(app=app, nprocs=32, now=2e9, chance=0.5, job="17", until=2e9 + 60)
             took = seconds(partial(advise, store, asked, find("stripe", name), files, targets), REPEATS)
             print(f"advise, {name}, {what}: {1000 * took:.1f} ms, goal 50, {verdict(took < 0.05)}")
 

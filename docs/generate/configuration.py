@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from sphinx.pycode import ModuleAnalyzer
@@ -202,7 +203,15 @@ _QUANTITIES = {
     "size with a unit": toml.BytesWithUnit,
     "bandwidth": toml.BytesPerSecond,
 }
-_PLAIN = {str: "text", int: "whole number", float: "number", bool: "true or false", Any: "anything", type(None): ""}
+_PLAIN = {
+    str: "text",
+    Path: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    Any: "anything",
+    type(None): "",
+}
 
 
 def _quantity(hint: Any) -> str:
@@ -259,7 +268,7 @@ def _with_unit(value: object, hint: Any) -> str:
             return f'"{value / factor:g} {unit}"'
     if isinstance(value, float):
         return f"{value:g}"
-    return f'"{value}"' if isinstance(value, str) else str(value).replace("'", '"')
+    return f'"{value}"' if isinstance(value, str | Path) else str(value).replace("'", '"')
 
 
 def _platform() -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.command import Child, CommandFailed, end_left
+from forebay.act.command import Child, CommandFailed, end_orphan
 
 LONG = 60.0
 _FOREVER = "import signal, time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
@@ -90,7 +90,7 @@ def test_it_ends_with_its_parent_however_that_ends() -> None:
 
 
 def test_a_command_that_is_missing_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="no such command"):
+    with pytest.raises(CommandFailed, match="command not found"):
         Child((str(tmp_path / "none"),))
 
 
@@ -103,14 +103,14 @@ def left(file: Path, *words: str) -> Child:
 
 def test_one_that_was_left_behind_is_ended_by_the_file_with_its_number(tmp_path: Path) -> None:
     child = left(tmp_path / "pid", str(tmp_path / "pid"))
-    end_left(tmp_path / "pid")
+    end_orphan(tmp_path / "pid")
     assert child.code == -signal.SIGKILL
     child.stop(LONG)
 
 
 def test_whoever_has_that_number_now_and_is_another_is_left_alone(tmp_path: Path) -> None:
     child = left(tmp_path / "pid", str(tmp_path / "pid2"))
-    end_left(tmp_path / "pid")
+    end_orphan(tmp_path / "pid")
     assert child.code is None
     child.stop(LONG)
 
@@ -119,7 +119,7 @@ def test_whoever_has_that_number_now_and_is_another_is_left_alone(tmp_path: Path
 def test_a_file_that_names_no_process_ends_nothing(tmp_path: Path, text: str) -> None:
     bystander = left(tmp_path / "pid", str(tmp_path / "pid"))
     (tmp_path / "pid").write_text(text)
-    end_left(tmp_path / "pid")
-    end_left(tmp_path / "missing")
+    end_orphan(tmp_path / "pid")
+    end_orphan(tmp_path / "missing")
     assert bystander.code is None
     bystander.stop(LONG)

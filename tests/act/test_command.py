@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act import command
-from forebay.act.command import CommandFailed, CommandHangs, Done, ended, run, shown
+from forebay.act.command import CommandFailed, CommandHangs, Completed, format_command, run, run_unchecked
 from forebay.model.errors import UserError
 
 LONG = 60.0
@@ -44,7 +44,7 @@ def test_a_failure_without_words_on_stderr_shows_the_last_of_stdout() -> None:
 
 
 def test_a_failure_without_any_words_says_so() -> None:
-    with pytest.raises(CommandFailed, match=r": it gave no reason \(exit 1\)$"):
+    with pytest.raises(CommandFailed, match=r": no reason given \(exit 1\)$"):
         run(("false",), timeout=LONG)
 
 
@@ -55,23 +55,23 @@ def test_an_end_by_a_signal_is_told_from_an_exit_code() -> None:
 
 
 def test_a_failure_can_be_looked_at_instead() -> None:
-    done = ended(python("print('half'); raise SystemExit(7)"), timeout=LONG)
+    done = run_unchecked(python("print('half'); raise SystemExit(7)"), timeout=LONG)
     assert (done.code, done.out) == (7, "half\n")
 
 
 def test_a_command_that_is_missing_is_the_users_to_mend() -> None:
-    with pytest.raises(UserError, match=r"^no-such-lfs: no such command on this machine"):
+    with pytest.raises(UserError, match=r"^no-such-lfs: command not found"):
         run(("no-such-lfs", "df"), timeout=LONG)
 
 
 def test_a_file_that_is_no_command_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "lfs").write_text("not a program")
-    with pytest.raises(CommandFailed, match=r"lfs: can't be started: permission denied$"):
+    with pytest.raises(CommandFailed, match=r"lfs: cannot be started: permission denied$"):
         run((str(tmp_path / "lfs"),), timeout=LONG)
 
 
 def test_a_name_that_no_command_can_be_given_is_one_line() -> None:
-    with pytest.raises(CommandFailed, match=r"can't be started: embedded null byte$"):
+    with pytest.raises(CommandFailed, match=r"cannot be started: embedded null byte$"):
         run(("lfs", "a\0b"), timeout=LONG)
 
 
@@ -95,7 +95,7 @@ def test_bytes_that_are_no_text_are_no_reason_to_fail() -> None:
 
 def test_much_output_on_both_channels_does_not_block() -> None:
     code = "import sys; sys.stderr.write('e' * 300000); sys.stdout.write('o' * 300000)"
-    done = ended(python(code), timeout=LONG)
+    done = run_unchecked(python(code), timeout=LONG)
     assert (len(done.out), len(done.err)) == (300000, 300000)
 
 
@@ -130,7 +130,7 @@ def unkillable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("unkillable")
 def test_a_command_that_can_not_be_killed_is_left_behind() -> None:
-    with pytest.raises(CommandHangs, match=r"no answer within 0.01 s; process \d+ can't be stopped$"):
+    with pytest.raises(CommandHangs, match=r"no answer within 0.01 s; process \d+ cannot be stopped$"):
         run(("sleep", "3"), timeout=0.01)
 
 
@@ -139,14 +139,14 @@ def test_what_hangs_is_not_started_again_until_it_has_ended(tmp_path: Path) -> N
     starts, end = tmp_path / "starts", tmp_path / "end"
     os.mkfifo(end)
     waiting = ("sh", "-c", f"echo >> '{starts}'; read x < '{end}'")
-    with pytest.raises(CommandHangs, match="can't be stopped"):
+    with pytest.raises(CommandHangs, match="cannot be stopped"):
         run(waiting, timeout=0.01)
-    with pytest.raises(CommandHangs, match=r"not tried, as process \d+ has hung in it since an earlier try"):
+    with pytest.raises(CommandHangs, match=r"not started: process \d+ still hangs in the same command"):
         run(waiting, timeout=LONG)
     end.write_text("now\n")
     command._stuck[waiting].wait(LONG)
     assert starts.read_text() == "\n"
-    with pytest.raises(CommandHangs, match="can't be stopped"):  # that is another one
+    with pytest.raises(CommandHangs, match="cannot be stopped"):  # that is another one
         run(waiting, timeout=0.01)
 
 
@@ -184,13 +184,13 @@ def _runs(pid: str) -> bool:
 
 @given(out=st.text(), err=st.text(), code=st.integers(-64, 255))
 def test_whatever_a_command_says_the_error_is_one_short_line(out: str, err: str, code: int) -> None:
-    message = str(Done(argv=("lfs", "df"), code=code, out=out, err=err).failed())
+    message = str(Completed(argv=("lfs", "df"), code=code, out=out, err=err).error())
     assert message.isprintable()
     assert len(message) < 400
 
 
 def test_commands_are_shown_as_they_are_typed() -> None:
-    assert shown(("lfs", "df", "/a b\n")) == "lfs df '/a b '"
+    assert format_command(("lfs", "df", "/a b\n")) == "lfs df '/a b '"
 
 
 def gone(pid: str) -> bool:
@@ -234,7 +234,7 @@ def test_a_lock_that_is_held_lasts_until_the_last_of_the_commands_has_ended(tmp_
     os.mkfifo(end)
     before = (
         f"import fcntl\nlock = os.open({str(lock)!r}, os.O_RDWR | os.O_CREAT)\n"
-        "fcntl.flock(lock, fcntl.LOCK_EX)\ncommand.hold(lock)"
+        "fcntl.flock(lock, fcntl.LOCK_EX)\ncommand.hold_descriptor(lock)"
     )
     outlives = f"os.setsid() if os.fork() else (open({str(begun)!r}, 'w'), open({str(end)!r}).read(), os._exit(0))"
     killed(tmp_path, f"{outlives}\nimport time\ntime.sleep(1000)", before)

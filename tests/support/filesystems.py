@@ -17,8 +17,7 @@ import pytest
 
 from forebay.act import command
 from forebay.act.filesystems.filesystem import FileSystem
-from forebay.act.filesystems.kinds import file_system
-from forebay.act.filesystems.settings import Kind, Settings
+from forebay.act.filesystems.settings import Kind, Settings, open_filesystem
 
 KINDS: tuple[Kind, ...] = ("lustre", "beegfs7", "beegfs8")
 MIB, TIB = 1 << 20, 1 << 40
@@ -52,7 +51,7 @@ class Pretended:
 
     @property
     def system(self) -> FileSystem:
-        return file_system(self.settings)
+        return open_filesystem(self.settings)
 
     def state(self) -> dict[str, Any]:
         return json.loads(self.memory.read_text())
@@ -103,20 +102,20 @@ class _Quick:
 
 def answer_quickly(monkeypatch: pytest.MonkeyPatch, commands: Path) -> None:
     """Lustre's commands are answered at once; only one that hangs is started."""
-    start = command._started
+    start = command._start
     known = {"lfs": _lustre.lfs, "lctl": _lustre.lctl}
 
-    def started(argv: Sequence[str]) -> Any:
+    def started(argv: Sequence[str], **options: Any) -> Any:
         if argv[0] not in known or shutil.which(argv[0]) != str(commands / argv[0]):
-            return start(argv)
+            return start(argv, **options)
         state = _fake.remembered()
         try:
             return _Quick(*_fake.perform(known[argv[0]], argv[0], argv[1], list(argv[1:])))
         except _fake.Hangs:
             _fake.remember(state)
-            return start(argv)
+            return start(argv, **options)
 
-    monkeypatch.setattr(command, "_started", started)
+    monkeypatch.setattr(command, "_start", started)
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.advice.decision import Asked, advise
+from forebay.act.advice.decision import advise
+from forebay.act.advice.stripe_view import JobRequest
 from forebay.act.filesystems.forebay_mount import LAYOUT
-from forebay.act.filesystems.kinds import file_system
-from forebay.act.filesystems.settings import Settings
+from forebay.act.filesystems.settings import Settings, open_filesystem
 from forebay.act.forward.net.wire import Kind
 from forebay.decide.registry import find
 from forebay.history.store import open_store
@@ -216,9 +216,9 @@ def test_a_folders_layout_is_set_through_the_mount(point: Path) -> None:
 def test_the_advisor_puts_a_layout_on_a_mounted_folder(point: Path, tmp_path: Path) -> None:
     folder = point / "advised"
     folder.mkdir()
-    files = file_system(Settings(kind="forebay", mount=point, targets=4))
+    files = open_filesystem(Settings(kind="forebay", mount=point, targets=4))
     with open_store(f"sqlite:///{tmp_path / 'history.db'}") as store:
-        asked = Asked(app="a.out", nprocs=4, now=1e9, chance=0.5)
+        asked = JobRequest(app="a.out", nprocs=4, now=1e9, chance=0.5)
         advice = advise(store, asked, find("stripe", "forebay"), files, files.targets(), apply_to=folder)
     assert advice.outcome == "applied"
     assert files.layout(folder) == advice.layout

@@ -119,26 +119,26 @@ def _advise(
     apply: Path | None,
     shadow: bool,
 ) -> Advice:
-    from forebay.act.advice.attempts import advise_for_folder, check_usable
-    from forebay.act.advice.decision import Asked, choose_filesystem, filesystem_of, known_targets
-    from forebay.act.filesystems.kinds import file_system
-    from forebay.act.filesystems.load import loads
+    from forebay.act.advice.decision import advise, check_usable, choose_filesystem, known_targets, recorded_mount
+    from forebay.act.advice.stripe_view import JobRequest
+    from forebay.act.filesystems.load import read_loads
+    from forebay.act.filesystems.settings import open_filesystem
     from forebay.decide.registry import find
 
     settings = _settings(system, targets)
-    described = filesystem_of(settings)
+    described = recorded_mount(settings)
     if described is not None and filesystem is not None:
         raise BadInput("--filesystem", f"the file of --system says that it is {described}")
     named = str(filesystem) if filesystem is not None else described
     about = choose_filesystem(store, app, named, apply)
-    chosen, files = find("stripe", policy), file_system(settings)
+    chosen, files = find("stripe", policy), open_filesystem(settings)
     live = settings.mount is not None or apply is not None
     there = files.targets(apply) if settings.targets or live else known_targets(store, targets, about.mount)
     if apply is not None and not (shadow and settings.targets):  # of which nothing can be asked here, perhaps
         there = files.restrict(there, apply)
     check_usable(there, settings.name or "the file system")
     now = time.time()
-    asked = Asked(
+    request = JobRequest(
         app=app,
         nprocs=procs,
         now=now,
@@ -148,7 +148,7 @@ def _advise(
         system=settings.name or about.mount or "default",
         filesystem=about.mount,
     )
-    advice = advise_for_folder(store, asked, chosen, files, there, loads(settings), apply_to=apply, shadow=shadow)
+    advice = advise(store, request, chosen, files, there, read_loads(settings), apply_to=apply, shadow=shadow)
     return replace(advice, notes=(about.because, *advice.notes)) if about.because else advice
 
 
@@ -163,13 +163,13 @@ def _settings(system: Path | None, targets: int | None) -> Settings:
 
 
 def _document(advice: Advice) -> dict[str, Any]:
-    from forebay.act.command import shown
+    from forebay.act.command import format_command
 
     return {
-        "app": advice.asked.app,
-        "nprocs": advice.asked.nprocs,
-        "filesystem": advice.asked.filesystem,
-        "job": advice.asked.job,
+        "app": advice.request.app,
+        "nprocs": advice.request.nprocs,
+        "filesystem": advice.request.filesystem,
+        "job": advice.request.job,
         "policy": advice.policy,
         "phase": advice.striping.phase,
         "stripe_count": advice.layout.count,
@@ -180,18 +180,18 @@ def _document(advice: Advice) -> dict[str, Any]:
         "runs": advice.striping.runs,
         "partial_runs": advice.partial_runs,
         "notes": advice.notes,
-        "command": shown(advice.command),
+        "command": format_command(advice.command),
         "outcome": advice.outcome,
-        "lease_until": advice.asked.until if advice.asked.job and advice.outcome != "shadow" else None,
+        "lease_until": advice.request.until if advice.request.job and advice.outcome != "shadow" else None,
     }
 
 
 def _print(advice: Advice) -> None:
-    from forebay.act.command import shown
-    from forebay.act.filesystems.filesystem import said
+    from forebay.act.command import format_command
+    from forebay.act.filesystems.filesystem import describe_layout
     from forebay.show.output import ranges
 
-    typer.echo(f"{said(advice.layout)} ({advice.policy}, {advice.striping.phase})")
+    typer.echo(f"{describe_layout(advice.layout)} ({advice.policy}, {advice.striping.phase})")
     typer.echo(f"  because {advice.striping.reason}")
     if advice.striping.runs:
         typer.echo(f"  runs it rests on: {ranges(advice.striping.runs)} (forebay history show RUN)")
@@ -200,4 +200,4 @@ def _print(advice: Advice) -> None:
     for note in advice.notes:
         typer.echo(f"  {note}")
     done = {"applied": "done, and read back: ", "shadow": "in shadow mode, nothing is touched: ", "advised": ""}
-    typer.echo(f"{done[advice.outcome]}{shown(advice.command)}")
+    typer.echo(f"{done[advice.outcome]}{format_command(advice.command)}")

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from forebay.model.errors import BadInput, why
-from forebay.model.units import parse_bandwidth, parse_duration, parse_size, require_unit
+from forebay.model.units import format_duration, parse_bandwidth, parse_duration, parse_size, require_unit
 
 __all__ = [
+    "AfterValidator",
     "Bytes",
     "BytesPerSecond",
     "BytesWithUnit",
     "Field",
     "OpenTable",
+    "RelativePath",
     "Seconds",
     "Table",
+    "ValidationInfo",
+    "WholePath",
     "load_toml",
     "locate_errors",
+    "matching",
+    "up_to",
     "validate",
 ]
 T = TypeVar("T")
@@ -59,6 +67,46 @@ BytesWithUnit = Annotated[float, BeforeValidator(_size_with_unit)]
 BytesPerSecond = Annotated[float, _quantity(parse_bandwidth)]
 
 
+def _relative_path(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str):
+        return value
+    return Path((info.context or {}).get("folder", ""), value) if value else None
+
+
+def _whole_path(value: object) -> object:
+    if isinstance(value, str | Path) and not Path(value).is_absolute():
+        raise ValueError(f"must be an absolute path, not {str(value)!r}")
+    return Path(value) if isinstance(value, str) else value
+
+
+RelativePath = Annotated[Path | None, BeforeValidator(_relative_path)]
+"""A path that is relative to the folder of the file; "" is None."""
+WholePath = Annotated[Path, BeforeValidator(_whole_path)]
+
+
+def up_to(longest: float) -> AfterValidator:
+    """A duration must be above 0 and at most `longest` seconds."""
+
+    def check(seconds: float) -> float:
+        if not 0 < seconds <= longest:
+            most = format_duration(longest)
+            raise ValueError(f"must be longer than 0 s and at most {most}, not {format_duration(seconds)}")
+        return seconds
+
+    return AfterValidator(check)
+
+
+def matching(pattern: str, rule: str) -> AfterValidator:
+    """A text must match the whole pattern; `rule` says that in words."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{rule}, not {text!r}")
+        return text
+
+    return AfterValidator(check)
+
+
 def load_toml(path: Path) -> dict[str, Any]:
     """The file as it is."""
     try:
@@ -74,7 +122,7 @@ def load_toml(path: Path) -> dict[str, Any]:
 def validate(path: Path, document: dict[str, Any], model: type[TableType]) -> TableType:
     """The document as a value of type `model`."""
     try:
-        return model.model_validate(document)
+        return model.model_validate(document, context={"folder": path.absolute().parent})
     except ValidationError as error:
         deepest = max(error.errors(), key=lambda e: len(e["loc"]))  # of alternatives, the one that was meant
         where = _where(deepest["loc"])
@@ -94,7 +142,12 @@ def _reason(error: Any) -> str:
     reasons = {"missing": "is missing", "extra_forbidden": "is not a key of this table"}
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])  # ours, and says what it got
-    return reasons.get(error["type"], f"{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}")
+    reason = f"{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}"
+    if error["type"] == "literal_error":
+        names = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+        near = difflib.get_close_matches(str(error["input"]), names, n=1, cutoff=0.5)
+        return f"{reason}; did you mean {near[0]!r}?" if near else reason
+    return reasons.get(error["type"], reason)
 
 
 def locate_errors(where: str, make: Callable[[], T]) -> T:

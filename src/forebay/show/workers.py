@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from forebay.act.command import ended
+from forebay.act.command import run_unchecked
 from forebay.history.toml import BytesWithUnit, Field, OpenTable, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput
 from forebay.work import Dask, Slurm, SlurmOptions, Workers, workers_of
@@ -102,14 +102,14 @@ def _would_start(script: str, where: str) -> None:
     with tempfile.NamedTemporaryFile("w", prefix="forebay-", suffix=".sh") as file:
         file.write(script)
         file.flush()
-        done = ended(["sbatch", "--test-only", file.name], timeout=_COMMAND)
+        done = run_unchecked(["sbatch", "--test-only", file.name], timeout=_COMMAND)
     if done.code:
-        words = done.words.removeprefix("sbatch: ").removeprefix("error: ")
+        words = done.reason.removeprefix("sbatch: ").removeprefix("error: ")
         raise BadInput(where, f"Slurm would refuse the job: {words}{_partitions(words)}")
 
 
 def _partitions(words: str) -> str:
     if "partition" not in words.lower():
         return ""
-    names = sorted(set(ended(["sinfo", "--noheader", "--format=%R"], timeout=_COMMAND).out.split()))
+    names = sorted(set(run_unchecked(["sinfo", "--noheader", "--format=%R"], timeout=_COMMAND).out.split()))
     return f"; there are: {', '.join(names)}" if names else ""

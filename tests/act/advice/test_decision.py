@@ -9,10 +9,10 @@ import pytest
 import sqlalchemy as sa
 
 from forebay.act import command
-from forebay.act.advice.attempts import advise_for_folder
-from forebay.act.advice.decision import Advice, Asked, ChosenFileSystem, advise, choose_filesystem, known_targets
+from forebay.act.advice.decision import Advice, ChosenFileSystem, advise, choose_filesystem, known_targets
+from forebay.act.advice.stripe_view import JobRequest
 from forebay.act.command import CommandFailed
-from forebay.act.filesystems.filesystem import FileSystem, LayoutRefused, numbered
+from forebay.act.filesystems.filesystem import FileSystem, LayoutRefused, numbered_targets
 from forebay.act.filesystems.load import Load
 from forebay.act.filesystems.lustre.filesystem import Lustre
 from forebay.decide.registry import find
@@ -56,9 +56,15 @@ def ask(
     filesystem: str | None = None,
     **more: Any,
 ) -> Advice:
-    asked = Asked(app=app, nprocs=procs, now=now, chance=0.3, job=job, until=now + 100, filesystem=filesystem)
+    asked = JobRequest(app=app, nprocs=procs, now=now, chance=0.3, job=job, until=now + 100, filesystem=filesystem)
     return advise(
-        store, asked, find("stripe", policy), files or Lustre(known_targets=8), targets or numbered(8), loads, **more
+        store,
+        asked,
+        find("stripe", policy),
+        files or Lustre(known_targets=8),
+        targets or numbered_targets(8),
+        loads,
+        **more,
     )
 
 
@@ -199,9 +205,9 @@ def test_an_application_whose_runs_tell_no_layout_is_not_said_never_to_have_run(
 
 def test_an_application_that_ran_elsewhere_is_not_said_never_to_have_run(store: Store) -> None:
     fill(store, run(1, filesystem="/home"))
-    asked = Asked(app="vpic", nprocs=8, now=1000.0, chance=0.3, filesystem="/scratch")
+    asked = JobRequest(app="vpic", nprocs=8, now=1000.0, chance=0.3, filesystem="/scratch")
     for policy, words in (("forebay", "it never ran on this file system"), ("dca-io", "it is new on this file system")):
-        advice = advise(store, asked, find("stripe", policy), Lustre(known_targets=8), numbered(8))
+        advice = advise(store, asked, find("stripe", policy), Lustre(known_targets=8), numbered_targets(8))
         assert words in advice.striping.because
 
 
@@ -291,7 +297,7 @@ def test_two_at_once_never_get_the_same_free_targets(database: str) -> None:
 
     def one(number: int) -> tuple[int, ...]:
         with open_store(database) as own:
-            return ask(own, "new", job=f"j{number}", targets=numbered(32)).striping.targets
+            return ask(own, "new", job=f"j{number}", targets=numbered_targets(32)).striping.targets
 
     with ThreadPoolExecutor(8) as pool:
         given = list(pool.map(one, range(16)))
@@ -327,7 +333,7 @@ def test_the_file_system_is_named_or_that_of_the_folder_or_of_the_last_run(store
     (tmp_path / "out").mkdir()
     assert choose_filesystem(store, "vpic", None, tmp_path / "out") == ChosenFileSystem(str(tmp_path))
     assert choose_filesystem(store, "vpic", "/scratch", None) == ChosenFileSystem("/scratch")
-    assert "no run in the history was on /new" in choose_filesystem(store, "vpic", "/new", None).because
+    assert "the history has no run on /new" in choose_filesystem(store, "vpic", "/new", None).because
 
 
 def test_as_many_targets_as_that_file_system_has(store: Store) -> None:
@@ -408,7 +414,7 @@ def test_with_an_ost_down_there_is_advice_that_leaves_it_out(forebay: Any, hasty
     system.change_target(0, state="down")
     code, out, err = forebay("--app", "x", "--procs", 3, "--system", file)
     assert (code, err) == (0, "")
-    assert "target 0 left out: not connected (DISCONN)" in out
+    assert "target 0 excluded: not connected (DISCONN)" in out
 
 
 def test_what_a_new_file_shows_is_decided_again(store: Store, pretend: Pretend) -> None:
@@ -416,11 +422,11 @@ def test_what_a_new_file_shows_is_decided_again(store: Store, pretend: Pretend) 
     fill(store, run(1, "a", count=8, perf=9e8))
     system = pretend("lustre")
     system.change_target(3, max_create_count=0)
-    asked = Asked(app="new", nprocs=8, now=1000.0, chance=0.3, job="j", until=2000.0)
+    asked = JobRequest(app="new", nprocs=8, now=1000.0, chance=0.3, job="j", until=2000.0)
     targets, folder = system.system.targets(), system.folder("run")
-    advice = advise_for_folder(store, asked, find("stripe", "dca-io"), system.system, targets, apply_to=folder)
+    advice = advise(store, asked, find("stripe", "dca-io"), system.system, targets, apply_to=folder)
     assert (advice.outcome, advice.layout.count) == ("applied", 7)
-    assert advice.notes[-1] == "target 3 left out: a new file could not get it"
+    assert advice.notes[-1] == "target 3 excluded: a new file could not get it"
     assert [row["outcome"] for row in remembered(store)] == ["refused", "applied"]
     assert 3 not in leases(store)
 
@@ -433,7 +439,7 @@ def test_in_a_folder_with_a_pool_only_its_osts_are_advised(forebay: Any, pretend
     command.run(("lfs", "setstripe", "-c", "1", "-p", "fast", str(folder)), timeout=60.0)
     code, out, err = forebay("--app", "x", "--procs", 64, "--system", file, "--apply", folder)
     assert (code, err) == (0, "")
-    assert "targets 0, 1, 2, 3, 4 left out: not in pool fast of" in out
+    assert "targets 0, 1, 2, 3, 4 excluded: not in pool fast of" in out
     layout = system.state()["layouts"][str(folder.resolve())]
     assert layout["pool"] == "fast"
     assert layout["start"] in (-1, 5, 6, 7)

@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.filesystems.beegfs import BeeGFS7, BeeGFS8, power_of_two
-from forebay.act.filesystems.beegfs_output import parse_entry7, parse_entry8, parse_targets7, parse_targets8
+from forebay.act.filesystems.beegfs import (
+    BeeGFS7,
+    BeeGFS8,
+    parse_entry7,
+    parse_entry8,
+    parse_targets7,
+    parse_targets8,
+    power_of_two,
+)
 from forebay.model.errors import BadInput
 from forebay.model.layout import ANY, GRAIN, MOST_SIZE, Layout
 from support.filesystems import Pretend
@@ -30,7 +37,7 @@ WHY_7 = {
     3: "almost full (capacity pool emergency)",
     101: "probably offline",
     102: "offline, needs a resync",
-    103: "is being resynced",
+    103: "resyncing",
     104: "state <invalid_value>",
 }
 
@@ -98,13 +105,13 @@ def test_free_space_of_version_8_is_bytes_or_has_a_unit() -> None:
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("Error", "is not JSON"),
-        ("[1]", "rows that are no tables"),
-        (json.dumps([row(None)]), "a target with the number None"),
-        (json.dumps([row("s:x")]), "a target with the number 's:x'"),
+        ("Error", "is not valid JSON"),
+        ("[1]", "rows that are not objects"),
+        (json.dumps([row(None)]), "invalid target number None"),
+        (json.dumps([row("s:x")]), "invalid target number 's:x'"),
         (json.dumps([row(1, space_free="much")]), "much"),
-        (json.dumps([row(1, space_free="-3")]), "free space of '-3'"),
-        ("[" * 100_000, "is not JSON"),
+        (json.dumps([row(1, space_free="-3")]), "invalid free space '-3'"),
+        ("[" * 100_000, "is not valid JSON"),
     ],
 )
 def test_targets_of_version_8_that_make_no_sense_are_one_line(text: str, reason: str) -> None:
@@ -142,7 +149,8 @@ def test_a_mirrored_pattern_is_one_as_well() -> None:
 
 
 @pytest.mark.parametrize(
-    "size, reason", [("1x", "a chunk size of '1x'"), ("1000", "multiple of 64 KiB"), ("9" * 30, "a chunk size of")]
+    "size, reason",
+    [("1x", "invalid chunk size '1x'"), ("1000", "multiple of 64 KiB"), ("9" * 30, "invalid chunk size")],
 )
 def test_a_size_that_makes_no_sense_is_one_line(size: str, reason: str) -> None:
     with pytest.raises(BadInput, match=reason):
@@ -172,7 +180,7 @@ def test_the_nearest_power_of_two_by_ratio(size: int) -> None:
 
 
 def test_what_had_to_be_changed_is_said() -> None:
-    fitted = BeeGFS7().fitted(Layout(count=4, size=3 * MIB, start=5))
+    fitted = BeeGFS7().fit(Layout(count=4, size=3 * MIB, start=5))
     assert fitted.layout == Layout(count=4, size=4 * MIB, start=ANY)
     assert [note.split(":")[0] for note in fitted.notes] == [
         "new files only",

@@ -1,18 +1,16 @@
 """One suite for every file system: whatever the commands are called, they have to keep the same promises."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forebay.act.command import CommandFailed, shown
+from forebay.act.command import CommandFailed, format_command
 from forebay.act.filesystems import filesystem
 from forebay.act.filesystems.filesystem import LayoutRefused
-from forebay.act.filesystems.kinds import file_system
-from forebay.act.filesystems.settings import Kind, Settings
+from forebay.act.filesystems.settings import Kind, Settings, open_filesystem
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, GRAIN, MOST_SIZE, Layout
 from support.examples import examples
@@ -39,7 +37,7 @@ def test_what_is_set_reads_back(pretended: Pretended) -> None:
 
 def test_notes_say_that_existing_files_keep_their_layout(pretended: Pretended) -> None:
     notes = pretended.system.apply(WANTED, pretended.folder("run")).notes
-    assert any("file that exists keeps its layout" in note for note in notes)
+    assert any("existing file keeps its layout" in note for note in notes)
 
 
 def test_a_folder_has_the_layout_of_the_one_above_until_it_has_its_own(pretended: Pretended) -> None:
@@ -55,7 +53,7 @@ def test_a_refusal_shows_the_words_and_leaves_all_as_it_was(pretended: Pretended
     pretended.system.apply(EARLIER, folder)
     before = pretended.state()["layouts"]
     pretended.refuse("set", "error on ioctl for run: Operation not permitted")
-    with pytest.raises(LayoutRefused, match=r"Operation not permitted \(exit 1\); the layout is as it was$") as refused:
+    with pytest.raises(LayoutRefused, match=r"Operation not permitted \(exit 1\); the layout is unchanged$") as refused:
         pretended.system.apply(WANTED, folder)
     assert "\n" not in str(refused.value)
     assert pretended.state()["layouts"] == before
@@ -67,17 +65,17 @@ def test_another_layout_than_asked_for_is_put_back(pretended: Pretended, own: bo
     folder = pretended.folder("run")
     if own:
         pretended.system.apply(EARLIER, folder)
-    before = pretended.system.undo(folder)
+    before = pretended.system.undo_commands(folder)
     pretended.change(alter={VERBS[pretended.kind]["set"]: {"count": 3}}, once=True)
-    with pytest.raises(LayoutRefused, match=r"reads back as 3 stripes .* not 4 .*the earlier layout is back in place$"):
+    with pytest.raises(LayoutRefused, match=r"reads back as 3 stripes .* not 4 .*the earlier layout is restored$"):
         pretended.system.apply(WANTED, folder)
-    assert pretended.system.undo(folder) == before
+    assert pretended.system.undo_commands(folder) == before
     assert pretended.system.layout(folder) == (EARLIER if own else Layout(count=1, size=MIB))
 
 
 def test_a_command_that_changes_nothing_is_a_refusal(pretended: Pretended) -> None:
     pretended.change(ignore=[VERBS[pretended.kind]["set"]])
-    with pytest.raises(LayoutRefused, match=r"reads back as 1 stripe of 1 MiB, not 4 .*; the layout is as it was$"):
+    with pytest.raises(LayoutRefused, match=r"reads back as 1 stripe of 1 MiB, not 4 .*; the layout is unchanged$"):
         pretended.system.apply(WANTED, pretended.folder("run"))
 
 
@@ -86,14 +84,14 @@ def test_an_earlier_layout_that_can_not_be_put_back_is_said(pretended: Pretended
     with pytest.raises(LayoutRefused) as refused:
         pretended.system.apply(WANTED, pretended.folder("run"))
     restored = pretended.kind == "lustre"  # where the folder had none, and taking it away is no matter of numbers
-    assert ("back in place" if restored else "could not be put back: try ") in str(refused.value)
+    assert ("is restored" if restored else "could not be restored; try ") in str(refused.value)
 
 
 def test_what_can_not_be_read_back_is_put_back(pretended: Pretended) -> None:
     folder = pretended.folder("run")
     # An apply asks for the layout before, for the way back to it, and then reads back; on Lustre for the pool first.
     pretended.change(broken={VERBS[pretended.kind]["get"]: 4 if pretended.kind == "lustre" else 3})
-    with pytest.raises(LayoutRefused, match=r"Input/output error \(exit 5\); the earlier layout is back in place$"):
+    with pytest.raises(LayoutRefused, match=r"Input/output error \(exit 5\); the earlier layout is restored$"):
         pretended.system.apply(WANTED, folder)
     assert len(pretended.calls("set")) == 2
     assert pretended.system.layout(folder) == Layout(count=1, size=MIB)
@@ -101,20 +99,18 @@ def test_what_can_not_be_read_back_is_put_back(pretended: Pretended) -> None:
 
 def test_when_nothing_can_be_read_any_more_the_way_back_is_said(pretended: Pretended) -> None:
     folder = pretended.folder("run")
-    undo = " && ".join(map(shown, pretended.system.undo(folder)))
+    undo = " && ".join(map(format_command, pretended.system.undo_commands(folder)))
     asked = 5 if pretended.kind == "lustre" else 4
     pretended.refuse("set", "No space left on device", code=28, broken={VERBS[pretended.kind]["get"]: asked}, once=True)
     with pytest.raises(LayoutRefused) as refused:
         pretended.system.apply(WANTED, folder)
-    assert "No space left on device (exit 28); whether the earlier layout is in place is not known" in str(
-        refused.value
-    )
-    assert str(refused.value).endswith(f"Input/output error (exit 5)): {undo} puts it there")
+    assert "No space left on device (exit 28); the current layout is unknown" in str(refused.value)
+    assert str(refused.value).endswith(f"Input/output error (exit 5)); to restore the earlier one: {undo}")
 
 
 def test_an_interrupt_leaves_all_as_it_was(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = pretended.folder("run")
-    before = pretended.system.undo(folder)
+    before = pretended.system.undo_commands(folder)
     real = filesystem.run
 
     def interrupted(argv: Sequence[str], *, timeout: float) -> str:
@@ -126,7 +122,7 @@ def test_an_interrupt_leaves_all_as_it_was(pretended: Pretended, monkeypatch: py
     with pytest.raises(KeyboardInterrupt):
         pretended.system.apply(WANTED, folder)
     assert len(pretended.calls("set")) == 2
-    assert pretended.system.undo(folder) == before
+    assert pretended.system.undo_commands(folder) == before
 
 
 def test_an_earlier_layout_that_can_not_be_read_is_not_touched(pretended: Pretended) -> None:
@@ -140,21 +136,21 @@ def test_a_count_beyond_the_usable_targets_is_refused_before_anything_is_done(pr
     folder = pretended.folder("run")
     for index in (3, 4):
         pretended.lose(index)
-    with pytest.raises(BadInput, match="stripe count 7: there are 6 usable targets of 8"):
+    with pytest.raises(BadInput, match="stripe count 7: only 6 of 8 targets are usable"):
         pretended.system.apply(Layout(count=7), folder)
     assert pretended.calls("set") == []
     assert pretended.system.apply(Layout(count=6), folder).layout.count == 6
 
 
 def test_a_count_beyond_what_the_settings_allow_is_refused(pretended: Pretended) -> None:
-    limited = file_system(Settings(kind=pretended.kind, targets=8, max_count=3, timeout=60.0))
+    limited = open_filesystem(Settings(kind=pretended.kind, targets=8, max_count=3, timeout=60.0))
     with pytest.raises(BadInput, match="stripe count 4: the file system allows at most 3"):
         limited.apply(WANTED, pretended.folder("run"))
-    assert limited.most(limited.targets()) == 3
+    assert limited.max_count == 3
 
 
 def test_a_folder_that_is_not_there_is_one_line(pretended: Pretended) -> None:
-    with pytest.raises(BadInput, match=r"nowhere: there is no such folder$"):
+    with pytest.raises(BadInput, match=r"nowhere: no such folder$"):
         pretended.system.apply(WANTED, pretended.mount / "nowhere")
     (pretended.mount / "file").touch()
     with pytest.raises(BadInput, match=r"file: is not a folder$"):
@@ -206,15 +202,15 @@ def test_hundreds_of_targets_are_all_found(pretend: Pretend, kind: Kind) -> None
 
 
 def test_a_known_number_of_targets_asks_nobody(pretended: Pretended) -> None:
-    system = file_system(Settings(kind=pretended.kind, targets=256))
+    system = open_filesystem(Settings(kind=pretended.kind, targets=256))
     assert [t.index for t in system.targets()] == list(range(256))
     assert all(t.usable for t in system.targets())
     assert pretended.state()["log"] == []
 
 
 def test_a_configured_number_of_targets_does_not_make_them_exist(pretended: Pretended) -> None:
-    claims = file_system(replace(pretended.settings, targets=64))
-    with pytest.raises(BadInput, match="stripe count 9: there are 8 usable targets of 64"):
+    claims = open_filesystem(pretended.settings.model_copy(update={"targets": 64}))
+    with pytest.raises(BadInput, match="stripe count 9: only 8 of 64 targets are usable"):
         claims.apply(Layout(count=9), pretended.folder("run"))
     assert pretended.calls("set") == []
     assert claims.apply(Layout(count=8), pretended.folder("run")).layout.count == 8
@@ -249,7 +245,7 @@ def test_a_command_that_hangs_is_stopped_with_all_it_started(pretended: Pretende
     if (pretended.kind, doing) == ("lustre", "list"):
         doing = "get"  # its list can be done without: see the tests of Lustre
     pretended.change(hang=[VERBS[pretended.kind][doing]])
-    hasty = file_system(Settings(kind=pretended.kind, mount=pretended.mount, timeout=1.0))
+    hasty = open_filesystem(Settings(kind=pretended.kind, mount=pretended.mount, timeout=1.0))
     with pytest.raises(UserError, match=r"no answer within 1 s; stopped"):
         hasty.apply(WANTED, folder)
     assert pretended.state()["layouts"] == {}
@@ -267,7 +263,7 @@ def _alive(pid: int | None) -> bool:
 def test_a_command_that_is_missing_is_named(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     name = VERBS[pretended.kind]["list"].split()[0]
-    with pytest.raises(CommandFailed, match=f"^{name}: no such command on this machine"):
+    with pytest.raises(CommandFailed, match=f"^{name}: command not found"):
         pretended.system.targets()
 
 
@@ -285,7 +281,7 @@ layouts = st.builds(
 @given(layout=layouts)
 def test_every_layout_reads_back_as_fitted(pretended: Pretended, layout: Layout) -> None:
     folder = pretended.folder("run")
-    fitted = pretended.system.fitted(layout)
+    fitted = pretended.system.fit(layout)
     assert pretended.system.apply(layout, folder).layout == fitted.layout
     assert fitted.layout == layout or len(fitted.notes) > 1  # what is changed is said
 
@@ -293,7 +289,7 @@ def test_every_layout_reads_back_as_fitted(pretended: Pretended, layout: Layout)
 @given(layout=layouts)
 @pytest.mark.parametrize("kind", KINDS)
 def test_fitting_twice_changes_nothing(kind: Kind, layout: Layout) -> None:
-    system = file_system(Settings(kind=kind, targets=8))
-    fitted = system.fitted(layout).layout
-    assert system.fitted(fitted).layout == fitted
+    system = open_filesystem(Settings(kind=kind, targets=8))
+    fitted = system.fit(layout).layout
+    assert system.fit(fitted).layout == fitted
     assert system.set_command(layout, Path("/x")) == system.set_command(fitted, Path("/x"))

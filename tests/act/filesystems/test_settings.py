@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 import forebay.act.filesystems.settings as module
-from forebay.act.filesystems.kinds import file_system
-from forebay.act.filesystems.settings import Settings, read_settings
+from forebay.act.filesystems.settings import Settings, open_filesystem, read_settings
 from forebay.model.errors import BadInput
 
 EXAMPLE = Path(module.__file__).parents[2] / "show/examples/filesystem.toml"
@@ -19,7 +18,7 @@ def written(folder: Path, *lines: str) -> Path:
 def test_the_example_is_read() -> None:
     settings = read_settings(EXAMPLE)
     assert settings == Settings(kind="lustre", name="scratch", targets=256, max_count=64)
-    assert len(file_system(settings).targets()) == 256
+    assert len(open_filesystem(settings).targets()) == 256
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:
@@ -47,12 +46,12 @@ def test_the_example_in_the_documentation_is_read(tmp_path: Path) -> None:
         ("kind = 3", "kind", "not 3"),
         ('name = "a b"', "name", "only letters"),
         ('name = "x\\"}"', "name", "only letters"),
-        ('mount = "scratch"', "mount", "must be a whole path, not 'scratch'"),
-        ("targets = 0", "targets", "must be between 1 and 65535, not 0"),
+        ('mount = "scratch"', "mount", "must be an absolute path, not 'scratch'"),
+        ("targets = 0", "targets", "greater than or equal to 1, not 0"),
         ("targets = 2.5", "targets", "not 2.5"),
-        ("max_count = -1", "max_count", "must be between 1 and 65535, not -1"),
+        ("max_count = -1", "max_count", "greater than or equal to 1, not -1"),
         ("timeout = 0", "timeout", "must be longer than 0 s"),
-        ("timeout = inf", "timeout", "at most a day"),
+        ("timeout = inf", "timeout", "at most 1 d"),
         ("timeout = nan", "timeout", "must be longer than 0 s"),
         ('timeout = "soon"', "timeout", "soon"),
         ("window = -5", "window", "must be longer than 0 s"),
@@ -90,6 +89,6 @@ def test_a_file_without_the_table_is_one_line(tmp_path: Path) -> None:
 
 
 def test_the_smaller_of_two_limits_counts() -> None:
-    assert file_system(Settings(kind="lustre", max_count=5000)).max_count == 2000
-    assert file_system(Settings(kind="lustre", max_count=8)).max_count == 8
-    assert file_system(Settings(kind="lustre")).max_count == 2000
+    assert open_filesystem(Settings(kind="lustre", max_count=5000)).max_count == 2000
+    assert open_filesystem(Settings(kind="lustre", max_count=8)).max_count == 8
+    assert open_filesystem(Settings(kind="lustre")).max_count == 2000

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.filesystems.forebay_mount import LAYOUT, layout_text, parse_layout
-from forebay.act.filesystems.kinds import file_system
-from forebay.act.filesystems.settings import Settings
+from forebay.act.filesystems.forebay_mount import LAYOUT, format_layout, parse_layout
+from forebay.act.filesystems.settings import Settings, open_filesystem
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.fuse import CantMount, check
 from forebay.act.forward.mount import Mount
@@ -252,15 +251,15 @@ def test_errors_have_the_number_that_the_program_expects(mount: Mount) -> None:
 
 @pytest.mark.parametrize("layout", [Layout(count=1), Layout(count=300, size=1 << 30, start=7)])
 def test_a_layout_is_read_as_it_is_written(layout: Layout) -> None:
-    assert parse_layout(layout_text(layout)) == layout
+    assert parse_layout(format_layout(layout)) == layout
 
 
 def test_a_layer_is_a_file_system_whose_targets_have_to_be_told(tmp_path: Path) -> None:
-    assert len(file_system(Settings(kind="forebay", targets=4)).targets()) == 4
-    with pytest.raises(BadInput, match="say in `targets` how many data servers there are"):
-        file_system(Settings(kind="forebay", mount=tmp_path)).targets()
-    with pytest.raises(BadInput, match="is not in a mounted layer of Forebay's"):
-        file_system(Settings(kind="forebay", targets=4)).layout(tmp_path)
+    assert len(open_filesystem(Settings(kind="forebay", targets=4)).targets()) == 4
+    with pytest.raises(BadInput, match="set `targets` to the number of data servers"):
+        open_filesystem(Settings(kind="forebay", mount=tmp_path)).targets()
+    with pytest.raises(BadInput, match="is not in a mounted forwarding layer"):
+        open_filesystem(Settings(kind="forebay", targets=4)).layout(tmp_path)
 
 
 def test_a_mount_point_must_be_a_folder(tmp_path: Path) -> None:

@@ -1,53 +1,40 @@
-"""A layout for the next run of an application: what is known, decided, remembered, and put on."""
+"""A layout for the next run of an application: decided, recorded and applied."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from forebay.act.filesystems.filesystem import Command, FileSystem, numbered
-from forebay.act.filesystems.load import Load, with_load
+from forebay.act.advice.stripe_view import JobRequest, build_view, has_file_per_process
+from forebay.act.filesystems.filesystem import Command, FileSystem, LayoutRefused, exclude_targets, numbered_targets
+from forebay.act.filesystems.load import Load
 from forebay.act.filesystems.settings import Settings
 from forebay.decide.policy import Policy
-from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
+from forebay.decide.stripe.view import StripeView, Striping
 from forebay.history.run_fields import FORWARDED
-from forebay.history.store import Connection, Store
+from forebay.history.store import Store
 from forebay.history.store.decisions import record_decision, set_outcome
-from forebay.history.store.leases import jobs_by_target, release_targets, take_targets
+from forebay.history.store.leases import release_targets, take_targets
 from forebay.history.store.osts import highest_target
-from forebay.history.store.past_runs import PastRun, PeerRuns, has_run, last_filesystem, list_past_runs, list_peer_runs
+from forebay.history.store.past_runs import last_filesystem, list_past_runs
 from forebay.history.store.totals import filesystem_sums
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, Layout, Target
 
 Outcome = Literal["advised", "shadow", "applied"]
 SEEN_RUNS = 200
-"""How many of an application's runs a policy sees, the newest."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A job about to start. `until` and `now` are seconds since 1970; `chance` is in [0, 1)."""
-
-    app: str
-    nprocs: int
-    now: float
-    chance: float
-    job: str | None = None
-    until: float = 0.0
-    system: str = "default"
-    """By which the leases of one file system are told from those of another."""
-    filesystem: str | None = None
-    """Where it is mounted; runs that were on another one tell nothing. None: all runs count."""
+"""The number of an application's runs that a policy sees, the newest."""
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What was decided, as the file system can have it, and the command that puts it on."""
+    """The decision as the file system can have it, and the command that applies it."""
 
-    asked: Asked
+    request: JobRequest
     policy: str
     striping: Striping
     layout: Layout
@@ -59,54 +46,61 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class ChosenFileSystem:
-    """The file system that advice is about, by its mount point; None where the history knows of none. `because` says
-    why, where nobody named it and there are several."""
+    """The mount point of the file system that advice is about; None if the history knows of none.
+
+    `because` is the reason, if there are several and nobody named one.
+    """
 
     mount: str | None
     because: str = ""
 
 
-def filesystem_of(settings: Settings) -> str | None:
-    """The file system that settings describe, as the history has it; None where they don't say."""
+def recorded_mount(settings: Settings) -> str | None:
+    """The file system that settings describe, as the history names it; None if they do not say."""
     if settings.kind == "forebay":
         return FORWARDED
     return None if settings.mount is None else str(settings.mount)
 
 
 def choose_filesystem(store: Store, app: str, named: str | None, folder: Path | None) -> ChosenFileSystem:
-    """The one that is named or that `folder` is on; else the one where the application was last, or most others are."""
+    """The one that is named or that holds `folder`; else the one of the application's last run, or of most runs."""
     with store.reading() as connection:
         known = [sums.filesystem for sums in filesystem_sums(connection) if sums.filesystem]
         last = last_filesystem(connection, app)
     if named is not None:
-        there = ", ".join(known[:5])
-        unseen = f"no run in the history was on {named}; there are runs on {there}"
+        unseen = f"the history has no run on {named}; it has runs on {', '.join(known[:5])}"
         return ChosenFileSystem(named, unseen if known and named not in known else "")
-    above = folder.resolve().parents if folder is not None else ()
-    on = next((str(path) for path in (folder and folder.resolve(), *above) if str(path) in known), None)
-    if on is not None or not known:
-        return ChosenFileSystem(on)
-    why = "its last run was there" if last else "most runs were there"
-    because = f"for {last or known[0]}: {why}; --filesystem names another" if len(known) > 1 else ""
+    resolved = folder and folder.resolve()
+    levels = (resolved, *resolved.parents) if resolved else ()
+    holder = next((str(path) for path in levels if str(path) in known), None)
+    if holder is not None or not known:
+        return ChosenFileSystem(holder)
+    reason = "its last run was there" if last else "most runs were there"
+    because = f"for {last or known[0]}: {reason}; --filesystem names another" if len(known) > 1 else ""
     return ChosenFileSystem(last or known[0], because)
 
 
 def known_targets(store: Store, count: int | None, filesystem: str | None = None) -> tuple[Target, ...]:
-    """As many targets as somebody says there are, or as the history has seen in use."""
+    """`count` targets, or if it is None as many as runs in the history have used."""
     if count is None:
         with store.reading() as connection:
             highest = highest_target(connection, filesystem)
         if highest is None:
-            raise BadInput(
-                "--targets", "no run in the history used an OST; say how many there are, or give --system FILE"
-            )
+            reason = "no run in the history used an OST; give the number of targets, or --system FILE"
+            raise BadInput("--targets", reason)
         count = highest + 1
-    return numbered(count)
+    return numbered_targets(count)
+
+
+def check_usable(targets: Sequence[Target], name: str) -> None:
+    """Raise BadInput if no target is usable; `name` is the file system's."""
+    if not any(t.usable for t in targets):
+        raise BadInput(name, f"no target is usable now: {'; '.join(_exclusion_notes(targets)) or 'there is none'}")
 
 
 def advise(
     store: Store,
-    asked: Asked,
+    request: JobRequest,
     policy: Policy,
     files: FileSystem,
     targets: Sequence[Target],
@@ -115,163 +109,113 @@ def advise(
     apply_to: Path | None = None,
     shadow: bool = False,
 ) -> Advice:
-    """Decide, and take the targets for the job, in one transaction: nobody else is given them meanwhile.
+    """Decide, and lease the targets to the job in the same transaction, so that no other job gets them meanwhile.
 
-    With `apply_to` the layout is set on that folder; if the file system refuses, the job has
-    nothing. With `shadow` it is only decided and remembered. With neither of these, nor a job, it
-    is a mere question, which leaves no trace.
+    With `apply_to`, set the layout on that folder; if the file system refuses, the job keeps no lease. Sometimes only
+    the first new file shows that a target is drained or full: then decide again without it. With `shadow`, only
+    decide and record. With neither of these, nor a job, record nothing.
     """
-    asks_only = not (asked.job or apply_to or shadow)
-    with store.reading() if asks_only else store.writing() as connection:
-        past = list_past_runs(connection, asked.app, SEEN_RUNS, asked.filesystem)
-        view = _view(connection, asked, past, files.max_count, targets, loads)
-        striping, spread = _spread(view, policy.decide(view))
-        fitted = files.fitted(striping.layout)
-        if not asks_only:
-            outcome: Outcome = "shadow" if shadow else "advised"
-            decision = record_decision(connection, _row(asked, policy, striping, fitted.layout, outcome, apply_to))
-        if asked.job and not shadow:
-            take_targets(connection, asked.system, asked.job, striping.targets, until=asked.until, now=asked.now)
-    put_on = apply_to is not None and not shadow
-    if apply_to is not None and put_on:
-        _put_on(store, files, fitted.layout, apply_to, targets, asked, decision)
-    return Advice(
-        asked=asked,
-        policy=policy.name,
-        striping=striping,
-        layout=fitted.layout,
-        notes=(*spread, *fitted.notes),
-        command=files.set_command(fitted.layout, apply_to or Path("DIR")),
-        outcome="applied" if put_on else "shadow" if shadow else "advised",
-        partial_runs=sum(run.partial_flag for run in past),
-    )
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            advice = _advise_once(store, request, policy, files, targets, loads, apply_to, shadow)
+        except LayoutRefused as refused:
+            targets = exclude_targets(targets, dict.fromkeys(refused.lost, "a new file could not get it"))
+            if not tries_left or not refused.lost or not any(t.usable for t in targets):
+                raise
+        else:
+            break
+    return replace(advice, notes=(*advice.notes, *_exclusion_notes(targets)))
 
 
-def _view(
-    connection: Connection,
-    asked: Asked,
-    past: Sequence[PastRun],
-    max_count: int,
+def _advise_once(
+    store: Store,
+    request: JobRequest,
+    policy: Policy,
+    files: FileSystem,
     targets: Sequence[Target],
     loads: Sequence[Load],
-) -> StripeView:
-    """What the policy is to know: the application's runs and others', and who is on the targets besides the job."""
-    on_targets = jobs_by_target(connection, asked.system, asked.now)
-    leased = [Load(index=target, jobs=frozenset(jobs)) for target, jobs in on_targets.items()]
-    others = [replace(load, jobs=load.jobs - {asked.job}) for load in (*loads, *leased)]
-    latest, largest = _latest(past, asked.nprocs), _with_largest_files(past, asked.nprocs)
-    return StripeView(
-        application=asked.app,
-        processes=asked.nprocs,
-        targets=with_load(targets, others),
-        max_count=max_count,
-        runs=tuple(_past(run) for run in past if run.file_stripe_count and run.stripe_size),
-        known_runs=len(past),
-        runs_elsewhere=not past and has_run(connection, asked.app),
-        peers=tuple(_peers(alike) for alike in list_peer_runs(connection, asked.app, asked.nprocs, asked.filesystem)),
-        shared_file=2 * latest.shared_bytes > latest.total_bytes if latest else None,
-        io_processes=latest.io_procs if latest else None,
-        pattern_run=latest.run_id if latest else None,
-        pattern_processes=latest.nprocs if latest else None,
-        file_size=largest.file_size if largest else None,
-        file_size_run=largest.run_id if largest else None,
-        request_size=latest.common_size if latest else 0,
-        chance=asked.chance,
-    )
+    apply_to: Path | None,
+    shadow: bool,
+) -> Advice:
+    is_question = not (request.job or apply_to or shadow)
+    outcome: Outcome = "shadow" if shadow else "advised"
+    with store.reading() if is_question else store.writing() as connection:
+        past = list_past_runs(connection, request.app, SEEN_RUNS, request.filesystem)
+        view = build_view(connection, request, past, files.max_count, targets, loads)
+        striping, notes = _free_first_target(view, policy.decide(view))
+        fitted = files.fit(striping.layout)
+        advice = Advice(
+            request=request,
+            policy=policy.name,
+            striping=striping,
+            layout=fitted.layout,
+            notes=(*notes, *fitted.notes),
+            command=files.set_command(fitted.layout, apply_to or Path("DIR")),
+            outcome=outcome,
+            partial_runs=sum(run.partial_flag for run in past),
+        )
+        if not is_question:
+            decision = record_decision(connection, _decision_row(advice, apply_to))
+        if request.job and not shadow:
+            take_targets(
+                connection, request.system, request.job, striping.targets, until=request.until, now=request.now
+            )
+    if apply_to is None or shadow:
+        return advice
+    try:
+        files.apply(fitted.layout, apply_to, targets)
+    except (UserError, KeyboardInterrupt):
+        with store.writing() as connection:
+            set_outcome(connection, decision, "refused")
+            if request.job:
+                release_targets(connection, request.job, request.system)
+        raise
+    with store.writing() as connection:
+        set_outcome(connection, decision, "applied")
+    return replace(advice, outcome="applied")
 
 
-def _latest(past: Sequence[PastRun], nprocs: int) -> PastRun | None:
-    """The run that tells how files are used: the newest that moved anything, rather with as many processes, as the same
-    program may share a file among many processes and not among few; and rather from a whole log."""
-    moved = [run for run in past if run.total_bytes > 0]
-    return max(reversed(moved), key=lambda run: (run.nprocs == nprocs, not run.partial_flag), default=None)
+def _free_first_target(view: StripeView, striping: Striping) -> tuple[Striping, tuple[str, ...]]:
+    """Leave the first target to the file system if each process has a file of its own.
 
-
-def _with_largest_files(past: Sequence[PastRun], nprocs: int) -> PastRun | None:
-    """Rather of the runs with as many processes."""
-    told = [run for run in past if run.file_size]
-    alike = [run for run in told if run.nprocs == nprocs] or told
-    return max(alike, key=lambda run: run.file_size or 0, default=None)
-
-
-def _spread(view: StripeView, striping: Striping) -> tuple[Striping, tuple[str, ...]]:
-    """The first target of a folder is that of every file in it, so where each process has a file of its own
-    they would all end up on the same targets: then the file system spreads them better."""
-    if striping.layout.start == ANY or not _file_per_process(view):
+    The first target of a folder is that of every file in it, so all files would be on the same targets.
+    """
+    if striping.layout.start == ANY or not has_file_per_process(view):
         return striping, ()
     known = "its processes have" if view.shared_file is not None else "as far as one can tell, its processes have"
     note = f"the first target is left to the file system: {known} a file each, and all would begin on the same one"
     return replace(striping, layout=replace(striping.layout, start=ANY), targets=(), where=""), (note,)
 
 
-def _file_per_process(view: StripeView) -> bool:
-    """As its latest run had it; for a new application as most runs of others with as many processes have it."""
-    if view.shared_file is not None:
-        return not view.shared_file and (view.io_processes or view.processes) > 1
-    shared = sum(alike.runs for alike in view.peers if alike.shared_file)
-    return view.processes > 1 and 2 * shared <= sum(alike.runs for alike in view.peers)
-
-
-def _put_on(
-    store: Store,
-    files: FileSystem,
-    layout: Layout,
-    folder: Path,
-    targets: Sequence[Target],
-    asked: Asked,
-    decision: int,
-) -> None:
-    try:
-        files.apply(layout, folder, targets)
-    except (UserError, KeyboardInterrupt):
-        with store.writing() as connection:
-            set_outcome(connection, decision, "refused")
-            if asked.job:
-                release_targets(connection, asked.job, asked.system)
-        raise
-    with store.writing() as connection:
-        set_outcome(connection, decision, "applied")
-
-
-def _past(run: PastRun) -> Past:
-    assert run.file_stripe_count is not None and run.stripe_size is not None
-    return Past(
-        run=run.run_id,
-        processes=run.nprocs,
-        count=run.file_stripe_count,
-        size=run.stripe_size,
-        throughput=run.perf_by_slowest,
-        io_bytes=run.total_bytes,
-        partial=run.partial_flag,
-    )
-
-
-def _peers(row: PeerRuns) -> Peers:
-    return Peers(
-        processes=row.nprocs,
-        count=row.file_stripe_count,
-        size=row.stripe_size,
-        runs=row.runs,
-        throughput=row.perf_by_slowest,
-        shared_file=row.shared_file,
-    )
-
-
-def _row(
-    asked: Asked, policy: Policy, striping: Striping, layout: Layout, outcome: Outcome, folder: Path | None
-) -> dict[str, Any]:
+def _decision_row(advice: Advice, folder: Path | None) -> dict[str, object]:
+    request = advice.request
     return {
-        "time": asked.now,
-        "job": asked.job,
-        "app": asked.app,
-        "nprocs": asked.nprocs,
-        "policy": policy.name,
-        "phase": striping.phase,
-        "stripe_count": layout.count,
-        "stripe_size": layout.size,
-        "stripe_offset": layout.start,
-        "because": striping.reason,
-        "outcome": outcome,
+        "time": request.now,
+        "job": request.job,
+        "app": request.app,
+        "nprocs": request.nprocs,
+        "policy": advice.policy,
+        "phase": advice.striping.phase,
+        "stripe_count": advice.layout.count,
+        "stripe_size": advice.layout.size,
+        "stripe_offset": advice.layout.start,
+        "because": advice.striping.reason,
+        "outcome": advice.outcome,
         "applied_to": str(folder) if folder else None,
-        "filesystem": asked.filesystem,
+        "filesystem": request.filesystem,
     }
+
+
+def _exclusion_notes(targets: Sequence[Target]) -> list[str]:
+    """
+    >>> _exclusion_notes([Target(index=0), *(Target(index=i, usable=False, because="degraded") for i in (3, 4))])
+    ['targets 3, 4 excluded: degraded']
+    """
+    excluded = sorted((t for t in targets if not t.usable), key=lambda t: (t.because, t.index))
+    groups = [(because, [t.index for t in group]) for because, group in groupby(excluded, key=lambda t: t.because)]
+    return [f"{_format_indices(indices)} excluded: {because or 'not usable'}" for because, indices in groups]
+
+
+def _format_indices(indices: Sequence[int], most: int = 10) -> str:
+    more = f" and {len(indices) - most} more" if len(indices) > most else ""
+    return f"target{'s' * (len(indices) > 1)} {', '.join(map(str, indices[:most]))}{more}"

@@ -2,123 +2,131 @@
 
 from __future__ import annotations
 
+import json
+import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.act.command import ended, run
-from forebay.act.filesystems.beegfs_output import parse_entry7, parse_entry8, parse_targets7, parse_targets8
-from forebay.act.filesystems.filesystem import Command, FileSystem, Fitted, as_argument, leave_out, listed, numbered
+from forebay.act.command import run, run_unchecked
+from forebay.act.filesystems.filesystem import (
+    Command,
+    FileSystem,
+    FittedLayout,
+    exclude_targets,
+    numbered_targets,
+    path_argument,
+    require_listed,
+)
+from forebay.history.toml import locate_errors
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, KIB, MIB, Layout, Target
+from forebay.model.units import parse_size
 
 MOST_TARGETS = 65535
 """Target numbers have 16 bits."""
 _LARGEST = 1 << 31
 """Chunk sizes have 32 bits and are powers of two."""
-_NEW_FILES_ONLY = "new files only: a file that exists keeps its layout"
-_NO_START = "BeeGFS chooses the targets itself: the first target can't be set"
+_NEW_FILES_ONLY = "new files only: an existing file keeps its layout"
+_NO_START = "BeeGFS chooses the targets itself: the first target cannot be set"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _BeeGFS(FileSystem):
-    """What both versions share; `known_targets` is how many there are where their state is not to be had."""
+    """What both versions share.
 
-    mount: Path | None = None
-    known_targets: int | None = None
-    timeout: float = 10.0
+    Every folder has a pattern of its own, and what a command does not name (pool, mirroring) stays: so setting the
+    earlier pattern undoes a change.
+    """
+
     max_count: int = MOST_TARGETS
 
-    def fitted(self, layout: Layout) -> Fitted:
+    def fit(self, layout: Layout) -> FittedLayout:
         size = power_of_two(layout.size)
         notes = [_NEW_FILES_ONLY]
         if layout.start != ANY:
             notes.append(_NO_START)
         if size != layout.size:
             notes.append(f"a chunk size must be a power of two: {size} bytes instead of {layout.size}")
-        return Fitted(layout=Layout(count=layout.count, size=size), notes=tuple(notes))
+        return FittedLayout(layout=Layout(count=layout.count, size=size), notes=tuple(notes))
 
-    def targets(self, folder: Path | None = None) -> tuple[Target, ...]:  # noqa: ARG002 - all mounts have the same
+    def targets(self, folder: Path | None = None) -> tuple[Target, ...]:  # noqa: ARG002 - the same for all mounts
         if self.known_targets is not None:
-            return numbered(self.known_targets)
-        done = ended(self._list_command(), timeout=self.timeout)
+            return numbered_targets(self.known_targets)
+        completed = run_unchecked(self._list_command(), timeout=self.timeout)
         try:
-            return listed(done, self._listed(done.out))
+            return require_listed(completed, self._parse_targets(completed.out))
         except BadInput:
-            if done.code:
-                raise done.failed() from None
+            if completed.code:
+                raise completed.error() from None
             raise
 
-    def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:  # noqa: ARG002 - nor pools
-        """A `known_targets` that is too large does not count, where the targets can be listed after all."""
+    def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:  # noqa: ARG002 - no pools
+        """Exclude targets beyond those that exist, if they can be listed: `known_targets` may be too large."""
         if self.known_targets is None:
             return tuple(targets)
         try:
-            existing = len(self._listed(run(self._list_command(), timeout=self.timeout)))
+            existing = len(self._parse_targets(run(self._list_command(), timeout=self.timeout)))
         except UserError:
             return tuple(targets)
-        return leave_out(targets, {t.index: "there is no such target" for t in targets[existing:]})
-
-    def undo(self, folder: Path) -> tuple[Command, ...]:
-        # Every BeeGFS folder has a pattern of its own, and what is not named (pool, mirroring) stays as it is.
-        return (self.set_command(self.layout(folder), folder),)
+        return exclude_targets(targets, {t.index: "no such target" for t in targets[existing:]})
 
     @abstractmethod
     def _list_command(self) -> Command:
         """The command that lists the storage targets."""
 
     @abstractmethod
-    def _listed(self, text: str) -> tuple[Target, ...]:
-        """What that command prints, as targets."""
+    def _parse_targets(self, text: str) -> tuple[Target, ...]:
+        """The targets in the output of that command."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BeeGFS7(_BeeGFS):
     def set_command(self, layout: Layout, folder: Path) -> Command:
         """
         >>> " ".join(BeeGFS7().set_command(Layout(count=8, size=4 << 20), Path("/beegfs/run")))
         'beegfs-ctl --setpattern --numtargets=8 --chunksize=4m /beegfs/run'
         """
-        fitted = self.fitted(layout).layout
+        fitted = self.fit(layout).layout
         size = f"{fitted.size // MIB}m" if fitted.size >= MIB else f"{fitted.size // KIB}k"
         numbers = f"--numtargets={fitted.count}", f"--chunksize={size}"
-        return "beegfs-ctl", "--setpattern", *numbers, as_argument(folder)
+        return "beegfs-ctl", "--setpattern", *numbers, path_argument(folder)
 
     def layout(self, folder: Path) -> Layout:
-        command = ("beegfs-ctl", "--getentryinfo", as_argument(folder))
+        command = ("beegfs-ctl", "--getentryinfo", path_argument(folder))
         return parse_entry7(run(command, timeout=self.timeout), " ".join(command))
 
     def _list_command(self) -> Command:
         mount = (f"--mount={self.mount}",) if self.mount else ()
         return "beegfs-ctl", "--listtargets", "--nodetype=storage", "--state", "--pools", "--spaceinfo", *mount
 
-    def _listed(self, text: str) -> tuple[Target, ...]:
+    def _parse_targets(self, text: str) -> tuple[Target, ...]:
         return parse_targets7(text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BeeGFS8(_BeeGFS):
     def set_command(self, layout: Layout, folder: Path) -> Command:
         """
         >>> " ".join(BeeGFS8().set_command(Layout(count=8, size=4 << 20), Path("/beegfs/run")))
         'beegfs entry set --num-targets 8 --chunk-size 4MiB /beegfs/run'
         """
-        fitted = self.fitted(layout).layout
+        fitted = self.fit(layout).layout
         # Unlike version 7, version 8 reads k and M as powers of ten, and m not at all.
         size = f"{fitted.size // MIB}MiB" if fitted.size >= MIB else f"{fitted.size // KIB}KiB"
         numbers = "--num-targets", str(fitted.count), "--chunk-size", size
-        return "beegfs", "entry", "set", *numbers, as_argument(folder)
+        return "beegfs", "entry", "set", *numbers, path_argument(folder)
 
     def layout(self, folder: Path) -> Layout:
-        command = ("beegfs", "entry", "info", "--raw", "--output", "json", as_argument(folder))
+        command = ("beegfs", "entry", "info", "--raw", "--output", "json", path_argument(folder))
         return parse_entry8(run(command, timeout=self.timeout), " ".join(command))
 
     def _list_command(self) -> Command:
         wanted = "--node-type", "storage", "--state", "--capacity", "--raw", "--output", "json"
         return "beegfs", "target", "list", *wanted
 
-    def _listed(self, text: str) -> tuple[Target, ...]:
+    def _parse_targets(self, text: str) -> tuple[Target, ...]:
         return parse_targets8(text, "beegfs target list")
 
 
@@ -130,3 +138,110 @@ def power_of_two(size: int) -> int:
     """
     below: int = 1 << (size.bit_length() - 1)
     return below if size * size < 2 * below * below or below == _LARGEST else 2 * below
+
+
+# What the commands print, as values.
+
+_GIB = 1 << 30
+_CHUNK = re.compile(r"^\+ Chunksize:\s*(\S+)", re.MULTILINE)
+_DESIRED = re.compile(r"^\+ Number of storage targets:\s*desired:\s*(\d+)", re.MULTILINE)
+_PATTERN = re.compile(r"\((\d+)\s*x\s*([^\s)]+)\)")
+_ID = re.compile(r"(?:[a-z]+:)?(\d+)", re.IGNORECASE)
+_ROW = re.compile(r"^\s*(\d{1,9})\s+(\S.*?)\s+[\d.]+GiB\s+(\d{1,12}(?:\.\d+)?)GiB\s")
+_ISSUES = {
+    "offline": "offline",
+    "probably-offline": "probably offline",
+    "needs-resync": "needs a resync",
+    "resyncing": "resyncing",
+    "bad": "its data is bad",
+    "emergency": "almost full (capacity pool emergency)",
+}
+_FINE = {"online", "good", "normal", "low"}
+
+
+def parse_entry7(text: str, where: str) -> Layout:
+    """The layout that `beegfs-ctl --getentryinfo` prints; `where` names that command in errors."""
+    chunk, desired = _CHUNK.search(text), _DESIRED.search(text)
+    if not chunk or not desired:
+        raise BadInput(where, "does not show a stripe pattern")
+    return _parse_layout(desired[1], chunk[1], where)
+
+
+def parse_entry8(text: str, where: str) -> Layout:
+    """The layout that `beegfs entry info --output json` prints."""
+    rows = _parse_rows(text, where)
+    pattern = _PATTERN.search(str(rows[0].get("stripe_pattern", ""))) if rows else None
+    if not pattern:
+        raise BadInput(where, "does not show a stripe pattern")
+    return _parse_layout(pattern[1], pattern[2], where)
+
+
+def parse_targets7(text: str) -> tuple[Target, ...]:
+    """The targets of `beegfs-ctl --listtargets --state --pools --spaceinfo`, ascending."""
+    rows = [row for line in text.splitlines() if (row := _ROW.match(line))]
+    return _ascending(_make_target(int(r[1]), r[2].split(), int(float(r[3]) * _GIB)) for r in rows)
+
+
+def parse_targets8(text: str, where: str) -> tuple[Target, ...]:
+    """The targets of `beegfs target list --state --capacity --raw --output json`, ascending."""
+    return _ascending(_parse_target8(row, where) for row in _parse_rows(text, where))
+
+
+def _parse_target8(row: Mapping[str, object], where: str) -> Target:
+    states = [str(row.get(key, "unknown")) for key in ("reachability", "consistency")]
+    pool = row.get("cap_pool") or row.get("capacity_pool")
+    free = str(row.get("space_free", row.get("sfree", "-")))
+    size = locate_errors(where, lambda: parse_size(free)) if free != "-" else 0
+    if not 0 <= size < 1e30:
+        raise BadInput(where, f"invalid free space {free!r}")
+    return _make_target(_parse_id(row.get("id"), where), [*states, *([str(pool)] if pool else [])], int(size))
+
+
+def _make_target(index: int, states: list[str], free_bytes: int) -> Target:
+    issues = [_ISSUES.get(s.lower(), f"state {s}") for s in states if s.lower() not in _FINE]
+    return Target(index=index, free_bytes=free_bytes, usable=not issues, because=", ".join(issues))
+
+
+def _ascending(targets: Iterable[Target]) -> tuple[Target, ...]:
+    return tuple(sorted(targets, key=lambda t: t.index))
+
+
+def _parse_id(value: object, where: str) -> int:
+    """A target's number, of 101, "101", "s:101", "storage:101" or {"num_id": 101}."""
+    if isinstance(value, dict):
+        value = value.get("num_id", value.get("NumId"))
+    match = _ID.fullmatch(str(value))
+    if not match or len(match[1]) > 9:
+        raise BadInput(where, f"invalid target number {value!r}")
+    return int(match[1])
+
+
+def _parse_layout(count: str, size: str, where: str) -> Layout:
+    return locate_errors(where, lambda: Layout(count=int(count), size=_parse_chunk_size(size)))
+
+
+def _parse_chunk_size(text: str) -> int:
+    """Bytes, of 1m, 512k, 1M, 1MiB or 1048576: units are binary, however they are written."""
+    match = re.fullmatch(r"(\d{1,12})([kmgt]?)i?b?", text.lower())
+    if not match:
+        raise ValueError(f"invalid chunk size {text!r}")
+    return int(match[1]) * _BINARY[match[2]]
+
+
+_BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def _parse_rows(text: str, where: str) -> list[dict[str, object]]:
+    """The rows of the output, which has one JSON document for every hundred of them."""
+    decoder, at, rows = json.JSONDecoder(), 0, []
+    text = text.strip()
+    try:
+        while at < len(text):
+            document, end = decoder.raw_decode(text, at)
+            rows += document if isinstance(document, list) else [document]
+            at = end + len(text[end:]) - len(text[end:].lstrip())
+    except (ValueError, RecursionError) as error:
+        raise BadInput(where, f"is not valid JSON: {error}") from None
+    if not all(isinstance(row, dict) for row in rows):
+        raise BadInput(where, "has rows that are not objects")
+    return rows

@@ -1,34 +1,28 @@
-"""What every file system offers: targets, the layout of a folder, and setting it, or leaving all as it was."""
+"""What every file system offers: its targets, the layout of a folder, and a change of layout that a failure undoes."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from forebay.act.command import Done, run, shown
+from forebay.act.command import Completed, format_command, run
 from forebay.decide.stripe.words import stripes
+from forebay.history.run_fields import MOST_STRIPES
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import ANY, Layout, Target
 
 Command = tuple[str, ...]
-_Listed = TypeVar("_Listed")
-
-
-class LayoutDiffers(UserError):
-    """The file system took the layout, and gives files another; `lost` are targets that turned out not to be usable."""
-
-    def __init__(self, message: str, lost: frozenset[int] = frozenset()) -> None:
-        super().__init__(message)
-        self.lost = lost
+_Item = TypeVar("_Item")
 
 
 class LayoutRefused(UserError):
-    """The file system did not take the layout; the message has its words and says that all is as before.
+    """The file system did not take a layout, or gives new files another one.
 
-    `lost` are targets that seemed usable, and turned out not to be.
+    `lost` are targets that seemed usable and turned out not to be.
     """
 
     def __init__(self, message: str, lost: frozenset[int] = frozenset()) -> None:
@@ -37,15 +31,15 @@ class LayoutRefused(UserError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
-    """A layout as this file system can have it, and what had to be said about that."""
+class FittedLayout:
+    """A layout as the file system can have it, and notes on what that changes."""
 
     layout: Layout
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class AppliedLayout:
     """What was set, and how; `before` is what new files in the folder would have got."""
 
     layout: Layout
@@ -54,136 +48,140 @@ class Applied:
     notes: tuple[str, ...]
 
 
-class FileSystem(Protocol):
-    """A parallel file system behind its own commands. `timeout` is in seconds, for each command."""
+@dataclass(frozen=True, kw_only=True)
+class FileSystem(ABC):
+    """A parallel file system behind its own commands.
 
-    @property
-    def timeout(self) -> float: ...
+    `known_targets` is the number of targets where nothing tells their state. `timeout` is in seconds, for each
+    command. `max_count` is the largest stripe count. Layouts change under `identity`, a user's for example.
+    """
 
-    @property
-    def max_count(self) -> int:
-        """The largest stripe count allowed here."""
+    mount: Path | None = None
+    known_targets: int | None = None
+    timeout: float = 10.0
+    max_count: int = MOST_STRIPES
+    identity: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @abstractmethod
-    def fitted(self, layout: Layout) -> Fitted:
+    def fit(self, layout: Layout) -> FittedLayout:
         """The nearest layout that this file system can have."""
 
     @abstractmethod
     def set_command(self, layout: Layout, folder: Path) -> Command:
-        """The command that gives new files in `folder` this layout (as `fitted` makes it)."""
+        """The command that gives new files in `folder` this layout (as `fit` makes it)."""
 
     @abstractmethod
     def targets(self, folder: Path | None = None) -> tuple[Target, ...]:
-        """Every target as it is now, ascending by index."""
+        """Every target in its current state, ascending by index."""
 
     @abstractmethod
     def layout(self, folder: Path) -> Layout:
-        """What a new file in `folder` would get."""
+        """The layout that a new file in `folder` would get."""
 
-    @abstractmethod
-    def undo(self, folder: Path) -> tuple[Command, ...]:
-        """The commands that bring back the layout that `folder` has now; raises UserError if nothing can."""
+    def undo_commands(self, folder: Path) -> tuple[Command, ...]:
+        """The commands that restore the layout that `folder` has now; raises UserError if nothing can."""
+        return (self.set_command(self.layout(folder), folder),)
 
     def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:  # noqa: ARG002
-        """Those targets, without the use of those that a new file in `folder` can't get."""
+        """The targets; those that a new file in `folder` cannot get are marked unusable."""
         return tuple(targets)
 
     def confirm(self, layout: Layout, folder: Path, targets: Sequence[Target]) -> None:  # noqa: ARG002
-        """Raise LayoutDiffers unless new files in `folder` get this layout, which was just set."""
-        found = self.layout(folder)
-        if found != layout:
-            says = f"{shown(self.set_command(layout, folder))}: reads back as {said(found)}, not {said(layout)}"
-            raise LayoutDiffers(says)
+        """Raise LayoutRefused unless new files in `folder` get this layout, which was just set."""
+        actual = self.layout(folder)
+        if actual != layout:
+            command = format_command(self.set_command(layout, folder))
+            raise LayoutRefused(f"{command}: reads back as {describe_layout(actual)}, not {describe_layout(layout)}")
 
-    def most(self, targets: Sequence[Target]) -> int:
-        """The largest stripe count possible on these targets."""
-        return min(self.max_count, sum(t.usable for t in targets))
-
-    def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> Applied:
+    def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> AppliedLayout:
         """Set the layout of new files in `folder` and read it back; a refusal leaves everything as it was.
 
-        `targets` are those of the file system, where somebody has just asked for them.
+        `targets` are those of the file system, if the caller has just read them.
         """
-        fitted = self.fitted(layout)
-        _check_folder(folder)
-        usable = self.restrict(self.targets(folder) if targets is None else targets, folder)
-        _check(fitted.layout, usable, self.max_count)
-        before, undo = self.layout(folder), self.undo(folder)
-        command = self.set_command(fitted.layout, folder)
-        try:
-            run(command, timeout=self.timeout)
-            self.confirm(fitted.layout, folder, usable)
-        except UserError as error:
-            lost = error.lost if isinstance(error, LayoutDiffers) else frozenset()
-            raise LayoutRefused(f"{error}; {self._put_back(undo, folder)}", lost) from None
-        except BaseException:
-            self._put_back(undo, folder)
-            raise
-        return Applied(layout=fitted.layout, before=before, command=command, notes=fitted.notes)
+        fitted = self.fit(layout)
+        with self.identity():
+            _check_folder(folder)
+        if targets is None:
+            targets = self.targets(folder)  # not as the user: root sees more of their state
+        with self.identity():
+            usable = self.restrict(targets, folder)
+            _check_layout(fitted.layout, usable, self.max_count)
+            before, undo = self.layout(folder), self.undo_commands(folder)
+            command = self.set_command(fitted.layout, folder)
+            try:
+                run(command, timeout=self.timeout)
+                self.confirm(fitted.layout, folder, usable)
+            except UserError as error:
+                lost = error.lost if isinstance(error, LayoutRefused) else frozenset()
+                raise LayoutRefused(f"{error}; {self._restore(undo, folder)}", lost) from None
+            except BaseException:
+                self._restore(undo, folder)
+                raise
+        return AppliedLayout(layout=fitted.layout, before=before, command=command, notes=fitted.notes)
 
-    def _put_back(self, undo: tuple[Command, ...], folder: Path) -> str:
-        """Back to the earlier layout, if it is another by now; how that went, as the end of a sentence."""
-        commands = " && ".join(map(shown, undo))
+    def _restore(self, undo: tuple[Command, ...], folder: Path) -> str:
+        """Restore the earlier layout if it changed; the outcome, as the end of a sentence."""
+        commands = " && ".join(map(format_command, undo))
         try:
-            if self.undo(folder) == undo:
-                return "the layout is as it was"
+            if self.undo_commands(folder) == undo:
+                return "the layout is unchanged"
             for command in undo:
                 run(command, timeout=self.timeout)
-            if self.undo(folder) == undo:
-                return "the earlier layout is back in place"
+            if self.undo_commands(folder) == undo:
+                return "the earlier layout is restored"
         except UserError as error:
-            return f"whether the earlier layout is in place is not known ({error}): {commands} puts it there"
-        return f"the earlier layout could not be put back: try {commands}"
+            return f"the current layout is unknown ({error}); to restore the earlier one: {commands}"
+        return f"the earlier layout could not be restored; try {commands}"
 
 
-def said(layout: Layout) -> str:
+def describe_layout(layout: Layout) -> str:
     """
-    >>> said(Layout(count=8, size=4 << 20, start=12))
+    >>> describe_layout(Layout(count=8, size=4 << 20, start=12))
     '8 stripes of 4 MiB from target 12'
     """
     start = "" if layout.start == ANY else f" from target {layout.start}"
     return f"{stripes(layout.count, layout.size)}{start}"
 
 
-def as_argument(folder: Path) -> str:
-    """The folder, such that no command takes it for an option."""
-    return f"./{folder}" if str(folder).startswith("-") else str(folder)
+def path_argument(path: Path) -> str:
+    """The path, written so that no command takes it for an option."""
+    return f"./{path}" if str(path).startswith("-") else str(path)
 
 
-def listed(done: Done, found: tuple[_Listed, ...]) -> tuple[_Listed, ...]:
-    """The targets that the command listed, of which there must be some."""
-    # One target that is away makes a command end badly, and is no reason to do without the others.
-    if not found:
-        raise done.failed() if done.code else BadInput(shown(done.argv), "lists no targets")
-    return found
+def require_listed(completed: Completed, items: tuple[_Item, ...]) -> tuple[_Item, ...]:
+    """The items that the command listed, of which there must be some."""
+    # A single unreachable target makes a command fail, and the others are still of use.
+    if not items:
+        raise completed.error() if completed.code else BadInput(format_command(completed.argv), "lists no targets")
+    return items
 
 
-def leave_out(targets: Iterable[Target], issues: Mapping[int, str]) -> tuple[Target, ...]:
-    """The targets, of which those with an issue (by index) can't be used."""
+def exclude_targets(targets: Iterable[Target], issues: Mapping[int, str]) -> tuple[Target, ...]:
+    """The targets, of which those with an issue (by index) become unusable."""
     return tuple(
         replace(t, usable=False, because=t.because or issues[t.index]) if t.index in issues else t for t in targets
     )
 
 
-def numbered(count: int) -> tuple[Target, ...]:
-    """Targets of which no more is known than how many there are."""
+def numbered_targets(count: int) -> tuple[Target, ...]:
+    """Targets of which only the number is known."""
     return tuple(Target(index=i) for i in range(count))
 
 
 def _check_folder(folder: Path) -> None:
     try:
         if not folder.is_dir():
-            raise BadInput(str(folder), "is not a folder" if folder.exists() else "there is no such folder")
+            raise BadInput(str(folder), "is not a folder" if folder.exists() else "no such folder")
     except OSError as error:
         raise BadInput(str(folder), why(error)) from None
 
 
-def _check(layout: Layout, targets: Sequence[Target], max_count: int) -> None:
+def _check_layout(layout: Layout, targets: Sequence[Target], max_count: int) -> None:
     usable = {t.index for t in targets if t.usable}
     if layout.count > len(usable):
-        raise BadInput(f"stripe count {layout.count}", f"there are {len(usable)} usable targets of {len(targets)}")
+        raise BadInput(f"stripe count {layout.count}", f"only {len(usable)} of {len(targets)} targets are usable")
     if layout.count > max_count:
         raise BadInput(f"stripe count {layout.count}", f"the file system allows at most {max_count}")
     if layout.start != ANY and layout.start not in usable:
-        because = next((t.because for t in targets if t.index == layout.start), "there is no such target")
-        raise BadInput(f"first target {layout.start}", because or "can't be used now")
+        because = next((t.because for t in targets if t.index == layout.start), "no such target")
+        raise BadInput(f"first target {layout.start}", because or "not usable now")

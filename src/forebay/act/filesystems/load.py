@@ -1,4 +1,4 @@
-"""What each target serves right now, and for which jobs."""
+"""The current load of each target, and the jobs that cause it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from forebay.act.command import run
-from forebay.act.filesystems.lustre.job_stats import Counted, JobBytes, parse_job_stats
-from forebay.act.filesystems.lustre.prometheus import busy_jobs
+from forebay.act.filesystems.lustre.job_stats import JobStats, JobTraffic, parse_job_stats
+from forebay.act.filesystems.lustre.prometheus import query_job_rates
 from forebay.act.filesystems.settings import Settings
 from forebay.model.layout import Target
 
@@ -24,33 +24,35 @@ class Load:
     jobs: frozenset[str] = frozenset()
 
 
-def loads(
+def read_loads(
     settings: Settings,
     *,
     pause: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.time,
     ticks: Callable[[], float] = time.monotonic,
 ) -> tuple[Load, ...]:
-    """What all sources that the settings name say; nothing where they name none."""
-    found: list[Load] = []
+    """The loads from all sources that the settings name."""
+    loads: list[Load] = []
     if settings.prometheus:
-        found += from_rates(busy_jobs(settings.prometheus, settings.name, settings.window, settings.timeout))
+        loads += loads_from_rates(
+            query_job_rates(settings.prometheus, settings.name, settings.window, settings.timeout)
+        )
     if settings.job_stats:
-        before, started = _job_stats(settings), ticks()
+        before, started = _read_job_stats(settings), ticks()
         pause(settings.sample)
-        after, seconds = _job_stats(settings), ticks() - started
-        found += from_job_stats(before, after, seconds=seconds, since=now() - settings.window)
-    return tuple(found)
+        after, seconds = _read_job_stats(settings), ticks() - started
+        loads += loads_from_job_stats(before, after, seconds=seconds, since=now() - settings.window)
+    return tuple(loads)
 
 
-def with_load(targets: Sequence[Target], loads: Iterable[Load]) -> tuple[Target, ...]:
-    """The targets with what they serve and how many jobs use them, on top of the users they have.
+def add_loads(targets: Sequence[Target], loads: Iterable[Load]) -> tuple[Target, ...]:
+    """The targets with their current rate, and with the jobs that use them added to their users.
 
     Several loads of one target are the same traffic seen by several sources: the largest rate
     counts, and a job counts once.
 
     >>> seen = Load(index=3, rate=5.0, jobs=frozenset("ab")), Load(index=3, jobs=frozenset("b"))
-    >>> with_load([Target(index=3)], seen)
+    >>> add_loads([Target(index=3)], seen)
     (Target(index=3, free_bytes=0, users=2, busy=5.0, usable=True, because=''),)
     """
     rates: dict[int, float] = {}
@@ -64,8 +66,8 @@ def with_load(targets: Sequence[Target], loads: Iterable[Load]) -> tuple[Target,
     )
 
 
-def from_rates(rates: Iterable[tuple[int, str, float]]) -> list[Load]:
-    """Rates per target and job, added up to one load per target; a job that moves nothing does not use it."""
+def loads_from_rates(rates: Iterable[tuple[int, str, float]]) -> list[Load]:
+    """Rates per target and job, summed to one load per target; a job that moves nothing does not count."""
     total: dict[int, float] = {}
     jobs: dict[int, set[str]] = {}
     for index, job, rate in rates:
@@ -75,25 +77,25 @@ def from_rates(rates: Iterable[tuple[int, str, float]]) -> list[Load]:
     return [Load(index=i, rate=total[i], jobs=frozenset(jobs[i])) for i in sorted(total)]
 
 
-def from_job_stats(before: JobBytes, after: JobBytes, *, seconds: float, since: float) -> list[Load]:
-    """Loads of two readings of the counters, `seconds` apart; a job last seen before `since` (epoch) is over.
+def loads_from_job_stats(before: JobStats, after: JobStats, *, seconds: float, since: float) -> list[Load]:
+    """Loads from two readings of the counters, `seconds` apart; a job last seen before `since` (epoch) has ended.
 
-    Whoever moved no bytes does not count: every `lfs df` and `touch` is a job with an operation or two on each OST.
+    A job that moved no bytes does not count: every `lfs df` and `touch` is one with an operation or two on each OST.
     """
-    found = []
-    for index, counted in sorted(after.items()):
-        earlier = before.get(index, counted)
-        moved = {job: _moved(earlier.get(job), c) for job, c in counted.items()}
-        jobs = frozenset(job for job, c in counted.items() if moved[job] or (c.total and c.latest >= since))
+    loads = []
+    for index, traffic in sorted(after.items()):
+        earlier = before.get(index, traffic)
+        moved = {job: _moved_bytes(earlier.get(job), t) for job, t in traffic.items()}
+        jobs = frozenset(job for job, t in traffic.items() if moved[job] or (t.total and t.latest >= since))
         if jobs:
-            found.append(Load(index=index, rate=sum(moved.values()) / seconds if seconds > 0 else 0.0, jobs=jobs))
-    return found
+            loads.append(Load(index=index, rate=sum(moved.values()) / seconds if seconds > 0 else 0.0, jobs=jobs))
+    return loads
 
 
-def _moved(earlier: Counted | None, later: Counted) -> int:
+def _moved_bytes(earlier: JobTraffic | None, later: JobTraffic) -> int:
     """Bytes between the readings; a counter that is new, or fell because it was cleared, counts from 0."""
     return later.total if earlier is None or later.total < earlier.total else later.total - earlier.total
 
 
-def _job_stats(settings: Settings) -> JobBytes:
+def _read_job_stats(settings: Settings) -> JobStats:
     return parse_job_stats(run(_COMMAND, timeout=settings.timeout, errors="surrogateescape"), settings.name)

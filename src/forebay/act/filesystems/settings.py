@@ -12,107 +12,107 @@ window = "60 s"
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from forebay.history.toml import Seconds, Table, load_toml, validate
-from forebay.model.errors import BadInput, UnknownName
-from forebay.model.units import format_duration
+from forebay.act.filesystems.beegfs import BeeGFS7, BeeGFS8
+from forebay.act.filesystems.filesystem import FileSystem
+from forebay.act.filesystems.forebay_mount import ForebayMount
+from forebay.act.filesystems.lustre.filesystem import Lustre
+from forebay.history.toml import (
+    AfterValidator,
+    Field,
+    Seconds,
+    Table,
+    ValidationInfo,
+    WholePath,
+    load_toml,
+    matching,
+    up_to,
+    validate,
+)
 
 Kind = Literal["lustre", "beegfs7", "beegfs8", "forebay"]
 MOST_TARGETS = 65535
-LONGEST = 86400.0
+_DAY = 86400.0
+_Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """One file system, and where its live state is to be had; durations in seconds.
+def _check_lustre(value: _Value, info: ValidationInfo) -> _Value:
+    if value and info.data.get("kind", "lustre") != "lustre":
+        raise ValueError("is for kind 'lustre' only")
+    return value
 
-    `targets` is how many there are where their state is not to be had. `window` is how far back a
-    target counts as in use, `sample` how far apart two readings of the job statistics are.
-    """
+
+def _check_address(address: str) -> str:
+    if not address:
+        return address
+    try:
+        parts = urlsplit(address)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_valid = False
+    if not is_valid or parts.query or parts.fragment or not address.isprintable() or " " in address:
+        raise ValueError(f"must be like http://host:9090, not {address!r}")
+    if parts.username is not None:
+        raise ValueError("a user name or password in the address is not supported")
+    return address
+
+
+_Name = Annotated[str, matching(r"[A-Za-z0-9_.-]*", "only letters, digits, '_', '.' and '-'")]
+_Count = Annotated[int, Field(ge=1, le=MOST_TARGETS)]
+_Duration = Annotated[Seconds, up_to(_DAY)]
+
+
+class Settings(Table):
+    """One file system, and the sources of its live state; durations in seconds."""
 
     kind: Kind
-    name: str = ""
-    mount: Path | None = None
-    targets: int | None = None
-    timeout: float = 10.0
-    max_count: int | None = None
-    prometheus: str = ""
-    job_stats: bool = False
-    window: float = 60.0
-    sample: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.name and not re.fullmatch(r"[A-Za-z0-9_.-]+", self.name):
-            raise ValueError(f"name: only letters, digits, '_', '.' and '-', not {self.name!r}")
-        if self.mount is not None and not self.mount.is_absolute():
-            raise ValueError(f"mount: must be a whole path, not {str(self.mount)!r}")
-        for key, count in (("targets", self.targets), ("max_count", self.max_count)):
-            if count is not None and not 1 <= count <= MOST_TARGETS:
-                raise ValueError(f"{key}: must be between 1 and {MOST_TARGETS}, not {count}")
-        for key, seconds in (("timeout", self.timeout), ("window", self.window), ("sample", self.sample)):
-            if not 0 < seconds <= LONGEST:
-                raise ValueError(f"{key}: must be longer than 0 s and at most a day, not {format_duration(seconds)}")
-        if self.kind != "lustre" and (self.prometheus or self.job_stats):
-            raise ValueError(f"{'prometheus' if self.prometheus else 'job_stats'}: is for kind 'lustre' only")
-        if self.prometheus:
-            _check_address(self.prometheus)
-
-
-class _FileSystem(Table):
-    kind: str
     """lustre, beegfs7 (beegfs-ctl), beegfs8 (beegfs), or forebay (a mounted forwarding layer)."""
-    name: str = ""
+    name: _Name = ""
     """Its name, as in scratch-OST0000."""
-    mount: str | None = None
-    """Where it is mounted: then its targets are asked for there."""
-    targets: int | None = None
-    """How many targets there are, where their state is not to be had."""
-    timeout: Seconds = 10.0
+    mount: WholePath | None = None
+    """Where it is mounted. Its targets are listed there."""
+    targets: _Count | None = None
+    """The number of targets, if nothing tells their state."""
+    timeout: _Duration = 10.0
     """For each command, and for Prometheus."""
-    max_count: int | None = None
+    max_count: _Count | None = None
     """The largest stripe count to give anybody."""
-    prometheus: str = ""
+    prometheus: Annotated[str, AfterValidator(_check_address), AfterValidator(_check_lustre)] = ""
     """A Prometheus server that collects lustre_job_write_bytes_total (Lustre only)."""
-    job_stats: bool = False
+    job_stats: Annotated[bool, AfterValidator(_check_lustre)] = False
     """Read `lctl get_param obdfilter.*.job_stats` on the node that serves the OSTs (Lustre only)."""
-    window: Seconds = 60.0
+    window: _Duration = 60.0
     """A job that moved nothing for so long does not count."""
-    sample: Seconds = 1.0
-    """Time between the two readings of the job statistics that give a rate."""
+    sample: _Duration = 1.0
+    """The time between the two readings of the job statistics that give a rate."""
 
 
 class _File(Table):
-    filesystem: _FileSystem
+    filesystem: Settings
     """A parallel file system."""
 
 
 def read_settings(path: Path) -> Settings:
-    """The file system that the file describes; an error says which key of it is wrong."""
-    table = validate(path, load_toml(path), _File).filesystem
-    kind = next((k for k in get_args(Kind) if k == table.kind), None)
-    if kind is None:
-        raise BadInput(f"{path}: filesystem.kind", str(UnknownName("kind of file system", table.kind, get_args(Kind))))
-    mount = None if table.mount is None else Path(table.mount)
-    values = table.model_dump() | {"kind": kind, "mount": mount}
-    try:
-        return Settings(**values)
-    except ValueError as error:
-        key, _, reason = str(error).partition(": ")
-        raise BadInput(f"{path}: filesystem.{key}", reason) from None
+    """The file system that the file describes; an error names the file and the key."""
+    return validate(path, load_toml(path), _File).filesystem
 
 
-def _check_address(address: str) -> None:
-    try:
-        parts = urlsplit(address)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        fine = False
-    if not fine or parts.query or parts.fragment or not address.isprintable() or " " in address:
-        raise ValueError(f"prometheus: must be like http://host:9090, not {address!r}")
-    if parts.username is not None:
-        raise ValueError("prometheus: a user name or password in the address is not supported")
+_KINDS: dict[Kind, type[Lustre | BeeGFS7 | BeeGFS8 | ForebayMount]] = {
+    "lustre": Lustre,
+    "beegfs7": BeeGFS7,
+    "beegfs8": BeeGFS8,
+    "forebay": ForebayMount,
+}
+
+
+def open_filesystem(settings: Settings) -> FileSystem:
+    """
+    >>> len(open_filesystem(Settings(kind="lustre", targets=4)).targets())
+    4
+    """
+    files = _KINDS[settings.kind](mount=settings.mount, known_targets=settings.targets, timeout=settings.timeout)
+    return replace(files, max_count=min(settings.max_count or files.max_count, files.max_count))

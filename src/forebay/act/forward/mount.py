@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from forebay.act.filesystems.forebay_mount import LAYOUT, layout_text, parse_layout
+from forebay.act.filesystems.forebay_mount import LAYOUT, format_layout, parse_layout
 from forebay.act.forward.clients.asking import Stat
 from forebay.act.forward.clients.sync import Client, File
 from forebay.act.forward.fuse import Operations, Times
@@ -163,7 +163,7 @@ class Mount(Operations):
     def getxattr(self, path: str, name: str) -> bytes:
         if name != LAYOUT:
             raise OSError(errno.ENODATA, "no such attribute")
-        return layout_text(self._client.layout(path)).encode()
+        return format_layout(self._client.layout(path)).encode()
 
     def setxattr(self, path: str, name: str, value: bytes, options: int) -> int:  # noqa: ARG002
         if name != LAYOUT:

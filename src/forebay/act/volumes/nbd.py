@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forebay.act.command import Child, CommandFailed, end_left
+from forebay.act.command import Child, CommandFailed, end_orphan
 from forebay.act.volumes.exposure import Plan
 from forebay.act.volumes.volume import Made
 from forebay.act.volumes.volume_lifecycle import nothing
@@ -62,7 +62,7 @@ class Nbd:
         if self.serves(plan):
             return
         self._write_key(plan)
-        end_left(self._ready_file(plan.name))
+        end_orphan(self._ready_file(plan.name))
         self._ready_file(plan.name).unlink(missing_ok=True)
         child = Child(self._command(plan), quiet=True)
         self._running[plan.name] = child
@@ -75,7 +75,7 @@ class Nbd:
 
     def stop(self, name: str) -> None:
         self._end(name)
-        end_left(self._ready_file(name))
+        end_orphan(self._ready_file(name))
         for file in (self._key_file(name), self._ready_file(name)):
             file.unlink(missing_ok=True)
         self.after(f"stop nbdkit for {name}")

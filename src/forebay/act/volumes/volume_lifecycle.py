@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from forebay.act.command import run, shown
+from forebay.act.command import format_command, run
 from forebay.act.volumes.record import Record, Stage, checked
 from forebay.act.volumes.volume import Made, NoRoom, NotOurs, VolumeFailed, WrongOwner, checked_name
 from forebay.model.errors import BadInput, UserError, why
@@ -139,7 +139,7 @@ class Life(ABC):
     def _do(self, *argv: str | Path, seconds: float = 0.0) -> str:
         """Run a command, which may take so many seconds more than others; what it prints."""
         out = run([str(word) for word in argv], timeout=self.timeout + seconds)
-        self.after(shown([str(word) for word in argv]))
+        self.after(format_command([str(word) for word in argv]))
         return out
 
     def _hand_over(self, record: Record) -> None:

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.command import CommandHangs, Done, ended, run
+from forebay.act.command import CommandHangs, Completed, run, run_unchecked
 from forebay.act.filesystems.filesystem import LayoutRefused
-from forebay.act.filesystems.kinds import file_system
-from forebay.act.filesystems.lustre.filesystem import Lustre, size_text
+from forebay.act.filesystems.lustre.filesystem import Lustre, format_size_option
 from forebay.act.filesystems.lustre.output import (
     Component,
     parse_check,
@@ -20,6 +19,7 @@ from forebay.act.filesystems.lustre.output import (
     parse_states,
     parse_stripe,
 )
+from forebay.act.filesystems.settings import open_filesystem
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, GRAIN, Layout
 from support.filesystems import Pretend, Pretended
@@ -70,7 +70,7 @@ def test_a_flagged_or_inactive_ost_is_not_usable_and_says_why_in_words() -> None
         4: "resource temporarily unavailable",
     }
     assert {t.index: t.because for t in parse_df(DF_2_15) if not t.usable} == {
-        1: "takes no new objects (no-precreate)",
+        1: "accepts no new objects (no-precreate)",
         2: "out of space",
         3: "out of inodes",
         4: "flagged X",
@@ -260,7 +260,7 @@ def test_a_folder_without_a_layout_of_its_own_is_known(text: str) -> None:
     ],
 )
 def test_a_layout_that_could_not_be_put_back_is_refused_beforehand(text: str, what: str) -> None:
-    with pytest.raises(BadInput, match=f"{what} could not be put back; the folder is not touched"):
+    with pytest.raises(BadInput, match=f"{what} could not be restored, so the folder is left unchanged"):
         parse_stripe(text, "getstripe").options()
 
 
@@ -273,15 +273,15 @@ def test_the_last_component_is_what_most_of_a_large_file_gets() -> None:
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("", "says nothing of a layout"),
-        ("/scratch/run\n", "says nothing of a layout"),
+        ("", "does not show a layout"),
+        ("/scratch/run\n", "does not show a layout"),
         ("/scratch/run has no stripe info\n", "has no stripe info"),
         ("stripe_count: 8\n", "has no stripe_size"),
-        (PLAIN.replace("8", "eight", 1), "stripe_count must be a whole number, not 'eight'"),
-        (PLAIN + PLAIN, "has several values of stripe_count"),
+        (PLAIN.replace("8", "eight", 1), "stripe_count must be an integer, not 'eight'"),
+        (PLAIN + PLAIN, "has several values for stripe_count"),
         (PFL[: PFL.rindex("  - lcme_id")], "lists 2 of 3 components"),
-        ("component0: 3\n", "says nothing of a layout"),
-        ("a: [", "says nothing of a layout"),
+        ("component0: 3\n", "does not show a layout"),
+        ("a: [", "does not show a layout"),
     ],
 )
 def test_text_that_is_no_layout_is_one_line(text: str, reason: str) -> None:
@@ -319,7 +319,7 @@ def test_set_command_says_the_whole_layout(count: int, grains: int, start: int) 
 
 
 def test_sizes_have_the_largest_unit_that_divides_them() -> None:
-    assert [size_text(n) for n in (GRAIN, MIB, 1536 * KIB, 4 * MIB, GIB, 1500)] == [
+    assert [format_size_option(n) for n in (GRAIN, MIB, 1536 * KIB, 4 * MIB, GIB, 1500)] == [
         "64K", "1M", "1536K", "4M", "1G", "1500"
     ]  # fmt: skip
 
@@ -334,7 +334,7 @@ def test_the_first_ost_is_set_and_reads_back(lustre: Pretended) -> None:
     assert lustre.system.apply(layout, lustre.folder("run")).layout == layout
 
 
-@pytest.mark.parametrize("flag, because", [("D", "degraded"), ("R", "read-only"), ("N", "takes no new objects")])
+@pytest.mark.parametrize("flag, because", [("D", "degraded"), ("R", "read-only"), ("N", "accepts no new objects")])
 def test_a_first_ost_that_is_flagged_is_refused(lustre: Pretended, flag: str, because: str) -> None:
     lustre.change_target(3, flags=flag)
     with pytest.raises(BadInput, match=f"first target 3: {because}"):
@@ -343,7 +343,7 @@ def test_a_first_ost_that_is_flagged_is_refused(lustre: Pretended, flag: str, be
 
 
 def test_a_first_ost_that_does_not_exist_is_refused(lustre: Pretended) -> None:
-    with pytest.raises(BadInput, match="first target 8: there is no such target"):
+    with pytest.raises(BadInput, match="first target 8: no such target"):
         lustre.system.apply(Layout(count=1, start=8), lustre.folder("run"))
 
 
@@ -358,7 +358,7 @@ def test_a_full_ost_is_not_chosen(lustre: Pretended) -> None:
     lustre.change_target(3, free=0)
     with pytest.raises(BadInput, match="first target 3: out of space"):
         lustre.system.apply(Layout(count=1, start=3), lustre.folder("run"))
-    with pytest.raises(BadInput, match="stripe count 8: there are 7 usable targets of 8"):
+    with pytest.raises(BadInput, match="stripe count 8: only 7 of 8 targets are usable"):
         lustre.system.apply(Layout(count=8), lustre.folder("run"))
 
 
@@ -380,11 +380,11 @@ def test_elsewhere_a_new_file_shows_it_and_the_earlier_layout_is_put_back(lustre
     folder = lustre.folder("run")
     for index in (3, 5):
         lustre.change_target(index, max_create_count=0)
-    with pytest.raises(LayoutRefused, match=r"new file in .*/run gets .*; the earlier layout is back in place$") as no:
+    with pytest.raises(LayoutRefused, match=r"new file in .*/run gets .*; the earlier layout is restored$") as no:
         lustre.system.apply(wanted, folder)
     assert no.value.lost == {3, 5}
     assert list(folder.iterdir()) == []
-    assert lustre.system.undo(folder) == (("lfs", "setstripe", "-d", str(folder)),)
+    assert lustre.system.undo_commands(folder) == (("lfs", "setstripe", "-d", str(folder)),)
 
 
 def test_a_degraded_ost_among_those_of_a_file_is_no_reason_to_refuse(lustre: Pretended) -> None:
@@ -396,7 +396,7 @@ def test_a_degraded_ost_among_those_of_a_file_is_no_reason_to_refuse(lustre: Pre
 def test_where_no_file_can_be_made_the_earlier_layout_is_put_back(lustre: Pretended) -> None:
     for index in range(8):
         lustre.change_target(index, max_create_count=0)
-    with pytest.raises(LayoutRefused, match="has no stripe info; the earlier layout is back in place"):
+    with pytest.raises(LayoutRefused, match="has no stripe info; the earlier layout is restored"):
         lustre.system.apply(Layout(count=1), lustre.folder("run"))
 
 
@@ -406,7 +406,7 @@ def test_a_folder_in_which_no_file_can_be_made_is_left_as_it_was(
     new_path = "forebay.act.filesystems.lustre.filesystem._new_path"
     monkeypatch.setattr(new_path, lambda folder: folder / "nowhere" / "file")
     with pytest.raises(
-        LayoutRefused, match=r"can't make a file there .* no such file or directory; the earlier layout is"
+        LayoutRefused, match=r"cannot create a file there .* no such file or directory; the earlier layout is"
     ):
         lustre.system.apply(Layout(count=1), lustre.folder("run"))
 
@@ -421,7 +421,7 @@ def test_the_osts_outside_the_pool_of_a_folder_are_not_chosen(lustre: Pretended)
     lustre.change(pools={"fast": [1, 2, 3]})
     give(folder, "-c 2 -p fast")
     assert [t.index for t in lustre.system.restrict(lustre.system.targets(), folder) if t.usable] == [1, 2, 3]
-    with pytest.raises(BadInput, match="stripe count 6: there are 3 usable targets of 8"):
+    with pytest.raises(BadInput, match="stripe count 6: only 3 of 8 targets are usable"):
         lustre.system.apply(Layout(count=6), folder)
     with pytest.raises(BadInput, match=f"first target 5: not in pool fast of {folder}"):
         lustre.system.apply(Layout(count=1, start=5), folder)
@@ -436,8 +436,8 @@ def test_a_pool_without_osts_leaves_none_out(lustre: Pretended) -> None:
 
 
 def test_a_configured_number_of_osts_gives_no_ost_to_begin_with(lustre: Pretended) -> None:
-    claims = file_system(replace(lustre.settings, targets=64))
-    with pytest.raises(BadInput, match="first target 8: there is no such OST"):
+    claims = open_filesystem(lustre.settings.model_copy(update={"targets": 64}))
+    with pytest.raises(BadInput, match="first target 8: no such OST"):
         claims.apply(Layout(count=1, start=8), lustre.folder("run"))
 
 
@@ -463,12 +463,12 @@ def test_what_df_printed_before_it_hung_tells_which_ost_it_waits_for(
     lustre.change(user=True)
     half = run(("lfs", "df", "-v"), timeout=60.0).split("scratch-OST0002")[0]
 
-    def hangs(argv: tuple[str, ...], *, timeout: float) -> Done:
+    def hangs(argv: tuple[str, ...], *, timeout: float) -> Completed:
         if argv[:2] == ("lfs", "df"):
             raise CommandHangs("lfs df: no answer", half)
-        return ended(argv, timeout=timeout)
+        return run_unchecked(argv, timeout=timeout)
 
-    monkeypatch.setattr("forebay.act.filesystems.lustre.filesystem.ended", hangs)
+    monkeypatch.setattr("forebay.act.filesystems.lustre.filesystem.run_unchecked", hangs)
     targets = lustre.system.targets()
     assert {t.index: t.because for t in targets if not t.usable} == {2: "does not answer"}
     assert [t.index for t in targets if t.free_bytes] == [0, 1]
@@ -501,7 +501,7 @@ def test_every_kind_of_earlier_layout_is_put_back(lustre: Pretended, earlier: st
     give(folder, earlier)
     layouts = lustre.state()["layouts"]
     lustre.change(alter={"lfs setstripe": {"count": 3}}, once=True)
-    with pytest.raises(LayoutRefused, match=r"the earlier layout is back in place$"):
+    with pytest.raises(LayoutRefused, match=r"the earlier layout is restored$"):
         lustre.system.apply(Layout(count=2), folder)
     assert lustre.state()["layouts"] == layouts
 
@@ -510,7 +510,7 @@ def test_a_layout_that_may_name_its_osts_is_not_touched(lustre: Pretended) -> No
     folder = lustre.folder("run")
     give(folder, "-E 4M -o 1,4 -E -1 -c 3")
     before = lustre.state()["layouts"]
-    with pytest.raises(BadInput, match="a progressive layout that may name its OSTs could not be put back"):
+    with pytest.raises(BadInput, match="a progressive layout that may name its OSTs could not be restored"):
         lustre.system.apply(Layout(count=2), folder)
     assert lustre.state()["layouts"] == before
 
@@ -520,7 +520,7 @@ def test_a_folder_that_shows_the_layout_of_the_root_has_none_of_its_own_again(lu
     folder = lustre.folder("run")
     shown = run(("lfs", "getstripe", "-d", "--raw", "-y", str(folder)), timeout=60.0)
     lustre.change(alter={"lfs setstripe": {"count": 3}}, once=True)
-    with pytest.raises(LayoutRefused, match=r"the earlier layout is back in place$"):
+    with pytest.raises(LayoutRefused, match=r"the earlier layout is restored$"):
         lustre.system.apply(Layout(count=2), folder)
     assert run(("lfs", "getstripe", "-d", "--raw", "-y", str(folder)), timeout=60.0) == shown
     assert lustre.state()["layouts"][str(folder.resolve())] == {}
@@ -529,5 +529,5 @@ def test_a_folder_that_shows_the_layout_of_the_root_has_none_of_its_own_again(lu
 def test_lfs_refuses_in_its_own_words(lustre: Pretended) -> None:
     """What the checks beforehand can't know: the folder's pool has no such OST, the quota is used up."""
     lustre.refuse("set", "error on ioctl 0x4008669a for '/scratch/run' (3): Disk quota exceeded", code=122)
-    with pytest.raises(UserError, match=r"Disk quota exceeded \(exit 122\); the layout is as it was"):
+    with pytest.raises(UserError, match=r"Disk quota exceeded \(exit 122\); the layout is unchanged"):
         lustre.system.apply(Layout(count=1), lustre.folder("run"))

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import forebay.act.filesystems.lustre.prometheus as module
-from forebay.act.filesystems.load import Load, loads
-from forebay.act.filesystems.lustre.prometheus import METRICS, NoMetrics, busy_jobs, question
+from forebay.act.filesystems.load import Load, read_loads
+from forebay.act.filesystems.lustre.prometheus import METRICS, MetricsUnavailable, query_job_rates, rate_query
 from forebay.act.filesystems.settings import Settings
 from forebay.model.errors import BadInput
 
@@ -73,7 +73,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def rates(server: Server, name: str = "scratch", timeout: float = 60.0) -> list[tuple[int, str, float]]:
-    return list(busy_jobs(server.url, name, 60.0, timeout))
+    return list(query_job_rates(server.url, name, 60.0, timeout))
 
 
 def test_reads_and_writes_of_each_ost_and_job(server: Server) -> None:
@@ -93,7 +93,7 @@ def test_asks_for_the_rate_over_the_window_by_target_and_job(server: Server) -> 
 
 
 def test_a_server_below_a_path_is_asked_there(server: Server) -> None:
-    list(busy_jobs(f"{server.url}/prom/", "", 90.4, 60.0))
+    list(query_job_rates(f"{server.url}/prom/", "", 90.4, 60.0))
     assert server.asked[0] == f"/prom/api/v1/query sum by (target, jobid) (rate({WRITES}[90s]))"
 
 
@@ -105,7 +105,7 @@ def test_file_systems_are_not_mixed_where_nobody_says_which(server: Server) -> N
 
 
 def test_a_dot_in_a_name_is_no_wildcard() -> None:
-    assert 'target=~"my[.]fs-OST.*"' in question(WRITES, "my.fs", 60)
+    assert 'target=~"my[.]fs-OST.*"' in rate_query(WRITES, "my.fs", 60)
 
 
 def test_what_is_no_ost_or_no_number_is_left_out(server: Server) -> None:
@@ -124,7 +124,7 @@ def test_what_is_no_ost_or_no_number_is_left_out(server: Server) -> None:
 def test_rates_become_loads(server: Server) -> None:
     server.answer = lambda _: vector(sample("scratch-OST0003", "4711", "5"), sample("scratch-OST0004", "4711", "0"))
     settings = Settings(kind="lustre", name="scratch", prometheus=server.url, timeout=60.0)
-    assert loads(settings) == (Load(index=3, rate=10.0, jobs=frozenset({"4711"})),)
+    assert read_loads(settings) == (Load(index=3, rate=10.0, jobs=frozenset({"4711"})),)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_rates_become_loads(server: Server) -> None:
 )
 def test_a_refusal_is_one_line_with_the_servers_words(server: Server, answer: Answer, reason: str) -> None:
     server.answer = lambda _: answer
-    with pytest.raises(NoMetrics) as wrong:
+    with pytest.raises(MetricsUnavailable) as wrong:
         rates(server)
     assert str(wrong.value) == f"{server.url}: {reason}"
 
@@ -153,13 +153,13 @@ def test_a_refusal_is_one_line_with_the_servers_words(server: Server, answer: An
         (b"[" * 200_000, "the answer is not one of Prometheus"),
         (b'{"data":{"resultType":"matrix","result":[]}}', "the answer is not a vector"),
         (b'{"data":{"resultType":"vector","result":{}}}', "the answer is not a vector"),
-        (b'{"data":{"resultType":"vector","result":[3]}}', "a row that is no sample"),
-        (b'{"data":{"resultType":"vector","result":[{"metric":{},"value":[]}]}}', "a row that is no sample"),
+        (b'{"data":{"resultType":"vector","result":[3]}}', "a row that is not a sample"),
+        (b'{"data":{"resultType":"vector","result":[{"metric":{},"value":[]}]}}', "a row that is not a sample"),
         (
             b'{"data":{"resultType":"vector","result":[{"metric":{"target":3},"value":[1,"2"]}]}}',
-            "a row that is no sample",
+            "a row that is not a sample",
         ),
-        (b'{"data":{"resultType":"vector","result":[{"metric":{},"value":[1,"much"]}]}}', "a row that is no sample"),
+        (b'{"data":{"resultType":"vector","result":[{"metric":{},"value":[1,"much"]}]}}', "a row that is not a sample"),
     ],
 )
 def test_an_answer_that_is_none_is_one_line(server: Server, body: bytes, reason: str) -> None:
@@ -172,7 +172,7 @@ def test_an_answer_that_is_none_is_one_line(server: Server, body: bytes, reason:
 def test_an_answer_without_end_is_not_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 1 << 20)
     server.answer = lambda _: (200, b" " * (2 << 20))
-    with pytest.raises(NoMetrics, match="the answer is larger than 1 MiB"):
+    with pytest.raises(MetricsUnavailable, match="the answer is larger than 1 MiB"):
         rates(server)
 
 
@@ -185,7 +185,7 @@ def test_a_server_that_does_not_answer_is_given_up(server: Server) -> None:
 
     server.answer = answer
     try:
-        with pytest.raises(NoMetrics, match=r"no answer within 0.2 s$"):
+        with pytest.raises(MetricsUnavailable, match=r"no answer within 0.2 s$"):
             rates(server, timeout=0.2)
     finally:
         gone.set()
@@ -194,15 +194,15 @@ def test_a_server_that_does_not_answer_is_given_up(server: Server) -> None:
 def test_a_server_that_dribbles_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(0, 10_000, 10))
     monkeypatch.setattr(module.time, "monotonic", lambda: float(next(ticks)))
-    with pytest.raises(NoMetrics, match=r"no answer within 5 s$"):
+    with pytest.raises(MetricsUnavailable, match=r"no answer within 5 s$"):
         rates(server, timeout=5.0)
 
 
 def test_a_server_that_is_away_is_one_line() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as closed:
         address = f"http://127.0.0.1:{closed.server_port}"
-    with pytest.raises(NoMetrics, match=rf"^{address}: connection refused$"):
-        list(busy_jobs(address, "", 60.0, 60.0))
+    with pytest.raises(MetricsUnavailable, match=rf"^{address}: connection refused$"):
+        list(query_job_rates(address, "", 60.0, 60.0))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_server_that_is_away_is_one_line() -> None:
         (URLError(TimeoutError("timed out")), "no answer within 60 s"),
         (URLError("unknown url type: x"), "unknown url type: x"),
         (ConnectionResetError(104, "Connection reset by peer"), "connection reset by peer"),
-        (IncompleteRead(b"half"), "the answer broke off"),
+        (IncompleteRead(b"half"), "the answer ended early"),
     ],
 )
 def test_whatever_goes_wrong_on_the_way_is_one_line(
@@ -222,8 +222,8 @@ def test_whatever_goes_wrong_on_the_way_is_one_line(
         raise error
 
     monkeypatch.setattr(module, "urlopen", urlopen)
-    with pytest.raises(NoMetrics, match=rf"^http://metrics: {reason}$"):
-        list(busy_jobs("http://metrics", "", 60.0, 60.0))
+    with pytest.raises(MetricsUnavailable, match=rf"^http://metrics: {reason}$"):
+        list(query_job_rates("http://metrics", "", 60.0, 60.0))
 
 
 json_values = st.recursive(
@@ -241,6 +241,6 @@ def test_rows_of_any_shape_are_read_or_one_line(rows: list[Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_get", lambda *_: json.dumps({"data": {"resultType": "vector", "result": rows}}))
         try:
-            assert all(rate >= 0 for _, _, rate in busy_jobs("http://x", "", 60.0, 1.0))
+            assert all(rate >= 0 for _, _, rate in query_job_rates("http://x", "", 60.0, 1.0))
         except BadInput as wrong:
             assert "\n" not in str(wrong)

@@ -96,7 +96,7 @@ def test_undo_says_what_was_said_or_refuses() -> None:
         options = AFTER.match(row.state)["options"]  # type: ignore[index]
         striped = parse_stripe(row.out, row.command)
         if "-N" in options or "-z" in options or ("-E" in options and ("-o" in options or "-i" in options)):
-            with pytest.raises(BadInput, match="could not be put back"):
+            with pytest.raises(BadInput, match="could not be restored"):
                 striped.options()
         else:
             assert " ".join(striped.options()) == as_read(options), row.command
@@ -159,7 +159,7 @@ def test_what_the_mds_and_the_client_know_of_osts_is_read() -> None:
         ("scratch", 2): "drained (max_create_count=0 on the MDS)"
     }
     assert found["osp active=0 for OST 2 (on the MDS)"] == {("scratch", 2): "inactive on the MDS"}
-    assert found["OST 2 unmounted (down)"] == {("scratch", 2): "the MDS can't create objects there (status -19)"}
+    assert found["OST 2 unmounted (down)"] == {("scratch", 2): "the MDS cannot create objects there (status -19)"}
     full = next(state for state in found if state.startswith("OST 5 nearly full"))
     assert found[full] == {("scratch", 5): "out of space"}
 

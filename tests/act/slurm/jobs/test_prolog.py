@@ -133,7 +133,7 @@ def test_a_prolog_that_is_interrupted_leaves_nothing_and_lets_the_other_nodes_go
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("forebay.act.slurm.jobs.decision.advise_for_folder", interrupted)
+    monkeypatch.setattr("forebay.act.slurm.jobs.decision.advise", interrupted)
     with pytest.raises(KeyboardInterrupt):
         before(store, rules)
     assert (leases(store, "scratch"), leases(store, "ions")) == ({}, {})

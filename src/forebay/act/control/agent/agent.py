@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from forebay.act.command import hold, let_go
+from forebay.act.command import hold_descriptor, release_descriptor
 from forebay.act.control.agent.actions import LONGEST_REASON, Order, action_of, failed, stuck
 from forebay.act.control.agent.disk_marks import Marks
 from forebay.act.control.agent.disk_rates import RateTeller
@@ -90,7 +90,7 @@ class Agent:
         if not self._listens:  # then it ends by itself, and does nothing with what it hears
             self._thread.join(seconds)
         self._client.close()
-        let_go(self._lock_file)
+        release_descriptor(self._lock_file)
         os.close(self._lock_file)
 
     def _check(self) -> None:
@@ -291,7 +291,7 @@ def _locked(file: AgentFile) -> int:
     for _ in range(_PATIENCE):
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            hold(descriptor)
+            hold_descriptor(descriptor)
             return descriptor
         time.sleep(0.1)
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What `lfs` and `lctl` print, as values."""
+"""The output of `lfs` and `lctl` as values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from forebay.model.layout import ANY, Target
 
 KIB = 1 << 10
 _FULL = 1 << 30
-"""An OST at 100 % with less than this is full: what it has left is promised to clients (their grants)."""
+"""An OST at 100 % with less free than this is full: clients hold the rest as grants."""
 # lfs-df(1); a letter in lower case (f: flash) is not an issue with the target.
 _STATES = {
     "D": "degraded",
-    "N": "takes no new objects (no-precreate)",
+    "N": "accepts no new objects (no-precreate)",
     "R": "read-only",
     "S": "out of space",
     "I": "out of inodes",
@@ -29,18 +29,18 @@ _UUID = re.compile(r"(?P<system>\S+)-OST(?P<index>[0-9a-fA-F]{4,8})(?:_UUID)?$")
 
 
 def parse_df(text: str) -> tuple[Target, ...]:
-    """The OSTs of `lfs df -v`, ascending; one that is flagged, full or away is not usable, and says why."""
-    found = {t.index: t for line in text.splitlines() if (t := _target(line.strip()))}
-    return tuple(found[index] for index in sorted(found))
+    """The OSTs of `lfs df -v`, ascending; one that is flagged, full or unreachable is unusable, with the reason."""
+    targets = {t.index: t for line in text.splitlines() if (t := _parse_target(line.strip()))}
+    return tuple(targets[index] for index in sorted(targets))
 
 
-def _target(line: str) -> Target | None:
+def _parse_target(line: str) -> Target | None:
     if used := _USED.match(line):
         # The name has the index that setstripe takes; the number in brackets counts the lines in some releases.
         named, free = _UUID.search(used["uuid"]), int(used["free"]) * KIB
-        issues = _issues(used["flags"] or "")
+        issues = [_STATES.get(flag, f"flagged {flag}") for flag in used["flags"] or "" if not flag.islower()]
         if free == 0 or (used["used"] == "100%" and free < _FULL):
-            issues.append(_STATES["S"])  # which older releases do not flag
+            issues.append(_STATES["S"])  # older releases do not flag it
         return Target(
             index=int(named["index"], 16) if named else int(used["shown"]),
             free_bytes=free,
@@ -52,13 +52,9 @@ def _target(line: str) -> Target | None:
     return None
 
 
-def _issues(flags: str) -> list[str]:
-    return [_STATES.get(flag, f"flagged {flag}") for flag in flags if not flag.islower()]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ost:
-    """One OST as `lfs osts` lists it, which no server has to answer for; `system` is the file system's name."""
+    """One OST as `lfs osts` lists it without asking any server; `system` is the file system's name."""
 
     index: int
     system: str
@@ -88,9 +84,9 @@ def parse_pool(text: str) -> frozenset[int]:
 
 
 STATE_PARAMETERS = ("osp.*.active", "osp.*.max_create_count", "osp.*.prealloc_status", "osc.*.import")
-"""What `lctl get_param` is asked for; osp.* are on an MDS only, and osc.*.import is for root's eyes."""
+"""The parameters to read with `lctl get_param`; osp.* exist on an MDS only, and only root can read osc.*.import."""
 Issues = dict[tuple[str, int], str]
-"""Why an OST can't be used, by file system and index."""
+"""Why an OST is unusable, by file system and index."""
 _PARAMETER = re.compile(
     r"^(?P<kind>osp|osc)\.(?P<system>.+)-OST(?P<index>[0-9a-fA-F]{4,8})-osc-(?P<client>[^.]+)\.(?P<name>\w+)=(?P<value>.*)$"
 )
@@ -101,7 +97,7 @@ _NO_SPACE = -28
 
 
 def parse_states(text: str) -> tuple[Issues, Issues]:
-    """Of the STATE_PARAMETERS: the OSTs that this client has lost, and those on which the MDS creates no objects."""
+    """From the STATE_PARAMETERS: the OSTs that this client has lost, and those on which the MDS creates no objects."""
     lost: Issues = {}
     drained: Issues = {}
     current: tuple[str, int] | None = None
@@ -111,32 +107,32 @@ def parse_states(text: str) -> tuple[Issues, Issues]:
             # An MDS shows its own connections among those of the clients.
             is_import = parameter["kind"] == "osc" and parameter["name"] == "import"
             current = ost if is_import and not parameter["client"].startswith("MDT") else None
-            if parameter["kind"] == "osp" and (why := _drained(parameter["name"], parameter["value"])):
+            if parameter["kind"] == "osp" and (why := _drain_reason(parameter["name"], parameter["value"])):
                 drained.setdefault(ost, why)
         elif current and (state := _IMPORT_STATE.match(line)) and state["state"] not in _CONNECTED:
             lost[current] = f"not connected ({state['state']})"
     return lost, drained
 
 
-def _drained(name: str, value: str) -> str:
+def _drain_reason(name: str, value: str) -> str:
     if name == "active" and value == "0":
         return "inactive on the MDS"
     if name == "max_create_count" and value == "0":
         return "drained (max_create_count=0 on the MDS)"
     if name == "prealloc_status" and value != "0":
-        return _STATES["S"] if value == str(_NO_SPACE) else f"the MDS can't create objects there (status {value})"
+        return _STATES["S"] if value == str(_NO_SPACE) else f"the MDS cannot create objects there (status {value})"
     return ""
 
 
-_UNREACHED = re.compile(
+_UNREACHABLE = re.compile(
     r"check '(?P<system>.+)-OST(?P<index>[0-9a-fA-F]{4,8})-osc-(?!MDT)[^']*': (?P<because>.*?)\s*(?:\(\d+\))?$",
     re.MULTILINE,
 )
 
 
 def parse_check(text: str) -> Issues:
-    """The OSTs that `lfs check osts` complains of, on stderr."""
-    return {(f["system"], int(f["index"], 16)): f["because"].lower() for f in _UNREACHED.finditer(text)}
+    """The OSTs that `lfs check osts` reports on stderr."""
+    return {(f["system"], int(f["index"], 16)): f["because"].lower() for f in _UNREACHABLE.finditer(text)}
 
 
 _PLAIN, _OVERSTRIPED, _ON_MDT = "raid0", "raid0,overstriped", "mdt"
@@ -163,7 +159,7 @@ class Component:
     extension: bool = False
 
     def options(self, before: Component) -> tuple[str, ...]:
-        """The options of `lfs setstripe` that make it, after a component that they would else be taken over from."""
+        """The options of `lfs setstripe` that make it after component `before`, from which it inherits."""
         end = ("-E", self.end) if self.end else ()
         if self.pattern == _ON_MDT:
             return *end, "-L", "mdt"
@@ -182,7 +178,7 @@ _NOTHING = Component(count=0, size=0, start=ANY, pattern="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Striped:
+class StripedLayout:
     """A layout: one component, or several one after the other (PFL), perhaps in several mirrors."""
 
     components: tuple[Component, ...]
@@ -202,8 +198,8 @@ class Striped:
 
     def options(self) -> tuple[str, ...]:
         """The options of `lfs setstripe` that make this layout (as read with --raw) where there is none."""
-        if special := self._too_special():
-            raise BadInput(self.where, f"{special} could not be put back; the folder is not touched")
+        if feature := self._unsupported_feature():
+            raise BadInput(self.where, f"{feature} could not be restored, so the folder is left unchanged")
         options: tuple[str, ...] = ()
         before = _NOTHING
         for component in self.components:
@@ -211,8 +207,8 @@ class Striped:
             before = _NOTHING if component.pattern == _ON_MDT else component
         return options
 
-    def _too_special(self) -> str:
-        """What of this layout the options of `setstripe` used here can't say, if anything."""
+    def _unsupported_feature(self) -> str:
+        """The feature of this layout that the options of `setstripe` used here cannot express, if any."""
         if self.mirrors not in (0, 1):
             return "a mirrored layout"
         if any(c.extension for c in self.components):
@@ -222,9 +218,9 @@ class Striped:
                 return f"a layout of pattern {c.pattern}"
             if c.flags not in ("", "0"):
                 return f"a layout with components flagged {c.flags}"
-        return self._too_special_in_parts() if self.components[0].end else ""
+        return self._unsupported_progression() if self.components[0].end else ""
 
-    def _too_special_in_parts(self) -> str:
+    def _unsupported_progression(self) -> str:
         before = _NOTHING
         for c in self.components:
             if c.start != ANY and c.count > 1 and not c.osts:
@@ -233,9 +229,9 @@ class Striped:
             if c.pattern == _ON_MDT:
                 before = _NOTHING
                 continue
-            # A component takes over from the one before it what is not said, and lfs takes no 0.
-            left_out = before.count and not c.count, before.size and not c.size, before.pool and not c.pool
-            if any(left_out) or (before.pattern == _OVERSTRIPED != c.pattern):
+            # A component inherits what is not given from the one before it, and lfs does not take 0.
+            inherited = before.count and not c.count, before.size and not c.size, before.pool and not c.pool
+            if any(inherited) or (before.pattern == _OVERSTRIPED != c.pattern):
                 return "a progressive layout with a default after a value"
             before = c
         return ""
@@ -246,7 +242,7 @@ _OBJECT = re.compile(r"\bl_ost_idx:\s*(?P<index>\d{1,9})\b")
 _WHOLE = re.compile(r"-?\d{1,19}")
 
 
-def parse_stripe(text: str, where: str) -> Striped:
+def parse_stripe(text: str, where: str) -> StripedLayout:
     """The layout that `lfs getstripe -y` prints of a file, or with -d of a folder; `where` names that command.
 
     It looks like YAML and is read line by line: names of pools are whatever a site gives them (007, null), and from
@@ -264,28 +260,28 @@ def parse_stripe(text: str, where: str) -> Striped:
                 osts.append([])
             table = parts[-1] if parts else head
             if field["key"] in table and field["key"] != "l_fid":
-                raise BadInput(where, f"has several values of {field['key']}")
+                raise BadInput(where, f"has several values for {field['key']}")
             table[field["key"]] = field["value"] or ""
     if "stripe_count" not in head and "lcm_entry_count" not in head and not parts:
         known = "has no stripe info" in text
-        raise BadInput(where, "has no stripe info" if known else "says nothing of a layout")
-    if parts and _whole(head, "lcm_entry_count", where, default=len(parts)) != len(parts):
+        raise BadInput(where, "has no stripe info" if known else "does not show a layout")
+    if parts and _integer(head, "lcm_entry_count", where, default=len(parts)) != len(parts):
         raise BadInput(where, f"lists {len(parts)} of {head['lcm_entry_count']} components")
     tables = zip(parts, osts[1:], strict=True) if parts else [(head, osts[0])]
-    components = tuple(_component(table, tuple(found), where) for table, found in tables)
-    return Striped(
-        components=components, mirrors=_whole(head, "lcm_mirror_count", where, default=1) if parts else 1, where=where
+    components = tuple(_parse_component(table, tuple(indices), where) for table, indices in tables)
+    return StripedLayout(
+        components=components, mirrors=_integer(head, "lcm_mirror_count", where, default=1) if parts else 1, where=where
     )
 
 
-def _component(table: Mapping[str, str], osts: tuple[int, ...], where: str) -> Component:
+def _parse_component(table: Mapping[str, str], osts: tuple[int, ...], where: str) -> Component:
     extension = "extension_size" in table
-    count = _whole(table, "stripe_count", where)
-    size = 0 if extension else _whole(table, "stripe_size", where)
+    count = _integer(table, "stripe_count", where)
+    size = 0 if extension else _integer(table, "stripe_size", where)
     on_mdt = "mdt_index" in table and "stripe_offset" not in table
-    start = ANY if on_mdt else max(ANY, _whole(table, "stripe_offset", where))
+    start = ANY if on_mdt else max(ANY, _integer(table, "stripe_offset", where))
     pattern = table.get("pattern", _PLAIN)
-    if pattern == "0":  # as older releases say that there is none
+    if pattern == "0":  # older releases write this for none
         pattern = _PLAIN if count or size else ""
     return Component(
         count=count,
@@ -293,25 +289,25 @@ def _component(table: Mapping[str, str], osts: tuple[int, ...], where: str) -> C
         start=start,
         pattern=pattern,
         pool=table.get("pool", ""),
-        end=_end(table, where),
+        end=_parse_end(table, where),
         flags=table.get("lcme_flags", ""),
         osts=osts,
         extension=extension,
     )
 
 
-def _end(table: Mapping[str, str], where: str) -> str:
+def _parse_end(table: Mapping[str, str], where: str) -> str:
     end = table.get("lcme_extent.e_end", "")
     if "lcme_id" in table and end != "EOF":
-        return str(_whole(table, "lcme_extent.e_end", where))
+        return str(_integer(table, "lcme_extent.e_end", where))
     return TO_THE_END if end else ""
 
 
-def _whole(table: Mapping[str, str], key: str, where: str, *, default: int | None = None) -> int:
+def _integer(table: Mapping[str, str], key: str, where: str, *, default: int | None = None) -> int:
     if key not in table:
         if default is None:
             raise BadInput(where, f"has no {key}")
         return default
     if not _WHOLE.fullmatch(table[key]):
-        raise BadInput(where, f"{key} must be a whole number, not {table[key]!r}")
+        raise BadInput(where, f"{key} must be an integer, not {table[key]!r}")
     return int(table[key])

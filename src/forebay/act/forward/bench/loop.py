@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from forebay.act.advice.decision import Advice, Asked, advise
-from forebay.act.filesystems.filesystem import Applied, Command, FileSystem, Fitted, numbered
-from forebay.act.filesystems.forebay_mount import Mounted
+from forebay.act.advice.decision import Advice, advise
+from forebay.act.advice.stripe_view import JobRequest
+from forebay.act.filesystems.filesystem import AppliedLayout, Command, FileSystem, FittedLayout, numbered_targets
+from forebay.act.filesystems.forebay_mount import ForebayMount
 from forebay.act.forward.bench.drive import Measured, drive
 from forebay.act.forward.bench.run import Plan, make_folder, prepare, remove_folder, task
 from forebay.act.forward.bench.through import Through
@@ -43,40 +44,31 @@ class Step:
         return sum(m.bytes for m in self.measured) / sum(m.seconds for m in self.measured)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Unmounted(FileSystem):
-    """A layer whose layouts are set through its own client, where nothing is mounted."""
+    """A layer whose layouts are set through its own client, where nothing is mounted; `max_count` servers."""
 
     through: Through
-    servers: int
-    timeout: float = 10.0
 
-    @property
-    def max_count(self) -> int:
-        return self.servers
-
-    def fitted(self, layout: Layout) -> Fitted:
-        return Fitted(layout=replace(layout, count=min(layout.count, self.servers)))
+    def fit(self, layout: Layout) -> FittedLayout:
+        return FittedLayout(layout=replace(layout, count=min(layout.count, self.max_count)))
 
     def set_command(self, layout: Layout, folder: Path) -> Command:
-        return Mounted().set_command(layout, folder)
+        return ForebayMount().set_command(layout, folder)
 
     def targets(self, folder: Path | None = None) -> tuple[Target, ...]:  # noqa: ARG002
-        return numbered(self.servers)
+        return numbered_targets(self.max_count)
 
     def layout(self, folder: Path) -> Layout:
         with self.through.client() as client:
             return client.layout(folder)
 
-    def undo(self, folder: Path) -> tuple[Command, ...]:
-        return (self.set_command(self.layout(folder), folder),)
-
-    def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> Applied:  # noqa: ARG002
-        fitted, before = self.fitted(layout), self.layout(folder)
+    def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> AppliedLayout:  # noqa: ARG002
+        fitted, before = self.fit(layout), self.layout(folder)
         with self.through.client() as client:
             client.set_layout(folder, fitted.layout)
         command = self.set_command(fitted.layout, folder)
-        return Applied(layout=self.layout(folder), before=before, command=command, notes=fitted.notes)
+        return AppliedLayout(layout=self.layout(folder), before=before, command=command, notes=fitted.notes)
 
 
 def loop(
@@ -97,9 +89,9 @@ def loop(
 def _step(
     plan: Plan, through: Through, store: Store, policy: Policy, app: str, servers: int, number: int, chance: float
 ) -> Step:
-    files = Unmounted(through=through, servers=servers)
+    files = Unmounted(through=through, max_count=servers)
     processes = plan.workload.processes
-    asked = Asked(app=app, nprocs=processes, now=time.time(), chance=chance)
+    asked = JobRequest(app=app, nprocs=processes, now=time.time(), chance=chance)
     advice = advise(store, asked, policy, files, files.targets(), apply_to=Path(through.folder))
     running = replace(through, who=identity(app, str(number), processes))
     measured = tuple(drive(replace(task(plan, number), name=f"run{number}"), running))

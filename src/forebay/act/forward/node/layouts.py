@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from forebay.act.command import run
-from forebay.act.filesystems.filesystem import as_argument
+from forebay.act.filesystems.filesystem import path_argument
 from forebay.act.filesystems.lustre.output import TO_THE_END, Component, parse_stripe
 from forebay.act.forward.striping import Piece
 from forebay.model.errors import BadInput, UserError
@@ -141,7 +141,7 @@ def finder(how: How, servers: int, layout: Layout) -> Callable[[Path], Places]:
 
 def _getstripe(path: Path) -> str:
     folder = ("-d",) if path.is_dir() else ()
-    return run(("lfs", "getstripe", *folder, "-y", as_argument(path)), timeout=_TIMEOUT)
+    return run(("lfs", "getstripe", *folder, "-y", path_argument(path)), timeout=_TIMEOUT)
 
 
 def lustre_places(text: str, servers: int, where: str) -> Places:

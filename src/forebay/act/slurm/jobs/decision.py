@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from forebay.act.advice.attempts import advise_for_folder, check_usable
-from forebay.act.advice.decision import Advice, Asked, choose_filesystem, filesystem_of
-from forebay.act.filesystems.filesystem import said
-from forebay.act.filesystems.kinds import file_system
-from forebay.act.filesystems.load import loads
+from forebay.act.advice.decision import Advice, advise, check_usable, choose_filesystem, recorded_mount
+from forebay.act.advice.stripe_view import JobRequest
+from forebay.act.filesystems.filesystem import describe_layout
+from forebay.act.filesystems.load import read_loads
+from forebay.act.filesystems.settings import open_filesystem
 from forebay.act.slurm.jobs.environment import Told, chosen, layout_words, numbers, system_of
-from forebay.act.slurm.jobs.folder import AsUser, check_folder, filled, fixed_part, make_folder
+from forebay.act.slurm.jobs.folder import acting_as, check_folder, filled, fixed_part, make_folder
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.policies import check_policies
 from forebay.act.slurm.jobs.settings import JobsFile, Scratch, Targets
@@ -99,7 +99,7 @@ def _laid_out(store: Store, rules: JobsFile, job: Job, new: Newcomer) -> _Part:
     if rules.scratch is None:
         return _Part()
     advice = _advised(store, rules.scratch, rules.targets, job, new, shadow=rules.mode == "shadow")
-    words = {"layout": said(advice.layout), "because": advice.striping.reason, "outcome": advice.outcome}
+    words = {"layout": describe_layout(advice.layout), "because": advice.striping.reason, "outcome": advice.outcome}
     return _Part(told=layout_words(advice.layout, advice.striping.targets), words=words)
 
 
@@ -109,21 +109,23 @@ def _advised(
     """With no more stripes than the allocation among running jobs leaves to this one, if one is asked for."""
     settings, above = scratch.settings, fixed_part(scratch.folder)
     folder = Path(filled(scratch.folder, job))
-    there = file_system(settings).targets(above)
+    there = open_filesystem(settings).targets(above)
     if not shadow:  # there is a folder by now
-        there = AsUser(file_system(settings), job).restrict(there, folder)
+        with acting_as(job):
+            there = open_filesystem(settings).restrict(there, folder)
     check_usable(there, settings.name or str(above))
-    mount = choose_filesystem(store, new.app, filesystem_of(settings), above).mount
+    mount = choose_filesystem(store, new.app, recorded_mount(settings), above).mount
     if targets is not None and targets.count is None:
         with store.reading() as connection:
             share = how_many(connection, targets, new, sum(t.usable for t in there), system_of(settings), mount)
-        settings = replace(settings, max_count=min(share.count, settings.max_count or share.count))
-    asked = Asked(
+        settings = settings.model_copy(update={"max_count": min(share.count, settings.max_count or share.count)})
+    asked = JobRequest(
         app=new.app, nprocs=new.nprocs, now=new.now, chance=new.chance, job=new.job, until=new.until,
         system=system_of(settings), filesystem=mount,
     )  # fmt: skip
-    files, policy = AsUser(file_system(settings), job), find("stripe", scratch.policy)
-    return advise_for_folder(store, asked, policy, files, there, loads(settings), apply_to=folder, shadow=shadow)
+    files = replace(open_filesystem(settings), identity=lambda: acting_as(job))
+    policy = find("stripe", scratch.policy)
+    return advise(store, asked, policy, files, there, read_loads(settings), apply_to=folder, shadow=shadow)
 
 
 def _note_job(connection: Connection, job: Job, now: float) -> None:

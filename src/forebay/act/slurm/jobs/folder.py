@@ -6,15 +6,12 @@ A user can put links into folders of his own. Root would follow them; the user g
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.act.filesystems.filesystem import Applied, Command, FileSystem, Fitted
 from forebay.act.slurm.jobs.job import Job
 from forebay.model.errors import BadInput, why
-from forebay.model.layout import Layout, Target
 
 
 @contextmanager
@@ -33,48 +30,6 @@ def acting_as(job: Job) -> Iterator[None]:
         os.seteuid(0)
         os.setegid(0)
         os.setgroups(before)
-
-
-@dataclass(frozen=True)
-class AsUser(FileSystem):
-    """A file system on which layouts are set by the user, as an owner of a folder may."""
-
-    files: FileSystem
-    job: Job
-
-    @property
-    def timeout(self) -> float:
-        return self.files.timeout
-
-    @property
-    def max_count(self) -> int:
-        return self.files.max_count
-
-    def fitted(self, layout: Layout) -> Fitted:
-        return self.files.fitted(layout)
-
-    def set_command(self, layout: Layout, folder: Path) -> Command:
-        return self.files.set_command(layout, folder)
-
-    def targets(self, folder: Path | None = None) -> tuple[Target, ...]:
-        return self.files.targets(folder)
-
-    def layout(self, folder: Path) -> Layout:
-        with acting_as(self.job):
-            return self.files.layout(folder)
-
-    def undo(self, folder: Path) -> tuple[Command, ...]:
-        with acting_as(self.job):
-            return self.files.undo(folder)
-
-    def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:
-        with acting_as(self.job):
-            return self.files.restrict(targets, folder)
-
-    def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> Applied:
-        there = self.targets(folder) if targets is None else targets  # root is told more of them
-        with acting_as(self.job):
-            return self.files.apply(layout, folder, there)
 
 
 def filled(pattern: str, job: Job) -> str:

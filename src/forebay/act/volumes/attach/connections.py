@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from forebay.act.command import CommandFailed, end_left, run
+from forebay.act.command import CommandFailed, end_orphan, run
 from forebay.act.volumes.mounts import mounted_at
 from forebay.model.errors import BadInput, UnknownName
 
@@ -65,7 +65,7 @@ class ByNbd:
     def disconnect(self) -> None:
         while mounted_at(self._disk.parent) is not None:
             run(("fusermount3", "-u", "-z", str(self._disk.parent)), timeout=_TIMEOUT)
-        end_left(self._pid, _GRACE)
+        end_orphan(self._pid, _GRACE)
         with suppress(FileNotFoundError):
             self._disk.parent.rmdir()
 
