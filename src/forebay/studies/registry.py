@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from forebay.studies.exascale.command import EXASCALE
 from forebay.studies.io_resources.command import IO_NODES, OSTS, ROBUSTNESS
 
 STUDIES = (
     IO_NODES,
     OSTS,
     ROBUSTNESS,
+    EXASCALE,
 )

@@ -49,11 +49,6 @@ def write_request_windows_report(
     _write("request_windows.html", out, command=command, figures=_inside(figures), **parts)
 
 
-def write_exascale_report(parts: Mapping[str, object], figures: Sequence[Drawn], command: str, out: Path) -> None:
-    """The same for a month of a whole centre; `parts` are its settings, sentences and tables."""
-    _write("exascale.html", out, command=command, figures=_inside(figures), **parts)
-
-
 def _write(template: str, out: Path, **parts: object) -> None:
     environment = Environment(loader=PackageLoader("forebay.studies"), autoescape=True, trim_blocks=True)
     out.write_text(environment.get_template(template).render(**parts), encoding="utf-8")

@@ -51,7 +51,7 @@ def test_it_says_what_is_won_and_writes_the_report(forebay: Forebay) -> None:
     assert document["conclusions"][1].startswith("All four decisions win ")
     page = Path("study-exascale/report.html").read_text()
     assert "What it leaves out" in page and 'id="exascale-won"' in page
-    assert "--machine machine.toml --workload workload.toml --months 1 --days 0.3 --seed 0 --no-sensitivity" in page
+    assert "--machine machine.toml --workload workload.toml --months 1 --days 0.3 --no-sensitivity --seed 0" in page
 
 
 def test_what_is_wrong_with_the_machine_is_said_in_one_line(forebay: Forebay) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from forebay.model.errors import BadInput
 from forebay.simulate.centre.month import DECISIONS
-from forebay.studies.exascale.experiment import SETTINGS, VARIANTS, ExascaleStudy, run
-from forebay.studies.exascale.publish import publish_exascale
+from forebay.studies.exascale.experiment import SETTINGS, VARIANTS, ExascaleStudy
+from forebay.studies.exascale.report import make_report
 from forebay.studies.exascale.results import ALL, DEFAULT, WITHOUT, Estimate, ExascaleResults
+from forebay.studies.runner import publish, run_study
 from support.centre import small_centre, small_workload
 
 STUDY = ExascaleStudy(centre=small_centre(), workload=small_workload(days=0.5), seeds=2, seed=4, sensitivity=False)
@@ -28,16 +29,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def small(folder: Path) -> ExascaleResults:
-    return run(STUDY, folder / "one", workers=1, progress=quiet)
+    return run_study(STUDY, folder / "one", workers=1, progress=quiet)
 
 
 def test_two_workers_give_the_same_bytes_as_one(small: ExascaleResults, folder: Path) -> None:
-    other = run(STUDY, folder / "two", workers=2, progress=quiet)
+    other = run_study(STUDY, folder / "two", workers=2, progress=quiet)
     assert other.runs.tobytes() == small.runs.tobytes()
 
 
 def test_it_is_written_as_report_tables_and_figures(small: ExascaleResults, folder: Path) -> None:
-    document = publish_exascale(small, "forebay study exascale", folder / "out")
+    document = publish("exascale", make_report(small), "forebay study exascale", folder / "out")
     written = {path.name for path in (folder / "out").iterdir()}
     assert {
         "report.html",
@@ -53,10 +54,10 @@ def test_it_is_written_as_report_tables_and_figures(small: ExascaleResults, fold
 
 def test_a_finished_study_is_not_run_again_and_another_is_told_apart(small: ExascaleResults, folder: Path) -> None:
     told: list[int] = []
-    again = run(STUDY, folder / "one", workers=1, progress=told.append)
+    again = run_study(STUDY, folder / "one", workers=1, progress=told.append)
     assert told == [len(STUDY.keys())] and again.runs.tobytes() == small.runs.tobytes()
     with pytest.raises(BadInput, match="seed"):
-        run(replace(STUDY, seed=5), folder / "one", workers=1, progress=quiet)
+        run_study(replace(STUDY, seed=5), folder / "one", workers=1, progress=quiet)
 
 
 def test_node_hours_add_up(small: ExascaleResults) -> None:
@@ -86,7 +87,7 @@ def test_what_is_added_last_is_all_four_against_the_others(small: ExascaleResult
 def test_other_assumptions_are_runs_of_the_default_and_of_all_four() -> None:
     keys = replace(STUDY, sensitivity=True).keys()
     assert len(keys) == 2 * len(VARIANTS) + 2 * 2 * (len(SETTINGS) - 1) == len({*keys})
-    workload = SETTINGS["nobody-by-hand"].applied(STUDY.workload)
+    workload = SETTINGS["nobody-by-hand"].apply(STUDY.workload)
     assert workload.io.by_hand == 0.0 and workload.profiles == STUDY.workload.profiles
 
 

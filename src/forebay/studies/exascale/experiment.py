@@ -1,38 +1,38 @@
-"""A month of a whole centre: all four decisions against none, each alone, and all but each; and what that hangs on."""
+"""A month of a whole centre: all four decisions against none, each alone, and all but each; and other assumptions."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from forebay.kernel_cache import sources_digest
+from forebay.show.report import Report
+from forebay.show.rows import Rows
 from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.month import DECISIONS, REQUESTS, Outcome, run_month
 from forebay.simulate.centre.windows import Gain, gains
 from forebay.simulate.centre.workload import Workload
 from forebay.studies.exascale.results import ALL, BASE, DEFAULT, RUN, WITHOUT, ExascaleResults
-from forebay.studies.pieces import Store, do_all
-from forebay.studies.study import policy_digests
-from forebay.work import Workers
+from forebay.studies.pieces import Store
+from forebay.studies.study import Study, concatenate, policy_digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """Another assumption: the I/O of all jobs times `io`, or another number in the workload."""
 
-    words: str
+    label: str
     io: float = 1.0
     noise: float | None = None
     by_hand: float | None = None
 
-    def applied(self, workload: Workload) -> Workload:
+    def apply(self, workload: Workload) -> Workload:
         profiles, io = workload.profiles, workload.io
         if self.noise is not None:
             profiles = profiles.model_copy(update={"noise": self.noise})
@@ -42,13 +42,13 @@ class Setting:
 
 
 SETTINGS = {
-    BASE: Setting(words="as assumed"),
-    "io-half": Setting(words="half the I/O", io=0.5),
-    "io-double": Setting(words="twice the I/O", io=2.0),
-    "profiles-right": Setting(words="profiles exactly right", noise=0.0),
-    "profiles-wrong": Setting(words="profiles off by 100 %", noise=1.0),
-    "nobody-by-hand": Setting(words="no layout set by hand", by_hand=0.0),
-    "all-by-hand": Setting(words="all layouts set by hand", by_hand=1.0),
+    BASE: Setting(label="as assumed"),
+    "io-half": Setting(label="half the I/O", io=0.5),
+    "io-double": Setting(label="twice the I/O", io=2.0),
+    "profiles-right": Setting(label="profiles exactly right", noise=0.0),
+    "profiles-wrong": Setting(label="profiles off by 100 %", noise=1.0),
+    "nobody-by-hand": Setting(label="no layout set by hand", by_hand=0.0),
+    "all-by-hand": Setting(label="all layouts set by hand", by_hand=1.0),
 }
 VARIANTS = {
     DEFAULT: frozenset[str](),
@@ -60,7 +60,7 @@ _MOST_SEEDS = 3  # of every other setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExascaleStudy:
+class ExascaleStudy(Study[ExascaleResults]):
     """`seeds` months of the workload on the centre; with `sensitivity` also under other assumptions."""
 
     centre: Centre
@@ -68,9 +68,10 @@ class ExascaleStudy:
     seeds: int
     seed: int
     sensitivity: bool
+    name = "exascale"
+    noun = "month"
 
-    def about(self) -> dict[str, object]:
-        """What the pieces depend on."""
+    def settings(self) -> dict[str, object]:
         return {
             "version of Forebay": sources_digest(),
             "sources": policy_digests((kind, [spec]) for kind, spec in self.workload.policies.specs()),
@@ -88,38 +89,36 @@ class ExascaleStudy:
             for variant in (VARIANTS if setting == BASE else (DEFAULT, ALL))
         ]
 
+    def run_piece(self, key: str) -> Rows:
+        """One month with some decisions on: RUN rows."""
+        setting, month, variant = key.split("/")
+        number = int(month.removeprefix("month-"))
+        workload = SETTINGS[setting].apply(self.workload)
+        drawn = _draw(self.centre.model_dump_json(), workload.model_dump_json(), setting, self.seed, number)
+        on = VARIANTS[variant]
+        learned: tuple[Gain, ...] = gains(self.centre, workload) if REQUESTS in on else ()
+        seed = zlib.crc32(f"{self.seed} {number}".encode())
+        outcome = run_month(self.centre, workload, drawn, on, learned, seed=seed)
+        return _rows(workload, drawn, outcome, (setting, variant, number))
 
-def run(study: ExascaleStudy, folder: Path, *, workers: Workers, progress: Callable[[int], None]) -> ExascaleResults:
-    """Every piece, from `folder` what is there already, and all of them as one table."""
-    store = Store(folder, study.about())
-    store.open()
-    keys = study.keys()
-    do_all(keys, partial(run_piece, study), store, workers=workers, progress=progress)
-    found = gains(study.centre, study.workload)
-    return ExascaleResults(
-        settings=study.about(),
-        months=study.seeds,
-        runs=np.concatenate([store.get(key) for key in keys]),
-        gains=found,
-        capacity=study.centre.compute.nodes * study.workload.month.days * 24,
-    )
+    def collect(self, pieces: Store) -> ExascaleResults:
+        [runs] = concatenate(pieces, self.keys(), RUN)
+        return ExascaleResults(
+            settings=self.settings(),
+            months=self.seeds,
+            runs=runs,
+            gains=gains(self.centre, self.workload),
+            capacity=self.centre.compute.nodes * self.workload.month.days * 24,
+        )
 
+    def report(self, results: ExascaleResults) -> Report:
+        from forebay.studies.exascale.report import make_report
 
-def run_piece(study: ExascaleStudy, key: str) -> Any:
-    """One month with some decisions on: RUN rows."""
-    setting, month, variant = key.split("/")
-    number = int(month.removeprefix("month-"))
-    workload = SETTINGS[setting].applied(study.workload)
-    drawn = _drawn(study.centre.model_dump_json(), workload.model_dump_json(), setting, study.seed, number)
-    on = VARIANTS[variant]
-    learned: tuple[Gain, ...] = gains(study.centre, workload) if REQUESTS in on else ()
-    seed = zlib.crc32(f"{study.seed} {number}".encode())
-    outcome = run_month(study.centre, workload, drawn, on, learned, seed=seed)
-    return _rows(workload, drawn, outcome, (setting, variant, number))
+        return make_report(results)
 
 
 @lru_cache(maxsize=2)
-def _drawn(centre: str, workload: str, setting: str, seed: int, month: int) -> Drawn:
+def _draw(centre: str, workload: str, setting: str, seed: int, month: int) -> Drawn:
     """Every variant of a month has the same jobs."""
     machine, jobs = Centre.model_validate_json(centre), Workload.model_validate_json(workload)
     drawn = draw_month(machine, jobs, np.random.default_rng([seed, month]))
@@ -128,18 +127,18 @@ def _drawn(centre: str, workload: str, setting: str, seed: int, month: int) -> D
     return drawn
 
 
-def _rows(workload: Workload, drawn: Drawn, outcome: Outcome, which: Sequence[Any]) -> Any:
+def _rows(workload: Workload, drawn: Drawn, outcome: Outcome, which: Sequence[Any]) -> Rows:
     """A row for every job that was decided for; the others of an application together."""
     jobs = drawn.jobs
     unit = np.where(jobs["decided"], np.arange(jobs.size), jobs.size + drawn.app)
     _, at, row = np.unique(unit, return_index=True, return_inverse=True)
-    found = np.zeros(at.size, dtype=RUN)
-    found["setting"], found["on"], found["month"] = which
-    found["unit"], found["decided"] = unit[at], jobs["decided"][at]
+    rows = np.zeros(at.size, dtype=RUN)
+    rows["setting"], rows["on"], rows["month"] = which
+    rows["unit"], rows["decided"] = unit[at], jobs["decided"][at]
     apps = [drawn.apps[a] for a in drawn.app[at]]
-    found["kind"] = [workload.kind[app.kind].name for app in apps]
-    found["style"] = [app.style.name for app in apps]
-    found["nodes"], found["stripes"], found["pools"] = jobs["nodes"][at], outcome.stripes[at], outcome.pools[at]
+    rows["kind"] = [workload.kind[app.kind].name for app in apps]
+    rows["style"] = [app.style.name for app in apps]
+    rows["nodes"], rows["stripes"], rows["pools"] = jobs["nodes"][at], outcome.stripes[at], outcome.pools[at]
     sums = {
         "jobs": np.ones(jobs.size),
         "phases": jobs["phases"],
@@ -149,5 +148,5 @@ def _rows(workload: Workload, drawn: Drawn, outcome: Outcome, which: Sequence[An
         "io_hours": jobs["nodes"] * outcome.waited / 3600,
     }
     for name, values in sums.items():
-        found[name] = np.bincount(row, weights=values, minlength=at.size)
-    return found
+        rows[name] = np.bincount(row, weights=values, minlength=at.size)
+    return rows

@@ -1,7 +1,8 @@
-"""The figures of a month of a whole centre."""
+"""The figures: what waits for I/O, what each decision wins, and for whom."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,29 +10,27 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from forebay.show.figures.looks import FAINT, INK
-from forebay.show.figures.sheet import Sketch, house_style, legend_above, panels
+from forebay.show.figures.sheet import Sketch, legend_above, panels
 from forebay.show.figures.text import printable
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS
-from forebay.studies.exascale.results import ALL, Estimate, ExascaleResults
-from forebay.studies.exascale.tables import LABELS, label, variants
+from forebay.studies.exascale.results import ALL, BASE, Estimate, ExascaleResults
+from forebay.studies.exascale.tables import LABELS, label
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 _THIN: dict[str, Any] = {"ecolor": "#333333", "error_kw": {"linewidth": 0.9, "capsize": 2}}
 
 
-@house_style()
-def sketch_exascale_study(results: ExascaleResults) -> list[Sketch]:
+def figures_of(results: ExascaleResults) -> Iterator[Sketch]:
     """Every figure that the results allow."""
-    sketches = [waiting(results), each(results), who(results)]
-    if any(results.there(name) for name in SETTINGS if name != "base"):
-        sketches.append(assumed(results))
-    return sketches
+    yield from (draw(results) for draw in (waiting, each, who))
+    if any(results.has(name) for name in SETTINGS if name != BASE):
+        yield assumed(results)
 
 
 def waiting(results: ExascaleResults) -> Sketch:
     """Node-hours in I/O with every combination of decisions, by kind of job."""
-    names = variants(results)
+    names = results.variants
     figure, (axes,) = panels(1, width=7.2, height=3.4)
     figure.set_figwidth(7.2)
     at = np.arange(len(names))[::-1]
@@ -65,8 +64,8 @@ def each(results: ExascaleResults) -> Sketch:
     figure.set_figwidth(7.2)
     at = np.arange(len(DECISIONS) + 1)
     everything = results.won(ALL)
-    for k, (found, colour) in enumerate(((results.alone(), "#0072B2"), (results.last(), "#E69F00"))):
-        _bars(axes, at[:-1] + (k - 0.5) * 0.38, [found[name] for name in DECISIONS], 0.36, colour)
+    for k, (gains, colour) in enumerate(((results.alone(), "#0072B2"), (results.last(), "#E69F00"))):
+        _bars(axes, at[:-1] + (k - 0.5) * 0.38, [gains[name] for name in DECISIONS], 0.36, colour)
     _bars(axes, at[-1:], [everything], 0.5, "#666666")
     axes.axhline(0, color=INK, linewidth=0.7)
     axes.set_xticks(at, [*(LABELS[name] for name in DECISIONS), "all four"])
@@ -74,7 +73,7 @@ def each(results: ExascaleResults) -> Sketch:
     axes.grid(axis="x", visible=False)
     axes.set_ylabel("thousand node-hours won a month")
     pairs = (("alone", "#0072B2"), ("on top of the three others", "#E69F00"), ("together", "#666666"))
-    legend_above(figure, [Patch(color=colour, label=words) for words, colour in pairs])
+    legend_above(figure, [Patch(color=colour, label=text) for text, colour in pairs])
     return Sketch(
         name="exascale-won",
         title="What each decision wins",
@@ -115,20 +114,20 @@ def who(results: ExascaleResults) -> Sketch:
 
 def assumed(results: ExascaleResults) -> Sketch:
     """What all four decisions win under other assumptions."""
-    names = [name for name in SETTINGS if results.there(name)]
+    names = [name for name in SETTINGS if results.has(name)]
     figure, grid = panels(2, columns=2, height=2.8)
     at = np.arange(len(names))[::-1]
-    for axes, found, unit in (
+    for axes, estimates, unit in (
         (grid[0], [_scaled(results.won(ALL, setting=n), 1e-3) for n in names], "thousand node-hours won a month"),
         (grid[1], [_scaled(results.share_won(ALL, setting=n), 100) for n in names], "won, % of the node-hours in I/O"),
     ):
-        half = [0.0 if np.isnan(e.low) else e.mean - e.low for e in found]
-        colours = ["#666666" if name == "base" else "#0072B2" for name in names]
-        axes.barh(at, [e.mean for e in found], 0.66, xerr=half, color=colours, zorder=2, **_THIN)
+        half = [0.0 if np.isnan(e.low) else e.mean - e.low for e in estimates]
+        colours = ["#666666" if name == BASE else "#0072B2" for name in names]
+        axes.barh(at, [e.mean for e in estimates], 0.66, xerr=half, color=colours, zorder=2, **_THIN)
         axes.grid(axis="y", visible=False)
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel(unit)
-    grid[0].set_yticks(at, [SETTINGS[name].words for name in names])
+    grid[0].set_yticks(at, [SETTINGS[name].label for name in names])
     grid[1].set_yticks(at, [""] * len(names))
     return Sketch(
         name="exascale-assumed",
@@ -139,9 +138,9 @@ def assumed(results: ExascaleResults) -> Sketch:
     )
 
 
-def _bars(axes: Axes, x: Any, found: list[Estimate], width: float, colour: str) -> None:
-    half = [0.0 if np.isnan(e.low) else (e.mean - e.low) / 1000 for e in found]
-    heights = [e.mean / 1000 for e in found]
+def _bars(axes: Axes, x: Any, estimates: list[Estimate], width: float, colour: str) -> None:
+    half = [0.0 if np.isnan(e.low) else (e.mean - e.low) / 1000 for e in estimates]
+    heights = [e.mean / 1000 for e in estimates]
     axes.bar(x, heights, width, yerr=half, color=colour, zorder=2, **_THIN)
 
 

@@ -1,4 +1,4 @@
-"""What came out of the month of a whole centre, in sentences; and what it rests on."""
+"""The findings, computed from the results; and what they leave out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS
 from forebay.studies.exascale.results import ALL, Estimate, ExascaleResults
-from forebay.studies.exascale.tables import LABELS, between
+from forebay.studies.exascale.tables import LABELS, interval
 
 LEFT_OUT = (
     "The queue is not simulated: jobs start when they started, and node-hours that are won are not given to others.",
@@ -29,17 +29,17 @@ def conclusions(results: ExascaleResults) -> list[str]:
 
 def _whole(results: ExascaleResults) -> Iterator[str]:
     before, won = Estimate.of(results.hours()), results.won(ALL)
-    own = results.of()
-    used = float((own["compute_hours"].sum() + own["io_hours"].sum()) / results.months)
+    rows = results.of()
+    used = float((rows["compute_hours"].sum() + rows["io_hours"].sum()) / results.months)
     yield (
         f"By default {before.mean:,.0f} of {used:,.0f} node-hours a month wait for I/O "
         f"({100 * before.mean / used:.1f} %); "
-        f"{own['bytes'].sum() / results.months / 1e15:,.0f} PB are moved."
+        f"{rows['bytes'].sum() / results.months / 1e15:,.0f} PB are moved."
     )
     verb, how = ("win", "more") if won.mean >= 0 else ("lose", "fewer")
     size = won if won.mean >= 0 else Estimate(-won.mean, -won.high, -won.low)
     yield (
-        f"All four decisions {verb} {size.mean:,.0f} node-hours a month (95 % interval {between(size)}): "
+        f"All four decisions {verb} {size.mean:,.0f} node-hours a month (95 % interval {interval(size)}): "
         f"{100 * size.mean / before.mean:.0f} % of what waits for I/O, {100 * size.mean / used:.2f} % of what is used, "
         f"as if the machine had {size.mean / results.capacity * _nodes(results):,.0f} {how} nodes."
     )
@@ -59,8 +59,8 @@ def _each(results: ExascaleResults) -> Iterator[str]:
         if one.high < 0 or added.high < 0:
             verdict = " It loses."
         yield (
-            f"{LABELS[name].capitalize()}: {one.mean:,.0f} node-hours alone ({between(one)}), "
-            f"{added.mean:,.0f} on top of the three others ({between(added)}).{verdict}"
+            f"{LABELS[name].capitalize()}: {one.mean:,.0f} node-hours alone ({interval(one)}), "
+            f"{added.mean:,.0f} on top of the three others ({interval(added)}).{verdict}"
         )
 
 
@@ -90,12 +90,12 @@ def _jobs(results: ExascaleResults) -> Iterator[str]:
 
 
 def _others(results: ExascaleResults) -> Iterator[str]:
-    told = []
+    gains = []
     for name, setting in SETTINGS.items():
-        if name != "base" and results.there(name):
+        if name != "base" and results.has(name):
             won = results.won(ALL, setting=name)
             share = results.share_won(ALL, setting=name).mean
-            told.append(f"{setting.words} {won.mean:,.0f} ({100 * share:.0f} % of I/O)")
-    if told:
+            gains.append(f"{setting.label} {won.mean:,.0f} ({100 * share:.0f} % of I/O)")
+    if gains:
         base = results.share_won(ALL).mean
-        yield f"Won under other assumptions ({100 * base:.0f} % of I/O as assumed): {'; '.join(told)}."
+        yield f"Won under other assumptions ({100 * base:.0f} % of I/O as assumed): {'; '.join(gains)}."

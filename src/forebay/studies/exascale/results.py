@@ -1,4 +1,4 @@
-"""What the study of a whole centre found."""
+"""The results: a row for each job and each combination of decisions, and what is won."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from forebay.show.rows import Floats, Rows, distinct, select
 from forebay.simulate.centre.month import DECISIONS
 from forebay.simulate.centre.windows import Gain
 
@@ -44,7 +44,7 @@ class Estimate(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, values: NDArray[np.float64]) -> Estimate:
+    def of(cls, values: Floats) -> Estimate:
         """
         >>> Estimate.of(np.array([1.0, 2.0, 3.0])).mean
         2.0
@@ -62,24 +62,23 @@ class ExascaleResults:
 
     settings: Mapping[str, object]
     months: int
-    runs: NDArray[np.void]
+    runs: Rows
     gains: Sequence[Gain]
     capacity: float
 
-    def of(self, *, setting: str = BASE, on: str = DEFAULT) -> NDArray[np.void]:
-        found: NDArray[np.void] = self.runs[(self.runs["setting"] == setting) & (self.runs["on"] == on)]
-        return found
+    def of(self, *, setting: str = BASE, on: str = DEFAULT) -> Rows:
+        return select(self.runs, setting=setting, on=on)
 
-    def there(self, setting: str) -> bool:
+    def has(self, setting: str) -> bool:
         return bool((self.runs["setting"] == setting).any())
 
-    def hours(self, *, setting: str = BASE, on: str = DEFAULT, kind: str | None = None) -> NDArray[np.float64]:
+    def hours(self, *, setting: str = BASE, on: str = DEFAULT, kind: str | None = None) -> Floats:
         """Node-hours that waited for I/O, a number for each month."""
-        own = self.of(setting=setting, on=on)
+        rows = self.of(setting=setting, on=on)
+        months = np.unique(rows["month"])
         if kind is not None:
-            own = own[own["kind"] == kind]
-        months = np.unique(self.of(setting=setting, on=on)["month"])
-        return np.array([own["io_hours"][own["month"] == m].sum() for m in months])
+            rows = select(rows, kind=kind)
+        return np.array([rows["io_hours"][rows["month"] == m].sum() for m in months])
 
     def won(self, on: str, *, setting: str = BASE, against: str = DEFAULT, kind: str | None = None) -> Estimate:
         """Node-hours a month that `on` saves, month by month with the same jobs."""
@@ -102,11 +101,16 @@ class ExascaleResults:
 
     @property
     def kinds(self) -> list[str]:
-        return list(dict.fromkeys(self.runs["kind"].tolist()))
+        return distinct(self.runs, "kind")
 
-    def ratios(self, kind: str, *, on: str = ALL) -> NDArray[np.float64]:
+    @property
+    def variants(self) -> list[str]:
+        """Those of the assumed setting, in their order."""
+        return distinct(select(self.runs, setting=BASE), "on")
+
+    def ratios(self, kind: str, *, on: str = ALL) -> Floats:
         """I/O time of every decided job of a kind over what it has by default."""
         before, after = self.of(), self.of(on=on)
         chosen = (before["kind"] == kind) & (before["decided"] == 1) & (before["io_hours"] > 0)
-        found: NDArray[np.float64] = after["io_hours"][chosen] / before["io_hours"][chosen]
-        return found
+        ratios: Floats = after["io_hours"][chosen] / before["io_hours"][chosen]
+        return ratios

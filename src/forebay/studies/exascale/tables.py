@@ -1,13 +1,13 @@
-"""The month of a whole centre as tables: for people, and as records for files."""
+"""The tables: for people, and as records for files."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
 
+from forebay.show.report import Table
+from forebay.show.rows import Record, group, select
 from forebay.studies.exascale.experiment import SETTINGS
-from forebay.studies.exascale.results import ALL, BASE, DEFAULT, WITHOUT, Estimate, ExascaleResults
+from forebay.studies.exascale.results import ALL, DEFAULT, WITHOUT, Estimate, ExascaleResults
 
 LABELS = {
     "storage": "burst buffer",
@@ -15,14 +15,6 @@ LABELS = {
     "allocate": "targets",
     "requests": "request order",
 }
-
-
-class Table(NamedTuple):
-    """A table for people."""
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[object]]
 
 
 def label(on: str) -> str:
@@ -36,25 +28,19 @@ def label(on: str) -> str:
     return {DEFAULT: "none (default)", ALL: "all four"}.get(on) or f"{LABELS[on]} alone"
 
 
-def between(estimate: Estimate, unit: str = "") -> str:
+def interval(estimate: Estimate, unit: str = "") -> str:
     """The interval in words; of one month there is none."""
     if math.isnan(estimate.low):
         return "one month"
     return f"{estimate.low:,.0f} to {estimate.high:,.0f}{unit}"
 
 
-def variants(results: ExascaleResults) -> list[str]:
-    """Those of the assumed setting, in their order."""
-    own = results.runs[results.runs["setting"] == BASE]
-    return list(dict.fromkeys(own["on"].tolist()))
-
-
 def won_table(results: ExascaleResults) -> Table:
     """What waits for I/O and what is won, for every combination of decisions."""
     rows = []
-    for on in variants(results):
+    for on in results.variants:
         hours, won, share = Estimate.of(results.hours(on=on)), results.won(on), results.share_won(on)
-        cells = ["-", "-", "-"] if on == DEFAULT else [f"{won.mean:,.0f}", between(won), f"{100 * share.mean:.1f}%"]
+        cells = ["-", "-", "-"] if on == DEFAULT else [f"{won.mean:,.0f}", interval(won), f"{100 * share.mean:.1f}%"]
         rows.append([label(on), f"{hours.mean:,.0f}", *cells])
     heads = ("decisions", "node-hours in I/O", "won", "95 % interval", "of I/O")
     return Table(f"Node-hours a month, mean of {results.months}", heads, rows)
@@ -65,8 +51,8 @@ def kind_table(results: ExascaleResults) -> Table:
     rows = []
     for kind in results.kinds:
         before, after = results.hours(kind=kind).mean(), results.hours(on=ALL, kind=kind).mean()
-        own = results.of()[results.of()["kind"] == kind]
-        jobs, computed = own["jobs"].sum() / results.months, own["compute_hours"].sum() / results.months
+        of_kind = select(results.of(), kind=kind)
+        jobs, computed = (of_kind[name].sum() / results.months for name in ("jobs", "compute_hours"))
         wins = f"{100 * (1 - after / before):.1f} %" if before > 0 else "-"
         rows.append([kind, f"{jobs:,.0f}", f"{computed:,.0f}", f"{before:,.0f}", f"{after:,.0f}", wins])
     heads = ("kind", "jobs", "node-hours computing", "in I/O by default", "with all four", "won")
@@ -77,11 +63,11 @@ def sensitivity_table(results: ExascaleResults) -> Table:
     """All four decisions under other assumptions."""
     rows = []
     for name, setting in SETTINGS.items():
-        if results.there(name):
+        if results.has(name):
             before, won = Estimate.of(results.hours(setting=name)), results.won(ALL, setting=name)
             share = results.share_won(ALL, setting=name)
-            cells = [f"{before.mean:,.0f}", f"{won.mean:,.0f}", between(won), f"{100 * share.mean:.1f} %"]
-            rows.append([setting.words, *cells])
+            cells = [f"{before.mean:,.0f}", f"{won.mean:,.0f}", interval(won), f"{100 * share.mean:.1f} %"]
+            rows.append([setting.label, *cells])
     heads = ("if", "node-hours in I/O by default", "won by all four", "95 % interval", "of I/O")
     return Table("Under other assumptions", heads, rows if len(rows) > 1 else [])
 
@@ -102,23 +88,8 @@ def gains_table(results: ExascaleResults) -> Table:
     return Table("Servers with windows against first come, first served", heads, rows)
 
 
-def row_records(results: ExascaleResults) -> list[dict[str, Any]]:
+def row_records(results: ExascaleResults) -> list[Record]:
     """A record for each month, kind and combination of decisions."""
-    found = []
-    keys = list(
-        dict.fromkeys(zip(*(results.runs[k].tolist() for k in ("setting", "on", "month", "kind")), strict=True))
-    )
-    for setting, on, month, kind in keys:
-        own = results.of(setting=setting, on=on)
-        own = own[(own["month"] == month) & (own["kind"] == kind)]
-        record: dict[str, Any] = {"setting": setting, "on": on, "month": month, "kind": kind}
-        sums = ("jobs", "phases", "buffered", "bytes", "compute_hours", "io_hours")
-        found.append(record | {name: own[name].sum().item() for name in sums})
-    return found
-
-
-def job_records(results: ExascaleResults) -> list[dict[str, Any]]:
-    """Everything: a record for each job that is decided for and each application of the others."""
-    names = results.runs.dtype.names or ()
-    columns = [results.runs[name].tolist() for name in names]
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    sums = ("jobs", "phases", "buffered", "bytes", "compute_hours", "io_hours")
+    groups = group(results.runs, ("setting", "on", "month", "kind"))
+    return [key | {name: rows[name].sum().item() for name in sums} for key, rows in groups]
