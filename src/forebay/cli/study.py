@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import typer
 
-from forebay.cli import burst_buffer, request_windows, striping
+from forebay.cli import burst_buffer, request_windows
 from forebay.studies.registry import STUDIES
 
 app = typer.Typer(
@@ -35,5 +35,4 @@ def to_be_continued() -> Iterator[None]:
 
 
 app.command("burst-buffer", epilog=burst_buffer.EXAMPLE)(burst_buffer.burst_buffer)
-app.command("striping", epilog=striping.EXAMPLE)(striping.striping)
 app.command("request-windows", epilog=request_windows.EXAMPLE)(request_windows.request_windows)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from forebay.studies.exascale.command import EXASCALE
 from forebay.studies.io_resources.command import IO_NODES, OSTS, ROBUSTNESS
+from forebay.studies.striping.command import STRIPING
 
 STUDIES = (
     IO_NODES,
     OSTS,
     ROBUSTNESS,
+    STRIPING,
     EXASCALE,
 )

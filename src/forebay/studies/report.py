@@ -37,11 +37,6 @@ def write_storage_report(
     )
 
 
-def write_striping_report(parts: Mapping[str, object], figures: Sequence[Drawn], command: str, out: Path) -> None:
-    """The same for a striping study; `parts` are its settings, sentences and tables."""
-    _write("striping.html", out, command=command, figures=_inside(figures), **parts)
-
-
 def write_request_windows_report(
     parts: Mapping[str, object], figures: Sequence[Drawn], command: str, out: Path
 ) -> None:

@@ -19,9 +19,9 @@ def forebay(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two panels and one case instead of all."""
-    settings, cases = striping.paper_settings(), striping.noise_cases()
+    panels, cases = striping.paper_panels(), striping.noise_cases()
     keys = ("figure-09/processes-4", "figure-14/vpic-io/processes-4/fio-1")
-    monkeypatch.setattr(striping, "paper_settings", lambda: {key: settings[key] for key in keys})
+    monkeypatch.setattr(striping, "paper_panels", lambda: {key: panels[key] for key in keys})
     monkeypatch.setattr(striping, "noise_cases", lambda: {"vpic-io-4": cases["vpic-io-4"]})
 
 
@@ -39,7 +39,7 @@ def test_the_study_is_run_and_told(forebay: Forebay, tmp_path: Path) -> None:
         "figure-noise.png",
     }
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "forebay study striping --policy default,dca-io --repetitions 2 --seed 0 --noise-seeds 2" in page
+    assert "forebay study striping --policy default,dca-io --repetitions 2 --noise-seeds 2 --seed 0" in page
 
 
 @pytest.mark.usefixtures("short")

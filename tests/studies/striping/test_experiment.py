@@ -12,21 +12,19 @@ from hypothesis import strategies as st
 
 from forebay.model.errors import UnknownName
 from forebay.model.layout import MIB, Layout
+from forebay.show.rows import select
 from forebay.simulate.striping.learn import Case
 from forebay.simulate.striping.machine import CORI, LOCAL
 from forebay.simulate.striping.program import FIO_SEQUENTIAL, GCRM, VPIC, VPIC_INDEPENDENT
 from forebay.studies.pieces import Interrupted
-from forebay.studies.striping.assumed import NUMBERS
+from forebay.studies.runner import run_study
 from forebay.studies.striping.experiment import (
     LEVELS,
     StripingStudy,
     noise_cases,
-    paper_settings,
+    paper_panels,
     policies_for,
-    run,
-    run_piece,
 )
-from forebay.studies.striping.noise import SIZES, best_layout, judged
 from forebay.studies.striping.results import (
     APART,
     ASSUMED,
@@ -35,13 +33,13 @@ from forebay.studies.striping.results import (
     RUN,
     StripingResults,
     gains,
-    select,
-    settled,
+    later_runs,
 )
+from forebay.studies.striping.sensitivity import NUMBERS, SIZES, best_layout, judge_runs
 
 KEYS = ("figure-07/processes-1", "figure-09/processes-4", "figure-14/vpic-io/processes-2/fio-2")
 SMALL = StripingStudy(
-    settings={key: paper_settings()[key] for key in KEYS},
+    panels={key: paper_panels()[key] for key in KEYS},
     cases={"vpic-io-4": noise_cases()["vpic-io-4"]},
     assumed=("process_bandwidth",),
     policies=("default", "tapp-io", "dca-io"),
@@ -58,14 +56,14 @@ def quiet(_: int) -> None: ...
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> StripingResults:
-    return run(SMALL, tmp_path_factory.mktemp("small") / "pieces", workers=1, progress=quiet)
+    return run_study(SMALL, tmp_path_factory.mktemp("small") / "pieces", workers=1, progress=quiet)
 
 
 # The grid
 
 
 def test_the_papers_figures_are_all_there() -> None:
-    settings = paper_settings()
+    settings = paper_panels()
     for figure in range(7, 12):
         own = [s.case for s in settings.values() if s.figure == figure]
         assert [(c.processes, c.machine.name, c.others) for c in own] == [(n, "local", ()) for n in (1, 2, 4, 8)]
@@ -82,8 +80,8 @@ def test_the_papers_figures_are_all_there() -> None:
 
 def test_beside_fio_the_policies_are_those_of_the_paper() -> None:
     policies = ("default", "tapp-io", "dca-io", "mine")
-    assert policies_for(paper_settings()[KEYS[0]], policies) == list(policies)
-    assert policies_for(paper_settings()[KEYS[2]], policies) == ["default", APART, "dca-io", "mine"]
+    assert policies_for(paper_panels()[KEYS[0]], policies) == list(policies)
+    assert policies_for(paper_panels()[KEYS[2]], policies) == ["default", APART, "dca-io", "mine"]
 
 
 def test_every_run_of_every_policy_and_repetition_is_a_row(small: StripingResults) -> None:
@@ -97,7 +95,7 @@ def test_every_run_of_every_policy_and_repetition_is_a_row(small: StripingResult
 
 def test_rows_say_what_the_model_says(small: StripingResults) -> None:
     for row in small.runs:
-        setting = next(s for s in SMALL.settings.values() if (s.figure, s.fio) == (row["figure"], row["fio"]))
+        setting = next(s for s in SMALL.panels.values() if (s.figure, s.fio) == (row["figure"], row["fio"]))
         layout = Layout(count=int(row["stripe_count"]), size=int(row["stripe_size"]), start=int(row["first_target"]))
         assert row["expected"] == setting.case.expected(layout)
         assert 0.7 < row["throughput"] / row["expected"] < 1.4
@@ -113,13 +111,13 @@ def test_noise_is_the_same_for_all_policies(small: StripingResults) -> None:
 
 
 def test_any_number_of_workers_gives_the_same_bytes(small: StripingResults, tmp_path: Path) -> None:
-    again = run(SMALL, tmp_path / "pieces", workers=2, progress=quiet)
+    again = run_study(SMALL, tmp_path / "pieces", workers=2, progress=quiet)
     assert again.runs.tobytes() == small.runs.tobytes()
     assert again.noise.tobytes() == small.noise.tobytes()
 
 
 def test_another_seed_gives_other_runs(small: StripingResults) -> None:
-    other = run_piece(replace(SMALL, seed=4), KEYS[0])
+    other = replace(SMALL, seed=4).run_piece(KEYS[0])
     assert (other["throughput"] != select(small.runs, figure=7)["throughput"]).any()
 
 
@@ -129,17 +127,17 @@ def test_an_interrupted_study_goes_on_where_it_was(small: StripingResults, tmp_p
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted):
-        run(SMALL, tmp_path, workers=1, progress=stop)
+        run_study(SMALL, tmp_path, workers=1, progress=stop)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npy")}
     assert len(kept) == 2
-    again = run(SMALL, tmp_path, workers=1, progress=quiet)
+    again = run_study(SMALL, tmp_path, workers=1, progress=quiet)
     assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
     assert again.runs.tobytes() == small.runs.tobytes()
 
 
 def test_an_unknown_policy_is_named_before_anything_is_run(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="did you mean 'dca-io'"):
-        run(replace(SMALL, policies=("dca-oi",)), tmp_path / "new", workers=1, progress=quiet)
+        run_study(replace(SMALL, policies=("dca-oi",)), tmp_path / "new", workers=1, progress=quiet)
     assert not (tmp_path / "new").exists()
 
 
@@ -149,9 +147,9 @@ def test_an_unknown_policy_is_named_before_anything_is_run(tmp_path: Path) -> No
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> StripingResults:
     """All figures of the local cluster, few repetitions."""
-    chosen = {k: s for k, s in paper_settings().items() if s.case.machine is LOCAL}
-    study = replace(SMALL, settings=chosen, cases={}, assumed=(), repetitions=5, runs=10)
-    return run(study, tmp_path_factory.mktemp("local"), workers=1, progress=quiet)
+    chosen = {k: s for k, s in paper_panels().items() if s.case.machine is LOCAL}
+    study = replace(SMALL, panels=chosen, cases={}, assumed=(), repetitions=5, runs=10)
+    return run_study(study, tmp_path_factory.mktemp("local"), workers=1, progress=quiet)
 
 
 def gain(results: StripingResults, figure: int, application: str, against: str) -> float:
@@ -175,7 +173,7 @@ def test_default_and_tapp_io_are_the_same_for_a_file_per_process(local: Striping
 def test_few_processes_gain_most_with_files_of_their_own(local: StripingResults) -> None:
     means = []
     for processes in (1, 2, 4, 8):
-        here = settled(local.of(figure=7, processes=processes))
+        here = later_runs(local.of(figure=7, processes=processes))
         own, other = (select(here, policy=p)["expected"].mean() for p in ("dca-io", "default"))
         means.append(own / other)
     assert means[0] > 1.5 and means[1] > 1.5 and means[2:] == pytest.approx([1, 1], abs=0.01)
@@ -194,7 +192,7 @@ def test_beside_fio_on_all_targets_dca_io_is_several_times_as_fast_as_default(lo
 
 
 def test_procedure_3_helps_where_the_rule_leaves_targets_free(local: StripingResults) -> None:
-    here = settled(local.of(figure=14, processes=2, fio=2))
+    here = later_runs(local.of(figure=14, processes=2, fio=2))
     for application in ("VPIC-IO", "GCRM-IO", "VORPAL-IO"):
         own, other = (select(here, application=application, policy=p)["expected"].mean() for p in ("dca-io", APART))
         assert own > 1.3 * other
@@ -215,7 +213,7 @@ def test_the_best_layout_is_the_best_of_all_powers_of_two() -> None:
 @given(st.lists(st.floats(1, 100), min_size=2, max_size=20), st.floats(1, 100))
 def test_runs_are_judged_as_they_are_defined(expected: list[float], default: float) -> None:
     best = max(*expected, default)
-    reached, later, worst, total = judged(np.array(expected), best, default)
+    reached, later, worst, total = judge_runs(np.array(expected), best, default)
     near = [e >= 0.95 * best for e in expected]
     assert reached == (near.index(True) + 1 if any(near) else 0)
     assert later == pytest.approx(np.mean(near[len(near) // 2 :]))
@@ -230,10 +228,8 @@ def test_a_policy_that_never_changes_never_gets_worse(small: StripingResults) ->
 
 def test_noise_cases_have_nobody_else_on_the_machine(small: StripingResults) -> None:
     assert all(not case.others for case in noise_cases().values())
-    piece = run_piece(
-        replace(SMALL, cases={"cori": Case(machine=CORI, program=VPIC_INDEPENDENT, processes=128)}, seeds=1),
-        "noise-0.05/cori",
-    )
+    cori = Case(machine=CORI, program=VPIC_INDEPENDENT, processes=128)
+    piece = replace(SMALL, cases={"cori": cori}, seeds=1).run_piece("noise-0.05/cori")
     assert (select(piece, policy="default")["worst"] == 1).all()  # with background it would vary
     assert set(small.noise["history"].tolist()) == {"others", "nobody"}
 
@@ -249,7 +245,7 @@ def test_a_number_as_it_is_gives_what_the_best_layout_gives(small: StripingResul
         (9, "default"),
         (9, "tapp-io"),
     ]
-    case = paper_settings()["figure-09/processes-4"].case
+    case = paper_panels()["figure-09/processes-4"].case
     best = best_layout(case)[1]
     for against, count in (("default", 1), ("tapp-io", 4)):
         percent = 100 * (best / case.expected(Layout(count=count)) - 1)
@@ -264,7 +260,7 @@ def test_a_slower_client_leaves_less_to_win(small: StripingResults) -> None:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_every_number_of_the_list_is_one_of_the_machines(number: str) -> None:
-    piece = run_piece(SMALL, f"assumed/{number}/0.5")
+    piece = SMALL.run_piece(f"assumed/{number}/0.5")
     assert piece.dtype == ASSUMED and piece.size == 4 and (piece["percent"] >= 0).all()
 
 

@@ -15,9 +15,10 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from forebay.simulate.striping.machine import LOCAL
-from forebay.studies.striping.figures.study import beside, sketch_striping_study
-from forebay.studies.striping.findings import striping_conclusions, striping_differences
-from forebay.studies.striping.publish import publish_striping
+from forebay.studies.runner import publish
+from forebay.studies.striping.figures import beside, figures_of
+from forebay.studies.striping.findings import conclusions, differences
+from forebay.studies.striping.report import make_report
 from forebay.studies.striping.results import ASSUMED, NOISE, RUN, StripingResults
 from forebay.studies.striping.tables import (
     assumed_table,
@@ -89,7 +90,7 @@ FULL = results_of(
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("study") / "new"
-    return out, publish_striping(FULL, COMMAND, out)
+    return out, publish("striping", make_report(FULL), COMMAND, out)
 
 
 def test_all_tables_are_there_with_all_rows(published: tuple[Path, dict[str, Any]]) -> None:
@@ -132,14 +133,14 @@ def test_the_report_needs_nothing_else(published: tuple[Path, dict[str, Any]]) -
 
 def test_the_same_results_give_the_same_bytes(published: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     first, _ = published
-    publish_striping(FULL, COMMAND, tmp_path)
+    publish("striping", make_report(FULL), COMMAND, tmp_path)
     assert sorted(p.name for p in first.iterdir()) == sorted(p.name for p in tmp_path.iterdir())
     for path in first.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
 
 
 def test_figures_have_the_papers_numbers_and_say_what_they_show() -> None:
-    sketches = sketch_striping_study(FULL)
+    sketches = list(figures_of(FULL))
     assert [sketch.name for sketch in sketches] == [
         "figure-09-vpic-io",
         "figure-12-vpic-io-independent",
@@ -163,7 +164,7 @@ def test_no_bar_leaves_its_panel() -> None:
 def test_one_policy_alone_is_a_study_too(tmp_path: Path) -> None:
     rows = results_of(panel(7, "FIO sequential", 1), noise=False)
     alone = replace(rows, runs=rows.runs[rows.runs["policy"] == "my<own>"])
-    document = publish_striping(alone, COMMAND, tmp_path)
+    document = publish("striping", make_report(alone), COMMAND, tmp_path)
     assert document["gains"] == [] and not (tmp_path / "gains.csv").exists()
     assert document["noise"] == [] and not (tmp_path / "noise.csv").exists()
     assert document["conclusions"] == [] and document["differences"] == []
@@ -215,7 +216,7 @@ def test_what_hangs_on_a_number_is_told_for_each_figure() -> None:
 
 
 def test_the_words_say_what_the_numbers_say() -> None:
-    said = striping_conclusions(FULL)
+    said = conclusions(FULL)
     assert said[0] == (
         "Figure 9, dca-io: VPIC-IO up to 80 % faster than default (paper: 70 %; 1 process) and up to 50 % faster "
         "than tapp-io (paper: 45 %; 1 process)."
@@ -226,5 +227,5 @@ def test_the_words_say_what_the_numbers_say() -> None:
 
 
 def test_differences_are_explained_where_there_are_some() -> None:
-    told = striping_differences(FULL)
+    told = differences(FULL)
     assert [t.split(":")[0] for t in told] == ["Figure 12", "Figure 14"]  # within ten points in figure 9

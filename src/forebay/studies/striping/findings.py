@@ -1,4 +1,4 @@
-"""What came out of the striping study, in words, computed from its numbers."""
+"""The findings, computed from the results, and where they differ from the paper's."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from forebay.model.units import plural
 from forebay.show.phrases import join_names
+from forebay.show.rows import distinct, select
 from forebay.studies.striping.results import (
     APART,
     BESIDE,
@@ -20,10 +21,9 @@ from forebay.studies.striping.results import (
     Gain,
     StripingResults,
     gains,
-    select,
-    settled,
+    later_runs,
 )
-from forebay.studies.striping.tables import called, level_records, where
+from forebay.studies.striping.tables import describe_place, level_records, policy_label
 
 _NEAR = 10.0  # percent points within which ours and the paper's improvement are called alike
 _SHORT = (
@@ -49,26 +49,26 @@ _WHY = {
 }
 
 
-def striping_conclusions(results: StripingResults) -> list[str]:
+def conclusions(results: StripingResults) -> list[str]:
     """Sentences, each true of these results; a comparison whose runs are missing is left out."""
-    said = [_figure(figure, list(own)) for figure, own in groupby(gains(results), key=lambda g: g.figure)]
+    said = [_figure(figure, list(group)) for figure, group in groupby(gains(results), key=lambda g: g.figure)]
     return [sentence for sentence in (*said, *_apart(results), *_forebay(results), *_noise(results)) if sentence]
 
 
-def striping_differences(results: StripingResults) -> list[str]:
+def differences(results: StripingResults) -> list[str]:
     """For each figure in which ours is not within ten points of the paper's: what the model does there."""
     off = {g.figure for g in gains(results) if g.policy == DCA and abs(g.percent - g.paper) > _NEAR}
     reasons: dict[str, list[str]] = {}
     for figure in sorted(off):
         reasons.setdefault(_WHY[figure], []).append(str(figure))
-    return [f"Figure{'s' * (len(own) > 1)} {join_names(own)}: {why}" for why, own in reasons.items()]
+    return [f"Figure{'s' * (len(figures) > 1)} {join_names(figures)}: {why}" for why, figures in reasons.items()]
 
 
-def _figure(figure: int, found: Sequence[Gain]) -> str:
+def _figure(figure: int, gains: Sequence[Gain]) -> str:
     parts = []
-    for application, own in groupby((g for g in found if g.policy == DCA), key=lambda g: g.application):
-        told = [f"{_faster(g.percent)} than {called(g.against)}{_beside(g)}" for g in own]
-        parts.append(f"{application} {join_names(told)}")
+    for application, group in groupby((g for g in gains if g.policy == DCA), key=lambda g: g.application):
+        gained = [f"{_faster(g.percent)} than {policy_label(g.against)}{_beside(g)}" for g in group]
+        parts.append(f"{application} {join_names(gained)}")
     return f"Figure {figure}, {DCA}: {'; '.join(parts)}." if parts else ""
 
 
@@ -81,21 +81,21 @@ def _faster(percent: float) -> str:
 
 
 def _beside(gain: Gain) -> str:
-    return f" (paper: {gain.paper:.0f} %; {where(gain)})"
+    return f" (paper: {gain.paper:.0f} %; {describe_place(gain)})"
 
 
 def _apart(results: StripingResults) -> Iterator[str]:
     """What Procedure 3 wins with fewer processes than in the paper, where the rule leaves targets free."""
-    runs = settled(results.of(figure=14))
+    runs = later_runs(results.of(figure=14))
     for processes in np.unique(runs["processes"][runs["processes"] != BESIDE]).tolist():
-        told = []
-        for application, fio in dict.fromkeys(zip(runs["application"].tolist(), runs["fio"].tolist(), strict=True)):
+        gained = []
+        for application, fio in distinct(runs, "application", "fio"):
             here = select(runs, application=application, fio=fio, processes=processes)
-            own, other = (select(here, policy=name)["throughput"] for name in (DCA, APART))
-            if own.size and other.size:
-                told.append((100 * float(own.mean() / other.mean() - 1), f"{application}, FIO on {fio}"))
-        if told:
-            percent, best = max(told)
+            ours, other = (select(here, policy=name)["throughput"] for name in (DCA, APART))
+            if ours.size and other.size:
+                gained.append((100 * float(ours.mean() / other.mean() - 1), f"{application}, FIO on {fio}"))
+        if gained:
+            percent, best = max(gained)
             yield (
                 f"Beside FIO with {plural(processes, 'process')}, which the paper doesn't have, Procedure 3 makes "
                 f"{DCA} {_faster(percent)} ({best} of 4)."
@@ -108,10 +108,10 @@ def _forebay(results: StripingResults) -> Iterator[str]:
     for figure in results.figures():
         for application, processes, fio in results.panels(figure):
             here = results.of(figure=figure, application=application, processes=processes, fio=fio)
-            own, other = (select(here, policy=name)["expected"] for name in (FOREBAY, DCA))
-            if own.size and other.size:
+            ours, other = (select(here, policy=name)["expected"] for name in (FOREBAY, DCA))
+            if ours.size and other.size:
                 beside = f" with {plural(processes, 'process')}" + (f" beside FIO on {fio} of 4" if fio else "")
-                ratios[f"{application}{beside}"] = float(own.mean() / other.mean())
+                ratios[f"{application}{beside}"] = float(ours.mean() / other.mean())
     if ratios:
         best, worst = max(ratios, key=ratios.__getitem__), min(ratios, key=ratios.__getitem__)
         runs = int(results.runs["run"].max())
@@ -134,11 +134,11 @@ def _noise(results: StripingResults) -> Iterator[str]:
     rows = [r for r in level_records(results) if r["policy"] != DEFAULT]
     for history, known in ((OTHERS, "where runs of others are known"), (NOBODY, "where nothing is known")):
         for noise in sorted({r["noise"] for r in rows}):
-            told = [
+            parts = [
                 f"{r['policy']} {100 * r['throughput']:.1f} % (worst run {100 * r['mean_worst_run']:.0f} % of the best "
                 f"before it, near the best layout from run {r['first_near_best']:.1f})"
                 for r in rows
                 if (r["noise"], r["history"]) == (noise, history)
             ]
-            if told:
-                yield f"With {100 * noise:.0f} % noise, {known}, of the best possible throughput: {', '.join(told)}."
+            if parts:
+                yield f"With {100 * noise:.0f} % noise, {known}, of the best possible throughput: {', '.join(parts)}."

@@ -1,4 +1,4 @@
-"""What the striping study found, and what the paper says it should."""
+"""The results, and what the paper says they should be."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from forebay.show.rows import Rows, distinct, select
 
 RUN = np.dtype(
     [
@@ -94,41 +95,25 @@ class StripingResults:
     """All runs (RUN), how the policies do under noise (NOISE), and what other numbers would do (ASSUMED)."""
 
     settings: Mapping[str, object]
-    runs: NDArray[np.void]
-    noise: NDArray[np.void]
-    assumed: NDArray[np.void]
+    runs: Rows
+    noise: Rows
+    assumed: Rows
 
     def figures(self) -> list[int]:
         return sorted(set(self.runs["figure"].tolist()))
 
-    def of(self, **wanted: object) -> NDArray[np.void]:
+    def of(self, **wanted: object) -> Rows:
         """The runs whose columns have these values."""
         return select(self.runs, **wanted)
 
     def panels(self, figure: int) -> list[tuple[str, int, int]]:
         """Application, processes and targets of FIO of everything that the figure compares, in order."""
-        own = self.of(figure=figure)
-        columns = (own[name].tolist() for name in ("application", "processes", "fio"))
-        return list(dict.fromkeys(zip(*columns, strict=True)))
+        return distinct(self.of(figure=figure), "application", "processes", "fio")
 
 
-def select(rows: NDArray[np.void], **wanted: object) -> NDArray[np.void]:
-    """Rows whose columns have these values."""
-    chosen = np.ones(rows.size, dtype=bool)
-    for column, value in wanted.items():
-        chosen &= rows[column] == value
-    kept: NDArray[np.void] = rows[chosen]
-    return kept
-
-
-def policies_of(rows: NDArray[np.void]) -> list[str]:
-    """In the order in which they were asked for."""
-    return list(dict.fromkeys(rows["policy"].tolist()))
-
-
-def settled(runs: NDArray[np.void]) -> NDArray[np.void]:
+def later_runs(runs: Rows) -> Rows:
     """The second half of the runs, when the policies have learned what they learn."""
-    later: NDArray[np.void] = runs[runs["run"] > runs["run"].max(initial=0) // 2]
+    later: Rows = runs[runs["run"] > runs["run"].max(initial=0) // 2]
     return later
 
 
@@ -153,18 +138,18 @@ def gains(results: StripingResults) -> Iterator[Gain]:
     """Every claim of the paper beside what we find, for `dca-io` and for `forebay` in its place."""
     for claim in CLAIMS:
         for policy in (DCA, FOREBAY):
-            found = [g for panel in results.panels(claim.figure) if (g := _gain(results, claim, policy, panel))]
-            if found:
-                yield max(found, key=lambda g: g.percent)
+            every = [gain for panel in results.panels(claim.figure) if (gain := _gain(results, claim, policy, panel))]
+            if every:
+                yield max(every, key=lambda gain: gain.percent)
 
 
 def _gain(results: StripingResults, claim: Claim, policy: str, panel: tuple[str, int, int]) -> Gain | None:
     application, processes, fio = panel
     if application != claim.application or (fio and processes != BESIDE):
         return None
-    here = settled(results.of(figure=claim.figure, application=application, processes=processes, fio=fio))
-    own, other = select(here, policy=policy), select(here, policy=claim.against)
-    if not own.size or not other.size:
+    here = later_runs(results.of(figure=claim.figure, application=application, processes=processes, fio=fio))
+    ours, other = (select(here, policy=name)["throughput"] for name in (policy, claim.against))
+    if not ours.size or not other.size:
         return None
     return Gain(
         figure=claim.figure,
@@ -172,7 +157,7 @@ def _gain(results: StripingResults, claim: Claim, policy: str, panel: tuple[str,
         policy=policy,
         against=claim.against,
         paper=float(claim.percent) if policy == DCA else float("nan"),
-        percent=100.0 * (float(own["throughput"].mean()) / float(other["throughput"].mean()) - 1.0),
+        percent=100.0 * (float(ours.mean()) / float(other.mean()) - 1.0),
         processes=processes,
         fio=fio,
     )

@@ -1,22 +1,32 @@
-"""All figures of the striping study: those of Kim et al. 2022 by their numbers, and one on noise."""
+"""The figures: those of Kim et al. 2022 by their numbers, and one on noise."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 
 from forebay.model.units import plural
 from forebay.show.figures.looks import Look, draw_band, key, looks_of
 from forebay.show.figures.series import Band
-from forebay.show.figures.sheet import Sketch, house_style, legend_above, panels
+from forebay.show.figures.sheet import Sketch, legend_above, panels
 from forebay.show.figures.text import printable
-from forebay.studies.striping.figures.looks import LOOKS, label
-from forebay.studies.striping.figures.noise import noise_figure
-from forebay.studies.striping.results import StripingResults, policies_of, select, settled
+from forebay.show.rows import Floats, Rows, distinct, select
+from forebay.studies.striping.results import (
+    APART,
+    DCA,
+    DEFAULT,
+    FOREBAY,
+    NOBODY,
+    OTHERS,
+    TAPP,
+    StripingResults,
+    later_runs,
+)
+from forebay.studies.striping.tables import first_near
 
 _TITLES = {
     7: "FIO, sequential writes, a file for each process, on the local cluster",
@@ -29,26 +39,28 @@ _TITLES = {
     14: "Beside FIO, whose four processes write to 1, 2 or 4 OSSs of the local cluster",
 }
 _BESIDE = 14
+_HISTORY = {OTHERS: "runs of others known", NOBODY: "nothing known"}
+LOOKS: Mapping[str, Look] = {
+    DEFAULT: Look("#7F7F7F", "x", (0, (1, 1.2))),
+    TAPP: Look("#E69F00", "s", (0, (5, 1.5))),
+    APART: Look("#56B4E9", "v", (0, (3, 1))),
+    DCA: Look("#0072B2", "^"),
+    FOREBAY: Look("#000000", "o", "-", 1.8, 5),
+}
 
-Rows = NDArray[np.void]
 
-
-@house_style()
-def sketch_striping_study(results: StripingResults) -> list[Sketch]:
-    """Every figure that the results allow.
-
-    A figure shows the policies that are there; one for which nothing is there is left out.
-    """
-    sketches = [(beside if n == _BESIDE else run_by_run)(results, n) for n in results.figures()]
+def figures_of(results: StripingResults) -> Iterator[Sketch]:
+    """Every figure that the results allow, with the policies that were run."""
+    for number in results.figures():
+        yield (beside if number == _BESIDE else run_by_run)(results, number)
     if results.noise.size:
-        sketches.append(noise_figure(results.noise, int(str(results.settings.get("noise runs", 20)))))
-    return sketches
+        yield noise_figure(results.noise, int(str(results.settings.get("noise runs", 20))))
 
 
 def run_by_run(results: StripingResults, number: int) -> Sketch:
     """Figures 7 to 13: a panel for each number of processes or nodes, a line for each policy over the runs."""
     own = results.of(figure=number)
-    looks = looks_of(policies_of(own), LOOKS)
+    looks = looks_of(distinct(own, "policy"), LOOKS)
     shown = results.panels(number)
     figure, grid = panels(len(shown), columns=4, height=2.1)
     for axes, (application, processes, fio) in zip(grid, shown, strict=True):
@@ -73,8 +85,8 @@ def run_by_run(results: StripingResults, number: int) -> Sketch:
 
 def beside(results: StripingResults, number: int) -> Sketch:
     """Figure 14: a panel for each application, a group of bars for each number of OSSs that FIO writes to."""
-    own = settled(results.of(figure=number))
-    looks = looks_of(policies_of(own), LOOKS)
+    own = later_runs(results.of(figure=number))
+    looks = looks_of(distinct(own, "policy"), LOOKS)
     shown = list(dict.fromkeys((processes, name) for name, processes, _ in results.panels(number)))
     across = len({name for _, name in shown})
     figure, grid = panels(len(shown), columns=across, height=2.0, sharey=True)
@@ -127,3 +139,60 @@ def _from_zero(axes: Axes, last: int) -> None:
 
 def _repetitions(runs: Rows) -> str:
     return plural(int(runs["repetition"].max()) + 1, "repetition")
+
+
+def noise_figure(rows: Rows, last: int) -> Sketch:
+    """A row of panels for each history: throughput, the worst run, when and how often the best is near.
+
+    `last` is how many runs there were.
+    """
+    looks = looks_of(distinct(rows, "policy"), LOOKS)
+    histories = [h for h in _HISTORY if (rows["history"] == h).any()]
+    figure, grid = panels(4 * len(histories), columns=4, height=1.9)
+    for row, history in enumerate(histories):
+        own = select(rows, history=history)
+        total, worst, first, near = grid[4 * row : 4 * row + 4]
+        _lines(total, own, looks, 100 * own["total"])
+        total.set_ylabel(f"{_HISTORY[history]}\nthroughput (% of best)")
+        _lines(worst, own, looks, 100 * (1 - own["worst"]), tail=True)
+        worst.set_ylabel("worst regression (%)\nmean, and thin: largest")
+        _lines(first, own, looks, first_near(own, last))
+        first.set_ylabel("first run near best")
+        _lines(near, own, looks, 100 * own["settled"])
+        near.set_ylabel("later runs near best (%)")
+        for axes, top in ((total, 104), (near, 104), (first, 1.08 * last), (worst, None)):
+            axes.set_ylim(0, top)
+    figure.supxlabel("variation of equal runs (%)", fontsize=8)
+    legend_above(figure, [key(name, look) for name, look in looks.items()])
+    cases = len(np.unique(rows[["machine", "application", "processes"]]))
+    return Sketch(
+        name="figure-noise",
+        title="What noise does to each policy",
+        caption=f"Means over {plural(cases, 'case')} (application, machine, processes) and "
+        f"{plural(int(rows['seed'].max()) + 1, 'seed')}, first {last} runs; above, the policies see runs of others, "
+        "below none. From left to right: throughput as a share of what the best layout gives; how far the worst run "
+        "lies below the best layout used before it or the default (thin lines: the 99th percentile); the first run "
+        f"with a layout within 5 % of the best ({last + 1} where none is); the share of such runs in the second half. "
+        "All are counted without the noise that the policies see.",
+        figure=figure,
+    )
+
+
+def _lines(axes: Axes, rows: Rows, looks: dict[str, Look], values: Floats, *, tail: bool = False) -> None:
+    levels = np.unique(rows["noise"])
+    for name, look in looks.items():
+        own = [values[(rows["policy"] == name) & (rows["noise"] == level)] for level in levels]
+        axes.plot(100 * levels, [v.mean() for v in own], **look.style())
+        if tail:
+            style = look.style() | {"linewidth": 0.7, "marker": "none", "alpha": 0.7}
+            axes.plot(100 * levels, [np.percentile(v, 99) for v in own], **style)
+    axes.set_xticks(100 * levels)
+    axes.margins(x=0.12)
+
+
+def label(policy: str) -> str:
+    """
+    >>> label("dca-io:interference=false")
+    'dca-io without Procedure 3'
+    """
+    return "dca-io without Procedure 3" if policy == APART else policy

@@ -1,0 +1,51 @@
+"""`forebay study striping`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forebay.model.errors import BadInput
+from forebay.show.options import Seed, policy_list
+from forebay.studies.command import StudyCommand
+
+if TYPE_CHECKING:
+    from forebay.studies.striping.experiment import StripingStudy
+
+_POLICIES = ("default", "tapp-io", "dca-io", "forebay")
+
+
+def build(
+    policy: Annotated[
+        str | None, typer.Option(help=f"Striping policies by commas, or 'all'. [{','.join(_POLICIES)}]")
+    ] = None,
+    repetitions: Annotated[int, typer.Option(help="Of the first ten runs of each application.", min=1)] = 20,
+    noise: Annotated[bool, typer.Option(help="Also under 5, 20 and 40 % noise.")] = True,
+    noise_seeds: Annotated[int, typer.Option(help="Of each case under each level of noise.", min=1)] = 20,
+    seed: Seed = 0,
+) -> StripingStudy:
+    """Stripe count, stripe size and first target, run by run.
+
+    Every policy (Kim et al. 2022, section 5).
+    """
+    from forebay.decide.registry import policies
+    from forebay.studies.striping.experiment import StripingStudy, noise_cases, paper_panels
+    from forebay.studies.striping.sensitivity import NUMBERS
+
+    if policy is not None and not policy.strip(", "):
+        raise BadInput("--policy", "names no policy")
+    return StripingStudy(
+        panels=paper_panels(),
+        cases=noise_cases() if noise else {},
+        assumed=NUMBERS,
+        policies=policy_list("stripe", policy) if policy else [p for p in _POLICIES if p in policies("stripe")],
+        repetitions=repetitions,
+        seeds=noise_seeds,
+        seed=seed,
+    )
+
+
+STRIPING = StudyCommand(
+    name="striping", build=build, example="forebay study striping --policy default,dca-io --no-noise"
+)
