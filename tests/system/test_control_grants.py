@@ -205,7 +205,7 @@ def test_ctrl_c_gives_back_what_was_waited_for(plain: System) -> None:
         assert "queued, place 1" in limited(waiting.stderr.readline)
         waiting.send_signal(signal.SIGINT)
         rest = limited(waiting.stderr.read)
-        assert waiting.wait(PATIENCE) == 130 and "given back" in rest
+        assert waiting.wait(PATIENCE) == 130 and ": released" in rest
     assert [grant["id"] for grant in plain.told("list")] == [first["id"]]
 
 

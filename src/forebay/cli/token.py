@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from forebay.cli.storage.connection import Authority, Service
 from forebay.show.options import Database, Json
 
 app = typer.Typer(help="Tokens for callers of the service.", no_args_is_help=True)
@@ -15,11 +16,8 @@ app = typer.Typer(help="Tokens for callers of the service.", no_args_is_help=Tru
 @app.command(epilog="Example: forebay token login")
 def login(
     json: Json = False,
-    service: Annotated[
-        str | None,
-        typer.Option(help="unix:PATH, or https://HOST:PORT with MUNGE [default: $FOREBAY_SERVICE, or the usual one]."),
-    ] = None,
-    authority: Annotated[Path | None, typer.Option(help="Who signed the service's certificate, a PEM file.")] = None,
+    service: Service = None,
+    authority: Authority = None,
 ) -> None:
     """Print a link that logs you in at the service's page.
 

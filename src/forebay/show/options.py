@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,6 +97,23 @@ def policy_list(kind: Kind, text: str | None, *, also: Sequence[str] = ()) -> li
         if name not in also:
             find(kind, name)
     return names
+
+
+def parse_quantity(
+    option: str,
+    text: str,
+    parse: Callable[[str], float],
+    holds: Callable[[float], bool] = lambda value: value >= 0,
+    rule: str = "must not be negative",
+) -> float:
+    """The value of an option that has a unit, such as `500GB` or `2h`; `rule` says what `holds` checks."""
+    try:
+        value = parse(text)
+    except ValueError as error:
+        raise BadInput(option, str(error)) from None
+    if not holds(value):
+        raise BadInput(option, f"{rule}, not {text!r}")
+    return value
 
 
 def load_range(text: str) -> tuple[list[float], float]:

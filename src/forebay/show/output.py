@@ -12,10 +12,19 @@ from typing import Any, Literal
 
 import typer
 
+Document = dict[str, Any]
+"""A JSON object."""
+
 
 def print_json(document: object) -> None:
     """One document, with null for what is not a number."""
     typer.echo(json.dumps(plain(document), indent=2))
+
+
+def announce(document: Document, text: str, *, json_line: bool) -> None:
+    """One line that a parent process can wait for: text, or JSON."""
+    typer.echo(json.dumps(document) if json_line else text)
+    sys.stdout.flush()
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -110,9 +110,9 @@ def test_a_time_to_start_is_told_as_seconds(forebay: Forebay, fake: Fake) -> Non
         (("--size", "1GB", "--time", "soon"), "--time: 'soon' is not a number"),
         (("--size", "1GB", "--time", "1h", "--start", "noon"), "--start: 'noon' is not a number"),
         (("--size", "1GB", "--time", "1h", "--field", "fast"), "--field: must be NAME=VALUE, not 'fast'"),
-        (("--size", "1GB", "--time", "1h", "--field", "a=1", "--field", "a=2"), "--field: a is there twice"),
-        (("--size", "1GB", "--time", "1h", "--host", "h"), "--host: goes with --expose"),
-        (("--size", "1GB", "--time", "1h", "--expose", "nvmet"), "--host: say which hosts may connect"),
+        (("--size", "1GB", "--time", "1h", "--field", "a=1", "--field", "a=2"), "--field: a is given twice"),
+        (("--size", "1GB", "--time", "1h", "--host", "h"), "--host: requires --expose"),
+        (("--size", "1GB", "--time", "1h", "--expose", "nvmet"), "--host: --expose nvmet needs the NQN of each host"),
         (("--size", "1GB", "--time", "1h", "--service", "http://h"), "--service: must be like"),
     ],
 )
@@ -127,7 +127,7 @@ def test_what_makes_no_sense_is_told_before_the_service_is_asked(
 def test_a_refusal_is_one_line_with_the_reason(forebay: Forebay, fake: Fake) -> None:
     ran = forebay("storage", "request", "--size", "1TB", "--time", "1h")
     assert ran.code == 2 and ran.err.count("\n") == 1
-    assert f"grant {only(fake)} is refused: " in ran.err and "less than 1.00 TB" in ran.err
+    assert f"grant {only(fake)} was refused: " in ran.err and "less than 1.00 TB" in ran.err
 
 
 def test_waiting_tells_the_place_in_the_queue_and_an_end_of_patience_leaves_it_there(
@@ -137,7 +137,7 @@ def test_waiting_tells_the_place_in_the_queue_and_an_end_of_patience_leaves_it_t
     ran = forebay("storage", "request", "--size", "100MB", "--time", "1h", "--at-most", "0.1s")
     told, ended = ran.err.splitlines()
     assert told.startswith("queued, place 1: no room for 100.00 MB")
-    assert ran.code == 2 and "is still queued; it stays" in ended
+    assert ran.code == 2 and "is still queued; to wait again" in ended
     assert sorted(grant.state for grant in fake.control.tables.grants.values()) == ["making", "queued"]
 
 
@@ -151,7 +151,7 @@ def test_ctrl_c_gives_it_back_or_leaves_it_and_says_which(
     monkeypatch.setattr(Client, "wait", interrupted)
     ran = forebay("storage", "request", "--size", "1MB", "--time", "1h", "--wait", *(["--keep"] if keep else []))
     assert ran.code == 130
-    assert ("left as it is" if keep else "given back") in ran.err
+    assert ("kept" if keep else "released") in ran.err
     assert fake.state(only(fake)) == ("making" if keep else "releasing")
 
 
@@ -169,7 +169,7 @@ def test_ctrl_c_before_the_answer_leaves_nothing_behind(
 
     monkeypatch.setattr(Client, "request", interrupted)
     ran = forebay("storage", "request", "--size", "1MB", "--time", "1h")
-    assert ran.code == 130 and "given back" in ran.err and fake.state(only(fake)) == "releasing"
+    assert ran.code == 130 and "released" in ran.err and fake.state(only(fake)) == "releasing"
 
 
 def test_a_failed_grant_tells_why(forebay: Forebay, fake: Fake) -> None:
@@ -177,7 +177,7 @@ def test_a_failed_grant_tells_why(forebay: Forebay, fake: Fake) -> None:
     fake.do(co.NotMade(caller=AGENT, volume=f"{name}.0", because="the disk is full"))
     fake.do(co.Gone(caller=AGENT, volume=f"{name}.0", disk="d0"))
     ran = forebay("storage", "wait", name)
-    assert ran.code == 2 and "has failed: " in ran.err and "the disk is full" in ran.err
+    assert ran.code == 2 and " failed: " in ran.err and "the disk is full" in ran.err
 
 
 def test_release_with_wait_ends_when_nothing_is_left(forebay: Forebay, quick: Fake) -> None:
@@ -267,9 +267,9 @@ def test_what_is_not_allowed_is_one_line(forebay: Forebay, fake: Fake) -> None:
 
 
 def test_a_disk_is_drained_and_open_again(forebay: Forebay, fake: Fake) -> None:
-    assert forebay("storage", "drain", "n1", "--disk", "d0").out == "n1/d0: drained: no new grants there\n"
+    assert forebay("storage", "drain", "n1", "--disk", "d0").out == "n1/d0: drained, accepts no new grants\n"
     assert fake.control.tables.disks["n1/d0"].drained
-    assert forebay("storage", "undrain", "n1", "--disk", "d0").out == "n1/d0: open for new grants\n"
+    assert forebay("storage", "undrain", "n1", "--disk", "d0").out == "n1/d0: open, accepts new grants\n"
     assert not fake.control.tables.disks["n1/d0"].drained
 
 
@@ -277,7 +277,7 @@ def test_what_will_not_come_back_is_given_up_only_when_that_is_said(forebay: For
     name = fake.ask(MB)
     ran = forebay("storage", "give-up", "n1")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "forebay: n1: is not given up (grants with something there: 1); --yes does it without asking\n"
+    assert ran.err == "forebay: n1: not given up, it has volumes of 1 grants; --yes skips the confirmation\n"
     assert fake.control.tables.disks["n1/d0"].there
     ran = forebay("storage", "give-up", "n1", "--disk", "d0", "--yes")
     assert ran.out == "n1/d0: given up; grants with something there: 1\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.cli.storage.grants import Service, Token
+from forebay.cli.storage.connection import Service, Token
 from forebay.model.errors import BadInput, Refused
 from forebay.show.options import Json
 

@@ -1,81 +1,78 @@
-"""`forebay storage`: space on the fast disks, asked for, waited for, looked at and given back."""
+"""`forebay storage request`, `wait`, `release`, `extend`, `list` and `show`: grants of space."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from forebay.cli.storage.connection import Id, seconds_of, size_of, with_client
 from forebay.model.errors import BadInput, Refused
 from forebay.show.options import Json
+from forebay.show.output import Document, print_json
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Client
 
 commands = typer.Typer()
-
-Service = Annotated[
-    str | None,
-    typer.Option(
-        help="unix:/PATH or https://HOST:PORT [default: $FOREBAY_SERVICE, or unix:/run/forebay/service.sock].",
-        show_default=False,
-    ),
-]
-Token = Annotated[
-    Path | None,
-    typer.Option(help="A file with your token, mode 0600.", envvar="FOREBAY_TOKEN_FILE", show_default=False),
-]
-Authority = Annotated[
-    Path | None,
-    typer.Option(help="Who signed the service's certificate.", envvar="FOREBAY_AUTHORITY", show_default=False),
-]
-Id = Annotated[str, typer.Argument(metavar="ID", help="The grant.", show_default=False)]
 AtMost = Annotated[str | None, typer.Option(help="Wait no longer than this; the grant stays.", show_default=False)]
+Env = Annotated[bool, typer.Option("--env", help='Print FOREBAY_PATH and more for a shell: eval "$(...)".')]
+
+_ENDED = {
+    "refused": "was refused",
+    "failed": "failed",
+    "expired": "has expired",
+    "releasing": "is being released",
+    "released": "was released",
+}
 
 
 @commands.command(epilog="Example: forebay storage request --size 500GB --time 2h --tier nvme --wait")
+@with_client
 def request(
-    size: Annotated[str, typer.Option(help="How much, such as 500GB.")],
+    client: Client,
+    size: Annotated[str, typer.Option(help="How much space, such as 500GB.")],
     time: Annotated[str, typer.Option(help="For how long, such as 2h.")],
     start: Annotated[
-        str | None, typer.Option(help="From when: 2h for so long from now, or 2026-11-16T08:00 [default: now].")
+        str | None, typer.Option(help="Start: a delay such as 2h, or a time such as 2026-11-16T08:00 [default: now].")
     ] = None,
-    tier: Annotated[str, typer.Option(help="The kind of disks.")] = "",
-    field: Annotated[list[str] | None, typer.Option(help="NAME=VALUE that its disks must have; repeated.")] = None,
-    job: Annotated[str, typer.Option(help="The job that it is for.")] = "",
-    expose: Annotated[str, typer.Option(help="Reach it from other nodes: nbd or nvmet.")] = "",
+    tier: Annotated[str, typer.Option(help="Kind of disks.")] = "",
+    field: Annotated[list[str] | None, typer.Option(help="NAME=VALUE that the disks must have; repeatable.")] = None,
+    job: Annotated[str, typer.Option(help="Job that uses the space.")] = "",
+    expose: Annotated[str, typer.Option(help="Make it reachable from other nodes: nbd or nvmet.")] = "",
     host: Annotated[
-        list[str] | None, typer.Option(help="Who may reach it, if exposed; repeated [default: this machine].")
+        list[str] | None, typer.Option(help="Host that may connect, if exposed; repeatable [default: this machine].")
     ] = None,
-    key: Annotated[str, typer.Option(help="Sent again with the same key, it is the same request.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", help="Until it is ready; Ctrl-C gives it back.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="With --wait: Ctrl-C leaves it where it is.")] = False,
+    key: Annotated[str, typer.Option(help="A request with the same key is the same request.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is ready; Ctrl-C gives it back.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="With --wait: Ctrl-C does not give it back.")] = False,
     at_most: AtMost = None,
-    env: Annotated[
-        bool, typer.Option("--env", help='Wait, and print FOREBAY_PATH and more for a shell: eval "$(...)".')
-    ] = False,
+    env: Env = False,
     json: Json = False,
-    service: Service = None,
-    token: Token = None,
-    authority: Authority = None,
 ) -> None:
-    """Ask for space. What comes out are the paths, or the settings to connect to it."""
-    from forebay.cli.storage.tables import say_grant
+    """Request space. Prints the paths, or the settings to connect to it; --env also waits."""
+    from forebay.cli.storage.tables import report_grant
 
-    wanted = quantity("--size", size, "size"), quantity("--time", time, "duration")
-    more = {"start": _start(start), "tier": tier, "fields": _fields(field, expose), "job": job}
-    patience = None if at_most is None else quantity("--at-most", at_most, "duration")
-    with client_of(service, token, authority) as client:
-        grant = _asked(client, key, size=int(wanted[0]), seconds=wanted[1], **more, **_exposed(expose, host))
-        if wait or env or at_most is not None:
-            grant = _waited(client, grant, patience, release=not keep)
+    wish = {
+        "size": size_of("--size", size),
+        "seconds": seconds_of("--time", time),
+        "start": _start(start),
+        "tier": tier,
+        "fields": _fields(field, expose),
+        "job": job,
+        **_exposure(expose, host),
+    }
+    patience = _patience(at_most)
+    grant = _request(client, key, wish)
+    if wait or env or at_most is not None:
+        grant = _wait(client, grant, patience, release=not keep)
     _check(grant)
-    say_grant(grant, json=json, env=env)
+    report_grant(grant, json=json, env=env)
 
 
-def _asked(client: Client, key: str, **wish: Any) -> dict[str, Any]:
-    """The grant. Whoever gives up before the service has answered gets nothing, and leaves nothing there either."""
+def _request(client: Client, key: str, wish: dict[str, Any]) -> Document:
+    """The grant. A Ctrl-C before the service has answered leaves nothing behind."""
     import secrets
 
     key = key or secrets.token_hex(16)
@@ -83,37 +80,37 @@ def _asked(client: Client, key: str, **wish: Any) -> dict[str, Any]:
         return client.request(**wish, key=key)
     except KeyboardInterrupt:
         grant = client.release(client.request(**wish, key=key)["id"])
-        typer.echo(f"grant {grant['id']}: given back", err=True)
+        typer.echo(f"grant {grant['id']}: released", err=True)
         raise
 
 
-def _exposed(expose: str, hosts: list[str] | None) -> dict[str, Any]:
+def _exposure(expose: str, hosts: list[str] | None) -> dict[str, Any]:
     import socket
 
     if not expose or expose == "none":
         if hosts:
-            raise BadInput("--host", "goes with --expose")
+            raise BadInput("--host", "requires --expose")
         return {}
     if expose == "nvmet" and not hosts:
-        raise BadInput("--host", "say which hosts may connect, by their NQNs (/etc/nvme/hostnqn of each)")
+        raise BadInput("--host", "--expose nvmet needs the NQN of each host that may connect (its /etc/nvme/hostnqn)")
     return {"expose": expose, "hosts": hosts or [socket.gethostname()]}
 
 
-def _fields(words: list[str] | None, expose: str) -> dict[str, str]:
-    """What its disks must have; an exposed volume can only be where volumes are exposed that way."""
-    found = {"expose": expose} if expose and expose != "none" else {}
-    for word in words or []:
-        name, equals, value = word.partition("=")
+def _fields(pairs: list[str] | None, expose: str) -> dict[str, str]:
+    """What the disks must have; an exposed volume needs a disk whose volumes are exposed that way."""
+    fields = {"expose": expose} if expose and expose != "none" else {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
         if not (name and equals):
-            raise BadInput("--field", f"must be NAME=VALUE, not {word!r}")
-        if name in found:
-            raise BadInput("--field", f"{name} is there twice")
-        found[name] = value
-    return found
+            raise BadInput("--field", f"must be NAME=VALUE, not {pair!r}")
+        if name in fields:
+            raise BadInput("--field", f"{name} is given twice")
+        fields[name] = value
+    return fields
 
 
 def _start(text: str | None) -> float | str | None:
-    """A time is told as seconds since 1970; a duration is from now on, by the service's clock."""
+    """Seconds since 1970, or a delay, which the service adds to its own clock."""
     from datetime import datetime
 
     if text is None:
@@ -121,196 +118,145 @@ def _start(text: str | None) -> float | str | None:
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
-        quantity("--start", text, "duration")
+        seconds_of("--start", text)
         return text
 
 
-def quantity(option: str, text: str, kind: str) -> float:
-    from forebay.model.units import parse_duration, parse_size
-
-    try:
-        value = parse_size(text) if kind == "size" else parse_duration(text)
-    except ValueError as error:
-        raise BadInput(option, str(error)) from None
-    if not 0 < value < 1e18:
-        raise BadInput(option, f"must be above 0, not {text!r}")
-    return value
+def _patience(at_most: str | None) -> float:
+    return math.inf if at_most is None else seconds_of("--at-most", at_most)
 
 
 @commands.command(epilog="Example: forebay storage wait 3f0c... --at-most 10min")
-def wait(
-    grant: Id,
-    at_most: AtMost = None,
-    env: Annotated[bool, typer.Option("--env", help="Print FOREBAY_PATH and more for a shell.")] = False,
-    json: Json = False,
-    service: Service = None,
-    token: Token = None,
-    authority: Authority = None,
-) -> None:
-    """Wait until a grant is ready. Ctrl-C leaves it where it is."""
-    from forebay.cli.storage.tables import say_grant
+@with_client
+def wait(client: Client, grant: Id, at_most: AtMost = None, env: Env = False, json: Json = False) -> None:
+    """Wait until a grant is ready. Ctrl-C does not give it back."""
+    from forebay.cli.storage.tables import report_grant
 
-    patience = None if at_most is None else quantity("--at-most", at_most, "duration")
-    with client_of(service, token, authority) as client:
-        found = _waited(client, client.grant(grant), patience, release=False)
-    _check(found)
-    say_grant(found, json=json, env=env)
+    patience = _patience(at_most)
+    settled = _wait(client, client.grant(grant), patience, release=False)
+    _check(settled)
+    report_grant(settled, json=json, env=env)
 
 
-def _waited(client: Client, grant: dict[str, Any], seconds: float | None, *, release: bool) -> dict[str, Any]:
-    """The grant when it is ready or has ended; on the way, its place in the queue on stderr."""
-    from forebay.cli.storage.tables import progress_words
+def _wait(client: Client, grant: Document, patience: float, *, release: bool) -> Document:
+    """The grant when it is ready or has ended; meanwhile, its place in the queue on stderr."""
+    from forebay.cli.storage.tables import describe_progress
 
-    told = ""
+    shown = ""
     try:
-        for found in client.settled(grant, float("inf") if seconds is None else seconds):
-            grant, words = found, progress_words(found)
-            if words and words != told:
-                typer.echo(words, err=True)
-            told = words
+        for latest in client.settled(grant, patience):
+            grant, progress = latest, describe_progress(latest)
+            if progress and progress != shown:
+                typer.echo(progress, err=True)
+            shown = progress
     except KeyboardInterrupt:
         if release:
             client.release(grant["id"])
-        words = "given back" if release else f"left as it is: forebay storage wait {grant['id']}"
-        typer.echo(f"grant {grant['id']}: {words}", err=True)
+        outcome = "released" if release else f"kept; to wait again: forebay storage wait {grant['id']}"
+        typer.echo(f"grant {grant['id']}: {outcome}", err=True)
         raise
-    if progress_words(grant):
-        raise Refused(f"grant {grant['id']} is still {grant['state']}; it stays: forebay storage wait {grant['id']}")
+    if describe_progress(grant):
+        raise Refused(
+            f"grant {grant['id']} is still {grant['state']}; to wait again: forebay storage wait {grant['id']}"
+        )
     return grant
 
 
-def _check(grant: dict[str, Any]) -> None:
-    """There is nothing to go on with where it was refused, has ended, or is about to."""
-    if grant["state"] in _ENDS:
-        raise Refused(f"grant {grant['id']} {_ENDS[grant['state']]}: {grant['because']}")
-
-
-_ENDS = {
-    "refused": "is refused", "failed": "has failed", "expired": "has expired", "releasing": "is being released",
-    "released": "was released",
-}  # fmt: skip
+def _check(grant: Document) -> None:
+    """A grant that was refused, has ended or is about to end can't be used."""
+    if grant["state"] in _ENDED:
+        raise Refused(f"grant {grant['id']} {_ENDED[grant['state']]}: {grant['because']}")
 
 
 @commands.command(epilog="Example: forebay storage release 3f0c...")
+@with_client
 def release(
+    client: Client,
     grants: Annotated[list[str], typer.Argument(metavar="ID...", help="The grants.", show_default=False)],
-    wait: Annotated[bool, typer.Option("--wait", help="Until nothing of them is left on any disk.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until their volumes are gone from all disks.")] = False,
     at_most: Annotated[str | None, typer.Option(help="Wait no longer than this.", show_default=False)] = None,
     json: Json = False,
-    service: Service = None,
-    token: Token = None,
-    authority: Authority = None,
 ) -> None:
-    """Give grants back; what is on them is gone."""
-    from forebay.show.output import print_json
-
-    patience = None if at_most is None else quantity("--at-most", at_most, "duration")
-    with client_of(service, token, authority) as client:
-        before = [client.release(grant) for grant in grants]
-        waits = wait or patience is not None
-        found = _released(client, before, patience) if waits else before
+    """Give grants back. Their data is deleted."""
+    patience = _patience(at_most)
+    waits = wait or at_most is not None
+    before = [client.release(grant) for grant in grants]
+    after = _wait_for_removal(client, before, patience) if waits else before
     if json:
-        print_json(found[0] if len(found) == 1 else found)
+        print_json(after[0] if len(after) == 1 else after)
     else:
-        for grant in found:
+        for grant in after:
             typer.echo(f"grant {grant['id']}: {grant['state']}")
-    for old, new in zip(before, found, strict=True):
-        _check_released(old, new, waits=waits)
+    for old, new in zip(before, after, strict=True):
+        if waits and old["state"] == "releasing" and new["state"] in ("failed", "releasing"):
+            state = "failed" if new["state"] == "failed" else "is still releasing"
+            raise Refused(f"grant {new['id']} {state}: {'; '.join([new['because'], *new['marks']])}")
 
 
-def _released(client: Client, grants: list[dict[str, Any]], seconds: float | None) -> list[dict[str, Any]]:
-    """The grants when nothing is left of them, or the time is over; on the way, what is in the way on stderr."""
+def _wait_for_removal(client: Client, grants: list[Document], patience: float) -> list[Document]:
+    """The grants when nothing is left of them, or the time is over; meanwhile, what is in the way on stderr."""
     import time
 
-    told: set[str] = set()
-    end = time.monotonic() + (float("inf") if seconds is None else seconds)
+    shown: set[str] = set()
+    end = time.monotonic() + patience
     while any(grant["state"] == "releasing" for grant in grants) and (left := end - time.monotonic()) > 0:
-        for words in {f"grant {grant['id']}: {mark}" for grant in grants for mark in grant["marks"]} - told:
-            typer.echo(words, err=True)
-            told.add(words)
+        for line in {f"grant {grant['id']}: {mark}" for grant in grants for mark in grant["marks"]} - shown:
+            typer.echo(line, err=True)
+            shown.add(line)
         grants = [client.wait(g["id"], left, known="releasing") if g["state"] == "releasing" else g for g in grants]
     return grants
 
 
-def _check_released(before: dict[str, Any], now: dict[str, Any], *, waits: bool) -> None:
-    """Whoever waited for its end is told if that went wrong, or has not come."""
-    if waits and before["state"] == "releasing" and now["state"] in ("failed", "releasing"):
-        state = "has failed" if now["state"] == "failed" else "is still releasing"
-        raise Refused(f"grant {now['id']} {state}: {'; '.join([now['because'], *now['marks']])}")
-
-
 @commands.command(epilog="Example: forebay storage extend 3f0c... --by 1h")
+@with_client
 def extend(
+    client: Client,
     grant: Id,
     by: Annotated[str, typer.Option(help="How much longer, such as 1h.")],
     json: Json = False,
-    service: Service = None,
-    token: Token = None,
-    authority: Authority = None,
 ) -> None:
     """Let a grant last longer, if its space stays free."""
-    from forebay.cli.storage.tables import moment
-    from forebay.show.output import print_json
+    from forebay.cli.storage.tables import format_time
 
-    seconds = quantity("--by", by, "duration")
-    with client_of(service, token, authority) as client:
-        found = client.extend(grant, seconds)
-    if json:
-        print_json(found)
-    else:
-        typer.echo(f"grant {grant}: until {moment(found['until'])}")
+    extended = client.extend(grant, seconds_of("--by", by))
+    print_json(extended) if json else typer.echo(f"grant {grant}: until {format_time(extended['until'])}")
 
 
 @commands.command("list", epilog="Example: forebay storage list --state queued")
-def list_(
-    state: Annotated[str, typer.Option(help="Only those in this state.")] = "",
-    owner: Annotated[str, typer.Option(help="Only those of this user.")] = "",
-    node: Annotated[str, typer.Option(help="Only those on this node.")] = "",
-    everything: Annotated[bool, typer.Option("--all", help="Those that ended, too.")] = False,
+@with_client
+def list_grants(
+    client: Client,
+    state: Annotated[str, typer.Option(help="Only grants in this state.")] = "",
+    owner: Annotated[str, typer.Option(help="Only grants of this user.")] = "",
+    node: Annotated[str, typer.Option(help="Only grants on this node.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Include grants that have ended.")] = False,
     json: Json = False,
-    service: Service = None,
-    token: Token = None,
-    authority: Authority = None,
 ) -> None:
-    """List your grants with their states and the reasons.
-
-    An administrator sees everybody's.
-    """
+    """List your grants with their states and reasons. Administrators see all grants."""
     from forebay.cli.storage.tables import print_grants
-    from forebay.show.output import print_json
+    from forebay.model.grant import ENDED, State
 
-    with client_of(service, token, authority) as client:
-        found = list(client.grants(state=state, owner=owner, node=node))
+    grants = list(client.grants(state=state, owner=owner, node=node))
     if not (everything or state):
-        found = [grant for grant in found if grant["state"] not in ("released", "refused", "failed", "expired")]
-    print_json(found) if json else print_grants(found)
+        grants = [grant for grant in grants if State(grant["state"]) not in ENDED]
+    print_json(grants) if json else print_grants(grants)
 
 
 @commands.command(epilog="Example: forebay storage show 3f0c... --story")
+@with_client
 def show(
+    client: Client,
     grant: Id,
-    story: Annotated[bool, typer.Option("--story", help="All that happened to it, and who did what.")] = False,
+    story: Annotated[bool, typer.Option("--story", help="All that happened to it, and who did it.")] = False,
     json: Json = False,
-    service: Service = None,
-    token: Token = None,
-    authority: Authority = None,
 ) -> None:
-    """One grant: its state and why, its volumes, and how to reach them."""
+    """Show one grant: its state and why, its volumes, and how to reach them."""
     from forebay.cli.storage.tables import print_grant, print_story
-    from forebay.show.output import print_json
 
-    with client_of(service, token, authority) as client:
-        found = client.grant(grant)
-        lines = client.story(grant) if story else []
+    document = client.grant(grant)
+    lines = client.story(grant) if story else []
     if json:
-        print_json(found | ({"story": lines} if story else {}))
-        return
-    print_grant(found)
-    if story:
+        print_json(document | ({"story": lines} if story else {}))
+    else:
+        print_grant(document)
         print_story(lines)
-
-
-def client_of(service: str | None, token: Path | None, authority: Path | None) -> Client:
-    from forebay.act.control.client import Client, service_of
-
-    return Client(service_of(service), token=token, authority=authority)

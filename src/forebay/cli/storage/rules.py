@@ -1,66 +1,61 @@
-"""`forebay storage policy` and `rules`: how the service decides, looked at and changed while it runs."""
+"""`forebay storage policy` and `rules`: how the service decides."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.cli.storage.grants import Authority, Service, Token, client_of
+from forebay.cli.storage.connection import with_client
 from forebay.model.errors import BadInput
+from forebay.model.units import format_duration, format_size
 from forebay.show.options import Json
+from forebay.show.output import print_json
+
+if TYPE_CHECKING:
+    from forebay.act.control.client import Client
 
 commands = typer.Typer()
-_SECONDS = ("interval", "longest", "ahead", "remember")
+_DURATIONS = ("interval", "longest", "ahead", "remember")
 
 
 @commands.command(epilog="Example: forebay storage policy worst-fit")
+@with_client
 def policy(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="From now on decide by this one.")] = "",
+    client: Client,
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Use this policy for all decisions to come.")] = "",
     json: Json = False,
-    service: Service = None,
-    token: Token = None,
-    authority: Authority = None,
 ) -> None:
-    """The policy that chooses disks; what is granted stays where it is. To change it is for administrators.
+    """Show or change the policy that chooses disks. Existing grants stay where they are.
 
-    `forebay replay` tells what another one would have done with the journal so far.
+    Only administrators can change it. `forebay replay` shows what another policy would have decided so far.
     """
-    from forebay.show.output import print_json
-
-    with client_of(service, token, authority) as client:
-        found = client.policy(name)
-    print_json({"policy": found}) if json else typer.echo(found)
+    current = client.policy(name)
+    print_json({"policy": current}) if json else typer.echo(current)
 
 
 @commands.command(epilog="Example: forebay storage rules split=100GB tries=24")
+@with_client
 def rules(
+    client: Client,
     changes: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Change these; the others stay.")
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Rules to change; the others stay.")
     ] = None,
     json: Json = False,
-    service: Service = None,
-    token: Token = None,
-    authority: Authority = None,
 ) -> None:
     """Show or change the rules for grants: split, tries, longest time."""
-    from forebay.model.units import format_duration, format_size
-    from forebay.show.output import print_json
-
-    wanted = dict(_change(word) for word in changes or [])
-    with client_of(service, token, authority) as client:
-        found = client.rules(wanted)
+    current = client.rules(dict(_parse_change(change) for change in changes or []))
     if json:
-        print_json(found)
+        print_json(current)
         return
-    for name, value in found.items():
-        words = format_size(value) if name == "split" else format_duration(value) if name in _SECONDS else str(value)
-        typer.echo(f"{name} = {words}")
+    for name, value in current.items():
+        text = format_size(value) if name == "split" else format_duration(value) if name in _DURATIONS else value
+        typer.echo(f"{name} = {text}")
 
 
-def _change(word: str) -> tuple[str, str | int]:
-    """What is no number the service reads as a size or a duration, and says so if it is none."""
-    name, equals, value = word.partition("=")
+def _parse_change(change: str) -> tuple[str, str | int]:
+    """The service parses what is not an integer, as a size or a duration."""
+    name, equals, value = change.partition("=")
     if not (name and equals and value):
-        raise BadInput("rules", f"a change must be NAME=VALUE, not {word!r}")
+        raise BadInput("rules", f"a change must be NAME=VALUE, not {change!r}")
     return name, int(value) if value.isascii() and value.isdigit() and len(value) < 19 else value

@@ -1,70 +1,64 @@
-"""`forebay storage strays`, `adopt` and `discard`: what an administrator decides after a store was put back."""
+"""`forebay storage strays`, `adopt` and `discard`: volumes without a grant, after a store was restored."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.cli.storage.grants import Authority, Service, Token, client_of, quantity
+from forebay.cli.storage.connection import seconds_of, with_client
+from forebay.cli.storage.tables import format_time
+from forebay.model.units import format_size
 from forebay.show.options import Json
+from forebay.show.output import Document, print_json, print_table
 
+if TYPE_CHECKING:
+    from forebay.act.control.client import Client
+
+commands = typer.Typer()
 What = Annotated[str, typer.Argument(metavar="GRANT|NODE", help="A grant, or a whole node.", show_default=False)]
 
 
-commands = typer.Typer()
-
-
 @commands.command(epilog="Example: forebay storage strays")
-def strays(json: Json = False, service: Service = None, token: Token = None, authority: Authority = None) -> None:
+@with_client
+def strays(client: Client, json: Json = False) -> None:
     """List volumes that belong to no living grant, and why. For administrators.
 
-    They are kept where the service's store was put back to an earlier copy, or is a new one, and the node's agent
-    knows better: until they are adopted or discarded, nobody else gets their space.
+    The service keeps them when its store is new or was restored from an older copy, and a node has volumes that
+    the store does not know. Nobody gets their space until they are adopted or discarded.
     """
-    with client_of(service, token, authority) as client:
-        _say(client.strays(), json)
+    _print_strays(client.strays(), json)
 
 
 @commands.command(epilog="Example: forebay storage adopt 3f0c... --time 24h")
+@with_client
 def adopt(
+    client: Client,
     what: What,
-    time: Annotated[str, typer.Option(help="For how long from now, such as 24h.")],
+    time: Annotated[str, typer.Option(help="How long from now the grant lasts, such as 24h.")],
     json: Json = False,
-    service: Service = None,
-    token: Token = None,
-    authority: Authority = None,
 ) -> None:
-    """Make what is kept a grant again, with its old name and owner. For administrators."""
-    seconds = quantity("--time", time, "duration")
-    with client_of(service, token, authority) as client:
-        _say(client.adopt(what, seconds), json, f"{what}: adopted")
+    """Make strays a grant again, with its old name and owner. For administrators."""
+    _print_strays(client.adopt(what, seconds_of("--time", time)), json, f"{what}: adopted")
 
 
 @commands.command(epilog="Example: forebay storage discard storage1")
-def discard(
-    what: What, json: Json = False, service: Service = None, token: Token = None, authority: Authority = None
-) -> None:
-    """Remove kept volumes of a grant or node, and trust it again. For administrators."""
-    with client_of(service, token, authority) as client:
-        _say(client.discard(what), json, f"{what}: what was kept is removed")
+@with_client
+def discard(client: Client, what: What, json: Json = False) -> None:
+    """Remove the strays of a grant or node, and trust it again. For administrators."""
+    _print_strays(client.discard(what), json, f"{what}: strays removed")
 
 
-def _say(found: list[dict[str, Any]], json: bool, done: str = "") -> None:
-    from forebay.cli.storage.tables import moment
-    from forebay.model.units import format_size
-    from forebay.show.output import print_json, print_table
-
+def _print_strays(documents: list[Document], json: bool, outcome: str = "") -> None:
     if json:
-        print_json(found)
+        print_json(documents)
         return
-    if done:
-        typer.echo(done)
-    rows = [
-        (s["node"], s["disk"], s["name"], format_size(s["size"]), s["user"] or s["uid"], moment(s["since"]), s["why"])
-        for s in found
-    ]
-    if rows:
+    if outcome or not documents:
+        typer.echo(outcome or "no strays")
+    if documents:
+        rows = [
+            (s["node"], s["disk"], s["name"], format_size(s["size"]), s["user"] or s["uid"], format_time(s["since"]),
+             s["why"])
+            for s in documents
+        ]  # fmt: skip
         print_table("", ("node", "disk", "volume", "size", "owner", "since", "why"), rows)
-    elif not done:
-        typer.echo("no strays")

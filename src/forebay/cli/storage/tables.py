@@ -1,4 +1,4 @@
-"""Grants on the screen: for people, for programs, and for shells."""
+"""Grants and nodes as text, tables and shell variables."""
 
 from __future__ import annotations
 
@@ -6,76 +6,75 @@ import json
 import shlex
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 import typer
 
 from forebay.model.units import format_size
-from forebay.show.output import print_json, print_table
+from forebay.show.output import Document, print_json, print_table
 
-_THERE = ("ready", "in-use")
-_ON_THE_WAY = ("asked", "queued", "granted", "making")
-Document = dict[str, Any]
+_READY = ("ready", "in-use")
+_PENDING = ("asked", "queued", "granted", "making")
 
 
-def moment(seconds: float) -> str:
-    """A time, as this machine's clock shows it; a dash if there is none."""
+def format_time(seconds: float) -> str:
+    """A local time; a dash for 0."""
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S") if seconds else "-"
 
 
-def progress_words(grant: Document) -> str:
-    """What there is to wait for; nothing if there is nothing.
+def describe_progress(grant: Document) -> str:
+    """What a grant that is not ready yet waits for; else nothing.
 
-    >>> progress_words({"state": "queued", "position": 3, "because": "no disk has 2 TB free"})
+    >>> describe_progress({"state": "queued", "position": 3, "because": "no disk has 2 TB free"})
     'queued, place 3: no disk has 2 TB free'
-    >>> progress_words({"state": "ready"})
+    >>> describe_progress({"state": "ready"})
     ''
     """
-    if grant["state"] not in _ON_THE_WAY:
+    if grant["state"] not in _PENDING:
         return ""
     place = f", place {grant['position']}" if grant.get("position") else ""
-    start = f", starts {moment(grant['start'])}" if grant["state"] == "granted" else ""
+    start = f", starts {format_time(grant['start'])}" if grant["state"] == "granted" else ""
     return f"{grant['state']}{place}{start}" + (f": {grant['because']}" if grant.get("because") else "")
 
 
-def say_grant(grant: Document, *, json: bool, env: bool) -> None:
-    """What whoever asked needs: where the space is, or how to get to it."""
+def report_grant(grant: Document, *, json: bool, env: bool) -> None:
+    """Where the space is, or how to connect to it."""
     if json:
         print_json(grant)
     elif env:
-        for line in environment(grant):
-            typer.echo(line)
+        typer.echo("\n".join(shell_exports(grant)))
     else:
-        typer.echo(f"grant {grant['id']}: {_words(grant)}")
+        typer.echo(f"grant {grant['id']}: {_summary(grant)}")
         for line in _places(grant):
             typer.echo(line)
 
 
-def _words(grant: Document) -> str:
-    waits = progress_words(grant)
-    return waits or f"{grant['state']}, {format_size(grant['size'])} until {moment(grant['until'])}"
+def _summary(grant: Document) -> str:
+    return (
+        describe_progress(grant)
+        or f"{grant['state']}, {format_size(grant['size'])} until {format_time(grant['until'])}"
+    )
 
 
-def environment(grant: Document) -> list[str]:
-    """For `eval` in a shell.
+def shell_exports(grant: Document) -> list[str]:
+    """Lines for `eval` in a shell.
 
-    >>> environment({"id": "3f", "path": "/fast/3f.0", "paths": ["/fast/3f.0", "/more/3f.1"], "volumes": []})
+    >>> shell_exports({"id": "3f", "path": "/fast/3f.0", "paths": ["/fast/3f.0", "/more/3f.1"], "volumes": []})
     ['export FOREBAY_GRANT=3f', 'export FOREBAY_PATH=/fast/3f.0', 'export FOREBAY_PATHS=/fast/3f.0:/more/3f.1']
     """
-    told = {"FOREBAY_GRANT": grant["id"]}
+    variables = {"FOREBAY_GRANT": grant["id"]}
     if grant["paths"]:
-        told |= {"FOREBAY_PATH": grant["path"], "FOREBAY_PATHS": ":".join(grant["paths"])}
+        variables |= {"FOREBAY_PATH": grant["path"], "FOREBAY_PATHS": ":".join(grant["paths"])}
     settings = [volume["settings"] for volume in grant["volumes"] if volume["settings"]]
     if settings:
-        told["FOREBAY_SETTINGS"] = json.dumps(settings)
-    return [f"export {name}={shlex.quote(value)}" for name, value in told.items()]
+        variables["FOREBAY_SETTINGS"] = json.dumps(settings)
+    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
 
 
 def _places(grant: Document) -> Iterable[str]:
-    for volume in grant["volumes"] if grant["state"] in _THERE else ():
+    for volume in grant["volumes"] if grant["state"] in _READY else ():
         if volume["settings"]:
-            told = " ".join(f"{name}={shlex.quote(value)}" for name, value in volume["settings"].items())
-            yield f"connect {volume['node']}: {told}"
+            settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in volume["settings"].items())
+            yield f"connect {volume['node']}: {settings}"
         elif volume["path"]:
             yield f"path: {volume['path']}"
 
@@ -89,21 +88,22 @@ def print_grants(grants: Sequence[Document]) -> None:
 
 
 def _row(grant: Document) -> tuple[object, ...]:
-    until = moment(grant["until"]) if grant["until"] else "-"
     where = " ".join(sorted({f"{v['node']}/{v['disk']}" for v in grant["volumes"]})) or "-"
     state = f"queued ({grant['position']})" if grant["state"] == "queued" else grant["state"]
-    owner = grant["user"] or str(grant["uid"])
+    owner, until = grant["user"] or str(grant["uid"]), format_time(grant["until"])
     why = "; ".join([*filter(None, [grant["because"]]), *grant.get("marks", ())])
     return grant["id"], state, format_size(grant["size"]), until, owner, grant["job"] or "-", where, why
 
 
 def print_grant(grant: Document) -> None:
-    typer.echo(f"grant {grant['id']}: {_words(grant)}")
-    for line in (grant["because"] if not progress_words(grant) else "", *grant.get("marks", ())):
+    typer.echo(f"grant {grant['id']}: {_summary(grant)}")
+    for line in (grant["because"] if not describe_progress(grant) else "", *grant.get("marks", ())):
         if line:
             typer.echo(f"  {line}")
     owner = grant["user"] or f"uid {grant['uid']}"
-    typer.echo(f"  of {owner}{', job ' + grant['job'] if grant['job'] else ''}, asked {moment(grant['created'])}")
+    typer.echo(
+        f"  owner {owner}{', job ' + grant['job'] if grant['job'] else ''}, requested {format_time(grant['created'])}"
+    )
     if grant["volumes"]:
         rows = [(v["node"], v["disk"], format_size(v["size"]), v["state"], v["path"]) for v in grant["volumes"]]
         print_table("Volumes", ("node", "disk", "size", "state", "path"), rows)
@@ -112,10 +112,9 @@ def print_grant(grant: Document) -> None:
 
 
 def print_story(lines: Sequence[Document]) -> None:
-    """One line for each thing that happened, decided by the service or done by an agent."""
+    """One line for each event, decided by the service or done by an agent."""
     for line in lines:
-        who = line.get("node") or "service"
-        typer.echo(f"{moment(line['time'])} {who}: {line['text']}")
+        typer.echo(f"{format_time(line['time'])} {line.get('node') or 'service'}: {line['text']}")
 
 
 def print_nodes(nodes: Sequence[Document]) -> None:

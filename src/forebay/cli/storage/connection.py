@@ -1,0 +1,73 @@
+"""The service that a command talks to: the options that name it, and a client for it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from forebay.model.units import parse_duration, parse_size
+from forebay.show.options import parse_quantity
+
+Service = Annotated[
+    str | None,
+    typer.Option(
+        help="unix:/PATH or https://HOST:PORT [default: $FOREBAY_SERVICE, or unix:/run/forebay/service.sock].",
+        show_default=False,
+    ),
+]
+Token = Annotated[
+    Path | None,
+    typer.Option(help="File with your token, mode 0600.", envvar="FOREBAY_TOKEN_FILE", show_default=False),
+]
+Authority = Annotated[
+    Path | None,
+    typer.Option(
+        help="PEM file of the authority that signed the service's certificate.",
+        envvar="FOREBAY_AUTHORITY",
+        show_default=False,
+    ),
+]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The grant.", show_default=False)]
+_OPTIONS = {"service": Service, "token": Token, "authority": Authority}
+
+
+def with_client(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function whose first argument is a client: it gets the options that name the service."""
+
+    @wraps(function)
+    def command(
+        service: str | None = None, token: Path | None = None, authority: Path | None = None, **options: Any
+    ) -> None:
+        from forebay.act.control.client import Client, service_of
+
+        with Client(service_of(service), token=token, authority=authority) as client:
+            function(client, **options)
+
+    hints = get_type_hints(function, localns={"Client": object}, include_extras=True)
+    parameters = [
+        parameter.replace(annotation=hints[name])
+        for name, parameter in list(inspect.signature(function).parameters.items())[1:]
+    ]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in _OPTIONS.items()
+    ]
+    command.__signature__ = inspect.Signature([*parameters, *more])  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in (*parameters, *more)}
+    return command
+
+
+def size_of(option: str, text: str) -> int:
+    return int(parse_quantity(option, text, parse_size, *_POSITIVE))
+
+
+def seconds_of(option: str, text: str) -> float:
+    return parse_quantity(option, text, parse_duration, *_POSITIVE)
+
+
+_POSITIVE = (lambda value: 0 < value < 1e18), "must be above 0"
