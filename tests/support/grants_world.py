@@ -245,7 +245,7 @@ class World:
     def decide(self, pick: Pick) -> None:
         """An administrator looks at what is kept, and has some of it removed, or made grants again."""
         strays = [stray for stray in self.control.tables.strays.values() if stray.held]
-        kept = {volume.grant for volume in self.control.tables.kept()} | {stray.grant for stray in strays}
+        kept = {volume.grant for volume in self.control.tables.kept_volumes()} | {stray.grant for stray in strays}
         what = pick(sorted(kept) if kept and pick([True, True, False]) else NODES)
         if pick([True, False]):
             self._may_go(lambda node, volume: node == what or volume.startswith(what))
@@ -257,7 +257,7 @@ class World:
         try:
             self.service.do(co.Adopt(caller=ADMINISTRATOR, what=what, seconds=100.0))
         except Refused as error:
-            assert "can't be adopted" in str(error)
+            assert "cannot be adopted" in str(error)
         for name, own in self.control.tables.grants.items():
             if own.ask.key == name:  # it is one like any other from now on
                 self._may_go(lambda _, volume, name=name: volume.startswith(name))  # type: ignore[misc]

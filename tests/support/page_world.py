@@ -33,7 +33,7 @@ class PageWorld:
 
     def ask(self, uid: int, size: int, seconds: float = 100.0, start: float | None = None, job: str = "") -> str:
         """The grant; they are numbered from 1."""
-        grant = f"{self.live.control.tables.facts['asked'] + 1:032x}"
+        grant = f"{self.live.control.tables.facts.asked + 1:032x}"
         wish = Ask(grant=grant, key=grant, uid=uid, gid=1, size=size, seconds=seconds, start=start, job=job)
         self.do(co.Request(caller=co.Caller(role="user", uid=uid), ask=wish))
         return grant

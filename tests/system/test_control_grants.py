@@ -99,7 +99,7 @@ def test_agents_and_clients_can_come_by_https_with_tokens_and_an_agent_only_for_
     assert anonymous.returncode == 2 and "say who you are" in anonymous.stderr
     stranger = system.add_agent("n2", "directory", more=by_https)
     stranger.start()
-    wait_until(lambda: "may not speak for node 'n2'" in stranger.said(), "another's node was not refused")
+    wait_until(lambda: "may not report for node 'n2'" in stranger.said(), "another's node was not refused")
 
 
 def certified(folder: Path) -> tuple[Path, Path]:
@@ -193,7 +193,7 @@ def test_one_place_tells_the_story_of_a_grant(plain: System) -> None:
         lambda: "n1: gone: volume" in plain.command("show", grant, "--story").stdout, "the agent's log is missing"
     )
     story = plain.command("show", grant, "--story").stdout
-    for part in ("asks for", "service: granted: n1/d0", "n1: made: volume", "service: ready", "service: released"):
+    for part in ("requests", "service: granted: n1/d0", "n1: made: volume", "service: ready", "service: released"):
         assert part in story
 
 

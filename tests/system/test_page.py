@@ -141,7 +141,7 @@ def test_a_click_on_a_disk_leads_to_its_grants_and_their_stories(site: Site, adm
     page.locator("aside").get_by_role("heading", name="Grants here").wait_for()
     page.locator("aside").get_by_role("link", name=grant["id"][:8]).click()
     story = page.locator("aside .story")
-    story.get_by_text("asks for 10.00 MB").wait_for()
+    story.get_by_text("requests 10.00 MB").wait_for()
     story.get_by_text("granted", exact=False).first.wait_for()
     page.locator("aside").get_by_text("4711", exact=True).wait_for()
     page.keyboard.press("Escape")

@@ -54,7 +54,7 @@ def test_a_journal_is_shown_at_any_moment(guest: Visitor, tmp_path: Path) -> Non
         page.get_by_text(f"event {world.live.last} of {world.live.last}").wait_for()
         page.get_by_role("link", name="Decisions", exact=True).click()
         page.get_by_role("link", name=grant[:8]).first.click()
-        page.locator("aside .story").get_by_text("asks for 50 B").wait_for()
+        page.locator("aside .story").get_by_text("requests 50 B").wait_for()
         assert page.get_by_role("button", name="Release").count() == 0
         slider = page.get_by_role("slider", name="Moment")
         slider.focus()

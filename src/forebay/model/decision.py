@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from forebay.model.reasons import Reason
+
 Placement = tuple[tuple[int, ...], ...]
 """Which targets each application gets, in the order of the applications, each ascending."""
 
@@ -26,6 +28,7 @@ class Later:
 
     until: float
     because: str
+    reason: Reason = Reason.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,3 +36,4 @@ class Never:
     """Not possible, however long one waits."""
 
     because: str
+    reason: Reason = Reason.NONE

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from forebay.model.errors import BadInput, Refused, UserError
+from forebay.model.reasons import Reason
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import format_duration
 
@@ -149,6 +150,7 @@ class Grant:
     asked: float
     state: State = State.ASKED
     because: str = ""  # why it is in this state, in words
+    reason: Reason = Reason.NONE  # the same as a code
     start: float = 0.0
     end: float = 0.0
     volumes: int = 0

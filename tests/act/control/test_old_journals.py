@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,15 @@ def test_the_store_opens_with_the_same_state_and_counts(old: Old) -> None:
     assert live.last == old.expected["last"]
     assert live.control.document() == old.expected["state"]
     assert live.control.digest() == old.expected["digest"]
-    assert live.counted == old.expected["counted"]
+    assert _by_kind(live.counted) == _by_kind(old.expected["counted"])
+
+
+def _by_kind(counted: dict[str, int]) -> dict[str, int]:
+    """Refusals since the last kept state count as others: that version gave no codes."""
+    totals: Counter[str] = Counter()
+    for name, count in counted.items():
+        totals["TurnedDown" if name.startswith("TurnedDown") else name] += count
+    return totals
 
 
 def test_the_events_alone_and_each_kept_state_lead_to_the_same_state(old: Old) -> None:

@@ -114,9 +114,9 @@ def test_adopted_it_is_its_owners_grant_again(made: Service) -> None:
 @pytest.mark.parametrize(
     ("volumes", "said"),
     [
-        ((found(9, uid=-1),), "its mark does not tell whose it is"),
-        ((found(9, part=1),), "some of its volumes are not there"),
-        ((found(9, size=0),), "its mark does not tell"),
+        ((found(9, uid=-1),), "its mark does not name the owner"),
+        ((found(9, part=1),), "some of its volumes are missing"),
+        ((found(9, size=0),), "its mark does not name"),
     ],
 )
 def test_what_can_not_be_adopted_says_why(volumes: tuple[co.FoundVolume, ...], said: str) -> None:

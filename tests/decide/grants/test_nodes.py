@@ -95,7 +95,7 @@ def test_what_was_on_a_disk_that_is_gone_is_lost_and_told() -> None:
     left = "b" if lost == "a" else "a"
     made.register("n", disk(left, 100))
     assert made.state(1) is State.FAILED
-    words = f"volume {grant_id(1)}.0 was lost: node n has no disk {lost} any more"
+    words = f"volume {grant_id(1)}.0 was lost: node n no longer has disk {lost}"
     assert made.control.grant(grant_id(1)).because == words
     assert len(_told(made)) == 1
     assert made.ask(2, 100) is State.MAKING
@@ -108,7 +108,7 @@ def test_a_grant_in_use_keeps_what_it_has_left_and_gets_back_what_returns() -> N
     made.carry_out("n")
     made.register("n", disk("a", 100))
     assert made.state(1) is State.READY
-    assert made.control.marks(grant_id(1)) == [f"volume {grant_id(1)}.1 is lost: node n has no disk b any more"]
+    assert made.control.marks(grant_id(1)) == [f"volume {grant_id(1)}.1 is lost: node n no longer has disk b"]
     there = tuple(co.FoundVolume(name=f"{grant_id(1)}.{k}", disk=d, size=50) for k, d in enumerate("ab"))
     made.register("n", disk("a", 100), disk("b", 100), volumes=there, number=5)
     assert made.control.marks(grant_id(1)) == []
@@ -148,7 +148,7 @@ def test_what_was_booked_on_a_disk_that_is_gone_is_placed_anew() -> None:
     assert made.control.volumes(grant_id(1))[0].disk == f"n/{left}"
     made.register("n")
     assert made.state(1) is State.QUEUED
-    assert made.control.grant(grant_id(1)).because == f"node n has no disk {left} any more"
+    assert made.control.grant(grant_id(1)).because == f"node n no longer has disk {left}"
 
 
 def test_on_a_disk_that_becomes_smaller_what_is_booked_moves_the_last_first() -> None:
@@ -200,7 +200,7 @@ def test_an_agent_that_looks_finishes_mends_removes_and_reports() -> None:
     kinds = _found(made, 9, (name[1], "a", 10, False), (name[2], "a", 10, True), ("old.0", "a", 77, True))
     assert kinds == ["Reported", "VolumeHalf", "Strayed", "VolumeLost", "Told", "Releasing", "Ended"]
     assert [made.state(n) for n in (1, 2, 3, 4)] == [State.READY, State.READY, State.FAILED, State.MAKING]
-    assert made.control.marks(grant_id(1)) == [f"volume {name[1]} is being mended: its agent found only a part of it"]
+    assert made.control.marks(grant_id(1)) == [f"volume {name[1]} is being repaired: its agent found only a part of it"]
     done = {(a.kind, a.volume) for a in made.control.actions("n")}
     assert done == {("make", name[1]), ("make", name[4]), ("release", "old.0")}
     assert made.control.used() == {"n/a": 10 + 10 + 10 + 77}

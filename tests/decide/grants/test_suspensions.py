@@ -75,7 +75,7 @@ def test_a_disk_on_which_three_volumes_in_a_row_fail_is_suspended_and_nobody_fai
     made.do(co.Drain(caller=ADMINISTRATOR, what="good"))
     assert made.ask(6, 10) is State.QUEUED
     why = made.control.grant(grant_id(6)).because
-    assert why == "every disk is drained or suspended, as volumes can't be made on it"
+    assert why == "every disk is drained or suspended, as volumes cannot be made on it"
     check(made.control)
 
 
@@ -111,7 +111,7 @@ def test_a_suspended_disk_is_tried_with_a_volume_for_nobody_and_taken_back_when_
     assert fail(made, trial) == ["DiskSuspended"]
     found = suspended(made)
     assert found is not None
-    assert (found.because, found.due, found.since) == ("volumes still can't be made: read-only", 90.0, 0.0)
+    assert (found.because, found.due, found.since) == ("volumes still cannot be made: read-only", 90.0, 0.0)
     made.tick(90.0)
     [trial] = made.control.actions("bad")
     kinds = made.kinds(co.Made(caller=agent("bad"), volume=trial.volume, disk="d"))
@@ -206,7 +206,7 @@ def test_a_disk_that_can_not_be_looked_at_gets_nothing_new_and_loses_nothing() -
     assert kinds == ["DiskUnseen", "Told", "Reported"]
     assert made.state(1) is State.READY
     assert made.control.volumes(grant_id(1))[0].state is VolumeState.MADE
-    assert made.control.marks(grant_id(1)) == ["disk n/a can't be looked at: not mounted"]
+    assert made.control.marks(grant_id(1)) == ["the agent cannot access disk n/a: not mounted"]
     made.register("n", disk("b", 100), number=3, **unseen)
     made.ask(2, 10)
     assert made.control.volumes(grant_id(2))[0].disk == "n/b"

@@ -4,10 +4,10 @@ import pytest
 
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.applied import BrokenJournal, apply_event, moved
 from forebay.decide.grants.control import Control
+from forebay.decide.grants.events import apply_event
 from forebay.decide.grants.rules import GrantRules
-from forebay.decide.grants.state import Tables
+from forebay.decide.grants.state import BrokenJournal, Tables, moved
 from forebay.model.grant import NEXT, Grant, State
 from support.grants import ADMINISTRATOR, USER, agent, ask, check, disk, grant_id
 
@@ -81,7 +81,7 @@ def test_what_the_table_forbids_can_not_be_applied(state: State, after: State) -
     if after in NEXT[state]:
         assert moved(grant, after).state is after
     else:
-        with pytest.raises(BrokenJournal, match=f"can't become {after.value}: it is {state.value}"):
+        with pytest.raises(BrokenJournal, match=f"cannot become {after.value}: it is {state.value}"):
             moved(grant, after)
 
 
@@ -97,5 +97,5 @@ def test_what_the_table_forbids_can_not_be_applied(state: State, after: State) -
     ],
 )
 def test_an_event_about_what_is_not_there_breaks_the_journal(event: ev.Event) -> None:
-    with pytest.raises(BrokenJournal, match="which there is not"):
+    with pytest.raises(BrokenJournal, match="which the journal does not know"):
         apply_event(Tables(), event)

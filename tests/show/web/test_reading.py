@@ -90,7 +90,7 @@ def test_it_answers_what_the_service_would_and_nothing_of_later(world: PageWorld
     grant = f"{2:032x}"
     assert (shown.answer(f"/v1/grants/{grant}", {}) or {})["job"] == "two"
     story = shown.answer(f"/v1/grants/{grant}/story", {})
-    assert story is not None and "asks for" in story["story"][0]["text"]
+    assert story is not None and "requests" in story["story"][0]["text"]
     assert shown.answer("/v1/nodes", {}) is None
     with pytest.raises(NoSuchGrant):
         shown.answer(f"/v1/grants/{grant}", {"number": "1"})

@@ -16,7 +16,6 @@ from forebay.model.errors import BadInput
 VERSION = 1
 T = TypeVar("T")
 Reader = Callable[[str, Any], Any]
-_KINDS = {kind.__name__: kind for kind in EVENTS}
 
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
@@ -33,15 +32,21 @@ def from_line(line: str | bytes, where: str = "journal") -> Event:
     try:
         document = json.loads(line)
     except ValueError:
-        raise BadInput(where, "is no JSON: the journal may be cut off here") from None
+        raise BadInput(where, "is not valid JSON; the journal may be cut off here") from None
     if not isinstance(document, dict):
-        raise BadInput(where, "is no event")
-    version, kind = document.pop("v", None), document.pop("kind", None)
+        raise BadInput(where, "is not an event")
+    return event_of(document, where)
+
+
+def event_of(document: Mapping[str, Any], where: str = "journal") -> Event:
+    """The event that a line of a journal holds as JSON."""
+    fields = dict(document)
+    version, kind = fields.pop("v", None), fields.pop("kind", None)
     if version != VERSION:
-        raise BadInput(where, f"has version {version!r}; this program reads {VERSION}")
-    if kind not in _KINDS:
-        raise BadInput(where, f"no kind of event is called {kind!r}")
-    return read(_KINDS[kind], document, where)
+        raise BadInput(where, f"has version {version!r}; this program reads version {VERSION}")
+    if kind not in EVENTS:
+        raise BadInput(where, f"unknown kind of event {kind!r}")
+    return read(EVENTS[kind], fields, where)
 
 
 def plain(value: Any) -> Any:
@@ -152,7 +157,7 @@ def _record(kind: type[Any]) -> Reader:
     def read_record(where: str, value: Any) -> Any:
         document = _of(dict, where, value)
         if wrong := document.keys() - readers.keys():
-            raise BadInput(where, f"{kind.__name__} has no field {min(wrong)!r}")
+            raise BadInput(where, f"{kind.__name__} has an unknown field {min(wrong)!r}")
         if missing := needed - document.keys():
             raise BadInput(where, f"{kind.__name__} lacks {min(missing)!r}")
         return kind(**{name: readers[name](f"{where}.{name}", item) for name, item in document.items()})
@@ -162,5 +167,5 @@ def _record(kind: type[Any]) -> Reader:
 
 def _of(kind: Any, where: str, value: Any) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise BadInput(where, f"{value!r:.60} is not what belongs here")
+        raise BadInput(where, f"unexpected value {value!r:.60}")
     return value

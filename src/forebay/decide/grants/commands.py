@@ -216,21 +216,21 @@ class ChangeRules(Command):
     rules: GrantRules
 
 
-def only_administrators(command: Command) -> None:
+def require_administrator(command: Command) -> None:
     if command.caller.role != "administrator":
         raise NotAllowed("only an administrator may do this")
 
 
-def only_owners(command: Command, uid: int) -> None:
+def require_owner(command: Command, uid: int) -> None:
     """The user whose it is, or an administrator."""
     caller = command.caller
     if caller.role == "agent" or (caller.role == "user" and caller.uid != uid):
         raise NotAllowed("only its owner or an administrator may do this")
 
 
-def only_agent_of(command: Command, node: str) -> None:
+def require_agent(command: Command, node: str) -> None:
     caller = command.caller
     if caller.role != "agent":
         raise NotAllowed(f"only the agent of node {node!r} may say this")
     if caller.node != node:
-        raise NotAllowed(f"the agent of node {caller.node!r} may not speak for node {node!r}")
+        raise NotAllowed(f"the agent of node {caller.node!r} may not report for node {node!r}")

@@ -9,26 +9,19 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from forebay.decide.grants import commands as co
-from forebay.decide.grants import doubt, holding, nodes, reports
 from forebay.decide.grants import events as ev
+from forebay.decide.grants import kept_volumes, lifecycle, nodes, reports
 from forebay.decide.grants.action import Action
-from forebay.decide.grants.applied import apply_event, key_of
-from forebay.decide.grants.asking import request, sweep, try_again
 from forebay.decide.grants.codec import plain, read
-from forebay.decide.grants.desk import Desk
-from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray
+from forebay.decide.grants.draft import Draft
+from forebay.decide.grants.machine import LiveDisk
+from forebay.decide.grants.requests import decide_request, retry_requests, sweep_queue
 from forebay.decide.grants.rules import GrantRules
-from forebay.decide.grants.state import Tables
+from forebay.decide.grants.state import Facts, Tables, key_of
 from forebay.decide.grants.suspensions import try_disks
 from forebay.decide.registry import find
 from forebay.model.errors import BadInput
 from forebay.model.grant import EXISTING, HELD, ON_DISK, Grant, NoSuchGrant, State, Volume, VolumeState, node_of
-
-_TABLES: dict[str, Any] = {
-    "facts": object, "nodes": LiveNode, "disks": LiveDisk, "grants": Grant, "volumes": Volume, "strays": Stray,
-    "keys": str, "probed": int,
-}  # fmt: skip
-_FACTS: dict[str, Any] = {"policy": str, "rules": GrantRules, "turned": ev.Turned, "asked": int, "swept": int}
 
 
 class Control:
@@ -55,17 +48,17 @@ class Control:
     def _decide(self, command: co.Command, now: float, *, keep: bool) -> list[ev.Event]:
         if not math.isfinite(now):
             raise BadInput("now", f"must be a time, not {now}")
-        desk = Desk(self._tables, float(now))
+        draft = Draft(self._tables, float(now))
         with self._tables.trial(keep=keep):
-            holding.let_time_pass(desk)
-            _HANDLERS[type(command)](desk, command)
-            if desk.freed:
-                sweep(desk, afresh=True)
-        return desk.events
+            lifecycle.let_time_pass(draft)
+            _HANDLERS[type(command)](draft, command)
+            if draft.frees_space:
+                sweep_queue(draft, afresh=True)
+        return draft.events
 
     def apply(self, event: ev.Event) -> None:
         """Change the state by one event."""
-        apply_event(self._tables, event)
+        ev.apply_event(self._tables, event)
 
     def actions(self, node: str) -> list[Action]:
         """All that the node's agent still has to do; none in shadow."""
@@ -102,7 +95,7 @@ class Control:
 
     @property
     def policy(self) -> str:
-        return str(self._tables.facts["policy"])
+        return self._tables.facts.policy
 
     @property
     def tables(self) -> Tables:
@@ -135,13 +128,13 @@ class Control:
             if volume.state is VolumeState.LOST:
                 found.append(f"volume {volume.name} is lost: {volume.because}")
             elif volume.state is VolumeState.MAKING and volume.because:
-                found.append(f"volume {volume.name} is being mended: {volume.because}")
+                found.append(f"volume {volume.name} is being repaired: {volume.because}")
             if volume.state in ON_DISK and own.state is State.RELEASING and tables.is_kept(volume.node, own):
                 found.append(f"volume {volume.name} is kept until an administrator decides: {own.because}")
             if tables.nodes[volume.node].silent:
                 found.append(f"node {volume.node} does not answer")
             if tables.disks[volume.disk].unseen:
-                found.append(f"disk {volume.disk} can't be looked at: {tables.disks[volume.disk].unseen}")
+                found.append(f"the agent cannot access disk {volume.disk}: {tables.disks[volume.disk].unseen}")
         return list(dict.fromkeys(found))
 
     def next_due(self, now: float) -> float | None:
@@ -150,7 +143,7 @@ class Control:
         What was due earlier and still waits for something else waits for that, not for a time.
         """
         tables = self._tables
-        if tables.facts["swept"] or tables.tries.due(now) or tables.trials.due(now):
+        if tables.facts.swept or tables.tries.due(now) or tables.trials.due(now):
             return now
         times = [agenda.next(now) for agenda in (tables.ends, tables.starts, tables.tries, tables.trials)]
         return min((time for time in times if time is not None), default=None)
@@ -166,16 +159,16 @@ class Control:
 
     def document(self) -> dict[str, Any]:
         """The whole state as a document that can be kept."""
-        return {table: plain(dict(getattr(self._tables, table))) for table in _TABLES}
+        return {table: plain(rows) for table, rows in self._tables.rows().items()}
 
     @classmethod
     def from_document(cls, document: dict[str, Any], where: str = "state") -> Control:
         """The state that a document was made of."""
         control = cls()
-        for table, kind in _TABLES.items():
-            for key, value in document.get(table, {}).items():
-                own = _FACTS[key] if table == "facts" else kind
-                control._tables.put(table, key, read(own, value, f"{where}: {table}.{key}"))
+        control._tables.facts = read(Facts, document.get("facts", {}), f"{where}: facts")
+        for name, table in control._tables.kept_tables().items():
+            for key, value in document.get(name, {}).items():
+                table.set(key, read(table.kind, value, f"{where}: {name}.{key}"))
         return control
 
     def digest(self) -> str:
@@ -207,50 +200,50 @@ def _trial_action(disk: LiveDisk) -> Action:
     )  # fmt: skip
 
 
-def _tick(desk: Desk, command: co.Tick) -> None:
-    co.only_administrators(command)
-    try_again(desk)
-    try_disks(desk)
-    if desk.tables.facts["swept"] and not desk.freed:
-        sweep(desk, afresh=False)
-    holding.forget(desk)
+def _tick(draft: Draft, command: co.Tick) -> None:
+    co.require_administrator(command)
+    retry_requests(draft)
+    try_disks(draft)
+    if draft.tables.facts.swept and not draft.frees_space:
+        sweep_queue(draft, afresh=False)
+    lifecycle.forget_grants(draft)
 
 
-def _change_policy(desk: Desk, command: co.ChangePolicy) -> None:
-    co.only_administrators(command)
+def _change_policy(draft: Draft, command: co.ChangePolicy) -> None:
+    co.require_administrator(command)
     policy = find("storage", command.policy).name
-    if policy != desk.tables.facts["policy"]:
-        desk.emit(ev.PolicyChanged(at=desk.now, policy=policy))
+    if policy != draft.tables.facts.policy:
+        draft.emit(ev.PolicyChanged(at=draft.now, policy=policy))
 
 
-def _change_rules(desk: Desk, command: co.ChangeRules) -> None:
-    co.only_administrators(command)
-    old = desk.tables.rules
-    if command.rules.shadow != old.shadow and any(g.state in HELD for g in desk.tables.grants.values()):
-        raise BadInput("rules.shadow", "can't be changed while there are grants")
+def _change_rules(draft: Draft, command: co.ChangeRules) -> None:
+    co.require_administrator(command)
+    old = draft.tables.rules
+    if command.rules.shadow != old.shadow and any(g.state in HELD for g in draft.tables.grants.values()):
+        raise BadInput("rules.shadow", "cannot change while grants exist; release them first")
     if command.rules != old:
-        desk.emit(ev.RulesChanged(at=desk.now, rules=command.rules))
+        draft.emit(ev.RulesChanged(at=draft.now, rules=command.rules))
 
 
-_HANDLERS: dict[type[co.Command], Callable[[Desk, Any], None]] = {
-    co.Request: request,
-    co.Release: holding.release,
-    co.Extend: holding.extend,
-    co.Use: holding.use,
-    co.Register: nodes.register,
-    co.Seen: nodes.seen,
-    co.Silent: nodes.silent,
-    co.Drain: nodes.drain,
-    co.Undrain: nodes.drain,
-    co.Remove: nodes.remove,
-    co.Discard: doubt.discard,
-    co.Adopt: doubt.adopt,
-    co.Made: reports.made,
-    co.NotMade: reports.not_made,
-    co.Lost: reports.lost,
-    co.Gone: reports.gone,
-    co.Stuck: reports.stuck,
-    co.Found: reports.found,
+_HANDLERS: dict[type[co.Command], Callable[[Draft, Any], None]] = {
+    co.Request: decide_request,
+    co.Release: lifecycle.release_grant,
+    co.Extend: lifecycle.extend_grant,
+    co.Use: lifecycle.use_grant,
+    co.Register: nodes.register_node,
+    co.Seen: nodes.note_heartbeat,
+    co.Silent: nodes.note_silence,
+    co.Drain: nodes.change_drain,
+    co.Undrain: nodes.change_drain,
+    co.Remove: nodes.remove_disks,
+    co.Discard: kept_volumes.discard_kept,
+    co.Adopt: kept_volumes.adopt_kept,
+    co.Made: reports.note_made,
+    co.NotMade: reports.note_not_made,
+    co.Lost: reports.note_lost,
+    co.Gone: reports.note_gone,
+    co.Stuck: reports.note_stuck,
+    co.Found: reports.note_found,
     co.Tick: _tick,
     co.ChangePolicy: _change_policy,
     co.ChangeRules: _change_rules,

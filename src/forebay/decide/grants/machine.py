@@ -174,3 +174,13 @@ def value_of(disk: LiveDisk, node: LiveNode, name: str) -> str | None:
     if name in disk.said.fields:
         return str(disk.said.fields[name])
     return str(node.fields[name]) if name in node.fields else None
+
+
+def describe_wants(wants: Mapping[str, str]) -> str:
+    """What disks must have, with a word before it; nothing if any disk will do.
+
+    >>> describe_wants({"tier": "nvme", "rack": "2"}), describe_wants({"expose": "none"})
+    (' with tier nvme, rack 2', '')
+    """
+    fields = [f"{name} {value}" for name, value in wants.items() if (name, value) != ("expose", "none")]
+    return f" with {', '.join(fields)}" if fields else ""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from forebay.decide.grants.events import Turned
 from forebay.decide.grants.machine import LiveDisk, LiveNode
 from forebay.decide.grants.space import Space
 from forebay.decide.storage.turn import TURN, Turn, turn
@@ -17,6 +16,21 @@ from forebay.model.ledger import NODE, SERVER, Ledger
 from forebay.model.system import Disk, Node, Platform, Server
 
 _CHANGING = ["root", "level", "live", "latest", "next", "ahead"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turned:
+    """Whose turn it is after a decision: what the storage policy remembers until the next.
+
+    `current` is a disk's key, or empty for the first; `probed` are the nodes whose count of probes has changed.
+    """
+
+    server: int = 0
+    node: int = -1
+    failed: int = 0
+    current: str = ""
+    chance: int = 0
+    probed: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

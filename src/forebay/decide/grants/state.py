@@ -1,28 +1,45 @@
 """All that the control service knows, as tables of values; and what follows from them, kept up to date.
 
-Tables change only by `put`. Everything else here (the ledger, the agendas, what agents are to do) is computed from
-the tables, so to put an old value back undoes a change altogether: `Trial` uses that.
+Only events change the tables. The rest (the ledger, the agendas, what agents have to do) follows from the tables, so
+that to put an old row back undoes a change altogether.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, TypeVar
 
-from forebay.decide.grants.agenda import Agenda
-from forebay.decide.grants.events import Turned
 from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, Suspension, has
 from forebay.decide.grants.rules import GrantRules
-from forebay.decide.grants.selection import Selection, select
+from forebay.decide.grants.selection import Selection, Turned, select
 from forebay.decide.grants.space import ALWAYS, FOREVER, Hold, Space
-from forebay.model.grant import ENDED, EXISTING, LIVE, ON_DISK, Grant, State, Volume, VolumeState, node_of
+from forebay.decide.grants.tables import Agenda, Table, UndoLog
+from forebay.model.errors import ForebayError
+from forebay.model.grant import (
+    ENDED,
+    EXISTING,
+    LIVE,
+    NEXT,
+    ON_DISK,
+    VOLUME_NEXT,
+    Grant,
+    State,
+    Volume,
+    VolumeState,
+    node_of,
+)  # fmt: skip
 
-POLICY = "forebay"
 _MOST_SELECTIONS = 64
 Wants = tuple[tuple[str, str], ...]
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+class BrokenJournal(ForebayError):
+    """An event can't follow those before it."""
 
 
 class Capacities(NamedTuple):
@@ -43,22 +60,34 @@ class Capacities(NamedTuple):
         return cls(len(sizes), max(sizes, default=0), sum(sizes), slots, rest)
 
 
-class Facts(dict[str, Any]):
-    """Single values: `policy`, `rules`, `turned`, how many have `asked`, how far the queue was `swept`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Single values: the policy and what it remembers, the rules, how many grants were ever asked for, and up to which
+    of them the queue was swept (0: all of it)."""
+
+    policy: str = "forebay"
+    rules: GrantRules = field(default_factory=GrantRules)
+    turned: Turned = field(default_factory=Turned)
+    asked: int = 0
+    swept: int = 0
 
 
 class Tables:
     """The state, and what follows from it."""
 
     def __init__(self) -> None:
-        self.grants: dict[str, Grant] = {}
-        self.volumes: dict[str, Volume] = {}
-        self.nodes: dict[str, LiveNode] = {}
-        self.disks: dict[str, LiveDisk] = {}
-        self.strays: dict[str, Stray] = {}
-        self.keys: dict[str, str] = {}
-        self.probed: dict[str, int] = {}
-        self.facts = Facts(policy=POLICY, rules=GrantRules(), turned=Turned(), asked=0, swept=0)
+        self._undo_log = undo_log = UndoLog()
+        self.grants = Table(Grant, undo_log, self._grant_changed)
+        self.volumes = Table(Volume, undo_log, self._volume_changed)
+        self.nodes = Table(LiveNode, undo_log, self._node_changed)
+        self.disks = Table(LiveDisk, undo_log, self._disk_changed)
+        self.strays = Table(Stray, undo_log, self._stray_changed)
+        self.keys = Table(str, undo_log)
+        """Grants by the user's uid and the key of the request, see `key_of`."""
+        self.probed = Table(int, undo_log)
+        """How often the policy has probed each node."""
+        self._facts = Table(Facts, undo_log)
+        self._facts.set("", Facts())
         self.space = Space()
         self.ends, self.starts, self.tries, self.past, self.queue, self.trials = (Agenda() for _ in range(6))
         self.live: Counter[int] = Counter()
@@ -67,102 +96,134 @@ class Tables:
         self._on_disk: dict[str, dict[str, None]] = {}
         self._selections: dict[Wants, Selection | None] = {}
         self._capacities: dict[tuple[Wants, int], Capacities] = {}
-        self._told: dict[str, bool] = {}
-        self._log: list[tuple[str, str, Any]] | None = None
-        self._followers: dict[str, Callable[[str, Any, Any], None]] = {
-            "grants": self._grants_changed,
-            "volumes": self._volumes_changed,
-            "nodes": self._nodes_changed,
-            "disks": self._disks_changed,
-            "strays": self._strays_changed,
-        }
+        self._fields: dict[str, bool] = {}
+
+    @property
+    def facts(self) -> Facts:
+        return self._facts[""]
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        self._facts.set("", facts)
 
     @property
     def rules(self) -> GrantRules:
-        rules: GrantRules = self.facts["rules"]
-        return rules
+        return self.facts.rules
 
-    def put(self, table: str, key: str, value: Any) -> None:
-        """Set an entry of a table; None removes it."""
-        rows: dict[str, Any] = getattr(self, table)
-        old = rows.get(key)
-        if self._log is not None:
-            self._log.append((table, key, old))
-        if value is None:
-            rows.pop(key, None)
-        else:
-            rows[key] = value
-        follow = self._followers.get(table)
-        if follow is not None:
-            follow(key, old, value)
+    def trial(self, *, keep: bool = False) -> AbstractContextManager[None]:
+        """Undo at the end whatever changes meanwhile; with `keep`, only after an error."""
+        return self._undo_log.trial(keep=keep)
 
-    @contextmanager
-    def trial(self, *, keep: bool = False) -> Iterator[None]:
-        """Whatever is put meanwhile is undone at the end; or only after an error, if it is to `keep`."""
-        log: list[tuple[str, str, Any]] = []
-        self._log = log
-        try:
-            yield
-        except BaseException:
-            self._undo(log)
-            raise
-        self._log = None
-        if not keep:
-            self._undo(log)
+    def rows(self) -> dict[str, Mapping[str, object]]:
+        """Everything that must be kept, by table and key."""
+        facts = {each.name: getattr(self.facts, each.name) for each in fields(Facts)}
+        return {"facts": facts, **self.kept_tables()}
 
-    def _undo(self, log: list[tuple[str, str, Any]]) -> None:
-        self._log = None
-        for table, key, old in reversed(log):
-            self.put(table, key, old)
+    def kept_tables(self) -> dict[str, Table[Any]]:
+        """All tables that are kept as they are, by name."""
+        names = ("nodes", "disks", "grants", "volumes", "strays", "keys", "probed")
+        return {name: getattr(self, name) for name in names}
 
-    def _grants_changed(self, key: str, old: Grant | None, new: Grant | None) -> None:
+    # Steps that several events take
+
+    def move_grant(self, name: str, state: State, **changes: Any) -> Grant:
+        """The grant, in its next state."""
+        grant = moved(self.grants[name], state, **changes)
+        self.grants.set(name, grant)
+        return grant
+
+    def move_volume(self, volume: Volume, state: VolumeState, **changes: Any) -> None:
+        if state not in VOLUME_NEXT[volume.state]:
+            raise BrokenJournal(f"volume {volume.name} cannot become {state.value}: it is {volume.state.value}")
+        self.volumes.set(volume.name, replace(volume, state=state, **changes))
+
+    def drop_volumes(self, grant: Grant) -> None:
+        for name in grant.names:
+            self.volumes.set(name, None)
+
+    def set_turn(self, turned: Turned | None) -> None:
+        """What the policy remembers after a decision; None if that is as before."""
+        if turned is not None:
+            for node, count in turned.probed:
+                self.probed.set(node, count)
+            self.facts = replace(self.facts, turned=replace(turned, probed=()))
+
+    def note_report(self, node: str, report: int) -> None:
+        """Remember the number of the agent's newest report."""
+        known = self.nodes[node]
+        if report > known.report:
+            self.nodes.set(node, replace(known, report=report))
+
+    def hold_strays(self, strays: Iterable[Stray], *, held: bool) -> None:
+        for stray in strays:
+            self.strays.set(stray.key, replace(stray, held=held))
+
+    # What follows from a change
+
+    def _grant_changed(self, key: str, old: Grant | None, new: Grant | None) -> None:
         for grant, step in ((old, -1), (new, 1)):
             if grant is not None and grant.state in LIVE:
                 self.live[grant.ask.uid] += step
-        before, after = _entries(old), _entries(new)
+        before, after = self._appointments(old), self._appointments(new)
         if before != after:
-            for name, time in before:
-                getattr(self, name).remove(time, key)
-            for name, time in after:
-                getattr(self, name).add(time, key)
-        if old is None or new is None or _shape(old) != _shape(new):
-            for name in (new or old or _nobody()).names:
-                self._follow(name)
+            for agenda, time in before:
+                agenda.remove(time, key)
+            for agenda, time in after:
+                agenda.add(time, key)
+        either = new or old
+        if either is not None and (old is None or new is None or _shape(old) != _shape(new)):
+            for name in either.names:
+                self._follow_volume(name)
 
-    def _volumes_changed(self, key: str, old: Volume | None, new: Volume | None) -> None:
+    def _appointments(self, grant: Grant | None) -> list[tuple[Agenda, float]]:
+        """In which agendas a grant stands, and when."""
+        if grant is None or grant.state in (State.ASKED, State.RELEASING):
+            return []
+        if grant.state is State.QUEUED:
+            return [(self.tries, grant.until), (self.queue, grant.order)]
+        if grant.state is State.GRANTED:
+            return [(self.starts, grant.start), (self.ends, grant.end)]
+        return [(self.past, grant.ended)] if grant.state in ENDED else [(self.ends, grant.end)]
+
+    def _volume_changed(self, key: str, old: Volume | None, new: Volume | None) -> None:
         for volume in (old, new):
             if volume is not None:
                 self._on_disk.setdefault(volume.disk, {}).pop(key, None)
         if new is not None and new.state not in (VolumeState.GONE, VolumeState.LOST):
             self._on_disk[new.disk][key] = None
-        self._follow(key, old)
+        self._follow_volume(key, old)
 
-    def _follow(self, name: str, old: Volume | None = None) -> None:
+    def _follow_volume(self, name: str, old: Volume | None = None) -> None:
         """What a volume holds, and whether its agent has something to do for it."""
         volume = self.volumes.get(name)
         grant = self.grants.get(name.partition(".")[0])
-        for was in (old, volume):
-            if was is not None:
-                self._todo.setdefault(was.node, {}).pop(name, None)
+        for each in (old, volume):
+            if each is not None:
+                self._todo.setdefault(each.node, {}).pop(name, None)
         self.space.set_hold(name, _hold(grant, volume))
         if grant is not None and volume is not None and self._is_to_do(grant, volume):
             self._todo[volume.node][name] = None
 
-    def _strays_changed(self, key: str, _: Stray | None, new: Stray | None) -> None:
-        self.space.set_hold(key, None if new is None else Hold(new.disk, ALWAYS, FOREVER, new.size))
-        own = self._todo.setdefault(node_of(key), {})
-        own.pop(key, None)
-        if new is not None and not new.held:
-            own[key] = None
+    def _is_to_do(self, grant: Grant, volume: Volume) -> bool:
+        if grant.state is State.RELEASING:
+            return volume.state in ON_DISK and not self.is_kept(volume.node, grant)
+        return grant.state in EXISTING and volume.state is VolumeState.MAKING
 
-    def _nodes_changed(self, name: str, old: LiveNode | None, new: LiveNode | None) -> None:
+    def _stray_changed(self, key: str, _: Stray | None, new: Stray | None) -> None:
+        self.space.set_hold(key, None if new is None else Hold(new.disk, ALWAYS, FOREVER, new.size))
+        todo = self._todo.setdefault(node_of(key), {})
+        todo.pop(key, None)
+        if new is not None and not new.held:
+            todo[key] = None
+
+    def _node_changed(self, name: str, old: LiveNode | None, new: LiveNode | None) -> None:
         if old is not None and new is not None and old.doubted != new.doubted:
             for volume in self.on_node(name):
-                self._follow(volume.name)
+                self._follow_volume(volume.name)
         if old is None or new is None or replace(old, report=0) != replace(new, report=0):
             self._forget_selections()
 
-    def _disks_changed(self, key: str, old: LiveDisk | None, new: LiveDisk | None) -> None:
+    def _disk_changed(self, key: str, old: LiveDisk | None, new: LiveDisk | None) -> None:
         self._forget_selections()
         if new is not None:
             said = new.said
@@ -173,13 +234,13 @@ class Tables:
 
     def _suspension_changed(self, disk: str, old: Suspension | None, new: Suspension | None) -> None:
         """When its disk is to be tried; or what its agent is to do for that, and what it holds meanwhile."""
-        own = self._todo.setdefault(node_of(disk), {})
-        own.pop(disk, None)
+        todo = self._todo.setdefault(node_of(disk), {})
+        todo.pop(disk, None)
         self.space.set_hold(disk, None)
         if old is not None and not old.volume:
             self.trials.remove(old.due, disk)
         if new is not None and new.volume:
-            own[disk] = None
+            todo[disk] = None
             self.space.set_hold(disk, Hold(disk, ALWAYS, FOREVER, new.held))
         elif new is not None:
             self.trials.add(new.due, disk)
@@ -187,36 +248,39 @@ class Tables:
     def _forget_selections(self) -> None:
         self._selections.clear()
         self._capacities.clear()
-        self._told.clear()
+        self._fields.clear()
+
+    # What can be looked up
 
     def selection(self, wants: Mapping[str, str]) -> Selection | None:
         """The disks that may be given to somebody who wants this; None if there are none now."""
         key = tuple(sorted(wants.items()))
-        if key not in self._selections:
-            if len(self._selections) >= _MOST_SELECTIONS:
-                self._forget_selections()
-            disks = [disk for disk in self.disks.values() if self.is_open(disk) and self.has(disk, wants)]
-            self._selections[key] = select(disks, self.nodes, self.space)
-        return self._selections[key]
+        return self._remember(
+            self._selections, key, lambda: select(self.open_disks(wants), self.nodes, self.space)
+        )  # fmt: skip
 
     def capacities(self, wants: Wants) -> Capacities:
         """Of all disks that somebody who wants this could ever be given, also of those that are gone or drained."""
-        key = wants, self.rules.split
-        if key not in self._capacities:
-            if len(self._capacities) >= _MOST_SELECTIONS:
-                self._forget_selections()
-            own = dict(wants)
-            found = [disk.said.capacity for disk in self.disks.values() if self.has(disk, own)]
-            self._capacities[key] = Capacities.of(found, self.rules.split)
-        return self._capacities[key]
 
-    def is_told(self, field: str) -> bool:
-        """Whether any disk says something of this."""
-        if field not in self._told:
-            if len(self._told) >= _MOST_SELECTIONS:
-                self._told.clear()
-            self._told[field] = any(field in disk.said.fields for disk in self.disks.values())
-        return self._told[field]
+        def measure() -> Capacities:
+            disks = [disk for disk in self.disks.values() if self.has(disk, dict(wants))]
+            return Capacities.of([disk.said.capacity for disk in disks], self.rules.split)
+
+        return self._remember(self._capacities, (wants, self.rules.split), measure)
+
+    def is_field(self, name: str) -> bool:
+        """Whether any disk has a field of this name."""
+        return self._remember(
+            self._fields, name, lambda: any(name in disk.said.fields for disk in self.disks.values())
+        )  # fmt: skip
+
+    def _remember(self, memory: dict[K, T], key: K, find: Callable[[], T]) -> T:
+        """What was found for this key since disks or nodes last changed."""
+        if key not in memory:
+            if len(memory) >= _MOST_SELECTIONS:
+                memory.clear()
+            memory[key] = find()
+        return memory[key]
 
     def has(self, disk: LiveDisk, wants: Mapping[str, str]) -> bool:
         return has(disk, self.nodes[disk.node], wants)
@@ -226,6 +290,9 @@ class Tables:
         node = self.nodes[disk.node]
         closed = disk.drained or disk.unseen or disk.suspension is not None or node.drained or node.silent
         return disk.there and disk.said.capacity > 0 and not closed
+
+    def open_disks(self, wants: Mapping[str, str]) -> list[LiveDisk]:
+        return [disk for disk in self.disks.values() if self.is_open(disk) and self.has(disk, wants)]
 
     def to_do(self, node: str) -> list[str]:
         """Volumes, keys of strays, and disks that are tried, that the node's agent has something to do for."""
@@ -238,6 +305,12 @@ class Tables:
     def on_node(self, node: str) -> list[Volume]:
         return [volume for key, disk in self.disks.items() if disk.node == node for volume in self.on_disk(key)]
 
+    def disks_of(self, node: str) -> list[LiveDisk]:
+        return [disk for disk in self.disks.values() if disk.node == node]
+
+    def volumes_of(self, grant: Grant) -> list[Volume]:
+        return [self.volumes[name] for name in grant.names]
+
     def strays_on(self, node: str) -> list[Stray]:
         return [self.strays[key] for key in sorted(self.strays) if node_of(key) == node]
 
@@ -246,9 +319,9 @@ class Tables:
         return [self.strays[key] for key in sorted(self.strays) if self.strays[key].grant == grant]
 
     def is_kept(self, node: str, grant: Grant | None) -> bool:
-        """Whether what a grant has on a node stays until an administrator says otherwise.
+        """Whether what a grant has on a node stays until an administrator decides.
 
-        In doubt, nothing is removed but what its owner gave back, or what was asked for later.
+        Where another journal was acted on, only what its owner gave back is removed, or what was asked for later.
         """
         order = self.nodes[node].doubted
         if grant is None:
@@ -256,48 +329,35 @@ class Tables:
         given_back = grant.state is State.RELEASING and grant.outcome is State.RELEASED
         return grant.order < order and not (given_back or grant.let_go)
 
-    def kept(self) -> list[Volume]:
-        """Volumes whose grants have ended, as far as we know, and that stay nevertheless."""
+    def kept_volumes(self) -> list[Volume]:
+        """Volumes whose grants have ended according to the journal, and that stay until an administrator decides."""
         nodes = [name for name, node in self.nodes.items() if node.doubted]
-        found = [volume for name in nodes for volume in self.on_node(name)]
-        return [volume for volume in found if self._is_over(volume) and volume.name not in self._todo[volume.node]]
+        volumes = [volume for name in nodes for volume in self.on_node(name)]
+        return [volume for volume in volumes if self._is_over(volume) and volume.name not in self._todo[volume.node]]
 
     def kept_count(self) -> int:
-        """Volumes, strays too, that wait for an administrator's word."""
-        return sum(stray.held for stray in self.strays.values()) + len(self.kept())
+        """How many volumes, strays included, wait for an administrator's decision."""
+        return sum(stray.held for stray in self.strays.values()) + len(self.kept_volumes())
 
     def _is_over(self, volume: Volume) -> bool:
         return volume.state in ON_DISK and self.grants[volume.grant].state is State.RELEASING
 
-    def _is_to_do(self, grant: Grant, volume: Volume) -> bool:
-        if grant.state is State.RELEASING:
-            return volume.state in ON_DISK and not self.is_kept(volume.node, grant)
-        return grant.state in EXISTING and volume.state is VolumeState.MAKING
 
-    def volumes_of(self, grant: Grant) -> list[Volume]:
-        return [self.volumes[name] for name in grant.names]
+def key_of(uid: int, key: str) -> str:
+    """Every user has keys of their own."""
+    return f"{uid}:{key}"
 
 
-def _nobody() -> Grant:
-    raise AssertionError("neither an old grant nor a new one")
+def moved(grant: Grant, state: State, **changes: Any) -> Grant:
+    """The grant in its next state."""
+    if state not in NEXT[grant.state]:
+        raise BrokenJournal(f"grant {grant.id} cannot become {state.value}: it is {grant.state.value}")
+    return replace(grant, state=state, **changes)
 
 
 def _shape(grant: Grant) -> tuple[object, ...]:
     """On which it depends what its volumes hold, and whether agents have something to do for them."""
     return grant.state, grant.end, grant.volumes, grant.let_go
-
-
-def _entries(grant: Grant | None) -> list[tuple[str, float]]:
-    """In which agendas a grant stands, and when."""
-    if grant is None or grant.state is State.ASKED:
-        return []
-    if grant.state is State.QUEUED:
-        return [("tries", grant.until), ("queue", grant.order)]
-    if grant.state is State.GRANTED:
-        return [("starts", grant.start), ("ends", grant.end)]
-    if grant.state is State.RELEASING:
-        return []
-    return [("past", grant.ended)] if grant.state in ENDED else [("ends", grant.end)]
 
 
 def _hold(grant: Grant | None, volume: Volume | None) -> Hold | None:

@@ -10,8 +10,8 @@ from typing import Any
 from forebay.act.control.api.documents import grant_view
 from forebay.act.control.page import views as page_views
 from forebay.act.control.page.views import Which
-from forebay.act.control.service.event_sentences import sentence
-from forebay.act.control.service.live_state import Live, grant_of
+from forebay.act.control.service.grant_story import tell_story
+from forebay.act.control.service.live_state import Live
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control
 from forebay.history.store.journal import Entry, LogLine
@@ -107,18 +107,9 @@ class Journal:
         return grant_view(live, live.control.grant(grant))
 
     def _story(self, grant: str, number: int) -> list[Document]:
-        lines = []
-        for entry in self._entries[:number]:
-            if entry.grant == grant:
-                event = json.loads(entry.line)
-                about = {"node": "", "level": "info", "text": sentence(event)}
-                lines.append({"time": entry.at, "what": event["kind"], **about})
         until = self._entries[number - 1].at
-        for line in self._logs(grant):
-            if line.at <= until:
-                about = {"node": line.node, "level": line.level, "text": line.text}
-                lines.append({"time": line.at, "what": "log", **about})
-        return sorted(lines, key=lambda line: float(line["time"]))
+        entries = (entry for entry in self._entries[:number] if entry.grant == grant)
+        return tell_story(entries, (line for line in self._logs(grant) if line.at <= until))
 
 
 def entries_of_lines(lines: Sequence[str], where: str) -> list[Entry]:
@@ -126,7 +117,7 @@ def entries_of_lines(lines: Sequence[str], where: str) -> list[Entry]:
     found = []
     for number, line in enumerate((line for line in lines if line.strip()), 1):
         event = from_line(line, f"{where}:{number}")
-        found.append(Entry(number, event.at, grant_of(event), line))
+        found.append(Entry(number, event.at, event.grant_id, line))
     return found
 
 

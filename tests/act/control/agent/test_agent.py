@@ -191,7 +191,7 @@ def test_what_is_lost_while_the_agent_is_away_is_reported(service: Fake, folder:
     Directory(root=folder / volume.disk.partition("/")[2]).release(volume.name)
     with running(folder):
         service.wait_state(grant, "failed")
-    assert "can't find it" in service.control.grant(grant).because
+    assert "does not find it" in service.control.grant(grant).because
 
 
 def test_a_release_asked_while_the_agent_is_away_is_done_at_its_start(service: Fake, folder: Path) -> None:

@@ -102,7 +102,9 @@ def test_what_was_made_after_the_copy_was_taken_is_kept_and_told_and_its_space_i
     assert stray.items() >= (about | {"kept": True, "why": "the journal does not know it"}).items()
     assert 0 < stray["since"] < time.time()
     assert service.call("GET", "/v1/health")["kept"] == 1
-    assert any(line["event"] == "NodeDoubted" and "not this one" in line["because"] for line in service.lines)
+    assert any(
+        line["event"] == "NodeDoubted" and "acted on another journal" in line["because"] for line in service.lines
+    )
     assert service.ask(9 * MB)["state"] == "queued"
     # What its owner gives back goes as ever.
     service.call("POST", f"/v1/grants/{known.name.partition('.')[0]}/release")

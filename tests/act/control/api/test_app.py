@@ -29,8 +29,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"size": GB, "seconds": 0}, "seconds: must be above 0"),
     ({"size": GB, "seconds": "-1h"}, "seconds: must be above 0"),
     ({"size": GB, "seconds": "soon"}, "seconds: 'soon' is not a number with a unit"),
-    ({"size": GB, "seconds": "1000d"}, "seconds: a grant may last 30 d"),
-    ({"size": GB, "seconds": 60, "start": 4e9}, "start: must be in the next 30 d"),
+    ({"size": GB, "seconds": "1000d"}, "seconds: a grant lasts at most 30 d"),
+    ({"size": GB, "seconds": 60, "start": 4e9}, "start: must be within the next 30 d"),
     ({"size": GB, "seconds": 60, "start": 1e300}, "start: must be a time"),
     ({"size": GB, "seconds": 60, "sise": 3}, "sise: unknown field"),
     ({"size": GB, "seconds": 60, "job": "a\nb"}, "job: must be at most 200 printable characters"),
@@ -60,8 +60,8 @@ def test_what_is_no_json(service: Running) -> None:
 @pytest.mark.parametrize(
     ("wants", "words"),
     [
-        ({"tier": "tape"}, "no disk has tier 'tape'; there are: nvme"),
-        ({"fields": {"colour": "red"}}, "no disk says anything of 'colour'; known are: tier"),
+        ({"tier": "tape"}, "no disk has tier 'tape'; known values: nvme"),
+        ({"fields": {"colour": "red"}}, "no disk has a field 'colour'; known fields: tier"),
     ],
 )
 def test_fields_and_tiers_that_nothing_has(service: Running, wants: dict[str, Any], words: str) -> None:

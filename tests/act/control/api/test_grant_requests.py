@@ -60,7 +60,7 @@ def test_what_is_no_request_is_told_alike(service: Running, content: bytes) -> N
 def test_a_key_that_is_known_is_told_with_another_status(service: Running) -> None:
     first = service.ask(key="k-1")
     assert service.ask(key="k-1", status=200)["id"] == first["id"]
-    assert "was already used for another request" in service.error(
+    assert "is already used for another request" in service.error(
         "POST", "/v1/grants", {"size": GB, "seconds": 601, "key": "k-1"}, status=409
     )
 

@@ -213,7 +213,7 @@ def test_another_policy_is_tried_on_the_journal(tmp_path: Path) -> None:
     assert "8 requests" in command("replay", db, "--policy", "worst-fit").stdout
     lines.write_text(lines.read_text()[:-20])
     cut = command("replay", str(lines), "--policy", "worst-fit")
-    assert (cut.returncode, "is no JSON: the journal may be cut off here" in cut.stderr) == (2, True)
+    assert (cut.returncode, "is not valid JSON; the journal may be cut off here" in cut.stderr) == (2, True)
     assert command("replay", db, "--policy", "best-guess").returncode == 2
 
 

@@ -83,14 +83,16 @@ def test_tiers_are_the_sums_of_their_open_disks(disks: list[tuple[int, str, bool
 
 def test_whether_a_request_fits_is_told_with_the_reason_and_nothing_is_asked_for(service: Running) -> None:
     hello(service, "a", disk("d", tier="fast"))
-    assert service.call("GET", "/v1/fit?size=60GB") == {"answer": "now", "because": ""}
+    assert service.call("GET", "/v1/fit?size=60GB") == {"answer": "now", "because": "", "reason": ""}
     service.ask(60 * GB)
     before = service.call("GET", "/v1/health")["journal"]
     assert service.call("GET", "/v1/fit?size=30GB")["answer"] == "now"
     later = service.call("GET", "/v1/fit?size=60GB")
     assert later["answer"] == "later" and later["because"].startswith("no room for 60.00 GB")
+    assert later["reason"] == "no-room"
     never = service.call("GET", "/v1/fit?size=101GB&tier=fast")
-    assert never == {"answer": "never", "because": "the largest disk has 100.00 GB, less than 101.00 GB"}
+    because = "the largest disk has 100.00 GB, less than 101.00 GB"
+    assert never == {"answer": "never", "because": because, "reason": "too-large"}
     assert service.call("GET", "/v1/fit?size=1GB&tier=slow")["answer"] == "never"
     assert service.call("GET", "/v1/health")["journal"] == before
     assert len(service.call("GET", "/v1/grants")["grants"]) == 1

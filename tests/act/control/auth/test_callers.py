@@ -74,7 +74,7 @@ def test_an_agent_acts_for_its_own_node_only(service: Running) -> None:
     assert service.call("POST", "/v1/nodes/m/hello", body, token=agent)["actions"] == []
     before = service.call("GET", "/v1/nodes")
     words = service.error("POST", "/v1/nodes/n/hello", {"disks": [], "volumes": []}, token=agent, status=403)
-    assert words == "the agent of node 'm' may not speak for node 'n'"
+    assert words == "the agent of node 'm' may not report for node 'n'"
     service.error("GET", "/v1/nodes/n/actions?seconds=0", token=agent, status=403)
     service.error("POST", "/v1/nodes/n/log", [], token=agent, status=403)
     service.error("POST", "/v1/nodes/n/reports", [], token=agent, status=403)

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from forebay.act.all_metrics import PARTS
 from forebay.act.control.api.limits import Limits
 from forebay.act.control.errors import Unavailable
 from forebay.act.control.service import metrics as nb
-from forebay.act.control.service.event_counts import REFUSALS, counted_as, refusal
 from forebay.act.control.service.journal_writer import Writer
 from forebay.act.control.service.node_liveness import Silence
 from forebay.act.metrics import Metric
@@ -22,6 +22,7 @@ from forebay.decide.grants import events as ev
 from forebay.decide.grants.control import Control
 from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import open_store
+from forebay.model.reasons import REFUSALS, Reason
 from support.control import GB, Running, running
 from support.grants import USER, agent, ask, disk
 from support.page_world import PageWorld
@@ -146,8 +147,8 @@ def test_ends_and_refusals_are_counted() -> None:
     assert (found["forebay_ended", "expired"], found["forebay_ended", "failed"]) == (1, 0)
 
 
-def refused(disks: tuple[str, ...], *, policy: str = "forebay", tries: int = 0, **more: object) -> str:
-    """Why a request is refused on disks of 100 bytes, parts of at most 60."""
+def refused(disks: tuple[str, ...], *, policy: str = "forebay", tries: int = 0, **more: object) -> ev.TurnedDown:
+    """The refusal of a request on disks of 100 bytes, parts of at most 60."""
     control = Control()
     rules = GrantRules(split=60, tries=tries)
     commands: list[co.Command] = [
@@ -163,11 +164,11 @@ def refused(disks: tuple[str, ...], *, policy: str = "forebay", tries: int = 0, 
     commands.append(co.Request(caller=USER, ask=ask(2, size, **more)))
     found = [event for command in commands for event in control.do(command, 10.0)]
     found += control.do(co.Tick(caller=co.SERVICE), 400.0)
-    return next(event.because for event in found if isinstance(event, ev.TurnedDown) and event.grant.endswith("2"))
+    return next(event for event in found if isinstance(event, ev.TurnedDown) and event.grant.endswith("2"))
 
 
 @pytest.mark.parametrize(
-    ("kind", "because"),
+    ("kind", "turn_down"),
     [
         ("no-such-disk", lambda: refused(("a",), wants={"tier": "tape"})),
         ("no-such-disk", lambda: refused(("a",), wants={"colour": "red"})),
@@ -181,14 +182,17 @@ def refused(disks: tuple[str, ...], *, policy: str = "forebay", tries: int = 0, 
         ("closed", lambda: refused(())),
     ],
 )
-def test_every_refusal_is_of_a_kind(kind: str, because: Callable[[], str]) -> None:
-    assert refusal(because()) == kind
-    assert kind in REFUSALS
+def test_every_refusal_is_of_a_kind(kind: str, turn_down: Callable[[], ev.TurnedDown]) -> None:
+    event = turn_down()
+    assert event.reason == kind
+    assert event.reason in REFUSALS
+    assert event.counted_as == f"TurnedDown {kind}"
 
 
 def test_an_event_is_counted_under_one_of_few_names() -> None:
-    assert counted_as(ev.TurnedDown(at=1.0, grant="x", because="for reasons of its own")) == "TurnedDown other"
-    assert counted_as(ev.NodeSilent(at=1.0, node="n")) == "NodeSilent"
+    old = ev.TurnedDown(at=1.0, grant="x", because="for reasons of its own")
+    assert old.counted_as == replace(old, reason=Reason.OWNER).counted_as == "TurnedDown other"
+    assert ev.NodeSilent(at=1.0, node="n").counted_as == "NodeSilent"
 
 
 SHARED = {metric.exposed for metric in PARTS["service"] if metric.shared and metric.kind == "counter"}

@@ -160,7 +160,7 @@ def test_an_extension_that_can_not_be_is_refused_and_changes_nothing(service: Ru
         service.call("POST", f"/v1/grants/{asked['id']}/extend", {"seconds": "10min"})["until"] == asked["until"] + 600
     )
     words = service.error("POST", f"/v1/grants/{asked['id']}/extend", {"seconds": "40d"}, status=409)
-    assert words == "can't extend: a grant may last 30 d in all"
+    assert words == "can't extend: a grant lasts at most 30 d in all"
     assert service.grant(asked["id"])["until"] == asked["until"] + 600
 
 

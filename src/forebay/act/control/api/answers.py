@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from forebay.history.toml import Field, Table
 from forebay.model.grant import State, VolumeState
+from forebay.model.reasons import Reason
 
 Bytes = Annotated[int, Field(ge=0, lt=2**63)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -18,6 +19,7 @@ Mode = Annotated[int, Field(ge=0, le=0o7777)]
 GrantId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 Role = Literal["user", "agent", "administrator", "metrics"]
 GrantState = Annotated[str, Field(json_schema_extra={"enum": [state.value for state in State]})]
+ReasonCode = Annotated[str, Field(json_schema_extra={"enum": [reason.value for reason in Reason]})]
 StateOfVolume = Annotated[str, Field(json_schema_extra={"enum": [state.value for state in VolumeState]})]
 
 
@@ -54,6 +56,7 @@ class GrantAnswer(Table):
     fields: dict[str, str]
     expose: str
     because: str
+    reason: ReasonCode
     policy: str
     position: Count
     tried: Count

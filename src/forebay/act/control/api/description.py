@@ -172,7 +172,7 @@ def _close(schema: Schema, widest: Schema) -> None:
 def event_schemas() -> dict[str, Schema]:
     """Of every kind of event, of the values in them, and of any event, which `kind` tells apart."""
     found: dict[str, Schema] = {}
-    for kind in EVENTS:
+    for kind in EVENTS.values():
         schema = _record(kind, found)
         schema["properties"] = {
             "v": {"const": VERSION, "description": meanings()["events"]["v"]},
@@ -180,7 +180,7 @@ def event_schemas() -> dict[str, Schema]:
         } | schema["properties"]
         schema["required"] = ["v", "kind", *schema["required"]]
         found[f"{kind.__name__}{EVENT}"] = schema
-    names = {kind.__name__: f"{_REF}{kind.__name__}{EVENT}" for kind in EVENTS}
+    names = {name: f"{_REF}{name}{EVENT}" for name in EVENTS}
     found[STREAMED] = {
         "type": "object",
         "title": STREAMED,

@@ -35,6 +35,7 @@ def grant_view(live: Live, grant: Grant) -> Document:
         "fields": {name: value for name, value in ask.wants.items() if name != "tier"},
         "expose": ask.expose,
         "because": grant.because,
+        "reason": grant.reason.value,
         "policy": grant.policy,
         "position": control.position(grant.id),
         "tried": grant.tried,

@@ -46,7 +46,7 @@ def _strays(live: Live) -> Iterator[Document]:
         removing = f"it can't be removed: {stray.because}" if stray.because else "it is being removed"
         why = "the journal does not know it" if stray.held else removing
         yield _view(stray.name, stray.disk, stray.size, stray.uid, stray.since, stray.path, why, stray.held)
-    for volume in tables.kept():
+    for volume in tables.kept_volumes():
         grant = tables.grants[volume.grant]
         why = f"as far as the journal knows, {grant.because}"
         yield _view(volume.name, volume.disk, volume.size, grant.ask.uid, grant.start, volume.path, why, True)

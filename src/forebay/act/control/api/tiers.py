@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
 
 from forebay.act.control.agent.disks import FIELD as EXPOSE
-from forebay.act.control.api.answers import Bytes, Count, GrantAnswer
+from forebay.act.control.api.answers import Bytes, Count, GrantAnswer, ReasonCode
 from forebay.act.control.api.commands import ask_of
 from forebay.act.control.api.dependencies import ERRORS, Caller, OfService, answer
 from forebay.act.control.api.documents import grant_view
@@ -46,6 +46,7 @@ class FitAnswer(Table):
 
     answer: Literal["now", "later", "never"]
     because: str
+    reason: ReasonCode
 
 
 class KeyAnswer(Table):
@@ -105,11 +106,10 @@ async def fit(
     form = AskForm(size=size, seconds=seconds, tier=tier, **own)  # type: ignore[arg-type]
     wish = ask_of(form, who, live.control, now)
     for event in live.control.handle(co.Request(caller=who.caller, ask=wish), now):
-        if isinstance(event, ev.TurnedDown) and event.grant == wish.grant:
-            return answer({"answer": "never", "because": event.because})
-        if isinstance(event, ev.Queued) and event.grant == wish.grant:
-            return answer({"answer": "later", "because": event.because})
-    return answer({"answer": "now", "because": ""})
+        if isinstance(event, ev.TurnedDown | ev.Queued) and event.grant == wish.grant:
+            when = "never" if isinstance(event, ev.TurnedDown) else "later"
+            return answer({"answer": when, "because": event.because, "reason": event.reason})
+    return answer({"answer": "now", "because": "", "reason": ""})
 
 
 @routes.get("/keys/{key}", response_model=None, responses={200: {"model": KeyAnswer}})

@@ -33,6 +33,8 @@ from forebay.act.control.page.views import (
     states_of,
 )
 from forebay.act.control.service.live_state import Live
+from forebay.decide.grants.codec import from_line
+from forebay.decide.grants.events import Forgotten
 from forebay.history.store.journal import Entry
 from forebay.model.grant import Grant, node_of
 
@@ -237,12 +239,11 @@ def _machine_in(entries: Iterable[Entry]) -> tuple[dict[str, None], list[str]]:
     nodes: dict[str, None] = {}
     forgotten: list[str] = []
     for entry in entries:
-        event = json.loads(entry.line)
-        disk = event.get("stray", {}).get("disk") or event.get("what") or event.get("disk", "")
-        node = event.get("node") or (node_of(disk) if isinstance(disk, str) else "")
-        if node and event["kind"] != "Reported":
-            nodes[node] = None
-        forgotten += event.get("grants", ())
+        event = from_line(entry.line)
+        if event.node_name and event.group is not None:
+            nodes[event.node_name] = None
+        if isinstance(event, Forgotten):
+            forgotten += event.grants
     return nodes, forgotten
 
 

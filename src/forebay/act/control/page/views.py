@@ -13,8 +13,9 @@ from typing import Any
 
 from forebay.act.control.api.documents import mode
 from forebay.act.control.auth.callers import Who
-from forebay.act.control.service.event_sentences import sentence
 from forebay.act.control.service.live_state import Live
+from forebay.decide.grants.codec import event_of
+from forebay.decide.grants.events import EVENTS, Event, Granted
 from forebay.decide.grants.machine import LiveDisk, value_of
 from forebay.decide.grants.space import ALWAYS
 from forebay.history.store.journal import Entry
@@ -27,9 +28,6 @@ Eye = int | None
 """The uid whose grants are seen; None for everybody's."""
 NO_TIER = ""
 _SHOWN_DISKS = 4
-_DECISIONS = frozenset({"Granted", "Queued", "TurnedDown"})
-QUIET = frozenset({"Making", "Swept", "Reported", "VolumeMade", "VolumeGone"})
-"""Events that follow from others and are not worth a line."""
 
 
 def eye_of(who: Who) -> Eye:
@@ -172,10 +170,11 @@ def row(live: Live, grant: Grant) -> Document:
     begin, end = span(grant)
     return {
         "id": grant.id, "state": grant.state.value, "size": ask.size, "uid": ask.uid, "user": ask.user,
-        "job": ask.job, "tier": ask.wants.get("tier", ""), "because": grant.because, "policy": grant.policy,
-        "position": control.position(grant.id), "tried": grant.tried, "expected": grant.expected,
-        "again": grant.until if grant.state is State.QUEUED else 0.0, "seconds": ask.seconds,
-        "created": grant.asked, "changed": live.changed.get(grant.id, grant.asked), "begin": begin, "end": end,
+        "job": ask.job, "tier": ask.wants.get("tier", ""), "because": grant.because, "reason": grant.reason,
+        "policy": grant.policy, "position": control.position(grant.id), "tried": grant.tried,
+        "expected": grant.expected, "again": grant.until if grant.state is State.QUEUED else 0.0,
+        "seconds": ask.seconds, "created": grant.asked, "changed": live.changed.get(grant.id, grant.asked),
+        "begin": begin, "end": end,
         "disks": disks[:_SHOWN_DISKS], "parts": len(disks), "order": grant.order,
         "silent": _is_on_silent_node(live, grant), "marks": control.marks(grant.id),
     }  # fmt: skip
@@ -283,9 +282,9 @@ def feed(live: Live, entries: Iterable[Entry], eye: Eye, most: int) -> list[Docu
         if len(found) == most:
             break
         if may_see(live, entry, eye):
-            event = json.loads(entry.line)
-            if event["kind"] not in QUIET:
-                found.append(_line(live, entry, event))
+            document = json.loads(entry.line)
+            if EVENTS[document["kind"]].group is not None:
+                found.append(_line(live, entry, event_of(document)))
     return found
 
 
@@ -296,12 +295,15 @@ def may_see(live: Live, entry: Entry, eye: Eye) -> bool:
     return grant is not None and grant.ask.uid == eye
 
 
-def _line(live: Live, entry: Entry, event: Document) -> Document:
-    told = {"n": entry.number, "at": entry.at, "kind": event["kind"], "grant": entry.grant, "text": sentence(event)}
+def _line(live: Live, entry: Entry, event: Event) -> Document:
+    told = {
+        "n": entry.number, "at": entry.at, "kind": type(event).__name__, "grant": entry.grant,
+        "text": event.sentence(), "group": event.group, "worry": event.is_warning or event.is_refusal,
+    }  # fmt: skip
     grant = live.control.tables.grants.get(entry.grant)
-    if event["kind"] in _DECISIONS:
-        told["policy"] = event.get("policy") or live.control.policy
-        told["parts"] = event.get("parts", [])
+    if event.is_decision:
+        told["policy"] = event.policy if isinstance(event, Granted) else live.control.policy
+        told["parts"] = event.parts if isinstance(event, Granted) else []
     if grant is not None:
         ask = grant.ask
         told |= {"owner": ask.user or str(ask.uid), "size": ask.size, "seconds": ask.seconds, "wants": dict(ask.wants)}

@@ -9,7 +9,6 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from forebay.act.control.service.event_counts import counted_as
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import from_line, plain, to_line
 from forebay.decide.grants.control import Control
@@ -17,7 +16,6 @@ from forebay.history.store import Store
 from forebay.history.store.journal import Entry, checkpoints_before, last_number, read_after
 from forebay.model.errors import UserError
 
-TABLES = ("facts", "nodes", "disks", "grants", "volumes", "strays", "keys", "probed")
 _RECENT = 10_000
 _SLICE = 0.001  # seconds for which values of a checkpoint are put into words at a time
 _SHARE = 0.2  # of the time for checkpoints while they are made
@@ -36,16 +34,7 @@ class Happened:
 
 
 def happened(number: int, event: ev.Event) -> Happened:
-    return Happened(Entry(number, event.at, grant_of(event), to_line(event)), event)
-
-
-def grant_of(event: ev.Event) -> str:
-    """The grant that an event is about, if it is about one."""
-    if isinstance(event, ev.Asked):
-        return event.ask.grant
-    if isinstance(event, ev.VolumeEvent):
-        return event.volume.partition(".")[0]
-    return str(getattr(event, "grant", ""))
+    return Happened(Entry(number, event.at, event.grant_id, to_line(event)), event)
 
 
 class Live:
@@ -80,7 +69,7 @@ class Live:
     def _note(self, one: Happened) -> None:
         self.last = one.entry.number
         self.recent.append(one.entry)
-        self.counted[counted_as(one.event)] += 1
+        self.counted[one.event.counted_as] += 1
         if one.entry.grant:
             self.changed[one.entry.grant] = one.entry.at
         if isinstance(one.event, ev.Forgotten):
@@ -125,7 +114,7 @@ def _restored(number: int, text: str) -> Live:
 async def checkpoint(live: Live) -> tuple[int, str]:
     """The state as it is now, in words. It is put together in small pieces, so that nobody waits for it meanwhile."""
     number, changed, counted = live.last, dict(live.changed), json.dumps(live.counted)
-    tables = {name: dict(getattr(live.control.tables, name)) for name in TABLES}  # its values never change
+    tables = {name: dict(rows) for name, rows in live.control.tables.rows().items()}  # its values never change
     told = [f'"{name}":{{{await _told(rows, live.words.setdefault(name, {}))}}}' for name, rows in tables.items()]
     return number, f'{{"control":{{{",".join(told)}}},"changed":{{{await _told(changed, {})}}},"counted":{counted}}}'
 

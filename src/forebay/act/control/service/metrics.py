@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from forebay import __version__
 from forebay.act.control.api.documents import mode
 from forebay.act.control.page.views import fills
-from forebay.act.control.service.event_counts import REFUSALS
 from forebay.act.control.service.live_state import Live
 from forebay.act.metrics import Histogram, Metric, Number
 from forebay.decide.grants.machine import value_of
 from forebay.decide.grants.state import Tables
 from forebay.model.grant import Grant, State
+from forebay.model.reasons import REFUSALS
 
 if TYPE_CHECKING:
     from forebay.act.control.service.service import Service

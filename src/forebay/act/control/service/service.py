@@ -19,7 +19,7 @@ from forebay.act.control.errors import Unavailable
 from forebay.act.control.page.files import NO_PAGES, Pages
 from forebay.act.control.page.rates import Rates
 from forebay.act.control.page.updates import Frames
-from forebay.act.control.service.event_log import bells_of, tell
+from forebay.act.control.service.event_log import bells_of, log_event
 from forebay.act.control.service.journal_writer import Writer
 from forebay.act.control.service.live_state import Happened, Live
 from forebay.act.control.service.node_liveness import Silence
@@ -107,7 +107,7 @@ class Service:
             return
         with suppress(OSError):  # a log that can't be written must not undo what is
             for one in happened:
-                tell(self.log, one, live)
+                log_event(self.log, one, live)
         self.bells.ring(bells_of(happened, live))
         due = live.control.next_due(self.clock())
         if due is not None and due < self._awaited:  # else nobody need be woken

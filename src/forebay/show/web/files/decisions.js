@@ -6,37 +6,12 @@ import { asOf } from "/page/place.js";
 import { linkTo } from "/page/panel.js";
 import { moment, plural, short, size, wish } from "/page/words.js";
 
-const KINDS = {
-  decisions: ["Granted", "Queued", "TurnedDown", "Extended", "Declined"],
-  grants: ["Asked", "Ready", "InUse", "Releasing", "Ended", "Told", "Forgotten"],
-  machine: [
-    "NodeRegistered",
-    "DiskRegistered",
-    "DiskVanished",
-    "DiskUnseen",
-    "DiskFailed",
-    "DiskSuspended",
-    "DiskTried",
-    "DiskResumed",
-    "NodeSilent",
-    "NodeAnswered",
-    "Drained",
-    "Undrained",
-    "VolumeHalf",
-    "VolumeLost",
-    "VolumeMoved",
-    "VolumeStuck",
-    "Strayed",
-    "StrayGone",
-  ],
-  settings: ["PolicyChanged", "RulesChanged"],
-};
-const WORRY = new Set(["TurnedDown", "Declined", "NodeSilent", "VolumeLost", "VolumeHalf", "DiskVanished", "DiskSuspended", "DiskUnseen", "VolumeStuck", "Strayed"]);
+const GROUPS = ["decisions", "grants", "machine", "settings"];
 const MOST = 1000;
 
 export function show(main, here) {
   const hidden = new Set((here.params.get("without") ?? "grants").split(",").filter(Boolean));
-  const boxes = Object.keys(KINDS).map((name) =>
+  const boxes = GROUPS.map((name) =>
     h(
       "label",
       { class: "check" },
@@ -77,11 +52,9 @@ export function show(main, here) {
     sum,
     h("div", { class: "scroll tall" }, list, more),
   );
-  const quiet = () => new Set([...hidden].flatMap((name) => KINDS[name]));
 
   function draw() {
-    const without = quiet(),
-      shown = (held ?? lines).filter((line) => line.gap || !without.has(line.kind));
+    const shown = (held ?? lines).filter((line) => line.gap || !hidden.has(line.group));
     put(list, shown.map(drawLine));
     more.hidden = next === 0;
     say(
@@ -150,7 +123,7 @@ function told(line) {
   const parts = line.parts ?? [];
   return h(
     "li",
-    { class: WORRY.has(line.kind) ? "worry" : null, "data-kind": line.kind },
+    { class: line.worry ? "worry" : null, "data-kind": line.kind },
     h("div", { class: "when" }, h("time", {}, moment(line.at)), h("span", { class: "quiet n" }, `#${line.n}`)),
     h(
       "div",

@@ -1,0 +1,75 @@
+"""Volumes and disks that are lost, and what that means for the grants."""
+
+from __future__ import annotations
+
+from forebay.decide.grants import events as ev
+from forebay.decide.grants.draft import Draft
+from forebay.decide.grants.machine import LiveDisk
+from forebay.decide.grants.space import ALWAYS, FOREVER
+from forebay.model.grant import EXISTING, ON_DISK, Grant, State, Volume
+from forebay.model.reasons import Because, Reason
+from forebay.model.units import format_size
+
+
+def lose_volume(draft: Draft, volume: Volume, why: Because, report: int = 0) -> None:
+    """A volume is not there any more. A grant that is still being made fails; one in use keeps what it has left."""
+    tables = draft.tables
+    grant = tables.grants[volume.grant]
+    if grant.state is State.RELEASING:  # it was not wanted any more
+        draft.emit(ev.VolumeGone(at=draft.now, volume=volume.name, report=report))
+        draft.finish(grant.id)
+        return
+    event = ev.VolumeLost(at=draft.now, volume=volume.name, because=why.text, reason=why.reason, report=report)
+    draft.emit(event)
+    draft.notify_owner(grant, f"volume {volume.name} is lost: {why.text}")
+    if grant.state is State.MAKING or not any(v.state in ON_DISK for v in tables.volumes_of(grant)):
+        because = f"volume {volume.name} was lost: {why.text}"
+        draft.release(grant, State.FAILED, Because(Reason.VOLUME_LOST, because))
+
+
+def lose_disk(draft: Draft, disk: LiveDisk, why: Because) -> None:
+    """A disk is not there any more, nor is anything that was on it."""
+    tables = draft.tables
+    draft.emit(ev.DiskVanished(at=draft.now, disk=disk.key, because=why.text, reason=why.reason))
+    for stray in tables.strays_on(disk.node):
+        if stray.disk == disk.key:
+            draft.emit(ev.StrayGone(at=draft.now, stray=stray))
+    for volume in tables.on_disk(disk.key):
+        grant = tables.grants[volume.grant]
+        if grant.state is State.GRANTED:
+            _queue_again(draft, grant, why)
+        elif volume.name in tables.volumes and tables.volumes[volume.name].state in ON_DISK:
+            lose_volume(draft, volume, why)
+
+
+def _queue_again(draft: Draft, grant: Grant, why: Because) -> None:
+    """Nothing was made for it yet: it goes back into the queue, and is tried at once."""
+    until = draft.now + draft.tables.rules.interval
+    event = ev.Queued(at=draft.now, grant=grant.id, because=why.text, reason=why.reason, until=until, tried=0)
+    draft.emit(event)
+    draft.notify_owner(grant, f"it is placed again: {why.text}")
+    draft.frees_space = True
+
+
+def shrink_disk(draft: Draft, disk: LiveDisk) -> None:
+    """A disk has become smaller: what is planned and does not fit any more is placed again, the last first.
+
+    What is there already stays, as only its agent knows what is still whole; the owners are notified.
+    """
+    tables = draft.tables
+    planned = {v.grant for v in tables.on_disk(disk.key) if tables.grants[v.grant].state is State.GRANTED}
+    for name in sorted(planned, key=lambda name: -tables.grants[name].order):
+        if tables.space.free(disk.key, ALWAYS, FOREVER) < 0:
+            why = Because(Reason.DISK_SMALLER, f"disk {disk.key} has become smaller")
+            _queue_again(draft, tables.grants[name], why)
+    if tables.space.free(disk.key, ALWAYS, FOREVER) < 0:
+        text = f"disk {disk.key} has only {format_size(disk.said.capacity)} left, less than it holds"
+        notify_owners_on(draft, tables.on_disk(disk.key), text, EXISTING)
+
+
+def notify_owners_on(draft: Draft, volumes: list[Volume], text: str, states: frozenset[State]) -> None:
+    """Notify the owners of these volumes whose grants are in one of these states and are not given back already."""
+    for name in sorted({volume.grant for volume in volumes}):
+        grant = draft.tables.grants[name]
+        if grant.state in states - {State.RELEASING}:
+            draft.notify_owner(grant, text)

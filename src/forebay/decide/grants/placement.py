@@ -1,0 +1,229 @@
+"""Is there space for a request, and where? By the storage policies, which the simulator uses too."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from forebay.decide.grants.machine import LiveDisk, describe_wants, value_of
+from forebay.decide.grants.selection import Selection, Turned, load_turn, save_turn, select
+from forebay.decide.grants.state import Tables
+from forebay.decide.policy import Policy
+from forebay.decide.registry import find
+from forebay.decide.storage.choose import OTHER, SPREADS, STORAGE
+from forebay.decide.storage.placing import ASK_POLICY, PART, PLACING, most_parts, pieces_of, soonest, try_place
+from forebay.decide.storage.turn import REFUSED, Turn
+from forebay.model.decision import Later, Never
+from forebay.model.errors import PolicyError
+from forebay.model.grant import Ask, Grant, Volume, node_of
+from forebay.model.ledger import Ledger, survey
+from forebay.model.reasons import Because, Reason
+from forebay.model.units import format_duration, format_size, plural
+
+_MOST_PARTS = 10_000
+_MOST_DISKS = 5  # on which a volume is tried
+_MOST_NAMES = 8  # of tiers, fields and the like in a sentence
+_CURSOR = np.dtype(PLACING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Disks and bytes, over [start, end)."""
+
+    parts: tuple[tuple[str, int], ...]
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The answer, whose turn it is now, and when there should be space (0: not known)."""
+
+    answer: Placed | Later | Never
+    turned: Turned | None = None
+    expected: float = 0.0
+
+
+def place_request(tables: Tables, ask: Ask, now: float) -> Judgement:
+    """Where and when a request gets its space, or why it does not."""
+    impossible = _explain_impossible(tables, ask)
+    if impossible is not None:
+        return Judgement(answer=Never(because=impossible.text, reason=impossible.reason))
+    selection = tables.selection(ask.wants)
+    until = now + tables.rules.interval
+    if selection is None:
+        return Judgement(answer=Later(until=until, because=_explain_closed(tables, ask), reason=Reason.CLOSED))
+    start = now if ask.start is None else max(now, ask.start)
+    end = max(start + ask.seconds, math.nextafter(start, math.inf))
+    memory, before = _recall_turn(tables, selection)
+    parts, ledger = _place(tables, selection, ask.size, start, end, memory, tables.rules.split)
+    turn_now = save_turn(selection, memory, before)
+    turned = None if turn_now == tables.facts.turned else turn_now
+    if parts:
+        return Judgement(answer=Placed(parts=parts, start=start, end=end), turned=turned)
+    expected, because = _explain_no_room(tables, ledger, memory, ask, start, end)
+    answer = Later(until=until, because=because, reason=Reason.NO_ROOM)
+    return Judgement(answer=answer, turned=turned, expected=expected)
+
+
+def find_other_disk(tables: Tables, grant: Grant, volume: Volume, now: float) -> str | None:
+    """Where a volume can be made that could not be made on its disk; rather on another node. None if nowhere."""
+    failed = {volume.disk, *volume.failed}
+    if len(failed) >= _MOST_DISKS:
+        return None
+    fitting = [disk for disk in tables.open_disks(grant.ask.wants) if disk.key not in failed]
+    nodes = {node_of(disk) for disk in failed}
+    elsewhere = [disk for disk in fitting if disk.node not in nodes]
+    # On one node, what is exposed is known by its name alone, whichever disk it is on.
+    for disks in (elsewhere, [] if grant.ask.expose else fitting):
+        selection = select(disks, tables.nodes, tables.space)
+        if selection is not None:
+            memory, _ = _recall_turn(tables, selection)
+            end = max(grant.end, math.nextafter(now, math.inf))
+            parts, _ = _place(tables, selection, volume.size, now, end, memory, 0)
+            if parts:
+                return parts[0][0]
+    return None
+
+
+def _find_policy(name: str) -> tuple[Policy, int]:
+    """The policy, and the number by which the kernels know it."""
+    policy = find("storage", name)
+    numbers = (number for number, known in enumerate(STORAGE) if known is policy)  # to compare them takes longer
+    return policy, next(numbers, OTHER)
+
+
+def _recall_turn(tables: Tables, selection: Selection) -> tuple[Turn, Any]:
+    """What the policy remembers, in terms of this selection; and its counts of probes, which the policy changes."""
+    turned = tables.facts.turned
+    first, current = 0, tables.disks.get(turned.current)
+    if current is not None:  # the first of these disks from the one whose turn it is
+        order = tables.nodes[current.node].order, current.order
+        first = bisect_left(selection.orders, order) % len(selection.keys)
+    memory = load_turn(selection, turned, tables.probed, first)
+    return memory, memory.disk.copy()
+
+
+def _place(
+    tables: Tables, selection: Selection, size: int, start: float, end: float, memory: Turn, split: int
+) -> tuple[tuple[tuple[str, int], ...], Ledger]:
+    """Its parts, none if there is no room; and the ledger of the selection."""
+    policy, number = _find_policy(tables.facts.policy)
+    most = most_parts(size, split, number, len(selection.keys))
+    tables.space.make_room(most)
+    ledger = selection.ledger(tables.space, ours=number != OTHER)
+    parts, cursor = np.zeros(most, dtype=PART), np.zeros(1, dtype=_CURSOR)
+    decide = policy.decide(selection.platform) if policy.prepares else policy.decide
+    while True:
+        pieces = try_place(ledger, memory, parts, cursor, size, start, end, end - start, number, split)
+        if pieces != ASK_POLICY:
+            break
+        cursor["answer"], cursor["answered"] = _ask_policy(policy.name, decide, ledger, cursor[0], memory), True
+    selection.put_back(tables.space, ledger)
+    chosen = zip(parts["disk"][:pieces].tolist(), parts["bytes"][:pieces].tolist(), strict=True)
+    return tuple((selection.keys[disk], part_size) for disk, part_size in chosen), ledger
+
+
+def _ask_policy(name: str, decide: Any, ledger: Ledger, cursor: Any, memory: Turn) -> int:
+    """What somebody else's policy answers."""
+    size, start, end, duration = (cursor[column].item() for column in ("size", "start", "end", "duration"))
+    disk = decide(ledger, size, start, end, duration, memory)
+    if not isinstance(disk, int | np.integer) or not REFUSED <= disk < ledger.disks.size:
+        most = ledger.disks.size - 1
+        raise PolicyError(f"{name}: answers disk {disk!r}; valid are 0 to {most}, or {REFUSED} for none")
+    return int(disk)
+
+
+# Why not
+
+
+def _explain_no_room(
+    tables: Tables, ledger: Ledger, memory: Turn, ask: Ask, start: float, end: float
+) -> tuple[float, str]:
+    """When there should be space (0: not known), and why there is none now."""
+    what = f"{format_size(ask.size)} for {format_duration(ask.seconds)}"
+    disks = f"{ledger.disks.size} disks" if ledger.disks.size > 1 else "one disk"
+    if pieces_of(ask.size, tables.rules.split) > 1:
+        survey(ledger, start, end, True, memory.taken, memory.others)
+        free = int(np.maximum(0, ledger.disks["capacity"] - memory.taken).sum())
+        return 0.0, f"no room for all parts of {what}: {disks} have {format_size(free)} free in all"
+    first = float(soonest(ledger, ask.size, start, end - start))
+    if first <= start:
+        return 0.0, f"policy {tables.facts.policy} finds no disk with {what}, though one has the room"
+    if math.isinf(first):
+        return 0.0, f"no room for {what} on {disks}"
+    return first, f"no room for {what} on {disks}; expected in {format_duration(first - start)}"
+
+
+def _explain_closed(tables: Tables, ask: Ask) -> str:
+    """Why no disk at all may be given out now."""
+    if not tables.disks:
+        return "no storage node has registered yet"
+    reasons = {_explain_shut(tables, disk) for disk in tables.disks.values() if tables.has(disk, ask.wants)}
+    return f"every disk{describe_wants(ask.wants)} is {' or '.join(sorted(reasons))}"
+
+
+def _explain_shut(tables: Tables, disk: LiveDisk) -> str:
+    node = tables.nodes[disk.node]
+    if not disk.there:
+        return "gone"
+    if node.silent:
+        return "on a node that does not answer"
+    if disk.unseen:
+        return "inaccessible to its agent"
+    if disk.suspension is not None:
+        return "suspended, as volumes cannot be made on it"
+    return "drained" if disk.drained or node.drained else "without space"
+
+
+def _explain_impossible(tables: Tables, ask: Ask) -> Because | None:
+    """Why it could not be granted even if nobody else held anything; None if it could."""
+    if not tables.disks:
+        return None
+    capacities = tables.capacities(tuple(sorted(ask.wants.items())))
+    if not capacities.disks:
+        return Because(Reason.NO_SUCH_DISK, _explain_unknown(tables, ask))
+    size, split = format_size(ask.size), tables.rules.split
+    pieces = pieces_of(ask.size, split)
+    last = ask.size - split * (pieces - 1)
+    because = ""
+    if pieces > _MOST_PARTS:
+        because = f"{size} would be {pieces:,} parts; the limit is {_MOST_PARTS:,}"
+    elif pieces == 1:
+        if capacities.largest < ask.size:
+            because = f"the largest disk has {format_size(capacities.largest)}, less than {size}"
+    elif _find_policy(tables.facts.policy)[1] == SPREADS:
+        if capacities.total < ask.size:
+            because = f"all disks together have {format_size(capacities.total)}, less than {size}"
+    elif capacities.slots < pieces and not (capacities.slots == pieces - 1 and capacities.rest >= last):
+        disks = plural(capacities.disks, "disk")
+        because = f"{pieces} parts of up to {format_size(split)} do not fit on {disks}, even if all were free"
+    return Because(Reason.TOO_LARGE, because) if because else None
+
+
+def _explain_unknown(tables: Tables, ask: Ask) -> str:
+    """Which of its wishes no disk has, and what there is instead."""
+    for name, value in ask.wants.items():
+        values = (value_of(disk, tables.nodes[disk.node], name) for disk in tables.disks.values())
+        known = {each for each in values if each is not None}
+        if not known:
+            fields = {f for d in tables.disks.values() for f in (*d.said.fields, *tables.nodes[d.node].fields)}
+            return f"no disk has a field {name!r}; known fields: {_join_names(fields) or 'none'}"
+        if value not in known:
+            return f"no disk has {name} {value!r}; known values: {_join_names(known)}"
+    return f"no disk has all of {', '.join(f'{name} {value}' for name, value in ask.wants.items())}"
+
+
+def _join_names(names: Iterable[str]) -> str:
+    """
+    >>> _join_names("ba")
+    'a, b'
+    """
+    known = sorted(names)
+    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
+    return ", ".join(known[:_MOST_NAMES]) + more

@@ -1,0 +1,158 @@
+"""Requests: granted, queued or refused; and tried again."""
+
+from __future__ import annotations
+
+from forebay.decide.grants import events as ev
+from forebay.decide.grants.commands import Request, require_owner
+from forebay.decide.grants.draft import Draft
+from forebay.decide.grants.placement import Judgement, Placed, place_request
+from forebay.decide.grants.state import key_of
+from forebay.model.decision import Never
+from forebay.model.errors import BadInput, Refused
+from forebay.model.grant import Ask, Grant, State
+from forebay.model.units import format_duration
+
+_TRIES_AT_ONCE = 200  # more wait for the next tick
+_SWEPT_AT_ONCE = 16
+
+
+def decide_request(draft: Draft, command: Request) -> None:
+    """Sent twice, it is granted once."""
+    ask = command.ask
+    require_owner(command, ask.uid)
+    known = draft.tables.keys.get(key_of(ask.uid, ask.key))
+    if known is not None:
+        if not ask.is_again(draft.tables.grants[known].ask):
+            raise Refused(f"key {ask.key!r} is already used for another request, grant {known}; choose another key")
+        return
+    _check_ask(draft, ask)
+    if command.caller.role != "administrator":
+        _check_count(draft, ask.uid)
+    draft.emit(ev.Asked(at=draft.now, ask=ask))
+    attempt_grant(draft, draft.tables.grants[ask.grant])
+
+
+def _check_ask(draft: Draft, ask: Ask) -> None:
+    rules = draft.tables.rules
+    if ask.grant in draft.tables.grants:
+        raise BadInput("grant", f"{ask.grant} belongs to another request")
+    if ask.seconds > rules.longest:
+        longest, wanted = format_duration(rules.longest), format_duration(ask.seconds)
+        raise BadInput("seconds", f"a grant lasts at most {longest}, not {wanted}")
+    if ask.start is not None and ask.start > draft.now + rules.ahead:
+        raise BadInput("start", f"must be within the next {format_duration(rules.ahead)}")
+
+
+def _check_count(draft: Draft, uid: int) -> None:
+    """One user must not keep all others waiting; whoever asks on behalf of others must know how many that are."""
+    most = draft.tables.rules.most
+    if most and draft.tables.live[uid] >= most:
+        raise Refused(f"uid {uid} already holds or waits for {most:,} grants, the limit; release some first")
+
+
+def attempt_grant(draft: Draft, grant: Grant, *, counts: bool = True) -> bool:
+    """Try to grant; whether it was. An attempt that `counts` is one of the tries that a request has."""
+    judgement = place_request(draft.tables, grant.ask, draft.now)
+    answer = judgement.answer
+    if isinstance(answer, Placed):
+        _grant(draft, grant, judgement, answer)
+        return True
+    if isinstance(answer, Never):
+        _refuse(draft, grant, judgement, answer.because)
+    elif counts:
+        _queue(draft, grant, judgement)
+    return False
+
+
+def _grant(draft: Draft, grant: Grant, judgement: Judgement, placed: Placed) -> None:
+    policy, parts = draft.tables.facts.policy, placed.parts
+    event = ev.Granted(
+        at=draft.now,
+        grant=grant.id,
+        because=f"{parts[0][0]} by {policy}" if len(parts) == 1 else f"{len(parts)} parts by {policy}",
+        start=placed.start,
+        end=placed.end,
+        parts=parts,
+        policy=policy,
+        turned=judgement.turned,
+    )
+    draft.emit(event)
+    begin_grant(draft, draft.tables.grants[grant.id])
+
+
+def _refuse(draft: Draft, grant: Grant, judgement: Judgement, because: str) -> None:
+    assert not isinstance(judgement.answer, Placed)
+    reason, turned = judgement.answer.reason, judgement.turned
+    draft.emit(ev.TurnedDown(at=draft.now, grant=grant.id, because=because, reason=reason, turned=turned))
+
+
+def _queue(draft: Draft, grant: Grant, judgement: Judgement) -> None:
+    """Have it wait, or refuse it after its last try."""
+    rules, later = draft.tables.rules, judgement.answer
+    assert not isinstance(later, Placed | Never)
+    tried = grant.tried + 1 if grant.state is State.QUEUED else 0
+    if tried >= rules.tries:
+        tries = "1 try" if rules.tries == 1 else f"{rules.tries} tries, {format_duration(rules.interval)} apart"
+        because = f"not granted in {tries}: {later.because}" if rules.tries else later.because
+        _refuse(draft, grant, judgement, because)
+        return
+    event = ev.Queued(
+        at=draft.now,
+        grant=grant.id,
+        because=later.because,
+        reason=later.reason,
+        until=later.until,
+        tried=tried,
+        expected=judgement.expected,
+        turned=judgement.turned,
+    )
+    draft.emit(event)
+
+
+def begin_grant(draft: Draft, grant: Grant) -> None:
+    """Have the volumes made, if it is time and those whose space it is to be are really gone."""
+    tables, now = draft.tables, draft.now
+    if grant.start > now or any(tables.space.free(v.disk, now, now) < 0 for v in tables.volumes_of(grant)):
+        return
+    draft.emit(ev.Making(at=now, grant=grant.id))
+    if tables.rules.shadow:
+        for name in grant.names:
+            draft.emit(ev.VolumeMade(at=now, volume=name))
+        draft.emit(ev.Ready(at=now, grant=grant.id))
+
+
+def retry_requests(draft: Draft) -> None:
+    """Try those in the queue whose time has come."""
+    tables = draft.tables
+    late = tables.tries.after(draft.now + tables.rules.interval)  # the clock was put back, or the interval is new
+    for name in [*tables.tries.due(draft.now), *late][:_TRIES_AT_ONCE]:
+        attempt_grant(draft, tables.grants[name])
+
+
+def sweep_queue(draft: Draft, *, afresh: bool) -> None:
+    """Space came free: try the queue in its order, a part at a time; or go on with the sweep that was begun."""
+    tables = draft.tables
+    hopeless: list[Ask] = []
+    tried = 0
+    for name in tables.queue.after(0 if afresh else tables.facts.swept):
+        grant = tables.grants[name]
+        if any(_is_no_easier(grant.ask, other) for other in hopeless):
+            continue
+        if tried == _SWEPT_AT_ONCE:
+            _note_swept(draft, grant.order - 1)
+            return
+        tried += 1
+        if not attempt_grant(draft, grant, counts=False):
+            hopeless.append(grant.ask)
+    _note_swept(draft, 0)
+
+
+def _note_swept(draft: Draft, order: int) -> None:
+    if draft.tables.facts.swept != order:
+        draft.emit(ev.Swept(at=draft.now, order=order))
+
+
+def _is_no_easier(ask: Ask, other: Ask) -> bool:
+    """Whether there will be no space for `ask` either, where there is none for `other`."""
+    same = (ask.start, ask.wants) == (other.start, other.wants)
+    return same and ask.size >= other.size and ask.seconds >= other.seconds

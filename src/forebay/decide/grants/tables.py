@@ -1,0 +1,98 @@
+"""The building blocks of the state: tables whose changes can be undone, and lists of what is due when."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+Row = TypeVar("Row")
+Follower = Callable[[str, Row | None, Row | None], None]
+"""Called with a key, its old row and its new one."""
+
+
+class UndoLog:
+    """The changes of all tables that share it, while a trial is under way."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[Table[Any], str, Any]] | None = None
+
+    @contextmanager
+    def trial(self, *, keep: bool) -> Iterator[None]:
+        """Undo at the end whatever changes meanwhile; with `keep`, only after an error."""
+        self.changes = []
+        try:
+            yield
+        except BaseException:
+            self._undo()
+            raise
+        if keep:
+            self.changes = None
+        else:
+            self._undo()
+
+    def _undo(self) -> None:
+        changes, self.changes = self.changes or [], None
+        for table, key, old in reversed(changes):
+            table.set(key, old)
+
+
+class Table(dict[str, Row], Generic[Row]):
+    """Rows of one kind by their keys. It changes only by `set`, which notes what was there and tells the follower."""
+
+    def __init__(self, kind: type[Row], undo_log: UndoLog, follow: Follower[Row] | None = None) -> None:
+        super().__init__()
+        self.kind = kind
+        self._undo_log = undo_log
+        self._follow = follow
+
+    def set(self, key: str, row: Row | None) -> None:
+        """Put a row in the place of the one with this key; None removes that."""
+        old = self.get(key)
+        if self._undo_log.changes is not None:
+            self._undo_log.changes.append((self, key, old))
+        if row is None:
+            self.pop(key, None)
+        else:
+            self[key] = row
+        if self._follow is not None:
+            self._follow(key, old, row)
+
+
+class Agenda:
+    """Names in the order of a time (or any number); a few microseconds for tens of thousands."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[float, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, time: float, name: str) -> None:
+        insort(self._entries, (time, name))
+
+    def remove(self, time: float, name: str) -> None:
+        at = bisect_left(self._entries, (time, name))
+        assert self._entries[at] == (time, name)
+        del self._entries[at]
+
+    def due(self, now: float) -> list[str]:
+        """What was to happen by now, the earliest first."""
+        return [name for _, name in self._entries[: self._first_after(now)]]
+
+    def after(self, time: float) -> list[str]:
+        """What is to happen later than that."""
+        return [name for _, name in self._entries[self._first_after(time) :]]
+
+    def next(self, now: float) -> float | None:
+        """When something is due next, later than now."""
+        at = self._first_after(now)
+        return self._entries[at][0] if at < len(self._entries) else None
+
+    def rank(self, time: float, name: str) -> int:
+        """How many entries come before this one."""
+        return bisect_left(self._entries, (time, name))
+
+    def _first_after(self, time: float) -> int:
+        return bisect_right(self._entries, time, key=lambda entry: entry[0])
