@@ -16,7 +16,7 @@ from pathlib import Path
 from forebay.act.forward.net.address import connected, listening, parse_address, tune
 from forebay.act.forward.net.auth import Asker, Peer
 from forebay.act.forward.net.loop import run
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import HEADER, MAGIC, VERSION, Kind, Message, Receiver
 from forebay.act.forward.striping import in_order, parts_of, pieces
 from forebay.model.layout import Layout

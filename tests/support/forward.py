@@ -18,15 +18,15 @@ from typing import Any, TypeVar
 import pytest
 
 from forebay.act.forward.data.names import Names
-from forebay.act.forward.data.naming import NameRequests
+from forebay.act.forward.data.name_requests import NameRequests
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.server import Server, ServerSettings
 from forebay.act.forward.net.address import Address, connected, parse_address
 from forebay.act.forward.net.auth import Asker, Peer
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.door import Door
+from forebay.act.forward.net.admission import Door
 from forebay.act.forward.net.loop import new_loop
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import (
     Flag,
     Kind,

@@ -16,12 +16,12 @@ from forebay.act.forward.data.server import Server, ServerSettings
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.door import Door
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.admission import Door
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, packed, unpacked
 from forebay.act.forward.node.backend import Backend
-from forebay.act.forward.node.ion import IoNode, NodeSettings
-from forebay.act.forward.node.striped import DataServers
+from forebay.act.forward.node.io_node import IoNode, NodeSettings
+from forebay.act.forward.node.data_servers import DataServers
 from forebay.model.layout import Layout
 from support.forward import KEY, LoopThread, Speaker, unix
 

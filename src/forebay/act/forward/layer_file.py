@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.act.forward.net.address import Address, parse_address
-from forebay.act.forward.node.announce import checked as checked_value
+from forebay.act.forward.node.council_client import checked as checked_value
 from forebay.decide.registry import known
 from forebay.decide.tune.choose import DEFAULT
 from forebay.history.toml import Bytes, Field, Seconds, Table, load_toml, locate_errors, validate

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from forebay.act.filesystems.forebay_mount import LAYOUT, format_layout, parse_layout
-from forebay.act.forward.clients.asking import Stat
+from forebay.act.forward.clients.operations import Stat
 from forebay.act.forward.clients.sync import Client, File
 from forebay.act.forward.fuse import Operations, Times
 

@@ -12,9 +12,9 @@ from forebay.model.errors import BadInput
 from forebay.show.options import Json
 
 if TYPE_CHECKING:
-    from forebay.act.forward.data.emulate import Emulation
+    from forebay.act.forward.data.emulation import Emulation
     from forebay.act.forward.data.server import Server
-    from forebay.act.forward.node.ion import IoNode
+    from forebay.act.forward.node.io_node import IoNode
     from forebay.model.layout import Layout
 
 commands = typer.Typer()
@@ -86,7 +86,7 @@ def server(
 
 
 def _emulation(dilation: float, seed: int) -> Emulation:
-    from forebay.act.forward.data.emulate import Emulation
+    from forebay.act.forward.data.emulation import Emulation
     from forebay.history.toml import locate_errors
 
     return locate_errors("--emulate", lambda: Emulation(dilation=dilation, seed=seed))

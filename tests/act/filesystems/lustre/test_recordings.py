@@ -20,7 +20,7 @@ from forebay.act.filesystems.lustre.output import (
     parse_states,
     parse_stripe,
 )
-from forebay.act.forward.node.layouts import lustre_places
+from forebay.act.forward.node.file_places import lustre_places
 from forebay.model.errors import BadInput
 from support.filesystems import _lustre
 from support.lustre_recordings import Recorded, needs_recordings, recorded, recordings

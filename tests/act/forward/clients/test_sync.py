@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from forebay.act.forward.clients import asking
 from forebay.act.forward.clients.aio import AsyncClient
-from forebay.act.forward.clients.asking import Ask, Asking, Handle, Lost, Pause, Talk
+from forebay.act.forward.clients.operations import Ask, Asking, Handle, Lost, Pause, Talk
 from forebay.act.forward.clients.identity import Identity, identity
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.net.wire import AGAIN, LONGEST, Kind, Message

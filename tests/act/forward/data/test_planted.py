@@ -11,7 +11,7 @@ import pytest
 from forebay.act.forward.data.fences import Fences
 from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.objects import Objects
-from forebay.act.forward.data.place import Place
+from forebay.act.forward.data.server_folder import Place
 from forebay.act.forward.node.folder import Folder
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.forward.data.emulate import Disk, Emulation
+from forebay.act.forward.data.emulation import Disk, Emulation
 from forebay.act.forward.data.fences import Fences
 from forebay.act.forward.data.server import Server, ServerSettings
 from forebay.act.forward.net.address import Address, CantListen

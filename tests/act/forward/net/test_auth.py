@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from forebay.act.forward.net.address import Address, connected
 from forebay.act.forward.net.auth import Answerer, Asker, Denied, Peer
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.door import Door, connect
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.admission import Door, connect
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import SHORT, BadMessage, Kind, Message, packed
 from support.forward import KEY, LoopThread, Speaker, loop_thread, unix
 
@@ -185,7 +185,7 @@ class Short:
 def test_a_process_without_descriptors_takes_peers_in_once_it_has_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forebay.act.forward.net.door._LATER", 0.001)
+    monkeypatch.setattr("forebay.act.forward.net.admission._LATER", 0.001)
     with loop_thread() as thread:
         guarded = Guarded(thread, unix(tmp_path, "door"))
         short = Short(guarded.door._listener, 3)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.act.forward.net.connection import Connection, _after
-from forebay.act.forward.net.pool import SMALL, Buffers
+from forebay.act.forward.net.buffers import SMALL, Buffers
 from forebay.act.forward.net.wire import Kind, Message
 from support.examples import examples
 from support.forward import LoopThread

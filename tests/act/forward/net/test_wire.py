@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forebay.act.forward.net.pool import SMALL, Buffers
+from forebay.act.forward.net.buffers import SMALL, Buffers
 from forebay.act.forward.net.wire import (
     HEADER,
     LAST_OFFSET,

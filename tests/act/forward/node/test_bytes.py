@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forebay.act.forward.clients.aio import AsyncClient, AsyncFile
-from forebay.act.forward.node.ion import IoNode
+from forebay.act.forward.node.io_node import IoNode
 from forebay.model.layout import Layout
 from support.forward import KEY
 from support.forward_nodes import STRIPE, NodeThread, node_thread

@@ -12,8 +12,8 @@ import errno
 from collections.abc import Sequence
 from typing import TypeVar
 
-from forebay.act.forward.clients.asking import Asking, Entry, Handle, Lost, OpenFile, PathLike, Pause, Space, Stat, Talk
-from forebay.act.forward.clients.bundle import Bundle
+from forebay.act.forward.clients.operations import Asking, Entry, Handle, Lost, OpenFile, PathLike, Pause, Space, Stat, Talk
+from forebay.act.forward.clients.node_channel import Bundle
 from forebay.act.forward.clients.identity import Identity, identity
 from forebay.act.forward.clients.sync import Buffer
 from forebay.act.forward.data.names import NOBODY, Owner

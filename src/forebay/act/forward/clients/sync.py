@@ -6,7 +6,7 @@
             file.fsync()
 
 Errors are OSErrors. When an I/O node is gone, the client goes on with the next one of its list, and what it had asked
-is asked there again (see forward/clients/asking.py); only after `patience` seconds without success there is an error.
+is asked there again (see forward/clients/operations.py); only after `patience` seconds without success there is an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from time import sleep
 from types import TracebackType
 from typing import Any, TypeVar
 
-from forebay.act.forward.clients.asking import (
+from forebay.act.forward.clients.operations import (
     Asking,
     Entry,
     Handle,
@@ -34,7 +34,7 @@ from forebay.act.forward.clients.asking import (
     Talk,
 )
 from forebay.act.forward.clients.identity import Identity, identity
-from forebay.act.forward.clients.tie import Tie
+from forebay.act.forward.clients.node_socket import Tie
 from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.net.address import Address, parse_address
 from forebay.act.forward.net.key import read_key

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from forebay.act.forward.node.announce import Announcer
-from forebay.act.forward.node.ion import IoNode
-from forebay.act.forward.node.windows import BOUNDS
+from forebay.act.forward.node.council_client import Announcer
+from forebay.act.forward.node.io_node import IoNode
+from forebay.act.forward.node.window_histogram import BOUNDS
 from forebay.act.metrics import Histogram, Metric, Number
 from forebay.decide.order.words import WINDOW
 from forebay.model.observation import Observation

@@ -17,11 +17,11 @@ from typing import Any, TextIO
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.door import TIMEOUT, Door
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.admission import TIMEOUT, Door
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import BadMessage, Kind, Message, answer_header, packed, unpacked
-from forebay.act.forward.node.announce import checked
-from forebay.act.forward.node.runs import store_parts
+from forebay.act.forward.node.council_client import checked
+from forebay.act.forward.node.job_history import store_parts
 from forebay.decide.tune.council import Council, Decided, Report, decide
 from forebay.decide.tune.memory import as_json, from_json
 from forebay.history.store import Store

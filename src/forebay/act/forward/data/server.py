@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from forebay.act.forward.data.fences import Fences
 from forebay.act.forward.data.names import Names
-from forebay.act.forward.data.naming import NameRequests
+from forebay.act.forward.data.name_requests import NameRequests
 from forebay.act.forward.data.objects import MOST_OPEN, Objects, synced
-from forebay.act.forward.data.place import Place
+from forebay.act.forward.data.server_folder import Place
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.door import TIMEOUT, Door
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.admission import TIMEOUT, Door
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import (
     AGAIN,
     LONGEST,
@@ -44,7 +44,7 @@ from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 
 if TYPE_CHECKING:  # most servers emulate nothing, and start without what computes it
-    from forebay.act.forward.data.emulate import Emulation
+    from forebay.act.forward.data.emulation import Emulation
 
 _MOST_SYNCING = 128
 _THREADS = 4

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.broken import broken
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import LONGEST, BadMessage, Bytes, Message, Receiver
 
 MOST_QUEUED = 8 << 20

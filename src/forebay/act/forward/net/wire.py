@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from forebay.act.forward.net.pool import SMALL, Buffers
+from forebay.act.forward.net.buffers import SMALL, Buffers
 from forebay.model.errors import ForebayError
 
 MAGIC = b"FB"

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from forebay.act.forward.net.timer import Alarm
 from forebay.act.forward.net.wire import Bytes, Message
-from forebay.act.forward.node.windows import Windows
+from forebay.act.forward.node.window_histogram import Windows
 from forebay.act.forward.striping import Piece
 from forebay.decide.order.new import DEFAULTS
 from forebay.decide.order.queue import (

@@ -30,13 +30,13 @@ from forebay.act.forward.net.wire import (
 )
 from forebay.act.forward.node.backend import Answer, Asked
 from forebay.act.forward.node.dispatch import Opened, Request
-from forebay.act.forward.node.jobs import Client
+from forebay.act.forward.node.job_accounting import Client
 from forebay.act.forward.striping import in_order
 from forebay.model.layout import Layout
 from forebay.profile.request_watch import finish, observe
 
 if TYPE_CHECKING:
-    from forebay.act.forward.node.ion import IoNode
+    from forebay.act.forward.node.io_node import IoNode
 
 MOST_HELD = 64 << 20
 """Bytes of requests that one client may have under way; then it is not listened to until some are answered."""

@@ -17,13 +17,13 @@ from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.key import read_key
 from forebay.act.forward.net.loop import run
 from forebay.act.forward.net.wire import LONGEST
-from forebay.act.forward.node.announce import Announcer
+from forebay.act.forward.node.council_client import Announcer
 from forebay.act.forward.node.backend import Backend
 from forebay.act.forward.node.folder import Folder
-from forebay.act.forward.node.ion import IoNode, NodeSettings, own_name
-from forebay.act.forward.node.layouts import How, finder
-from forebay.act.forward.node.posix import MountedFolder
-from forebay.act.forward.node.striped import DataServers
+from forebay.act.forward.node.io_node import IoNode, NodeSettings, own_name
+from forebay.act.forward.node.file_places import How, finder
+from forebay.act.forward.node.mounted_folder import MountedFolder
+from forebay.act.forward.node.data_servers import DataServers
 from forebay.act.metrics import Endpoint
 from forebay.decide.registry import find, known
 from forebay.model.errors import BadInput, UnknownName
@@ -165,7 +165,7 @@ def _written(writing: ThreadPoolExecutor, store: Store, parts: list[dict[str, An
 
 
 def _write(store: Store, parts: list[dict[str, Any]]) -> None:
-    from forebay.act.forward.node.runs import store_parts
+    from forebay.act.forward.node.job_history import store_parts
 
     try:
         store_parts(store, parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.node.jobs import Jobs
+from forebay.act.forward.node.job_accounting import Jobs
 from forebay.decide.order.queue import arrive, depth, done, drop, follower, new_queue, take
 from forebay.model.layout import Layout
 from forebay.profile.request_watch import end_period, finish, forget, new_watch, observe

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 
-from forebay.act.forward.clients.asking import Ask, Lost, attach
+from forebay.act.forward.clients.operations import Ask, Lost, attach
 from forebay.act.forward.clients.identity import Identity
 from forebay.act.forward.net.address import Address, connected
 from forebay.act.forward.net.auth import Asker, Denied

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.forward.node.windows import BOUNDS, Windows
+from forebay.act.forward.node.window_histogram import BOUNDS, Windows
 from forebay.decide.order.words import WINDOW, WINDOW_BEGIN
 
 LENGTH = 1000

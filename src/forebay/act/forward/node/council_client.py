@@ -12,9 +12,9 @@ from typing import Any
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Denied, Peer
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.door import connect
+from forebay.act.forward.net.admission import connect
 from forebay.act.forward.net.wire import LONGEST, BadMessage, Flag, Kind, Message, packed, unpacked
-from forebay.act.forward.node.ion import IoNode
+from forebay.act.forward.node.io_node import IoNode
 from forebay.decide.order.words import AGGREGATE, QUANTUM, WINDOW
 from forebay.decide.registry import given_options
 from forebay.model.errors import BadInput, ForebayError

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.forward.node import layouts
-from forebay.act.forward.node.layouts import (
+from forebay.act.forward.node.file_places import (
     Objects,
     Parts,
     Places,
@@ -14,7 +14,7 @@ from forebay.act.forward.node.layouts import (
     finder,
     lustre_places,
 )
-from forebay.act.forward.node.layouts import (
+from forebay.act.forward.node.file_places import (
     given as given_places,
 )
 from forebay.model.errors import BadInput, UserError

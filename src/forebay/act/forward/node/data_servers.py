@@ -9,11 +9,11 @@ from typing import Any
 
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import BadMessage, Kind, Message, packed, unpacked
 from forebay.act.forward.node.backend import Answer, Asked, Backend
 from forebay.act.forward.node.dispatch import Batch, Opened
-from forebay.act.forward.node.link import Failed, Link
+from forebay.act.forward.node.server_link import Failed, Link
 from forebay.act.forward.striping import Piece, file_size, pieces, servers_of, shares
 from forebay.model.layout import Layout
 

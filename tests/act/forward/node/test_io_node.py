@@ -435,7 +435,7 @@ def test_a_read_that_can_not_be_ended_is_no_read_that_never_ends(
 def test_a_client_that_stops_within_a_message_does_not_keep_its_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forebay.act.forward.node.ion._STALL", 0.25)
+    monkeypatch.setattr("forebay.act.forward.node.io_node._STALL", 0.25)
     with node_thread(tmp_path) as thread:
         node = thread.node(thread.serve(1))
         with thread.client(node) as client:

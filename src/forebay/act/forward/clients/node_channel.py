@@ -9,13 +9,13 @@ import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 
-from forebay.act.forward.clients.asking import Ask, Handle, Lost, attach
+from forebay.act.forward.clients.operations import Ask, Handle, Lost, attach
 from forebay.act.forward.clients.identity import Identity
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Denied
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.door import connect
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.admission import connect
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import BadMessage, Flag, Kind, Message
 
 _CONNECTING = 5.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from forebay.act.forward.net.address import Address, bound, listening, tune
 from forebay.act.forward.net.auth import Answerer, Asker, Denied, Peer, refusal
 from forebay.act.forward.net.connection import MOST_QUEUED, Connection
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import LONGEST, SHORT, BadMessage, Message
 
 TIMEOUT = 10.0

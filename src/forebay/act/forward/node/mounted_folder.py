@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from forebay.act.forward.data.names import Owner
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import Bytes, Kind, Message, packed
 from forebay.act.forward.node.backend import Answer, Asked, Backend
 from forebay.act.forward.node.dispatch import Batch, Opened
 from forebay.act.forward.node.folder import Folder, set_attributes
-from forebay.act.forward.node.layouts import Places
+from forebay.act.forward.node.file_places import Places
 from forebay.act.forward.striping import Piece
 from forebay.model.errors import UserError
 from forebay.model.layout import Layout

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.node.jobs import BINS, Client, Jobs, facts_of, job_number
-from forebay.act.forward.node.runs import checked, store_parts
+from forebay.act.forward.node.job_accounting import BINS, Client, Jobs, facts_of, job_number
+from forebay.act.forward.node.job_history import checked, store_parts
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs, read_run
 from forebay.model.errors import BadInput

@@ -16,11 +16,11 @@ from typing import Any
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.door import TIMEOUT, Door
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.admission import TIMEOUT, Door
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.node.backend import Backend
 from forebay.act.forward.node.dispatch import Dispatch, Opened
-from forebay.act.forward.node.jobs import Jobs
+from forebay.act.forward.node.job_accounting import Jobs
 from forebay.act.forward.node.session import Session
 from forebay.act.forward.node.warm import warm
 from forebay.model.layout import Layout

@@ -8,8 +8,8 @@ import pytest
 
 from forebay.act.forward.net.wire import Kind, unpacked
 from forebay.act.forward.node.folder import Folder
-from forebay.act.forward.node.layouts import finder
-from forebay.act.forward.node.posix import MountedFolder
+from forebay.act.forward.node.file_places import finder
+from forebay.act.forward.node.mounted_folder import MountedFolder
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 from support.forward_nodes import STRIPE, Client, NodeThread, node_thread
@@ -159,7 +159,7 @@ def test_a_full_disk_is_an_error(client: Client, monkeypatch: pytest.MonkeyPatch
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    monkeypatch.setattr("forebay.act.forward.node.posix.os.pwrite", full)
+    monkeypatch.setattr("forebay.act.forward.node.mounted_folder.os.pwrite", full)
     answer = client.write(file, 0, b"x")
     assert (answer.status, answer.payload) == (errno.ENOSPC, b"[Errno 28] no space left on device")
 

@@ -17,8 +17,8 @@ from typing import Any
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Denied, Peer
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.door import connect
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.admission import connect
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import (
     AGAIN,
     HEADER,

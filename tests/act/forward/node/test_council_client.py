@@ -9,11 +9,11 @@ import pytest
 from forebay.act.forward.council.numbers import Totals, node_numbers
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.door import Door
-from forebay.act.forward.net.pool import Buffers
+from forebay.act.forward.net.admission import Door
+from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, packed, unpacked
-from forebay.act.forward.node.announce import Announcer, checked
-from forebay.act.forward.node.ion import IoNode
+from forebay.act.forward.node.council_client import Announcer, checked
+from forebay.act.forward.node.io_node import IoNode
 from forebay.decide.order.words import AGGREGATE, WINDOW
 from forebay.model.errors import UserError
 from support.forward import KEY, unix

@@ -25,7 +25,7 @@ from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 from forebay.act.forward.data.names import NOBODY, Owner
-from forebay.act.forward.data.naming import layout_of, layout_words
+from forebay.act.forward.data.name_requests import layout_of, layout_words
 from forebay.act.forward.net.wire import AGAIN, LAST_OFFSET, LONGEST, Bytes, Kind, Message, packed, unpacked
 from forebay.model.errors import ForebayError
 from forebay.model.layout import Layout

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from forebay.act.forward.net.pool import SMALL, Buffers
+from forebay.act.forward.net.buffers import SMALL, Buffers
 
 LENGTHS = st.integers(0, 3 << 20)
 
