@@ -13,10 +13,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from forebay.act.forward.net.address import connected, listening, parse_address, tune
+from forebay.act.forward.net.address import open_listener, open_socket, parse_address, tune_socket
 from forebay.act.forward.net.auth import Asker, Peer
-from forebay.act.forward.net.loop import run
 from forebay.act.forward.net.buffers import Buffers
+from forebay.act.forward.net.loop import run
 from forebay.act.forward.net.wire import HEADER, MAGIC, VERSION, Kind, Message, Receiver
 from forebay.act.forward.striping import in_order, parts_of, pieces
 from forebay.model.layout import Layout
@@ -132,7 +132,7 @@ class Relay:
 
 def greeted(address: str, key: bytes, role: str, name: str, accepts: str) -> socket.socket:
     """A blocking socket to a part of a layer, after both sides have proved themselves."""
-    sock = connected(parse_address(address), 30.0)
+    sock = open_socket(parse_address(address), 30.0)
     handshake, receiver = Asker(key, Peer(role=role, name=name), (accepts,)), Receiver(Buffers())
     asked: Message | None = handshake.first()
     while asked is not None:
@@ -155,11 +155,11 @@ def main() -> None:
         loop = asyncio.get_running_loop()
         servers = [greeted(a, secret, "node", "relay", "server") for a in addresses]
         made = Relay(loop, servers, int(stripe), int(first))
-        listener = listening(parse_address(address))
+        listener = open_listener(parse_address(address))
 
         def accept() -> None:
             sock, _ = listener.accept()
-            tune(sock)
+            tune_socket(sock)
             Peerless(loop, sock, made.asked)
 
         loop.add_reader(listener, accept)

@@ -37,7 +37,7 @@ from forward_relay import greeted
 from forebay.act.command import Child
 from forebay.act.forward.net.loop import new_loop
 from forebay.act.forward.net.timer import Alarm
-from forebay.act.forward.net.wire import HEADER, MAGIC, VERSION, Kind, packed
+from forebay.act.forward.net.wire import HEADER, MAGIC, VERSION, Kind, pack
 from forebay.act.forward.striping import Piece, parts_of, pieces
 from forebay.model.layout import Layout
 
@@ -112,10 +112,10 @@ class Through:
     """One client of an I/O node or of the relay."""
 
     def __init__(self, address: str, secret: bytes, node: bool, me: int) -> None:
-        from forebay.act.forward.net.address import connected, parse_address
+        from forebay.act.forward.net.address import open_socket, parse_address
 
         self.sock = (
-            greeted(address, secret, "client", str(me), "node") if node else connected(parse_address(address), 9)
+            greeted(address, secret, "client", str(me), "node") if node else open_socket(parse_address(address), 9)
         )
         self.sock.settimeout(None)
         self.head = memoryview(bytearray(HEADER.size))
@@ -135,7 +135,7 @@ class Through:
 
     def open(self) -> int:
         words = {"path": b"bench", "create": True, "exclusive": False, "mode": 0o600, "layout": [SERVERS, STRIPE, 0]}
-        asked = packed(words | {"key": 0, "again": False})
+        asked = pack(words | {"key": 0, "again": False})
         room = memoryview(bytearray(4096))
         room[: len(asked)] = asked
         self.sock.sendall(header(int(Kind.OPEN), len(asked), 0, 1, 0, 0) + asked)

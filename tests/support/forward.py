@@ -17,16 +17,17 @@ from typing import Any, TypeVar
 
 import pytest
 
-from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.name_requests import NameRequests
+from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.server import Server, ServerSettings
-from forebay.act.forward.net.address import Address, connected, parse_address
-from forebay.act.forward.net.auth import Asker, Peer
-from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.admission import Door
-from forebay.act.forward.net.loop import new_loop
+from forebay.act.forward.net.address import Address, open_socket, parse_address
+from forebay.act.forward.net.admission import Listener
+from forebay.act.forward.net.auth import Asker, Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
+from forebay.act.forward.net.connection import Connection
+from forebay.act.forward.net.loop import new_loop
+from forebay.act.forward.net.payloads import FileStatus, ForgetList
 from forebay.act.forward.net.wire import (
     Flag,
     Kind,
@@ -34,8 +35,8 @@ from forebay.act.forward.net.wire import (
     Receiver,
     answer_header,
     checksum,
-    packed,
-    unpacked,
+    pack,
+    unpack,
 )
 from forebay.model.layout import Layout
 from support.processes import limited
@@ -107,7 +108,7 @@ class Speaker:
     def __init__(
         self, address: Address, role: str = "node", name: str = "ion0", key: bytes = KEY, **facts: Any
     ) -> None:
-        self.socket = connected(address, 60)
+        self.socket = open_socket(address, 60)
         self._tag = 0
         handshake = Asker(key, Peer(role=role, name=name, facts=facts), ("server", "node"))
         message: Message | None = handshake.first()
@@ -142,7 +143,7 @@ class Speaker:
         self._tag += 1
         words = fields.pop("words", None)
         if words is not None:
-            fields["payload"] = packed(words)
+            fields["payload"] = pack(words)
         self.send(Message(kind, tag=self._tag, **fields))
         return self._tag
 
@@ -156,7 +157,7 @@ class Speaker:
     def words(self, kind: Kind, **fields: Any) -> Any:
         answer = self.ask(kind, **fields)
         assert answer.status == 0, answer
-        return unpacked(answer.payload) if answer.payload else None
+        return unpack(answer.payload) if answer.payload else None
 
     def is_gone(self) -> bool:
         """Waits until the other side has closed."""
@@ -234,7 +235,7 @@ class PretendNode:
         self._buffers = Buffers()
         self._inside: set[Connection] = set()
         me = Peer(role="node", name="pretended")
-        self.door = Door(address, KEY, me, ("client",), self._entered, buffers=self._buffers)
+        self.door = Listener(address, Credentials(KEY, me, ("client",)), self._entered, buffers=self._buffers)
 
     def close(self) -> None:
         self.door.close()
@@ -297,26 +298,29 @@ class PretendNode:
         elif kind == Kind.CLOSE:
             self.attached.discard(file)
         elif kind == Kind.STATFS:
-            return 0, packed({"total": 5, "free": 4, "available": 3, "files": 2, "free_files": 1}), 0, 0
+            return 0, pack({"total": 5, "free": 4, "available": 3, "files": 2, "free_files": 1}), 0, 0
         elif kind != Kind.FSYNC:
             return self._named(message)
         return 0, b"", 0, 0
 
     def _named(self, message: Message) -> tuple[int, bytes, int, int]:
-        words = self._requests[message.kind](message)
-        file = words.get("id") or 0 if words else 0
-        if message.kind in (Kind.OPEN, Kind.ATTACH):
-            self.attached.add(file)
-        if message.kind == Kind.STAT and not words["folder"]:
-            size, latest, allocated = self._objects.size(file)
-            words = {**words, "size": size, "mtime": latest if latest > words["stamp"] else words["mtime"]}
-            words |= {"ctime": max(words["ctime"], latest), "allocated": allocated}
-        if message.kind in (Kind.UNLINK, Kind.RENAME):
-            for gone, _ in words["forget"]:
+        answer = self._requests[message.kind](message)
+        if isinstance(answer, ForgetList):
+            for gone, _ in answer.forget:
                 self._objects.forget(gone)
                 self._names.forgotten(gone)
-            words = None
-        return 0, packed(words) if words is not None else b"", file, 0
+            return 0, b"", 0, 0
+        if not isinstance(answer, FileStatus):
+            return 0, pack(answer) if answer is not None else b"", 0, 0
+        file = answer.id or 0
+        if message.kind in (Kind.OPEN, Kind.ATTACH):
+            self.attached.add(file)
+        if message.kind == Kind.STAT and not answer.folder:
+            found = self._objects.size(file)
+            answer.size, answer.allocated = found.size, found.allocated
+            answer.mtime = found.mtime if found.mtime > answer.stamp else answer.mtime
+            answer.ctime = max(answer.ctime, found.mtime)
+        return 0, pack(answer), file, 0
 
 
 class PretendLayer:

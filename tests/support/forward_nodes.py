@@ -14,14 +14,14 @@ from typing import Any
 from forebay.act.command import Child
 from forebay.act.forward.data.server import Server, ServerSettings
 from forebay.act.forward.net.address import Address
-from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.admission import Door
+from forebay.act.forward.net.admission import Listener
+from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, packed, unpacked
+from forebay.act.forward.net.connection import Connection
+from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, pack, unpack
 from forebay.act.forward.node.backend import Backend
-from forebay.act.forward.node.io_node import IoNode, NodeSettings
 from forebay.act.forward.node.data_servers import DataServers
+from forebay.act.forward.node.io_node import IoNode, NodeSettings
 from forebay.model.layout import Layout
 from support.forward import KEY, LoopThread, Speaker, unix
 
@@ -139,8 +139,8 @@ class PretendServer:
         me = Peer(role="server", name=str(index), facts={"index": index, "servers": of})
         self.of = of
 
-        def make() -> Door:
-            return Door(address, KEY, me, ("node",), self._entered, buffers=Buffers())
+        def make() -> Listener:
+            return Listener(address, Credentials(KEY, me, ("node",)), self._entered, buffers=Buffers())
 
         self.door = thread.call(make)
 
@@ -161,7 +161,7 @@ class PretendServer:
             words = {"forget": []}
         elif message.kind == Kind.FENCE:
             self.fenced.append(message.file)
-        payload = packed(words) if words is not None else b""
+        payload = pack(words) if words is not None else b""
         file = words["id"] if message.kind == Kind.OPEN else 0
         connection.send([answer_header(message, file=file, length=len(payload)), payload])
 
@@ -192,9 +192,9 @@ class PretendServer:
 
 def raw(address: Address) -> Any:
     """A socket to the address, before anything was said."""
-    from forebay.act.forward.net.address import connected
+    from forebay.act.forward.net.address import open_socket
 
-    return connected(address, LONG)
+    return open_socket(address, LONG)
 
 
 def started(*words: str) -> Child:
@@ -209,4 +209,4 @@ def started(*words: str) -> Child:
     return child
 
 
-__all__ = ["Client", "Flag", "NodeThread", "PretendServer", "node_thread", "raw", "started", "unpacked"]
+__all__ = ["Client", "Flag", "NodeThread", "PretendServer", "node_thread", "raw", "started", "unpack"]

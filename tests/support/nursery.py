@@ -168,8 +168,8 @@ def _main() -> None:
     import forebay.act.control.agent.agent
     import forebay.act.control.agent.settings
     import forebay.act.control.api.server
-    import forebay.act.forward.council.start
-    import forebay.act.forward.data.numbers
+    import forebay.act.forward.council.process
+    import forebay.act.forward.metrics
     import forebay.act.forward.node.start
     import forebay.act.volumes.kinds
     import forebay.cli.agent

@@ -93,11 +93,11 @@ def test_a_tree_is_copied_and_packed(point: Path) -> None:
     run("cp", "-r", SOURCE, point / "copy")
     run("diff", "-r", SOURCE, point / "copy")
     run("tar", "cf", point / "all.tar", "-C", point, "copy")
-    (point / "unpacked").mkdir()
-    run("tar", "xf", point / "all.tar", "-C", point / "unpacked")
-    run("diff", "-r", SOURCE, point / "unpacked/copy")
-    run("rm", "-r", point / "unpacked", point / "copy")
-    assert not (point / "unpacked").exists()
+    (point / "unpack").mkdir()
+    run("tar", "xf", point / "all.tar", "-C", point / "unpack")
+    run("diff", "-r", SOURCE, point / "unpack/copy")
+    run("rm", "-r", point / "unpack", point / "copy")
+    assert not (point / "unpack").exists()
 
 
 def test_git_works(point: Path) -> None:

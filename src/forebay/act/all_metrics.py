@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from forebay.act.control.service.metrics import METRICS as SERVICE
-from forebay.act.forward.council.numbers import COUNCIL, NODE
-from forebay.act.forward.data.numbers import SERVER
+from forebay.act.forward.metrics import COUNCIL, NODE, SERVER
 from forebay.act.metrics import Metric
 
 PARTS: Mapping[str, tuple[Metric, ...]] = {

@@ -61,15 +61,15 @@ def _run_steps() -> None:
 
 def _live_steps() -> Iterator[Callable[[], None]]:
     from forebay.act.control.service.warm_up import warm_up
-    from forebay.act.forward.council.process import warm_council
-    from forebay.act.forward.node.warm import warm
+    from forebay.act.forward.council.process import compile_council
+    from forebay.act.forward.node.io_node import compile_kernels
     from forebay.decide.registry import policies
     from forebay.decide.tune.council import new_council
 
     yield partial(warm_up, "forebay")
-    yield warm
+    yield compile_kernels
     for name in policies("tune"):
-        yield partial(warm_council, new_council("window", (1, 2), tuner=name), lambda _seen: None)
+        yield partial(compile_council, new_council("window", (1, 2), tuner=name), lambda _seen: None)
 
 
 def _simulation_steps(folder: Path) -> Iterator[Callable[[], None]]:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from forebay.act.all_metrics import PARTS
-from forebay.act.forward.data.numbers import server_numbers
 from forebay.act.forward.layer_file import read_layer
+from forebay.act.forward.metrics import server_metrics
 from forebay.act.forward.net.wire import Kind
 from forebay.act.metrics import Metric
 from support.forward import Speaker, data_server, unix
@@ -14,7 +14,7 @@ def test_a_data_server_shows_all_that_is_declared(tmp_path: Path) -> None:
     where = unix(tmp_path, "server")
     with data_server(tmp_path / "data", where, timeout=60.0) as (_, server), Speaker(server.address) as node:
         node.ask(Kind.WRITE, file=1, payload=b"abcd")
-        found = {(one.name, *(value for _, value in one.labels)): one.value for one in server_numbers(server, 3)}
+        found = {(one.name, *(value for _, value in one.labels)): one.value for one in server_metrics(server, 3)}
     assert {key[0] for key in found} == {metric.name for metric in PARTS["data server"]}
     assert (found["forebay_server_writes",], found["forebay_server_bytes_written",]) == (1, 4)
     assert (found["forebay_server_info", "3"], found["forebay_server_nodes",]) == (1, 1)

@@ -14,7 +14,7 @@ from forebay.act.forward.striping import (
     pieces,
     server_of,
     servers_of,
-    settled,
+    settle_layout,
     shares,
 )
 from forebay.model.layout import ANY, GRAIN, Layout
@@ -100,5 +100,5 @@ def test_a_file_cut_to_its_shares_has_no_byte_beyond(given_layout: tuple[Layout,
 
 
 def test_a_layout_is_no_wider_than_the_layer_and_begins_where_the_id_says() -> None:
-    assert settled(Layout(count=8, start=ANY), 4, 7) == Layout(count=4, start=3)
-    assert settled(Layout(count=2, start=1), 4, 7) == Layout(count=2, start=1)
+    assert settle_layout(Layout(count=8, start=ANY), 4, 7) == Layout(count=4, start=3)
+    assert settle_layout(Layout(count=2, start=1), 4, 7) == Layout(count=2, start=1)

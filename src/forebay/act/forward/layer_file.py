@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from forebay.act.forward.council.parameters import PARAMETERS
 from forebay.act.forward.net.address import Address, parse_address
-from forebay.act.forward.node.council_client import checked as checked_value
 from forebay.decide.registry import known
 from forebay.decide.tune.choose import DEFAULT
 from forebay.history.toml import Bytes, Field, Seconds, Table, load_toml, locate_errors, validate
-from forebay.model.errors import BadInput
+from forebay.model.errors import BadInput, UnknownName
 from forebay.model.layout import ANY, Layout
 
 WINDOWS = ("0.125 ms", "0.25 ms", "0.5 ms", "1 ms", "2 ms", "4 ms", "8 ms")
@@ -146,12 +146,7 @@ def read_layer(path: Path) -> LayerFile:
     listening = [part for part in (*servers, *ions, *((council,) if council else ())) if part.addresses]
     _check_addresses(path, listening)
     return LayerFile(
-        folder=reader.folder,
-        key=reader.key,
-        servers=servers,
-        council=council,
-        ions=ions,
-        mount=reader.mount(ions),
+        folder=reader.folder, key=reader.key, servers=servers, council=council, ions=ions, mount=reader.mount(ions)
     )
 
 
@@ -235,8 +230,10 @@ class _Reader:
         if council is None:
             return None
         known(f"{self._path}: council.tuner", "tune", council.tuner)
-        if council.parameter not in ("window", "aggregate", "quantum", "scheduler"):
-            checked_value(council.parameter, 0)
+        if council.parameter not in PARAMETERS:
+            raise BadInput(
+                f"{self._path}: council.parameter", str(UnknownName("parameter", council.parameter, PARAMETERS))
+            )
         address = self._council_address()
         words = ["council", "--listen", address, "--key", str(self.key), "--parameter", council.parameter]
         words += ["--values", ",".join(council.values), "--tuner", council.tuner, "--reward", council.reward]

@@ -116,7 +116,7 @@ def shares(layout: Layout, size: int) -> list[int]:
     return [rows * layout.size + min(max(rest - place * layout.size, 0), layout.size) for place in range(layout.count)]
 
 
-def settled(layout: Layout, servers: int, file: int) -> Layout:
+def settle_layout(layout: Layout, servers: int, file: int) -> Layout:
     """The layout as it is used: no wider than there are servers, its first server taken from the file's id where the
     layout leaves it open."""
     start = file % servers if layout.start == ANY else layout.start % servers

@@ -47,14 +47,14 @@ def mount(
     processes: Annotated[int | None, typer.Option(help="How many processes the job has.", min=1)] = None,
 ) -> None:
     """Mount the layer, for programs that know nothing of it. Unmounting it, SIGTERM or Ctrl-C end it."""
-    from forebay.act.forward.clients.identity import identity
+    from forebay.act.forward.clients.identity import identify
     from forebay.act.forward.clients.sync import Client
     from forebay.act.forward.fuse import Manner, caller, check, mount
     from forebay.act.forward.mount import Mount
     from forebay.act.forward.net.key import read_key
 
     check(folder)
-    who = identity(app, job or "", processes or 0)
+    who = identify(app, job or "", processes or 0)
     there, secret, wait = addresses(nodes), read_key(key), _seconds("--patience", patience)
     manner = Manner(foreground=not daemon, threads=threads, cache=_seconds("--cache", cache), everybody=everybody)
     check_layer(nodes, there, secret, min(wait, LOOK))

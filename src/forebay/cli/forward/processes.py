@@ -55,8 +55,8 @@ def server(
     """Run a data server, which keeps stripes of files in a folder."""
     from contextlib import ExitStack
 
-    from forebay.act.forward.data.numbers import server_numbers
     from forebay.act.forward.data.server import ServerSettings, serve
+    from forebay.act.forward.metrics import server_metrics
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
     from forebay.act.forward.net.loop import run
@@ -76,7 +76,7 @@ def server(
     with ExitStack() as stack:
 
         def ready(found: Server) -> None:
-            endpoint = Endpoint(shown, lambda: server_numbers(found, index)) if shown else None
+            endpoint = Endpoint(shown, lambda: server_metrics(found, index)) if shown else None
             if endpoint is not None:
                 stack.callback(endpoint.close)
             where = str(endpoint.address) if endpoint else None
@@ -184,8 +184,7 @@ def council(
     json: Json = False,
 ) -> None:
     """Run the council, which learns the best setting for I/O nodes."""
-    from forebay.act.forward.council.process import CouncilSettings
-    from forebay.act.forward.council.start import start_council
+    from forebay.act.forward.council.process import CouncilSettings, start_council
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
     from forebay.decide.tune.council import new_council

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.act.forward.clients import asking
 from forebay.act.forward.clients.aio import AsyncClient
-from forebay.act.forward.clients.operations import Ask, Asking, Handle, Lost, Pause, Talk
-from forebay.act.forward.clients.identity import Identity, identity
+from forebay.act.forward.clients.identity import Identity, identify
+from forebay.act.forward.clients.operations import Handle, Lost, Operations, Pause, Request, Steps
 from forebay.act.forward.clients.sync import Client
-from forebay.act.forward.net.wire import AGAIN, LONGEST, Kind, Message
+from forebay.act.forward.net.wire import AGAIN, LONGEST, Kind, Message, unpack
 from forebay.model.layout import GRAIN, Layout
 from support.examples import examples
 from support.forward import KEY, PretendLayer, pretend_layer, scratch, unix
@@ -227,16 +226,16 @@ def test_who_one_is_comes_from_the_batch_system(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("SLURM_JOB_ID", "4711")
     monkeypatch.setenv("SLURM_NTASKS", "32")
     monkeypatch.setattr("sys.argv", ["/opt/bin/gromacs", "-v"])
-    found = identity()
+    found = identify()
     assert (found.application, found.job, found.processes, found.uid) == ("gromacs", "4711", 32, os.getuid())
-    assert identity("a", "b", 3).job == "b"
+    assert identify("a", "b", 3).job == "b"
     monkeypatch.setenv("SLURM_NTASKS", "many")
-    assert identity().processes == 1
+    assert identify().processes == 1
     Identity(application="x" * 10**5, job="y" * 10**5, host="z" * 10**5).peer(5)
 
 
 def test_another_key_is_an_error_at_once(made: Made) -> None:
-    with pytest.raises(PermissionError, match="is the key the same"):
+    with pytest.raises(PermissionError, match="check the key"):
         made(key=b"not the key of this layer").stat("/")
 
 
@@ -377,10 +376,10 @@ def test_a_file_that_threads_share_is_closed_on_every_connection(pretend_layer: 
         together = threading.Barrier(4)
 
         def use() -> None:
-            tie = client._take()
+            sock = client._take()
             together.wait(60)
-            assert client._carry_out(tie, client._asking.write(file._handle, memoryview(b"abc"), 0)) == 3
-            client._back(tie)
+            assert client._carry_out(sock, client._operations.write(file._handle, memoryview(b"abc"), 0)) == 3
+            client._put_back(sock)
 
         threads = [threading.Thread(target=use) for _ in range(4)]
         for thread in threads:
@@ -542,9 +541,9 @@ def test_an_operation_that_is_given_up_leaves_the_client_usable(pretend_layer: P
 HANDLE = Handle(file=5, layout=Layout(count=1, start=0))
 
 
-def carried_out(talk: Talk[Any], answers: list[Message | None]) -> tuple[list[Ask | Pause], Any]:
+def carried_out(talk: Steps[Any], answers: list[Message | None]) -> tuple[list[Request | Pause], Any]:
     """What an operation yields when it is answered so (None: the connection is lost), and its end."""
-    steps: list[Ask | Pause] = []
+    steps: list[Request | Pause] = []
     rest = iter(answers)
     try:
         step = next(talk)
@@ -563,7 +562,7 @@ def carried_out(talk: Talk[Any], answers: list[Message | None]) -> tuple[list[As
 
 def test_waiting_grows_and_ends_with_the_patience() -> None:
     now = [0.0]
-    talk = Asking(10.0, now=lambda: now[0]).fsync(HANDLE)
+    talk = Operations(10.0, now=lambda: now[0]).fsync(HANDLE)
     steps: list[Any] = [next(talk)]
     with pytest.raises(OSError, match="no success for 10 s"):
         while True:
@@ -582,12 +581,12 @@ def test_a_request_that_must_not_be_done_twice_keeps_its_key_and_says_that_it_co
     troubles: list[int | None],
 ) -> None:
     answers = [None if trouble is None else Message(Kind.MKDIR, status=trouble) for trouble in troubles]
-    talk = Asking(60.0, now=lambda: 0.0).mkdir("/d", 0o755, None)
+    talk = Operations(60.0, now=lambda: 0.0).mkdir("/d")
     asks: list[dict[str, Any]] = []
     step = next(talk)
     for answer in (*answers, Message(Kind.MKDIR)):
-        assert isinstance(step, Ask)
-        asks.append(asking.unpacked(step.payload))
+        assert isinstance(step, Request)
+        asks.append(unpack(step.payload))
         try:
             step = talk.throw(Lost("gone")) if answer is None else talk.send(answer)
             while isinstance(step, Pause):
@@ -600,18 +599,20 @@ def test_a_request_that_must_not_be_done_twice_keeps_its_key_and_says_that_it_co
 
 
 def test_an_error_that_is_an_answer_is_not_asked_again() -> None:
-    steps, end = carried_out(Asking(60.0).fsync(HANDLE), [Message(Kind.FSYNC, status=errno.ENOSPC, payload=b"full")])
+    steps, end = carried_out(
+        Operations(60.0).fsync(HANDLE), [Message(Kind.FSYNC, status=errno.ENOSPC, payload=b"full")]
+    )
     assert len(steps) == 1
     assert (end.errno, end.strerror) == (errno.ENOSPC, "full")
 
 
 def test_a_node_that_never_knows_a_file_is_not_asked_for_ever() -> None:
     stale, fine = Message(Kind.FSYNC, status=errno.ESTALE), Message(Kind.ATTACH)
-    steps, end = carried_out(Asking(60.0).fsync(HANDLE), [stale, fine] * 100)
+    steps, end = carried_out(Operations(60.0).fsync(HANDLE), [stale, fine] * 100)
     assert end.errno == errno.ESTALE
     assert len(steps) < 30
 
 
 def test_a_write_of_which_less_was_written_is_an_error() -> None:
-    _, end = carried_out(Asking(60.0).write(HANDLE, memoryview(b"abc"), 0), [Message(Kind.WRITE, size=2)])
+    _, end = carried_out(Operations(60.0).write(HANDLE, memoryview(b"abc"), 0), [Message(Kind.WRITE, size=2)])
     assert end.errno == errno.EIO

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from forebay.act.forward.council.process import CouncilProcess, CouncilSettings, loaded, observed, save
+from forebay.act.forward.council.process import CouncilProcess, CouncilSettings, load_state, save_state
 from forebay.act.forward.net.auth import Asker, Peer
-from forebay.act.forward.net.wire import Kind, packed, unpacked
+from forebay.act.forward.net.wire import Kind, pack, unpack, unpack_as
 from forebay.decide.tune.council import Council, decide, new_council
 from forebay.decide.tune.memory import as_json
 from forebay.history.store import open_store
@@ -65,7 +65,7 @@ class Node(Speaker):
     def decision(self) -> Any:
         message = self.receive()
         assert message.kind == Kind.DECIDE
-        return unpacked(message.payload)
+        return unpack(message.payload)
 
 
 @pytest.fixture(autouse=True)
@@ -106,10 +106,10 @@ def test_a_node_that_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "payload",
     [
-        b"\xc1", packed([]), packed({}), packed({"observed": {}}),
-        packed({"observed": asdict(SEEN) | {"reads": -1}, "parameter": "window", "value": 1, "held": 1, "servers": 1}),
-        packed({"observed": asdict(SEEN) | {"seconds": 0}, "parameter": "window", "value": 1, "held": 1, "servers": 1}),
-        packed({"observed": asdict(SEEN), "parameter": "window", "value": 1, "held": "long", "servers": 1}),
+        b"\xc1", pack([]), pack({}), pack({"observed": {}}),
+        pack({"observed": asdict(SEEN) | {"reads": -1}, "parameter": "window", "value": 1, "held": 1, "servers": 1}),
+        pack({"observed": asdict(SEEN) | {"seconds": 0}, "parameter": "window", "value": 1, "held": 1, "servers": 1}),
+        pack({"observed": asdict(SEEN), "parameter": "window", "value": 1, "held": "long", "servers": 1}),
     ],
 )  # fmt: skip
 def test_a_node_that_makes_no_sense_is_dropped_and_counted(tmp_path: Path, payload: bytes) -> None:
@@ -129,7 +129,7 @@ def test_what_it_learned_survives_its_end(tmp_path: Path) -> None:
             node.decision()
     learned = as_json(process.council)  # as it was when it ended
     assert learned["situations"]
-    assert as_json(loaded(settings(tmp_path).council, state)) == learned
+    assert as_json(load_state(settings(tmp_path).council, state)) == learned
     assert not list(tmp_path.glob("*.new"))
 
 
@@ -137,7 +137,7 @@ def test_a_state_that_is_half_written_never_takes_the_old_ones_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state, made = tmp_path / "state.json", new_council("window", VALUES)
-    save(made, state)
+    save_state(made, state)
     before = state.read_bytes()
 
     def full(*_: object) -> None:
@@ -145,7 +145,7 @@ def test_a_state_that_is_half_written_never_takes_the_old_ones_place(
 
     monkeypatch.setattr("forebay.act.forward.council.process.os.fsync", full)
     with pytest.raises(OSError, match="no space"):
-        save(made, state)
+        save_state(made, state)
     assert state.read_bytes() == before
 
 
@@ -154,13 +154,13 @@ def test_a_state_that_can_not_be_read_is_one_line(tmp_path: Path, text: str) -> 
     state = tmp_path / "state.json"
     state.write_text(text)
     with pytest.raises(BadInput, match=r"state\.json"):
-        loaded(new_council("window", VALUES), state)
+        load_state(new_council("window", VALUES), state)
 
 
 def test_no_state_is_a_beginning(tmp_path: Path) -> None:
     made: Council = new_council("window", VALUES)
-    assert loaded(made, tmp_path / "none.json") is made
-    assert loaded(made, None) is made
+    assert load_state(made, tmp_path / "none.json") is made
+    assert load_state(made, None) is made
 
 
 def test_jobs_go_into_the_history_and_are_acknowledged(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_every_decision_can_be_looked_up(tmp_path: Path) -> None:
 
 
 def test_an_announcement_comes_through_as_it_was() -> None:
-    assert observed(unpacked(packed(asdict(SEEN)))) == SEEN
+    assert unpack_as(Observation, pack(asdict(SEEN))) == SEEN
 
 
 def test_it_decides_as_the_pure_council_does() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.act.forward.data.names import Names
-from forebay.act.forward.data.records import FOLDER, clean
+from forebay.act.forward.data.records import FOLDER, clean_path
 from forebay.model.layout import ANY, GRAIN, Layout
 from support.examples import examples
 from support.forward import scratch
@@ -249,10 +249,10 @@ def test_names_are_any_bytes(name: bytes) -> None:
 @given(st.binary(max_size=60))
 def test_a_clean_path_stays_as_it_is(path: bytes) -> None:
     try:
-        once = clean(path)
+        once = clean_path(path)
     except OSError:
         return
-    assert clean(once) == once
+    assert clean_path(once) == once
     assert not once.startswith(b"/")
     assert b".." not in once.split(b"/")
 
@@ -331,7 +331,12 @@ def test_times_and_modes_are_kept(tree: Tree) -> None:
     names.set_attributes(1, mode=0o100600)
     tree.again()
     record = tree.names.stat(b"a")
-    assert (record.mode, record.mtime, record.changed(77), record.changed(78)) == (0o600, 1_000, 1_000, 78)
+    assert (record.mode, record.mtime, record.time_of_change(77), record.time_of_change(78)) == (
+        0o600,
+        1_000,
+        1_000,
+        78,
+    )
 
 
 def test_a_record_of_the_time_before_owners_is_read(tree: Tree) -> None:
@@ -449,20 +454,20 @@ def test_a_sync_reaches_the_record_and_every_folder_that_changed(tree: Tree) -> 
     tree.names.mkdir(b"d")
     tree.names.open(b"d/a", create=True)
     tree.names.rename(b"d", b"e")
-    handles = tree.names.to_sync(1)
+    handles = tree.names.descriptors_to_sync(1)
     inodes = {os.fstat(handle).st_ino for handle in handles}
     for handle in handles:
         os.close(handle)
     places = ("names/e/a", "names", "names/e", "ids/00", "ids")
     assert inodes == {(tree.folder / place).stat().st_ino for place in places}
-    assert tree.names.to_sync(99) == []
+    assert tree.names.descriptors_to_sync(99) == []
 
 
 def test_more_folders_than_are_remembered_are_synced_at_once(tree: Tree) -> None:
     for number in range(100):
         tree.names.mkdir(b"%d" % number)
     tree.names.open(b"a", create=True)
-    handles = tree.names.to_sync(1)
+    handles = tree.names.descriptors_to_sync(1)
     for handle in handles:
         os.close(handle)
     assert len(handles) <= 67

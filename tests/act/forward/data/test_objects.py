@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.forward.data.objects import Objects, synced
+from forebay.act.forward.data.objects import Objects
+from forebay.act.forward.data.tree import sync_all
+from forebay.act.forward.net.payloads import ObjectSize
 
 
 @pytest.fixture
@@ -46,16 +48,16 @@ def test_objects_hold_what_was_written_however_few_are_open(
             held.extend(bytes(offset - len(held)))
     for file, held in oracle.items():
         assert read(objects, file, 0, 1000) == held
-        assert objects.size(file)[0] == len(held)
+        assert objects.size(file).size == len(held)
     assert len(objects._open) <= 2
     objects.close()
 
 
 def test_what_is_not_there_is_empty_and_reading_does_not_make_it(objects: Objects) -> None:
     assert read(objects, 7, 0, 10) == b""
-    assert objects.size(7) == (0, 0, 0)
+    assert objects.size(7) == ObjectSize(size=0, mtime=0, allocated=0)
     objects.truncate(7, 0)
-    assert objects.to_sync(7) == []
+    assert objects.descriptors_to_sync(7) == []
     assert list(objects.files()) == []
 
 
@@ -107,12 +109,12 @@ def test_a_sync_reaches_the_object_and_once_its_name(objects: Objects, monkeypat
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (inodes.append(os.fstat(handle).st_ino), real(handle)))
     objects.write(7, 0, b"abc")
-    synced(objects.to_sync(7))
+    sync_all(objects.descriptors_to_sync(7))
     assert len(set(inodes)) == 3  # with the folder of its name, and that one's
-    synced(objects.to_sync(7))
+    sync_all(objects.descriptors_to_sync(7))
     assert len(inodes) == 4
     objects.sync_failed(7)
-    synced(objects.to_sync(7))
+    sync_all(objects.descriptors_to_sync(7))
     assert len(inodes) == 7
 
 
@@ -120,14 +122,14 @@ def test_a_sync_that_fails_is_an_error_and_leaves_nothing_open(
     objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     objects.write(7, 0, b"abc")
-    handles = objects.to_sync(7)
+    handles = objects.descriptors_to_sync(7)
 
     def broken(_: int) -> None:
         raise OSError(errno.EIO, "broken")
 
     monkeypatch.setattr(os, "fsync", broken)
     with pytest.raises(OSError, match="broken"):
-        synced(handles)
+        sync_all(handles)
     for handle in handles:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(handle)

@@ -11,7 +11,8 @@ import pytest
 from forebay.act.forward.data.fences import Fences
 from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.objects import Objects
-from forebay.act.forward.data.server_folder import Place
+from forebay.act.forward.data.server_folder import ServerFolder
+from forebay.act.forward.net.payloads import ObjectSize
 from forebay.act.forward.node.folder import Folder
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
@@ -68,6 +69,7 @@ def plant(kind: str, place: Path, outside: Outside) -> None:
         )
 
 
+NOTHING = ObjectSize(size=0, mtime=0, allocated=0)
 KINDS = ["pipe", "link to a file", "link to a folder", "dead link"]
 CALLS: dict[str, Callable[[Names, bytes], object]] = {
     "open": lambda names, path: names.open(path),
@@ -137,10 +139,10 @@ def test_an_object_that_was_planted_is_neither_read_nor_written(
         lambda: objects.write(FILE, 0, b"changed"),
         lambda: objects.truncate(FILE, 3),
         lambda: objects.size(FILE),
-        lambda: objects.to_sync(FILE),
+        lambda: objects.descriptors_to_sync(FILE),
     ):
         with suppress(OSError):
-            assert call() in (0, (0, 0, 0), [], None) and kind == "dead link"
+            assert call() in (0, NOTHING, [], None) and kind == "dead link"
     objects.close()
 
 
@@ -156,11 +158,11 @@ def test_a_folder_for_objects_that_was_planted_is_not_entered(outside: Outside, 
 def test_a_servers_own_files_are_not_reached_by_links(outside: Outside, tmp_path: Path, name: str, kind: str) -> None:
     plant(kind, tmp_path / "data" / name, outside)
     if name.endswith(".new"):
-        Place(tmp_path / "data", 0, 1).close()
+        ServerFolder(tmp_path / "data", 0, 1).close()
         assert not (tmp_path / "data" / name).exists()
     else:
-        with pytest.raises(BadInput, match=r"can't be (used|read)"):
-            Place(tmp_path / "data", 0, 1)
+        with pytest.raises(BadInput, match=r"cannot be (used|read)"):
+            ServerFolder(tmp_path / "data", 0, 1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -179,5 +181,5 @@ def test_the_layout_of_what_was_planted_in_a_mounted_folder_is_not_asked_for(
     folder = Folder(tmp_path / "root")
     for path in (b"planted", b"planted/secret", b"planted/sub"):
         with pytest.raises(OSError):
-            folder.full(path)
+            folder.full_path(path)
     folder.close()

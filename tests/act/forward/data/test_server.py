@@ -343,7 +343,7 @@ def test_the_folder_of_another_server_is_refused(tmp_path: Path) -> None:
 def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "thesis.tex").write_text("precious")
-    assert "is not empty ('thesis.tex' is in it)" in refusal(tmp_path)
+    assert "is not empty (it contains 'thesis.tex')" in refusal(tmp_path)
     (tmp_path / "data" / "server.json").write_text("{")
     assert "can't be read" in refusal(tmp_path)
     (tmp_path / "data" / "server.json").write_text("[]")
@@ -353,7 +353,7 @@ def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: 
 
 def test_a_folder_that_can_not_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
-    assert "can't be used: " in refusal(tmp_path)
+    assert "cannot be used as a server's folder: " in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("wrong", [{"index": -1}, {"index": 1}, {"servers": 0}, {"servers": 5000}])

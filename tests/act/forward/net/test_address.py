@@ -3,7 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.forward.net.address import Address, CantListen, bound, connected, listening, parse_address
+from forebay.act.forward.net.address import (
+    Address,
+    CantListen,
+    listener_address,
+    open_listener,
+    open_socket,
+    parse_address,
+)
 from forebay.model.errors import BadInput
 
 
@@ -28,31 +35,31 @@ def test_the_path_of_a_socket_can_not_be_longer_than_the_system_allows() -> None
 @pytest.mark.parametrize("family", ["unix", "tcp"])
 def test_an_address_in_use_is_one_line(tmp_path: Path, family: str) -> None:
     address = Address(path=str(tmp_path / "socket")) if family == "unix" else Address(host="127.0.0.1")
-    with listening(address) as first, connected(bound(first), 5) as there:
+    with open_listener(address) as first, open_socket(listener_address(first), 5) as there:
         assert there.getpeername() is not None
         with pytest.raises(CantListen, match=r"^(unix:|127).*: the address is in use$"):
-            listening(bound(first))
+            open_listener(listener_address(first))
 
 
 def test_the_socket_of_a_listener_that_is_dead_is_taken_over(tmp_path: Path) -> None:
     address = Address(path=str(tmp_path / "socket"))
-    listening(address).close()
-    with listening(address) as listener, connected(address, 5):
-        assert bound(listener) == address
+    open_listener(address).close()
+    with open_listener(address) as listener, open_socket(address, 5):
+        assert listener_address(listener) == address
 
 
 def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "socket").write_text("precious")
     with pytest.raises(CantListen):
-        listening(Address(path=str(tmp_path / "socket")))
+        open_listener(Address(path=str(tmp_path / "socket")))
     assert (tmp_path / "socket").read_text() == "precious"
 
 
 def test_a_host_that_is_not_there_is_one_line() -> None:
     with pytest.raises(CantListen, match="can't listen"):
-        listening(Address(host="no-such-host.invalid", port=1))
+        open_listener(Address(host="no-such-host.invalid", port=1))
 
 
 def test_answers_go_out_at_once_over_tcp() -> None:
-    with listening(Address(host="127.0.0.1")) as listener, connected(bound(listener), 5) as sock:
+    with open_listener(Address(host="127.0.0.1")) as listener, open_socket(listener_address(listener), 5) as sock:
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.forward.net.address import Address, connected
-from forebay.act.forward.net.auth import Answerer, Asker, Denied, Peer
-from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.admission import Door, connect
+from forebay.act.forward.net.address import Address, open_socket
+from forebay.act.forward.net.admission import Listener, connect
+from forebay.act.forward.net.auth import Answerer, Asker, Credentials, Denied, Peer
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.wire import SHORT, BadMessage, Kind, Message, packed
+from forebay.act.forward.net.connection import Connection
+from forebay.act.forward.net.wire import SHORT, BadMessage, Kind, Message, pack
 from support.forward import KEY, LoopThread, Speaker, loop_thread, unix
 
 CLIENT = Peer(role="client", name="a", facts={"session": 5})
@@ -51,7 +51,7 @@ def test_who_listens_must_prove_itself_too() -> None:
 
 @pytest.mark.parametrize("role", ["node", "council", "server"])
 def test_a_role_that_has_no_business_here_is_denied(role: str) -> None:
-    with pytest.raises(Denied, match=f"a {role} has no business here"):
+    with pytest.raises(Denied, match=f"role '{role}' is not accepted here"):
         Answerer(KEY, NODE, ("client",)).received(Asker(KEY, Peer(role=role), ()).first())
 
 
@@ -94,13 +94,13 @@ def test_noise_in_place_of_a_hello_is_a_bad_message_or_denied(kind: Kind, noise:
 )
 def test_a_hello_that_says_nothing_is_a_bad_message(words: object) -> None:
     with pytest.raises(BadMessage):
-        Answerer(KEY, NODE, ("client",)).received(Message(Kind.HELLO, payload=packed(words)))
+        Answerer(KEY, NODE, ("client",)).received(Message(Kind.HELLO, payload=pack(words)))
 
 
 def test_what_one_tells_of_oneself_is_bounded() -> None:
     with pytest.raises(ValueError, match=f"{SHORT} bytes"):
         Asker(KEY, Peer(role="client", facts={"a": "x" * SHORT}), ())
-    with pytest.raises(ValueError, match="no role 'king'"):
+    with pytest.raises(ValueError, match="unknown role 'king'"):
         Peer(role="king")
 
 
@@ -112,8 +112,10 @@ class Guarded:
         self.buffers = Buffers()
         self.thread = thread
 
-        def made() -> Door:
-            return Door(address, KEY, NODE, ("client",), self.inside.append, buffers=self.buffers, **settings)  # type: ignore[arg-type]
+        def made() -> Listener:
+            return Listener(
+                address, Credentials(KEY, NODE, ("client",)), self.inside.append, buffers=self.buffers, **settings
+            )  # type: ignore[arg-type]
 
         self.door = thread.call(made)
 
@@ -124,7 +126,7 @@ class Guarded:
 def test_peers_that_are_denied_or_malformed_are_dropped_and_counted(tmp_path: Path) -> None:
     with loop_thread() as thread:
         guarded = Guarded(thread, unix(tmp_path, "door"))
-        with pytest.raises(Denied, match="refused: is the key the same"):
+        with pytest.raises(Denied, match="refused the connection; check the key"):
             Speaker(unix(tmp_path, "door"), role="client", key=b"not the key of this layer")
         with pytest.raises(Denied):
             Speaker(unix(tmp_path, "door"), role="server")
@@ -133,7 +135,7 @@ def test_peers_that_are_denied_or_malformed_are_dropped_and_counted(tmp_path: Pa
             Message(Kind.READ).header(),
             Message(Kind.HELLO).header(SHORT + 1),
         ):
-            with connected(unix(tmp_path, "door"), 60) as stranger:
+            with open_socket(unix(tmp_path, "door"), 60) as stranger:
                 stranger.sendall(noise)
                 assert stranger.recv(1) == b""
         with Speaker(unix(tmp_path, "door"), role="client", name="good"):
@@ -145,7 +147,7 @@ def test_peers_that_are_denied_or_malformed_are_dropped_and_counted(tmp_path: Pa
 def test_a_peer_that_says_nothing_is_dropped_and_counted(tmp_path: Path) -> None:
     with loop_thread() as thread:
         guarded = Guarded(thread, unix(tmp_path, "door"), timeout=0.01)
-        with connected(unix(tmp_path, "door"), 60) as stranger:
+        with open_socket(unix(tmp_path, "door"), 60) as stranger:
             assert stranger.recv(1) == b""
         assert guarded.dropped() == {"slow": 1}
         thread.call(guarded.door.close)
@@ -154,7 +156,7 @@ def test_a_peer_that_says_nothing_is_dropped_and_counted(tmp_path: Path) -> None
 def test_strangers_hold_little_memory_and_are_bounded_in_number(tmp_path: Path) -> None:
     with loop_thread() as thread:
         guarded = Guarded(thread, unix(tmp_path, "door"))
-        strangers = [connected(unix(tmp_path, "door"), 60) for _ in range(300)]
+        strangers = [open_socket(unix(tmp_path, "door"), 60) for _ in range(300)]
         for stranger in strangers[:256]:
             stranger.sendall(b"FB")
         for stranger in strangers[256:]:
@@ -185,7 +187,7 @@ class Short:
 def test_a_process_without_descriptors_takes_peers_in_once_it_has_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forebay.act.forward.net.admission._LATER", 0.001)
+    monkeypatch.setattr("forebay.act.forward.net.admission._RETRY", 0.001)
     with loop_thread() as thread:
         guarded = Guarded(thread, unix(tmp_path, "door"))
         short = Short(guarded.door._listener, 3)
@@ -202,7 +204,7 @@ def test_connecting_to_one_with_another_key_says_so(tmp_path: Path) -> None:
         async def connecting() -> Connection:
             nobody = lambda *_: None  # noqa: E731
             return await connect(
-                unix(tmp_path, "door"), b"k" * 20, CLIENT, ("node",), nobody, nobody, buffers=Buffers()
+                unix(tmp_path, "door"), Credentials(b"k" * 20, CLIENT, ("node",)), nobody, nobody, buffers=Buffers()
             )
 
         with pytest.raises(Denied, match=r"door: the other side refused"):
@@ -220,7 +222,12 @@ def test_a_listener_that_never_answers_is_given_up(tmp_path: Path) -> None:
         async def connecting() -> Connection:
             nobody = lambda *_: None  # noqa: E731
             return await connect(
-                unix(tmp_path, "silent"), KEY, CLIENT, ("node",), nobody, nobody, buffers=Buffers(), timeout=0.01
+                unix(tmp_path, "silent"),
+                Credentials(KEY, CLIENT, ("node",)),
+                nobody,
+                nobody,
+                buffers=Buffers(),
+                timeout=0.01,
             )
 
         with pytest.raises(TimeoutError):

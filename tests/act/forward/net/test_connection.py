@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.act.forward.net.connection import Connection, _after
 from forebay.act.forward.net.buffers import SMALL, Buffers
+from forebay.act.forward.net.connection import Closed, CloseReason, Connection, _remainder
 from forebay.act.forward.net.wire import Kind, Message
 from support.examples import examples
 from support.forward import LoopThread
@@ -23,7 +23,7 @@ class Pair:
         self.other.settimeout(60)
         self.buffers = Buffers(options.pop("limit", 256 << 20))
         self.got: list[Message] = []
-        self.lost: list[str] = []
+        self.lost: list[Closed] = []
         self.done: list[int] = []
         self.connection = self.thread.call(
             lambda: Connection(
@@ -31,7 +31,7 @@ class Pair:
                 mine,
                 self.buffers,
                 lambda _, message: self.received(message),
-                lambda _, why: self.lost.append(why),
+                lambda _, closed: self.lost.append(closed),
                 **options,  # type: ignore[arg-type]
             )
         )
@@ -152,7 +152,7 @@ def test_a_message_that_makes_no_sense_ends_the_connection(pair: Pair) -> None:
     pair.other.sendall(Message(Kind.READ, tag=1).header() + b"GET / HTTP/1.1\r\n" * 10)
     pair.until(lambda: pair.lost)
     assert [message.tag for message in pair.got] == [1]
-    assert pair.lost == ["this is not Forebay's protocol"]
+    assert pair.lost == [(CloseReason.MALFORMED, "this is not Forebay's protocol")]
     assert pair.connection.closed
 
 
@@ -160,7 +160,7 @@ def test_the_end_of_the_peer_is_told_once_and_nothing_is_held(pair: Pair) -> Non
     pair.other.sendall(Message(Kind.WRITE).header(100_000) + b"half")
     pair.other.close()
     pair.until(lambda: pair.lost)
-    assert pair.lost == ["the peer is gone"]
+    assert pair.lost == [(CloseReason.GONE, "the peer is gone")]
     assert pair.buffers.out == 0
 
 
@@ -176,7 +176,7 @@ def test_an_idle_connection_holds_at_most_a_small_buffer(pair: Pair) -> None:
 def test_what_is_left_of_pieces_is_what_was_not_sent(lengths: list[int], sent: int) -> None:
     pieces = [bytes([number]) * length for number, length in enumerate(lengths)]
     whole = b"".join(pieces)
-    assert b"".join(_after(pieces, min(sent, len(whole)))) == whole[sent:]
+    assert b"".join(_remainder(pieces, min(sent, len(whole)))) == whole[sent:]
 
 
 def test_a_peer_that_goes_before_it_has_read_all_is_gone_and_its_last_words_count(pair: Pair) -> None:

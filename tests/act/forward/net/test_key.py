@@ -20,7 +20,7 @@ def test_two_keys_differ(tmp_path: Path) -> None:
 
 def test_a_key_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     key = write_key(tmp_path / "key")
-    with pytest.raises(BadInput, match="can't be written: file exists"):
+    with pytest.raises(BadInput, match="cannot write a key: file exists"):
         write_key(tmp_path / "key")
     assert read_key(tmp_path / "key") == key
 
@@ -29,7 +29,7 @@ def test_a_key_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
 def test_a_key_that_others_may_read_is_refused_with_the_way_out(tmp_path: Path, mode: int) -> None:
     write_key(tmp_path / "key")
     (tmp_path / "key").chmod(mode)
-    with pytest.raises(BadInput, match="others may read the key; do: chmod 600 "):
+    with pytest.raises(BadInput, match="other users can read the key; run: chmod 600 "):
         read_key(tmp_path / "key")
 
 
@@ -42,7 +42,7 @@ def test_a_key_has_a_sensible_length(tmp_path: Path, text: bytes) -> None:
 
 
 def test_a_key_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="can't be read: no such file"):
+    with pytest.raises(BadInput, match="cannot read the key: no such file"):
         read_key(tmp_path / "none")
-    with pytest.raises(BadInput, match="can't be read: is a directory"):
+    with pytest.raises(BadInput, match="cannot read the key: is a directory"):
         read_key(tmp_path)

@@ -23,8 +23,8 @@ from forebay.act.forward.net.wire import (
     Receiver,
     answer_header,
     checksum,
-    packed,
-    unpacked,
+    pack,
+    unpack,
 )
 from support.forward import fed
 
@@ -108,7 +108,7 @@ def test_no_more_memory_is_taken_than_the_longest_message_needs(length: int) -> 
     receiver = Receiver(buffers, longest=100_000)
     header = HEADER.pack(MAGIC, VERSION, Kind.WRITE, 0, 0, length, 0, 0, 0, 0, 0, 0)
     if length > 100_000:
-        with pytest.raises(BadMessage, match="the longest allowed has 100000"):
+        with pytest.raises(BadMessage, match="exceeds the limit of 100000"):
             fed(receiver, [header])
     else:
         fed(receiver, [header])
@@ -120,10 +120,10 @@ def test_no_more_memory_is_taken_than_the_longest_message_needs(length: int) -> 
     ("place", "value", "words"),
     [
         (0, b"X", "not Forebay's protocol"),
-        (2, b"\x02", "protocol version 2; this side speaks 1"),
-        (3, b"\xff", "unknown kind 255"),
+        (2, b"\x02", "protocol version 2 is not supported"),
+        (3, b"\xff", "unknown kind of message: 255"),
         (HEADER.size - 9, b"\x80", "beyond 2\\^63"),
-        (8, b"\xff\xff\xff\xff", "the longest allowed has 16777216"),
+        (8, b"\xff\xff\xff\xff", "exceeds the limit of 16777216"),
     ],
 )
 def test_a_header_that_can_not_be_says_why(place: int, value: bytes, words: str) -> None:
@@ -184,12 +184,12 @@ def test_the_checksum_of_pieces_is_that_of_the_whole(pieces: list[bytes]) -> Non
 @example(b"\x91" * 2000)  # lists in lists in lists
 def test_words_that_can_not_be_read_are_a_bad_message(noise: bytes) -> None:
     with suppress(BadMessage):
-        unpacked(noise)
+        unpack(noise)
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.binary(), st.lists))
 def test_words_come_back_as_they_were(words: object) -> None:
-    assert unpacked(packed(words)) == words
+    assert unpack(pack(words)) == words
 
 
 def test_a_message_shows_what_it_is() -> None:

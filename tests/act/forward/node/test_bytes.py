@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from forebay.act.forward.clients.aio import AsyncClient, AsyncFile
+from forebay.act.forward.net.connection import CloseReason
 from forebay.act.forward.node.io_node import IoNode
 from forebay.model.layout import Layout
 from support.forward import KEY
@@ -92,7 +93,7 @@ async def ends(node: IoNode) -> None:
     """For its clients, as if it were killed: in the middle of things, without a word."""
     await asyncio.sleep(0.002)
     for session in tuple(node.sessions):
-        session.close("killed")
+        session.close(CloseReason.CLOSED, "killed")
 
 
 @pytest.mark.parametrize("seed", range(len(WAYS)))

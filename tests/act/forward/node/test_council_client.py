@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from forebay.act.forward.council.numbers import Totals, node_numbers
-from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.admission import Door
+from forebay.act.forward.council.parameters import check_parameter
+from forebay.act.forward.metrics import Totals, node_metrics
+from forebay.act.forward.net.admission import Listener
+from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, packed, unpacked
-from forebay.act.forward.node.council_client import Announcer, checked
+from forebay.act.forward.net.connection import Connection
+from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, pack, unpack
+from forebay.act.forward.node.council_client import CouncilClient
 from forebay.act.forward.node.io_node import IoNode
 from forebay.decide.order.words import AGGREGATE, WINDOW
 from forebay.model.errors import UserError
@@ -31,8 +32,8 @@ class PretendCouncil:
         me = Peer(role="council", name="council")
         self.address = unix(thread.folder, "council")
 
-        def make() -> Door:
-            return Door(self.address, KEY, me, ("node",), self._entered, buffers=Buffers())
+        def make() -> Listener:
+            return Listener(self.address, Credentials(KEY, me, ("node",)), self._entered, buffers=Buffers())
 
         self.door = self._thread.call(make)
 
@@ -41,13 +42,13 @@ class PretendCouncil:
         connection.redirect(self._received, lambda lost, _: self.nodes.remove(lost))
 
     def _received(self, connection: Connection, message: Message) -> None:
-        self.heard.append((message.kind, unpacked(message.payload)))
+        self.heard.append((message.kind, unpack(message.payload)))
         message.release()
         if message.kind == Kind.JOB and self.answers:
             connection.send([answer_header(message)])
 
     def say(self, words: Any, kind: Kind = Kind.DECIDE, flags: int = 0) -> None:
-        payload = packed(words) if not isinstance(words, bytes) else words
+        payload = pack(words) if not isinstance(words, bytes) else words
         message = Message(kind, flags, payload=payload)
         self._thread.call(lambda: [c.send([message.header(), payload]) for c in self.nodes])
 
@@ -64,15 +65,15 @@ class PretendCouncil:
 
 
 @contextmanager
-def announcing(thread: NodeThread, node: IoNode, council: PretendCouncil) -> Iterator[Announcer]:
-    async def start() -> tuple[Announcer, asyncio.Task[None]]:
-        made = Announcer(node, council.address, every=0.01)
+def announcing(thread: NodeThread, node: IoNode, council: PretendCouncil) -> Iterator[CouncilClient]:
+    async def start() -> tuple[CouncilClient, asyncio.Task[None]]:
+        made = CouncilClient(node, council.address, every=0.01)
         return made, asyncio.get_running_loop().create_task(made.run())
 
     announcer, task = thread.thread.run(start())
     node.record = announcer.record
     try:
-        thread.soon(lambda: announcer.connected)
+        thread.soon(lambda: announcer.is_connected)
         yield announcer
     finally:
         thread.thread.call(task.cancel)
@@ -89,7 +90,7 @@ def announcing(thread: NodeThread, node: IoNode, council: PretendCouncil) -> Ite
 )  # fmt: skip
 def test_nonsense_is_not_a_decision(parameter: object, value: object) -> None:
     with pytest.raises(UserError):
-        checked(parameter, value)
+        check_parameter(parameter, value)
 
 
 def test_a_decision_is_followed_and_nonsense_is_counted(tmp_path: Path) -> None:
@@ -149,12 +150,12 @@ def test_without_a_council_the_last_window_stays(tmp_path: Path) -> None:
             council.say({"parameter": "window", "value": 250_000})
             thread.soon(lambda: int(node.dispatch.q[WINDOW]) == 250_000)
             council.close()
-            thread.soon(lambda: not announcer.connected)
+            thread.soon(lambda: not announcer.is_connected)
             with thread.client(node) as client:
                 client.write(client.open(b"f"), 0, bytes(STRIPE))
             assert int(node.dispatch.q[WINDOW]) == 250_000
             again = PretendCouncil(thread)
-            thread.soon(lambda: announcer.connected)
+            thread.soon(lambda: announcer.is_connected)
             thread.soon(lambda: bool(again.of(Kind.ANNOUNCE)))
             assert again.of(Kind.ANNOUNCE)[-1]["value"] == 250_000
             again.close()
@@ -166,7 +167,7 @@ def test_announcements_say_what_passed(tmp_path: Path) -> None:
         council = PretendCouncil(thread)
         with announcing(thread, node, council) as announcer, thread.client(node, processes=8, job="5") as client:
             totals = Totals()
-            announcer.told = totals.add
+            announcer.on_period = totals.add
             file = client.open(b"f")
             for i in range(5):
                 client.write(file, i * 1000, bytes(1000))
@@ -177,7 +178,7 @@ def test_announcements_say_what_passed(tmp_path: Path) -> None:
             assert sum(s["bytes_written"] for s in seen) == 5000
             assert max(s["processes"] for s in seen) == 8
             assert {words["servers"] for words in council.of(Kind.ANNOUNCE)} == {2}
-            found = {n.name: n for n in thread.thread.call(lambda: list(node_numbers(node, announcer, totals)))}
+            found = {n.name: n for n in thread.thread.call(lambda: list(node_metrics(node, announcer, totals)))}
             assert found["forebay_ion_bytes_written"].value == 5000
             assert found["forebay_ion_clients"].value in (0, 1)
         council.close()
@@ -193,7 +194,7 @@ def test_a_job_is_told_until_the_council_has_it(tmp_path: Path) -> None:
                 client.write(client.open(b"f"), 0, bytes(1000))
             thread.soon(lambda: len(council.of(Kind.JOB)) == 1)
             council.close()
-            thread.soon(lambda: not announcer.connected)
+            thread.soon(lambda: not announcer.is_connected)
             again = PretendCouncil(thread)
             thread.soon(lambda: len(again.of(Kind.JOB)) == 1)
             (part,) = again.of(Kind.JOB)[0]["parts"]

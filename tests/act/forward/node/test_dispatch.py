@@ -62,15 +62,15 @@ class World:
 
     def loses(self, server: int) -> None:
         self.sent.up[server] = False
-        self.thread.call(self.dispatch.lost, server)
+        self.thread.call(self.dispatch.park, server)
 
     def finds(self, server: int) -> None:
         self.sent.up[server] = True
-        self.thread.call(self.dispatch.found, server)
+        self.thread.call(self.dispatch.unpark, server)
 
     def gives_up(self) -> None:
         """Of all that waits for a server that is away, whatever the time is."""
-        self.thread.call(self.dispatch.impatient, LONG_AGO, lambda server: f"server {server} is away")
+        self.thread.call(self.dispatch.drop_overdue, LONG_AGO, lambda server: f"server {server} is away")
 
 
 @pytest.fixture

@@ -4,18 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.forward.node import layouts
+from forebay.act.forward.node import file_places
 from forebay.act.forward.node.file_places import (
-    Objects,
-    Parts,
-    Places,
+    CephObjects,
+    Components,
+    FilePlaces,
     RoundRobin,
     ceph_places,
-    finder,
+    given_places,
     lustre_places,
-)
-from forebay.act.forward.node.file_places import (
-    given as given_places,
+    places_finder,
 )
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import GRAIN, Layout
@@ -24,17 +22,17 @@ SIZES = st.integers(1, 7)
 SERVERS = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)
 ROUND_ROBIN = st.builds(RoundRobin, SIZES, SERVERS)
 OBJECTS = st.builds(
-    lambda unit, count, stripes, servers: Objects(unit, count, unit * stripes, servers),
+    lambda unit, count, stripes, servers: CephObjects(unit, count, unit * stripes, servers),
     SIZES, st.integers(1, 3), st.integers(1, 3), st.integers(1, 4),
 )  # fmt: skip
 
 
-def byte_by_byte(places: Places, offset: int, length: int) -> list[tuple[int, int]]:
+def byte_by_byte(places: FilePlaces, offset: int, length: int) -> list[tuple[int, int]]:
     return [(p.server, p.offset + i) for p in places.pieces(offset, length) for i in range(p.length)]
 
 
 @given(ROUND_ROBIN | OBJECTS, st.integers(0, 60), st.integers(0, 60))
-def test_pieces_are_the_request_cut_up(places: Places, offset: int, length: int) -> None:
+def test_pieces_are_the_request_cut_up(places: FilePlaces, offset: int, length: int) -> None:
     pieces = places.pieces(offset, length)
     ends = [0, *(p.at + p.length for p in pieces)]
     assert [p.at for p in pieces] == ends[:-1]
@@ -43,19 +41,19 @@ def test_pieces_are_the_request_cut_up(places: Places, offset: int, length: int)
 
 
 @given(ROUND_ROBIN | OBJECTS, st.integers(0, 60), st.integers(1, 60))
-def test_a_byte_is_where_it_is_whoever_asks(places: Places, offset: int, length: int) -> None:
+def test_a_byte_is_where_it_is_whoever_asks(places: FilePlaces, offset: int, length: int) -> None:
     alone = [byte_by_byte(places, offset + i, 1)[0] for i in range(length)]
     assert byte_by_byte(places, offset, length) == alone
 
 
 @given(OBJECTS)
-def test_no_two_bytes_of_a_file_are_at_one_place(places: Objects) -> None:
+def test_no_two_bytes_of_a_file_are_at_one_place(places: CephObjects) -> None:
     found = byte_by_byte(places, 0, 300)
     assert len(set(found)) == len(found)
 
 
 @given(OBJECTS, st.integers(0, 300))
-def test_objects_are_counted_as_ceph_does(places: Objects, offset: int) -> None:
+def test_objects_are_counted_as_ceph_does(places: CephObjects, offset: int) -> None:
     stripe, in_set = offset // places.unit, places.whole // places.unit * places.count
     number = stripe // in_set * places.count + stripe % places.count
     assert byte_by_byte(places, offset, 1)[0][0] == number % places.servers
@@ -63,7 +61,7 @@ def test_objects_are_counted_as_ceph_does(places: Objects, offset: int) -> None:
 
 @given(st.integers(1, 40), ROUND_ROBIN, ROUND_ROBIN, st.integers(0, 60), st.integers(0, 60))
 def test_parts_follow_each_other(end: int, first: RoundRobin, then: RoundRobin, offset: int, length: int) -> None:
-    parts = Parts((end, 1 << 62), (first, then))
+    parts = Components((end, 1 << 62), (first, then))
     cut = max(0, min(length, end - offset))
     expected = byte_by_byte(first, offset, cut) + byte_by_byte(then, offset + cut, length - cut)
     assert byte_by_byte(parts, offset, length) == expected
@@ -145,9 +143,9 @@ def test_lustre_is_asked_for_folders_and_files(tmp_path: Path, monkeypatch: pyte
         asked.append(command[:-1])
         return PLAIN
 
-    monkeypatch.setattr(layouts, "run", run)
+    monkeypatch.setattr(file_places, "run", run)
     (tmp_path / "f").touch()
-    find = finder("lustre", 4, Layout(count=1))
+    find = places_finder("lustre", 4, Layout(count=1))
     assert find(tmp_path / "f") == find(tmp_path)
     assert asked == [("lfs", "getstripe", "-y"), ("lfs", "getstripe", "-d", "-y")]
 
@@ -162,17 +160,17 @@ def test_cephs_layout_comes_from_the_nearest_folder_that_has_one(
             raise OSError(61, "no data available")
         return text
 
-    monkeypatch.setattr(layouts.os, "getxattr", getxattr)
+    monkeypatch.setattr(file_places.os, "getxattr", getxattr)
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "f").touch()
-    find = finder("ceph", 2, Layout(count=1))
-    assert find(tmp_path / "a" / "b") == Objects(65536, 4, 4194304, 2)
+    find = places_finder("ceph", 2, Layout(count=1))
+    assert find(tmp_path / "a" / "b") == CephObjects(65536, 4, 4194304, 2)
     assert find(tmp_path / "f") == RoundRobin(1 << 20, (0,))  # what was given, where the file system says nothing
 
 
 @pytest.mark.parametrize("text", ["", "stripe_unit=1", "stripe_unit=x stripe_count=1 object_size=1"])
 def test_a_layout_that_is_not_cephs_is_one_line(text: str) -> None:
-    with pytest.raises(BadInput, match=r"^here: is no layout of Ceph's"):
+    with pytest.raises(BadInput, match=r"^here: is not a layout of Ceph"):
         ceph_places(text, 1, "here")
 
 
@@ -183,4 +181,4 @@ def test_objects_of_part_of_a_stripe_are_refused() -> None:
 
 def test_a_given_layout_goes_round_the_servers() -> None:
     assert given_places(Layout(count=3, size=GRAIN, start=2), 4) == RoundRobin(GRAIN, (2, 3, 0))
-    assert finder("given", 4, Layout(count=2, size=GRAIN))(Path("any")) == RoundRobin(GRAIN, (0, 1))
+    assert places_finder("given", 4, Layout(count=2, size=GRAIN))(Path("any")) == RoundRobin(GRAIN, (0, 1))

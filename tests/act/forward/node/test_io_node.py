@@ -265,7 +265,7 @@ def test_another_server_at_the_address_is_not_talked_to(tmp_path: Path) -> None:
     with node_thread(tmp_path) as thread:
         server = PretendServer(thread.thread, unix(tmp_path, "server0"), index=1, of=4)
         node = thread.node([unix(tmp_path, "server0")], patience=0.05)
-        thread.soon(lambda: node.backend.links[0].why != "not connected yet")
+        thread.soon(lambda: node.backend.links[0].problem != "not connected yet")
         with thread.client(node) as client:
             answer = client.ask(Kind.OPEN, words={"path": b"f", "create": True})
             assert answer.status == errno.EIO
@@ -388,7 +388,7 @@ def test_windows_are_measured_where_there_are_any(tmp_path: Path) -> None:
                 client.write(file, 0, bytes(4 * STRIPE))
             counted = thread.thread.call(lambda: sum(node.dispatch.windows.counts))
             assert counted > 0
-            assert len(node.dispatch.windows.recent) == counted
+            assert node.dispatch.windows.sum > 0
 
 
 def test_bytes_that_came_while_a_file_grew_are_never_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

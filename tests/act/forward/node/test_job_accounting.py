@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.node.job_accounting import BINS, Client, Jobs, facts_of, job_number
-from forebay.act.forward.node.job_history import checked, store_parts
+from forebay.act.forward.net.payloads import SIZE_BINS, JobPart, JobReport
+from forebay.act.forward.net.wire import BadMessage, pack, unpack, unpack_as
+from forebay.act.forward.node.job_accounting import JobProcess, Jobs, job_number, read_facts
+from forebay.act.forward.node.job_history import store_parts
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs, read_run
-from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 
 LAYOUT = Layout(count=4, size=64 << 10, start=1)
@@ -27,18 +28,18 @@ def peer(process: str = "a", **facts: Any) -> Peer:
     return Peer(role="client", name=process, facts={"application": "app", "uid": 5} | facts)
 
 
-def client(**facts: Any) -> Client:
+def client(**facts: Any) -> JobProcess:
     return Jobs("node").enter(peer(**facts), 0)
 
 
-def part_of(requests: list[tuple[int, int, int, int]]) -> dict[str, Any]:
+def part_of(requests: list[tuple[int, int, int, int]]) -> JobPart:
     made = client(job="1")
     for file in range(3):
-        made.opened(file, 100 + file, LAYOUT, b"")
+        made.add_file(file, 100 + file, LAYOUT)
     for file, offset, size, write in requests:
-        made.began(SECOND, file, offset, size, write)
-        made.ended(3 * SECOND, SECOND, write)
-    part = made.part()
+        made.begin_request(SECOND, file, offset, size, write)
+        made.end_request(3 * SECOND, SECOND, write)
+    part = made.summary()
     assert part is not None
     return part
 
@@ -49,10 +50,10 @@ def test_counts_are_those_of_a_plain_count(requests: list[tuple[int, int, int, i
     edges = [100, 1024, 10240, 102400, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30]
     for write, name in ((0, "read"), (1, "write")):
         sizes = [size for _, _, size, w in requests if w == write]
-        assert part[f"{name}s"] == len(sizes)
-        assert part["bytes_written" if write else "bytes_read"] == sum(sizes)
+        assert getattr(part, f"{name}s") == len(sizes)
+        assert (part.bytes_written if write else part.bytes_read) == sum(sizes)
         binned = Counter(int(np.searchsorted(edges, size)) for size in sizes)
-        assert part[f"{name}_sizes"] == [binned[i] for i in range(BINS)]
+        assert getattr(part, f"{name}_sizes") == [binned[i] for i in range(SIZE_BINS)]
     ends: dict[int, int] = {}
     in_order = behind = unaligned = 0
     for file, offset, size, _ in requests:
@@ -60,31 +61,31 @@ def test_counts_are_those_of_a_plain_count(requests: list[tuple[int, int, int, i
         behind += ends.get(file) == offset
         unaligned += offset % LAYOUT.size > 0
         ends[file] = offset + size
-    assert (part["seq"], part["consec"], part["unaligned"]) == (in_order, behind, unaligned)
-    assert {file: moved for file, _, moved, _ in part["files"]} == {
+    assert (part.seq, part.consec, part.unaligned) == (in_order, behind, unaligned)
+    assert {file: moved for file, _, moved, _ in part.files} == {
         100 + file: sum(size for f, _, size, _ in requests if f == file) for file in ends
     }
-    assert checked(part) == part
+    assert unpack_as(JobPart, pack(part)) == part
 
 
 def test_the_time_of_requests_that_overlap_counts_once() -> None:
     made = client()
-    made.opened(0, 1, LAYOUT, b"")
-    made.began(0, 0, 0, 10, 1)
-    made.began(1 * SECOND, 0, 10, 10, 1)
-    made.ended(2 * SECOND, 0, 1)
-    made.ended(4 * SECOND, 1 * SECOND, 1)
-    made.began(9 * SECOND, 0, 10, 10, 0)
-    made.ended(10 * SECOND, 9 * SECOND, 0)
-    part = made.part()
+    made.add_file(0, 1, LAYOUT)
+    made.begin_request(0, 0, 0, 10, 1)
+    made.begin_request(1 * SECOND, 0, 10, 10, 1)
+    made.end_request(2 * SECOND, 0, 1)
+    made.end_request(4 * SECOND, 1 * SECOND, 1)
+    made.begin_request(9 * SECOND, 0, 10, 10, 0)
+    made.end_request(10 * SECOND, 9 * SECOND, 0)
+    part = made.summary()
     assert part is not None
-    assert (part["busy"], part["write_time"], part["read_time"]) == (5.0, 5.0, 1.0)
+    assert (part.busy, part.write_time, part.read_time) == (5.0, 5.0, 1.0)
 
 
 def test_a_process_that_did_nothing_leaves_nothing() -> None:
     made = client()
-    made.opened(0, 1, LAYOUT, b"")
-    assert made.part() is None
+    made.add_file(0, 1, LAYOUT)
+    assert made.summary() is None
 
 
 def test_a_jobs_parts_come_when_its_last_connection_goes() -> None:
@@ -92,14 +93,14 @@ def test_a_jobs_parts_come_when_its_last_connection_goes() -> None:
     first, again, other = (jobs.enter(peer(name, job="9"), 0) for name in ("a", "a", "b"))
     assert first is again
     for made in (first, other):
-        made.opened(0, 1, LAYOUT, b"")
-        made.began(0, 0, 0, 10, 1)
-        made.ended(1, 0, 1)
+        made.add_file(0, 1, LAYOUT)
+        made.begin_request(0, 0, 0, 10, 1)
+        made.end_request(1, 0, 1)
     assert jobs.leave(first) == []
     assert jobs.leave(other) == []
     parts = jobs.leave(again)
-    assert [part["process"] for part in parts] == ["b", "a"]
-    assert len({part["token"] for part in parts}) == 2
+    assert [part.process for part in parts] == ["b", "a"]
+    assert len({part.token for part in parts}) == 2
     assert jobs.running == 0
 
 
@@ -116,8 +117,8 @@ def test_processes_without_a_job_are_one_as_long_as_one_is_there() -> None:
 
 @pytest.mark.parametrize("facts", [{}, {"application": 5, "uid": -1, "job": [], "processes": "many", "user": b"x"}])
 def test_facts_that_make_no_sense_are_not_believed(facts: dict[str, Any]) -> None:
-    found = facts_of(Peer(role="client", name="p", facts=facts))
-    assert (found["app"], found["uid"], found["job"], found["processes"], found["user"]) == ("unknown", 0, 0, 1, None)
+    found = read_facts(Peer(role="client", name="p", facts=facts))
+    assert (found.app, found.uid, found.job, found.processes, found.user) == ("unknown", 0, 0, 1, None)
 
 
 def test_a_jobs_name_is_always_the_same_number() -> None:
@@ -125,15 +126,16 @@ def test_a_jobs_name_is_always_the_same_number() -> None:
     assert 0 <= job_number("9" * 30) < 1 << 62
 
 
-def made_part(token: str, process: str, moved: int, *, job: int = 7, files: tuple[int, ...] = (1,)) -> dict[str, Any]:
+def made_part(token: str, process: str, moved: int, *, job: int = 7, files: tuple[int, ...] = (1,)) -> JobPart:
     made = client(job=str(job), processes=4)
     for number, file in enumerate(files):
-        made.opened(number, file, LAYOUT, b"")
-        made.began(0, number, 0, moved, 1)
-        made.ended(SECOND, 0, 1)
-    part = made.part()
+        made.add_file(number, file, LAYOUT)
+        made.begin_request(0, number, 0, moved, 1)
+        made.end_request(SECOND, 0, 1)
+    part = made.summary()
     assert part is not None
-    return part | {"token": token, "process": process}
+    part.token, part.process = token, process
+    return part
 
 
 def test_all_processes_of_a_job_are_one_run_whichever_nodes_they_used(tmp_path: Path) -> None:
@@ -166,7 +168,9 @@ def test_other_jobs_are_other_runs(tmp_path: Path) -> None:
 )
 def test_a_record_that_can_not_be_is_refused_whole(tmp_path: Path, key: str, value: object) -> None:
     with open_store(str(tmp_path / "h.db")) as store:
-        with pytest.raises(BadInput, match=f"a job's record: {key}"):
-            store_parts(store, [made_part("n/1", "a", 10), made_part("n/2", "b", 10) | {key: value}])
+        report = unpack(pack(JobReport(parts=[made_part("n/1", "a", 10), made_part("n/2", "b", 10)])))
+        report["parts"][1][key] = value
+        with pytest.raises(BadMessage, match=key):
+            store_parts(store, unpack_as(JobReport, pack(report)).parts)
         with store.reading() as connection:
             assert list(list_runs(connection)) == []

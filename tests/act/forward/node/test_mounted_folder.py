@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.forward.net.wire import Kind, unpacked
+from forebay.act.forward.net.wire import Kind, unpack
+from forebay.act.forward.node.file_places import places_finder
 from forebay.act.forward.node.folder import Folder
-from forebay.act.forward.node.file_places import finder
 from forebay.act.forward.node.mounted_folder import MountedFolder
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
@@ -25,7 +25,7 @@ def thread(tmp_path: Path) -> Iterator[NodeThread]:
 
 @pytest.fixture
 def client(thread: NodeThread) -> Iterator[Client]:
-    find = finder("given", 4, Layout(count=4, size=STRIPE, start=0))
+    find = places_finder("given", 4, Layout(count=4, size=STRIPE, start=0))
     node = thread.node_over(
         lambda: MountedFolder(Folder(thread.folder / "root"), find, 4), scheduler="twins:window=100000"
     )
@@ -118,7 +118,7 @@ def test_what_is_new_belongs_to_who_made_it(thread: NodeThread, client: Client) 
 def test_a_file_that_must_be_new_is(client: Client) -> None:
     words = {"path": b"f", "create": True, "exclusive": True, "mode": 0o600, "layout": None, "key": 0, "again": False}
     answer = client.ask(Kind.OPEN, words=words)
-    assert unpacked(answer.payload)["created"] is True
+    assert unpack(answer.payload)["created"] is True
     assert client.ask(Kind.OPEN, words=words).status == errno.EEXIST
     assert client.ask(Kind.OPEN, words=words | {"again": True}).status == 0
     client.write(answer.file, 0, b"x")
@@ -165,5 +165,5 @@ def test_a_full_disk_is_an_error(client: Client, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="can't be forwarded to: no such file"):
+    with pytest.raises(BadInput, match="cannot forward to this folder: no such file"):
         Folder(tmp_path / "none")

@@ -2,21 +2,33 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.forward.node.window_histogram import BOUNDS, Windows
+from forebay.act.forward.node.window_histogram import BOUNDS, WindowHistogram
 from forebay.decide.order.words import WINDOW, WINDOW_BEGIN
 
 LENGTH = 1000
 
 
-def watched(entries: list[tuple[int, int, bool]]) -> Windows:
+class Recorder(WindowHistogram):
+    """Remembers each ratio."""
+
+    def __init__(self, queue: memoryview) -> None:
+        super().__init__(queue)
+        self.recent: list[float] = []
+
+    def add(self, share: float) -> None:
+        super().add(share)
+        self.recent.append(share)
+
+
+def watched(entries: list[tuple[int, int, bool]]) -> Recorder:
     """Of windows by number, when each was entered after its beginning, and whether anybody waited for it."""
     words = np.zeros(64, dtype=np.int64)
-    windows = Windows(memoryview(words))
+    windows = Recorder(memoryview(words))
     words[WINDOW] = LENGTH
     for number, late, awaited in entries:
         words[WINDOW_BEGIN] = number * LENGTH
-        windows.seen(number * LENGTH + late, awaited)
-        windows.seen(number * LENGTH + late + 1, awaited)  # asked again within it
+        windows.observe(number * LENGTH + late, awaited)
+        windows.observe(number * LENGTH + late + 1, awaited)  # asked again within it
     return windows
 
 

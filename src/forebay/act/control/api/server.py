@@ -26,7 +26,7 @@ from forebay.act.control.errors import ErrorCode
 from forebay.act.control.page.files import NO_PAGES, Pages
 from forebay.act.control.service.service import Service
 from forebay.act.control.service.settings import ServiceSettings, keep_private, privately
-from forebay.act.forward.net.address import Address, listening, parse_address
+from forebay.act.forward.net.address import Address, open_listener, parse_address
 from forebay.act.log import Log
 from forebay.history.store import Store, open_store
 from forebay.model.compile_hooks import hooks
@@ -229,14 +229,14 @@ def _listeners(settings: ServiceSettings) -> list[tuple[Any, ssl.SSLContext | No
         found.append((_unix(settings.socket, settings.socket_mode), None))
     if settings.listen:
         tls = _tls(settings)
-        found.append((listening(parse_address(settings.listen, "service.listen")), tls))
+        found.append((open_listener(parse_address(settings.listen, "service.listen")), tls))
     return found
 
 
 def _unix(path: Path, mode: int) -> Any:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        listener = listening(Address(path=str(path)))
+        listener = open_listener(Address(path=str(path)))
         path.chmod(mode)
     except OSError as error:
         raise BadInput(str(path), why(error)) from None

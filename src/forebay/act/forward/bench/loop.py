@@ -15,7 +15,7 @@ from forebay.act.filesystems.forebay_mount import ForebayMount
 from forebay.act.forward.bench.drive import Measured, drive
 from forebay.act.forward.bench.run import Plan, make_folder, prepare, remove_folder, task
 from forebay.act.forward.bench.through import Through
-from forebay.act.forward.clients.identity import identity
+from forebay.act.forward.clients.identity import identify
 from forebay.decide.policy import Policy
 from forebay.history.store import Store
 from forebay.history.store.past_runs import PastRun, list_past_runs
@@ -79,7 +79,7 @@ def loop(
     place = replace(through, folder=f"/{app}")
     make_folder(place, None)
     try:
-        prepare(plan, replace(place, who=identity(f"{app} (first use)")))
+        prepare(plan, replace(place, who=identify(f"{app} (first use)")))
         for number in range(1, runs + 1):
             yield _step(plan, place, store, policy, app, servers, number, chances.random())
     finally:
@@ -93,7 +93,7 @@ def _step(
     processes = plan.workload.processes
     asked = JobRequest(app=app, nprocs=processes, now=time.time(), chance=chance)
     advice = advise(store, asked, policy, files, files.targets(), apply_to=Path(through.folder))
-    running = replace(through, who=identity(app, str(number), processes))
+    running = replace(through, who=identify(app, str(number), processes))
     measured = tuple(drive(replace(task(plan, number), name=f"run{number}"), running))
     known = _entered(store, app, number, sum(m.bytes for m in measured))
     _forget(through)

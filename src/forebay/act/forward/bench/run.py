@@ -11,7 +11,7 @@ from forebay.act.forward.bench.compare import Way, turns, ways
 from forebay.act.forward.bench.drive import Doing, Task, drive
 from forebay.act.forward.bench.pattern import Operation, Workload
 from forebay.act.forward.bench.through import Through
-from forebay.act.forward.clients.identity import identity
+from forebay.act.forward.clients.identity import identify
 from forebay.model.layout import Layout
 
 Progress = Callable[[float], None]
@@ -80,7 +80,7 @@ def _folders(plan: Plan, by_name: Mapping[str, Through], layout: Layout | None) 
 def in_folder(plan: Plan, through: Through) -> Through:
     """The same way with a folder of its own; its processes say that they are one job."""
     job, load = secrets.token_hex(6), plan.workload
-    return replace(through, folder=f"/bench-{job}", who=identity(f"bench-{load.pattern}", job, load.processes))
+    return replace(through, folder=f"/bench-{job}", who=identify(f"bench-{load.pattern}", job, load.processes))
 
 
 def make_folder(through: Through, layout: Layout | None) -> None:

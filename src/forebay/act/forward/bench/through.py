@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forebay.act.forward.clients.identity import Identity, identity
+from forebay.act.forward.clients.identity import Identity, identify
 from forebay.act.forward.clients.sync import Client, File
 from forebay.act.forward.net.address import Address
 
@@ -49,4 +49,4 @@ class Through:
     def client(self, first: int = 0) -> Client:
         """One that prefers I/O node `first`."""
         order = (*self.nodes[first:], *self.nodes[:first])
-        return Client(order, self.key, who=self.who or identity("bench"), connections=1)
+        return Client(order, self.key, who=self.who or identify("bench"), connections=1)

@@ -1,4 +1,4 @@
-"""The layer for asyncio programs: as forward/clients/sync.py, with many requests under way on one connection.
+"""The layer for asyncio programs: as sync.py, with many requests in progress on one connection.
 
 async with AsyncClient([parse_address("unix:/run/ion0")], key) as layer:
     async with await layer.open("/runs/a", os.O_RDWR | os.O_CREAT) as file:
@@ -9,22 +9,67 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Sequence
-from typing import TypeVar
+import os
+import secrets
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from forebay.act.forward.clients.operations import Asking, Entry, Handle, Lost, OpenFile, PathLike, Pause, Space, Stat, Talk
-from forebay.act.forward.clients.node_channel import Bundle
-from forebay.act.forward.clients.identity import Identity, identity
+from forebay.act.forward.clients.identity import Identity, identify
+from forebay.act.forward.clients.node_socket import CONNECT_TIMEOUT, NodeRoute
+from forebay.act.forward.clients.operations import (
+    Handle,
+    Lost,
+    OpenFile,
+    Operations,
+    PathLike,
+    Pause,
+    Request,
+    Steps,
+    attach_request,
+)
 from forebay.act.forward.clients.sync import Buffer
 from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.net.address import Address
+from forebay.act.forward.net.admission import connect
+from forebay.act.forward.net.auth import Credentials, Denied
+from forebay.act.forward.net.buffers import Buffers
+from forebay.act.forward.net.connection import Closed, CloseReason, Connection
+from forebay.act.forward.net.wire import BadMessage, Flag, Kind, Message
 from forebay.model.layout import Layout
 
+P = ParamSpec("P")
 T = TypeVar("T")
+Waiting = tuple[Request, asyncio.Future[Message]]
+
+
+def _by_path(
+    operation: Callable[Concatenate[Operations, P], Steps[T]],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    """The operation as a coroutine of the client."""
+
+    @wraps(operation)
+    async def method(client: AsyncClient, /, *args: P.args, **options: P.kwargs) -> T:
+        return await client._run(operation(client._operations, *args, **options))
+
+    return method
+
+
+def _of_file(
+    operation: Callable[Concatenate[Operations, Handle, P], Steps[T]],
+) -> Callable[Concatenate[AsyncFile, P], Coroutine[Any, Any, T]]:
+    """The operation as a coroutine of an open file."""
+
+    @wraps(operation)
+    async def method(file: AsyncFile, /, *args: P.args, **options: P.kwargs) -> T:
+        return await file._run(operation(file._client._operations, file._handle, *args, **options))
+
+    return method
 
 
 class AsyncClient:
-    """As `Client`; at most `most` requests are under way at once, the others wait. For one loop only."""
+    """As `Client`; at most `most` requests are in progress at once, the others wait. For one loop only."""
 
     def __init__(
         self,
@@ -37,63 +82,36 @@ class AsyncClient:
         most: int = 64,
         checked: bool = False,
     ) -> None:
-        if not nodes:
-            raise ValueError("a client needs at least one I/O node")
-        self._asking = Asking(patience)
-        self._bundle = Bundle(tuple(nodes), key, who or identity(), timeout=timeout, checked=checked)
+        self._operations = Operations(patience)
+        self._channel = NodeChannel(NodeRoute(nodes, key, who or identify(), timeout=timeout, checked=checked))
         self._free = asyncio.Semaphore(most)
         self._closed = False
+
+    stat = _by_path(Operations.stat)
+    unlink = _by_path(Operations.unlink)
+    readdir = _by_path(Operations.readdir)
+    mkdir = _by_path(Operations.mkdir)
+    rmdir = _by_path(Operations.rmdir)
+    rename = _by_path(Operations.rename)
+    layout = _by_path(Operations.layout)
+    set_layout = _by_path(Operations.set_layout)
+    chmod = _by_path(Operations.chmod)
+    chown = _by_path(Operations.chown)
+    utime = _by_path(Operations.utime)
+    statfs = _by_path(Operations.statfs)
 
     async def open(
         self, path: PathLike, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None, owner: Owner = NOBODY
     ) -> AsyncFile:
-        return AsyncFile(self, await self._run(self._asking.open(path, flags, mode, layout, owner)))
-
-    async def stat(self, path: PathLike) -> Stat:
-        return await self._run(self._asking.stat(path))
+        return AsyncFile(self, await self._run(self._operations.open(path, flags, mode, layout=layout, owner=owner)))
 
     async def truncate(self, path: PathLike, size: int) -> None:
         async with await self.open(path) as file:
             await file.truncate(size)
 
-    async def unlink(self, path: PathLike) -> None:
-        await self._run(self._asking.unlink(path))
-
-    async def readdir(self, path: PathLike = "/") -> list[Entry]:
-        return await self._run(self._asking.readdir(path))
-
-    async def mkdir(
-        self, path: PathLike, mode: int = 0o755, *, layout: Layout | None = None, owner: Owner = NOBODY
-    ) -> None:
-        await self._run(self._asking.mkdir(path, mode, layout, owner))
-
-    async def rmdir(self, path: PathLike) -> None:
-        await self._run(self._asking.rmdir(path))
-
-    async def rename(self, path: PathLike, to: PathLike) -> None:
-        await self._run(self._asking.rename(path, to))
-
-    async def layout(self, path: PathLike) -> Layout:
-        return await self._run(self._asking.layout(path))
-
-    async def set_layout(self, path: PathLike, layout: Layout) -> None:
-        await self._run(self._asking.set_layout(path, layout))
-
-    async def chmod(self, path: PathLike, mode: int) -> None:
-        await self._run(self._asking.set_attributes(path, mode=mode))
-
-    async def chown(self, path: PathLike, uid: int | None, gid: int | None) -> None:
-        await self._run(self._asking.set_attributes(path, uid=uid, gid=gid))
-
-    async def utime(self, path: PathLike, mtime: int) -> None:
-        await self._run(self._asking.set_attributes(path, mtime=mtime))
-
-    async def statfs(self) -> Space:
-        return await self._run(self._asking.statfs())
-
     async def close(self) -> None:
         self._closed = True
-        await self._bundle.close()
+        await self._channel.close()
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -101,28 +119,28 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _run(self, talk: Talk[T]) -> T:
+    async def _run(self, steps: Steps[T]) -> T:
         if self._closed:
             raise OSError(errno.EBADF, "the client is closed")
         async with self._free:
-            return await self._carry_out(talk)
+            return await self._carry_out(steps)
 
-    async def _carry_out(self, talk: Talk[T]) -> T:
+    async def _carry_out(self, steps: Steps[T]) -> T:
         try:
-            step = next(talk)
+            step = next(steps)
             while True:
                 if isinstance(step, Pause):
                     await asyncio.sleep(step.seconds)
-                    step = next(talk)
+                    step = next(steps)
                     continue
                 try:
-                    answer = await self._bundle.exchange(step)
+                    answer = await self._channel.exchange(step)
                 except Lost as lost:
                     if self._closed:
                         raise OSError(errno.EBADF, "the client is closed") from None
-                    step = talk.throw(lost)
+                    step = steps.throw(lost)
                 else:
-                    step = talk.send(answer)
+                    step = steps.send(answer)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -135,6 +153,13 @@ class AsyncFile(OpenFile):
         super().__init__(handle)
         self._client = client
 
+    fsync = _of_file(Operations.fsync)
+    truncate = _of_file(Operations.truncate)
+    stat = _of_file(Operations.stat)
+    chmod = _of_file(Operations.chmod)
+    chown = _of_file(Operations.chown)
+    utime = _of_file(Operations.utime)
+
     async def pread(self, size: int, offset: int) -> bytes:
         if size < 0:
             raise OSError(errno.EINVAL, "a size must not be negative")
@@ -143,35 +168,17 @@ class AsyncFile(OpenFile):
         return bytes(memoryview(room)[:count])
 
     async def preadinto(self, room: Buffer, offset: int) -> int:
-        return await self._run(self._asking.read(self._handle, memoryview(room).cast("B"), offset))
+        return await self._run(self._client._operations.read(self._handle, memoryview(room).cast("B"), offset))
 
     async def pwrite(self, data: Buffer, offset: int) -> int:
         """Do not change `data` before this returns."""
-        return await self._run(self._asking.write(self._handle, memoryview(data).cast("B"), offset))
-
-    async def fsync(self) -> None:
-        await self._run(self._asking.fsync(self._handle))
-
-    async def truncate(self, size: int) -> None:
-        await self._run(self._asking.truncate(self._handle, size))
-
-    async def stat(self) -> Stat:
-        return await self._run(self._asking.fstat(self._handle))
-
-    async def chmod(self, mode: int) -> None:
-        await self._run(self._asking.set_handle(self._handle, mode=mode))
-
-    async def chown(self, uid: int | None, gid: int | None) -> None:
-        await self._run(self._asking.set_handle(self._handle, uid=uid, gid=gid))
-
-    async def utime(self, mtime: int) -> None:
-        await self._run(self._asking.set_handle(self._handle, mtime=mtime))
+        return await self._run(self._client._operations.write(self._handle, memoryview(data).cast("B"), offset))
 
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
-            if self._asking.closed(self._handle) and not self._client._closed:
-                await self._client._bundle.leave(self._handle.file)
+            if self._client._operations.close(self._handle) and not self._client._closed:
+                await self._client._channel.leave(self._handle.file)
 
     async def __aenter__(self) -> AsyncFile:
         return self
@@ -179,11 +186,135 @@ class AsyncFile(OpenFile):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    @property
-    def _asking(self) -> Asking:
-        return self._client._asking
-
-    async def _run(self, talk: Talk[T]) -> T:
+    async def _run(self, steps: Steps[T]) -> T:
         if self._closed:
             raise OSError(errno.EBADF, "the file is closed")
-        return await self._client._run(talk)
+        return await self._client._run(steps)
+
+
+class NodeChannel:
+    """As `NodeSocket`, with many requests at a time."""
+
+    def __init__(self, route: NodeRoute) -> None:
+        self._route = route
+        self._buffers = Buffers()
+        self._connection: Connection | None = None
+        self._connecting, self._attaching = asyncio.Lock(), asyncio.Lock()
+        self._tag = 0
+        self._waiting: dict[int, Waiting] = {}
+
+    async def exchange(self, request: Request) -> Message:
+        """The answer to a request; raises `Lost`."""
+        connection = self._connection
+        if connection is None:
+            async with self._connecting:
+                connection = self._connection or await self._connect()
+        session, handle = self._route.session, request.handle
+        if handle is not None and handle.file not in self._route.attached:
+            attached = await self._attach(connection, handle, session)
+            if attached is not None and attached.status:
+                return attached
+        answer = await self._exchange(connection, request, session)
+        if request.kind in (Kind.OPEN, Kind.ATTACH):
+            self._note_attached(connection, answer, answer.file)
+        return answer
+
+    async def leave(self, file: int) -> None:
+        """Tell the I/O node that the file is not needed any more."""
+        if self._connection is not None and file in self._route.attached:
+            self._route.attached.discard(file)
+            with suppress(Lost):  # then the node has forgotten all files
+                await self._exchange(self._connection, Request(Kind.CLOSE, file=file), self._route.session)
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            await asyncio.sleep(0)  # those who wait hear of it
+
+    async def _connect(self) -> Connection:
+        route = self._route
+        session, node = secrets.randbits(63) | 1, route.node
+        credentials = Credentials(route.key, route.who.peer(session), ("node",))
+        timeout = min(CONNECT_TIMEOUT, route.timeout)
+        try:
+            connection = await connect(
+                node, credentials, self._received, self._lost, buffers=self._buffers, timeout=timeout
+            )
+        except Denied as error:
+            raise OSError(errno.EACCES, str(error)) from None
+        except (OSError, BadMessage) as error:
+            route.skip()
+            raise Lost(f"{node}: {str(error).lower() or 'no answer'}") from None
+        route.session = session
+        if route.unfenced:
+            answer = await self._exchange(connection, Request(Kind.FENCE, file=route.unfenced), session)
+            if answer.status:
+                route.skip()
+                connection.close()
+                raise Lost(f"the old session cannot be fenced: {os.strerror(answer.status).lower()}")
+        if connection.closed:
+            raise Lost(f"{node}: lost again")
+        self._connection, route.unfenced = connection, 0
+        return connection
+
+    async def _attach(self, connection: Connection, handle: Handle, session: int) -> Message | None:
+        async with self._attaching:
+            if handle.file in self._route.attached:
+                return None  # another request has done it
+            answer = await self._exchange(connection, attach_request(handle), session)
+            self._note_attached(connection, answer, handle.file)
+            return answer
+
+    def _note_attached(self, connection: Connection, answer: Message, file: int) -> None:
+        if not answer.status and connection is self._connection:
+            self._route.attached.add(file)
+
+    async def _exchange(self, connection: Connection, request: Request, session: int) -> Message:
+        if connection.closed:
+            raise Lost("the connection is closed")
+        self._tag += 1
+        tag, timeout = self._tag, self._route.timeout
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[tag] = request, future
+        payload = request.payload
+        message = Message(
+            request.kind, self._route.flags, 0, request.size, tag, request.file, request.offset, session, payload
+        )
+        sent = asyncio.Event()
+        connection.send([message.header(), payload] if len(payload) else [message.header()], sent.set)
+        try:
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            reason = f"no answer within {timeout:g} s"
+            connection.close(CloseReason.SILENT, reason)
+            raise Lost(reason) from None
+        finally:
+            self._waiting.pop(tag, None)
+            if not sent.is_set():
+                # The caller may change its bytes once this has returned; half of a message can't be taken back.
+                connection.close(CloseReason.CANCELLED, "given up in the middle of a message")
+
+    def _received(self, connection: Connection, message: Message) -> None:
+        request, future = self._waiting.get(message.tag, (None, None))
+        if request is None or future is None or future.done() or not message.flags & Flag.REPLY:
+            message.release()  # the caller has given up
+            return
+        if request.into is not None and not message.status:
+            count = len(message.payload)
+            if count > len(request.into):
+                message.release()
+                connection.close(CloseReason.MALFORMED, "received more bytes than requested")
+                return
+            request.into[:count] = message.payload
+            message.size = count
+            message.release()
+        future.set_result(message.detach())
+
+    def _lost(self, connection: Connection, closed: Closed) -> None:
+        if self._connection is connection:
+            self._connection = None
+            self._route.lose()
+        for _, future in self._waiting.values():
+            if not future.done():
+                future.set_exception(Lost(str(closed)))

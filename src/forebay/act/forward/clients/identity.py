@@ -1,4 +1,4 @@
-"""Who a client is, for the history: told to the I/O node when it connects."""
+"""Who a client is, for the history; the I/O node learns it when the client connects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """`application` and `job` as the history should call them, how many `processes` the job has, where it runs."""
+    """Names of the application and the job for the history, the job's number of processes, and where it runs."""
 
     application: str
     job: str = ""
@@ -35,16 +35,16 @@ class Identity:
         return Peer(role="client", name=f"{self.host[:_LONGEST]}:{os.getpid()}", facts=facts)
 
 
-def identity(application: str = "", job: str = "", processes: int = 0) -> Identity:
-    """This process; what is not given comes from the batch system, or from the command line."""
+def identify(application: str = "", job: str = "", processes: int = 0) -> Identity:
+    """This process; missing values come from the batch system or the command line."""
     return Identity(
         application=application or Path(sys.argv[0] if sys.argv else "").name or "python",
         job=job or os.environ.get("SLURM_JOB_ID", ""),
-        processes=processes or _tasks(os.environ.get("SLURM_NTASKS", "")),
+        processes=processes or _task_count(os.environ.get("SLURM_NTASKS", "")),
         host=socket.gethostname(),
         uid=os.getuid(),
     )
 
 
-def _tasks(text: str) -> int:
+def _task_count(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else 1

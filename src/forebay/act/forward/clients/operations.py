@@ -1,14 +1,12 @@
-"""What a client asks of the layer, and how often: no sockets and no waiting of its own.
+"""What a client asks of the layer, and how often: no sockets, and no waiting of its own.
 
-Each operation is a generator. It yields an `Ask`, and is given the answer; or `Lost` is thrown into it, when nobody
-knows whether the request was done. It yields a `Pause` when it wants to wait before it asks again. Whoever runs it
-(forward/clients/sync.py, forward/clients/aio.py) has connections and knows how to wait, and nothing else.
+Each operation is a generator. It yields a `Request` and receives the answer; or `Lost` is thrown into it, if nobody
+knows whether the request was carried out. It yields a `Pause` when it wants to wait before it asks again. The code that
+runs it (sync.py, aio.py) has connections and knows how to wait, and nothing else.
 
-Requests that were lost, or that a part of the layer could not do just now (AGAIN), are asked again for `patience`
-seconds. Reading, writing the same bytes to the same place, and the like may be done twice. Making, removing and
-renaming must not fail because they were done already: such a request has a random `key`, by which the server of the
-names knows it again and repeats its first answer; and where that server forgot (it was started anew), `again` makes
-it accept that what was asked for is already so.
+Requests that were lost, or that a process of the layer could not carry out now (AGAIN), are repeated for `patience`
+seconds. Reads, and writes of the same bytes to the same place, may be carried out twice. Requests that create, remove
+or rename must not; payloads.py says how servers recognise their repetitions.
 """
 
 from __future__ import annotations
@@ -22,11 +20,28 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from forebay.act.forward.data.names import NOBODY, Owner
-from forebay.act.forward.data.name_requests import layout_of, layout_words
-from forebay.act.forward.net.wire import AGAIN, LAST_OFFSET, LONGEST, Bytes, Kind, Message, packed, unpacked
+from forebay.act.forward.net.payloads import (
+    AttributesRequest,
+    FileStatus,
+    LayoutAnswer,
+    LayoutRequest,
+    ListPage,
+    ListRequest,
+    MkdirRequest,
+    OnceRequest,
+    OpenRequest,
+    PathRequest,
+    Payload,
+    RemoveRequest,
+    RenameRequest,
+    Space,
+    layout_fields,
+    read_layout,
+)
+from forebay.act.forward.net.wire import AGAIN, LAST_OFFSET, LONGEST, BadMessage, Bytes, Kind, Message, pack, unpack_as
 from forebay.model.errors import ForebayError
 from forebay.model.layout import Layout
 
@@ -40,13 +55,21 @@ class Lost(ForebayError):
     """The connection broke, or could not be made."""
 
 
-class Ask:
-    """One request; `into` is where the bytes of a read go, `words` what `payload` was packed from.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handle:
+    """An open file as the layer knows it."""
 
-    Where there is a `handle`, its file must be attached to the connection before.
+    file: int
+    layout: Layout
+
+
+class Request:
+    """One request; the bytes of a read go to `into`, and `payload` is `content` in packed form.
+
+    If there is a `handle`, its file must be attached to the connection before.
     """
 
-    __slots__ = ("file", "handle", "into", "kind", "offset", "payload", "size", "words")
+    __slots__ = ("content", "file", "handle", "into", "kind", "offset", "payload", "size")
 
     def __init__(
         self,
@@ -58,43 +81,30 @@ class Ask:
         size: int = 0,
         payload: Bytes = b"",
         into: memoryview | None = None,
-        words: dict[str, Any] | None = None,
+        content: Payload | None = None,
     ) -> None:
         self.kind, self.handle, self.offset, self.size = kind, handle, offset, size
         self.file = file if handle is None else handle.file
-        self.payload, self.into, self.words = payload, into, words
-        if words is not None:
-            self.payload = packed(words)
+        self.payload, self.into, self.content = payload, into, content
+        if content is not None:
+            self.payload = pack(content)
 
-    def repeat(self) -> None:
-        """From here on it is asked again."""
-        if self.words is not None and "key" in self.words:
-            self.words["again"] = True
-            self.payload = packed(self.words)
-
-
-def attach(handle: Handle) -> Ask:
-    """Has an I/O node know the file again, by its id."""
-    return Ask(Kind.ATTACH, file=handle.file, words={"layout": layout_words(handle.layout)})
+    def mark_repeated(self) -> None:
+        """From now on it says that it may have been carried out before."""
+        if isinstance(self.content, OnceRequest):
+            self.content.again = True
+            self.payload = pack(self.content)
 
 
 class Pause(NamedTuple):
     seconds: float
 
 
-Talk = Generator[Ask | Pause, Message, T]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handle:
-    """An open file as the layer knows it."""
-
-    file: int
-    layout: Layout
+Steps = Generator[Request | Pause, Message, T]
 
 
 class OpenFile:
-    """What an open file tells of itself, whichever client has it."""
+    """What both kinds of open files have in common."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -111,9 +121,11 @@ class OpenFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stat:
-    """What is known of a file or folder: `mode` with its type, size in bytes, and times in ns: of the last change of
-    its bytes, and of anything. `allocated` is the bytes of disk that it takes, fewer where it has holes; `uid` and
-    `gid` are whose it is, None for whoever mounts."""
+    """A file or folder: `mode` includes its type, sizes in bytes, times in ns since 1970.
+
+    `mtime` is that of the last change of its bytes, `ctime` of any change. `allocated` is less than `size` if there are
+    holes. `uid` and `gid` are None for whoever mounts.
+    """
 
     mode: int
     size: int
@@ -137,18 +149,7 @@ class Entry(NamedTuple):
     is_folder: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
-    """Of all data servers together, in bytes; and how many files they can hold."""
-
-    total: int
-    free: int
-    available: int
-    files: int
-    free_files: int
-
-
-class Asking:
+class Operations:
     """The operations; `patience` in seconds, `now` is a clock in seconds that never goes back."""
 
     def __init__(self, patience: float, now: Callable[[], float] = monotonic) -> None:
@@ -158,27 +159,32 @@ class Asking:
 
     # Open files
 
-    def open(self, path: PathLike, flags: int, mode: int, layout: Layout | None, owner: Owner = NOBODY) -> Talk[Handle]:
-        words = {
-            "path": wire_path(path),
-            "create": bool(flags & os.O_CREAT),
-            "exclusive": bool(flags & os.O_CREAT and flags & os.O_EXCL),
-            "mode": mode,
-            "layout": None if layout is None else layout_words(layout),
-            "uid": owner[0],
-            "gid": owner[1],
-        }
-        answer = yield from self._once(Kind.OPEN, words)
-        found = _words(answer)
-        handle = Handle(file=answer.file, layout=layout_of(found.get("layout")))
+    def open(
+        self, path: PathLike, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None, owner: Owner = NOBODY
+    ) -> Steps[Handle]:
+        """Open a file; of the `flags` of os.open, O_CREAT, O_EXCL and O_TRUNC count. A new file gets `layout`, or its
+        folder's."""
+        content = OpenRequest(
+            path=wire_path(path),
+            key=_new_key(),
+            create=bool(flags & os.O_CREAT),
+            exclusive=bool(flags & os.O_CREAT and flags & os.O_EXCL),
+            mode=mode,
+            layout=None if layout is None else layout_fields(layout),
+            uid=owner[0],
+            gid=owner[1],
+        )
+        answer = yield from self._ask(Request(Kind.OPEN, content=content))
+        status = _read(FileStatus, answer)
+        handle = Handle(file=answer.file, layout=read_layout(status.layout))
         with self._lock:
             self._users[handle.file] += 1
-        if flags & os.O_TRUNC and not found.get("created"):
+        if flags & os.O_TRUNC and not status.created:
             yield from self.truncate(handle, 0)
         return handle
 
-    def read(self, handle: Handle, room: memoryview, offset: int) -> Talk[int]:
-        """How many bytes were put into the room; fewer than it holds only at the end of the file."""
+    def read(self, handle: Handle, room: memoryview, offset: int) -> Steps[int]:
+        """Fill the room; the number of bytes is smaller only at the end of the file."""
         size = len(room)
         _check(offset, size, errno.EINVAL)
         if not size:
@@ -186,42 +192,37 @@ class Asking:
         done = 0
         while done < size:
             part = room[done : done + LONGEST]
-            ask = Ask(Kind.READ, handle, offset=offset + done, size=len(part), into=part)
-            count = (yield from self._asked(ask)).size
+            request = Request(Kind.READ, handle, offset=offset + done, size=len(part), into=part)
+            count = (yield from self._ask(request)).size
             done += count
             if count < len(part):
                 break
         return done
 
-    def write(self, handle: Handle, data: memoryview, offset: int) -> Talk[int]:
-        """All of it."""
+    def write(self, handle: Handle, data: memoryview, offset: int) -> Steps[int]:
+        """Write all of it."""
         size = len(data)
         _check(offset, size, errno.EFBIG)
         done = 0
         while done < size:
             part = data[done : done + LONGEST]
-            answer = yield from self._asked(Ask(Kind.WRITE, handle, offset=offset + done, payload=part))
+            answer = yield from self._ask(Request(Kind.WRITE, handle, offset=offset + done, payload=part))
             if answer.size != len(part):
-                raise OSError(errno.EIO, f"{answer.size} of {len(part)} bytes were written")
+                raise OSError(errno.EIO, f"only {answer.size} of {len(part)} bytes were written")
             done += len(part)
         return size
 
-    def truncate(self, handle: Handle, size: int) -> Talk[None]:
+    def truncate(self, handle: Handle, size: int) -> Steps[None]:
+        """Cut or extend the file to exactly `size` bytes."""
         _check(size, 0, errno.EFBIG)
-        yield from self._asked(Ask(Kind.TRUNCATE, handle, offset=size))
+        yield from self._ask(Request(Kind.TRUNCATE, handle, offset=size))
 
-    def fsync(self, handle: Handle) -> Talk[None]:
-        yield from self._asked(Ask(Kind.FSYNC, handle))
+    def fsync(self, handle: Handle) -> Steps[None]:
+        """Everything written before is on the servers' disks, and the file's name too."""
+        yield from self._ask(Request(Kind.FSYNC, handle))
 
-    def fstat(self, handle: Handle) -> Talk[Stat]:
-        return _stat((yield from self._asked(Ask(Kind.STAT, handle))))
-
-    def set_handle(self, handle: Handle, **attributes: int | None) -> Talk[None]:
-        """`mode`, `mtime`, `uid` and `gid`: those that are not None."""
-        yield from self._asked(Ask(Kind.SETATTR, handle, words=attributes))
-
-    def closed(self, handle: Handle) -> bool:
-        """One who had the file open is done with it; whether that was the last one."""
+    def close(self, handle: Handle) -> bool:
+        """One user of the file is done with it; whether that was the last one."""
         with self._lock:
             self._users[handle.file] -= 1
             if self._users[handle.file] > 0:
@@ -229,89 +230,129 @@ class Asking:
             del self._users[handle.file]
             return True
 
+    # Open files, or paths
+
+    def stat(self, where: PathLike | Handle) -> Steps[Stat]:
+        if isinstance(where, Handle):
+            request = Request(Kind.STAT, where)
+        else:
+            request = Request(Kind.STAT, content=PathRequest(path=wire_path(where)))
+        status = _read(FileStatus, (yield from self._ask(request)))
+        return Stat(
+            mode=(stat.S_IFDIR if status.folder else stat.S_IFREG) | status.mode,
+            size=status.size,
+            allocated=status.allocated,
+            mtime=status.mtime,
+            ctime=status.ctime,
+            uid=status.uid,
+            gid=status.gid,
+            file=status.id or 0,
+            layout=read_layout(status.layout),
+        )
+
+    def chmod(self, where: PathLike | Handle, mode: int) -> Steps[None]:
+        return self._set_attributes(where, AttributesRequest(mode=mode))
+
+    def chown(self, where: PathLike | Handle, uid: int | None, gid: int | None) -> Steps[None]:
+        """Change the owner; None leaves the user or the group."""
+        return self._set_attributes(where, AttributesRequest(uid=uid, gid=gid))
+
+    def utime(self, where: PathLike | Handle, mtime: int) -> Steps[None]:
+        """Set the time of the last change, in nanoseconds since 1970."""
+        return self._set_attributes(where, AttributesRequest(mtime=mtime))
+
+    def _set_attributes(self, where: PathLike | Handle, content: AttributesRequest) -> Steps[None]:
+        handle = where if isinstance(where, Handle) else None
+        content.path = None if isinstance(where, Handle) else wire_path(where)
+        yield from self._ask(Request(Kind.SETATTR, handle, content=content))
+
     # Names
 
-    def stat(self, path: PathLike) -> Talk[Stat]:
-        return _stat((yield from self._told(Kind.STAT, {"path": wire_path(path)})))
+    def unlink(self, path: PathLike) -> Steps[None]:
+        yield from self._ask(Request(Kind.UNLINK, content=RemoveRequest(path=wire_path(path), key=_new_key())))
 
-    def set_attributes(self, path: PathLike, **attributes: int | None) -> Talk[None]:
-        """As `set_handle`."""
-        yield from self._told(Kind.SETATTR, {"path": wire_path(path), **attributes})
+    def rename(self, path: PathLike, to: PathLike) -> Steps[None]:
+        """Give another name; a file that has it is unlinked."""
+        content = RenameRequest(path=wire_path(path), to=wire_path(to), key=_new_key())
+        yield from self._ask(Request(Kind.RENAME, content=content))
 
-    def unlink(self, path: PathLike) -> Talk[None]:
-        yield from self._once(Kind.UNLINK, {"path": wire_path(path)})
+    def mkdir(
+        self, path: PathLike, mode: int = 0o755, *, layout: Layout | None = None, owner: Owner = NOBODY
+    ) -> Steps[None]:
+        """Create a folder, whose new files get `layout`, or what its parent's get."""
+        content = MkdirRequest(
+            path=wire_path(path),
+            key=_new_key(),
+            mode=mode,
+            layout=None if layout is None else layout_fields(layout),
+            uid=owner[0],
+            gid=owner[1],
+        )
+        yield from self._ask(Request(Kind.MKDIR, content=content))
 
-    def rename(self, path: PathLike, to: PathLike) -> Talk[None]:
-        yield from self._once(Kind.RENAME, {"path": wire_path(path), "to": wire_path(to)})
+    def rmdir(self, path: PathLike) -> Steps[None]:
+        yield from self._ask(Request(Kind.RMDIR, content=RemoveRequest(path=wire_path(path), key=_new_key())))
 
-    def mkdir(self, path: PathLike, mode: int, layout: Layout | None, owner: Owner = NOBODY) -> Talk[None]:
-        words = {"path": wire_path(path), "mode": mode, "layout": None if layout is None else layout_words(layout)}
-        yield from self._once(Kind.MKDIR, words | {"uid": owner[0], "gid": owner[1]})
-
-    def rmdir(self, path: PathLike) -> Talk[None]:
-        yield from self._once(Kind.RMDIR, {"path": wire_path(path)})
-
-    def readdir(self, path: PathLike) -> Talk[list[Entry]]:
-        where = wire_path(path)
-        found: list[Entry] = []
+    def readdir(self, path: PathLike = "/") -> Steps[list[Entry]]:
+        """Names and kinds, in the order of the names' bytes; without '.' and '..'."""
+        entries: list[Entry] = []
         after, more = b"", True
         while more:
-            page = _words((yield from self._told(Kind.READDIR, {"path": where, "after": after})))
-            entries, more = page["entries"], page["more"]
-            found += (Entry(os.fsdecode(name), folder) for name, folder in entries)
-            after = entries[-1][0] if entries else b""
-        return found
+            request = Request(Kind.READDIR, content=ListRequest(path=wire_path(path), after=after))
+            page = _read(ListPage, (yield from self._ask(request)))
+            entries += (Entry(os.fsdecode(name), folder) for name, folder in page.entries)
+            after, more = page.entries[-1][0] if page.entries else b"", page.more
+        return entries
 
-    def layout(self, path: PathLike) -> Talk[Layout]:
-        return layout_of(_words((yield from self._told(Kind.LAYOUT, {"path": wire_path(path)})))["layout"])
+    def layout(self, path: PathLike) -> Steps[Layout]:
+        """Of a file; of a folder, what new files in it get."""
+        answer = yield from self._ask(Request(Kind.LAYOUT, content=LayoutRequest(path=wire_path(path))))
+        return read_layout(_read(LayoutAnswer, answer).layout)
 
-    def set_layout(self, path: PathLike, layout: Layout) -> Talk[None]:
-        yield from self._told(Kind.LAYOUT, {"path": wire_path(path), "layout": layout_words(layout)})
+    def set_layout(self, path: PathLike, layout: Layout) -> Steps[None]:
+        """Set what new files and folders in this folder get."""
+        content = LayoutRequest(path=wire_path(path), layout=layout_fields(layout))
+        yield from self._ask(Request(Kind.LAYOUT, content=content))
 
-    def statfs(self) -> Talk[Space]:
-        words = _words((yield from self._asked(Ask(Kind.STATFS))))
-        return Space(**{name: words[name] for name in Space.__slots__})
+    def statfs(self) -> Steps[Space]:
+        """The space of all data servers together."""
+        return _read(Space, (yield from self._ask(Request(Kind.STATFS))))
 
-    # Asking until there is an answer
-
-    def _told(self, kind: Kind, words: dict[str, Any]) -> Talk[Message]:
-        return self._asked(Ask(kind, words=words))
-
-    def _once(self, kind: Kind, words: dict[str, Any]) -> Talk[Message]:
-        key = secrets.randbits(63) | 1
-        return self._asked(Ask(kind, words=words | {"key": key, "again": False}))
-
-    def _asked(self, ask: Ask) -> Talk[Message]:
-        """The answer, which is no error; OSError otherwise."""
+    def _ask(self, request: Request) -> Steps[Message]:
+        """Ask until there is an answer; an error is raised as OSError."""
         until, pause, attaches = None, 0.0, 0
         while True:
             try:
-                answer = yield ask
+                answer = yield request
                 if not answer.status:
                     return answer
-                if answer.status == errno.ESTALE and ask.handle is not None and attaches < _MOST_ATTACHES:
-                    attaches += 1  # as it seems the node has forgotten the file
-                    answer = yield attach(ask.handle)
+                if answer.status == errno.ESTALE and request.handle is not None and attaches < _MOST_ATTACHES:
+                    attaches += 1  # the node seems to have forgotten the file
+                    answer = yield attach_request(request.handle)
                     if not answer.status:
                         continue
+                problem = OSError(answer.status, answer.error_text())
                 if answer.status != AGAIN:
-                    raise failure(answer)
-                trouble = failure(answer)
+                    raise problem
             except Lost as lost:
-                trouble = OSError(errno.EIO, str(lost))
+                problem = OSError(errno.EIO, str(lost))
             now = self._now()
             until = now + self._patience if until is None else until
             if now >= until:
-                words = f"{trouble.strerror} (no success for {self._patience:g} s)"
-                raise OSError(errno.EIO, words) from None
+                raise OSError(errno.EIO, f"{problem.strerror} (no success for {self._patience:g} s)") from None
             if pause:
                 yield Pause(min(pause, until - now))
             pause = min(2 * pause or _SOONEST, _LATEST)
-            ask.repeat()
+            request.mark_repeated()
+
+
+def attach_request(handle: Handle) -> Request:
+    """Makes an I/O node know the file again, by its id."""
+    return Request(Kind.ATTACH, file=handle.file)
 
 
 def wire_path(path: PathLike) -> bytes:
-    """As it goes over the wire: bytes without a slash at the front.
+    """As it goes over the wire: bytes without a leading slash.
 
     >>> wire_path("/runs/a"), wire_path("/")
     (b'runs/a', b'')
@@ -319,40 +360,19 @@ def wire_path(path: PathLike) -> bytes:
     return os.fsencode(path).lstrip(b"/")
 
 
-def failure(answer: Message) -> OSError:
-    """The error that an answer stands for, in the words of who gave it where there are any."""
-    try:
-        words = bytes(answer.payload).decode()
-    except UnicodeDecodeError:
-        words = ""
-    return OSError(answer.status, words or os.strerror(answer.status))
+def _new_key() -> int:
+    return secrets.randbits(63) | 1
 
 
 def _check(offset: int, size: int, beyond: int) -> None:
     if offset < 0:
         raise OSError(errno.EINVAL, "an offset must not be negative")
     if offset + size > LAST_OFFSET:
-        raise OSError(beyond, "an offset beyond 2^63")
+        raise OSError(beyond, "the offset is beyond 2^63")
 
 
-def _words(answer: Message) -> dict[str, Any]:
-    words = unpacked(answer.payload)
-    if not isinstance(words, dict):
-        raise OSError(errno.EPROTO, "the I/O node's answer makes no sense")
-    return words
-
-
-def _stat(answer: Message) -> Stat:
-    words = _words(answer)
-    folder = bool(words.get("folder"))
-    return Stat(
-        mode=(stat.S_IFDIR if folder else stat.S_IFREG) | words["mode"],
-        size=words.get("size", 0),
-        allocated=words.get("allocated", words.get("size", 0)),
-        mtime=words["mtime"],
-        ctime=words.get("ctime", words["mtime"]),
-        uid=words.get("uid"),
-        gid=words.get("gid"),
-        file=words.get("id") or 0,
-        layout=layout_of(words["layout"]),
-    )
+def _read(shape: type[T], answer: Message) -> T:
+    try:
+        return unpack_as(shape, answer.payload)
+    except BadMessage as error:
+        raise OSError(errno.EPROTO, f"the I/O node's answer is malformed: {error}") from None

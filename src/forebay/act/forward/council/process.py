@@ -1,4 +1,4 @@
-"""The council as a process: clock, sockets and a file around `decide/tune/council`."""
+"""The council as a process: a clock, sockets and files around `decide/tune/council`."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from time import time
-from typing import Any, TextIO
+from typing import TextIO
 
-from forebay.act.forward.net.address import Address
-from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.admission import TIMEOUT, Door
+from forebay.act.forward.council.parameters import check_parameter
+from forebay.act.forward.metrics import council_metrics
+from forebay.act.forward.net.address import Address, parse_address
+from forebay.act.forward.net.admission import TIMEOUT, Listener
+from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.wire import BadMessage, Kind, Message, answer_header, packed, unpacked
-from forebay.act.forward.node.council_client import checked
+from forebay.act.forward.net.connection import Closed, CloseReason, Connection
+from forebay.act.forward.net.loop import run
+from forebay.act.forward.net.payloads import Announcement, Decision, JobReport
+from forebay.act.forward.net.wire import BadMessage, Kind, Message, answer_header, pack, unpack_as
 from forebay.act.forward.node.job_history import store_parts
+from forebay.act.metrics import Endpoint
 from forebay.decide.tune.council import Council, Decided, Report, decide
 from forebay.decide.tune.memory import as_json, from_json
-from forebay.history.store import Store
+from forebay.history.store import Store, open_store
 from forebay.model.errors import BadInput, ForebayError, why
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import seed_state
@@ -34,12 +39,11 @@ from forebay.profile.pattern_detector import detect_pattern, read_detector, ship
 _MOST_QUEUED = 256 << 10
 _SAVED_EVERY = 5.0
 Recognise = Callable[[Observation], str | None]
-_FIELDS = {each.name: each.type for each in fields(Observation)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CouncilSettings:
-    """`every` how many seconds it decides; with `ignore`, I/O nodes hear decisions and do not follow them."""
+    """It decides every `every` seconds; with `ignore`, I/O nodes do not follow its decisions."""
 
     address: Address
     key: bytes
@@ -49,38 +53,41 @@ class CouncilSettings:
     ignore: bool = False
     seed: int = 0
     log: Path | None = None
-    weights: Path | None = None  # to recognise patterns by; those that come with Forebay otherwise
+    weights: Path | None = None  # to recognise patterns; by default those that come with Forebay
     proof: float = TIMEOUT
 
 
 class CouncilProcess:
-    """Listens as soon as it is made, within a running loop."""
+    """Listens as soon as it is created, in a running loop."""
 
     def __init__(
         self, settings: CouncilSettings, store: Store | None = None, recognise: Recognise = detect_pattern
     ) -> None:
-        """`store` is the history that gets the jobs' runs, `recognise` tells the access pattern of a period."""
+        """`store` is the history for the jobs' runs; `recognise` returns the access pattern of a period."""
         self._settings, self._store, self._recognise = settings, store, recognise
         self._loop = asyncio.get_running_loop()
-        self.council = loaded(settings.council, settings.state)
+        self.council = load_state(settings.council, settings.state)
         self._chance = seed_state(settings.seed)
         self._reports: dict[str, Report] = {}
         self._nodes: dict[str, Connection] = {}
         self._saved = 0.0
-        self._jobs: asyncio.Queue[tuple[Connection, Message, list[Mapping[str, Any]]]] = asyncio.Queue(1000)
+        self._jobs: asyncio.Queue[tuple[Connection, Message, bytes]] = asyncio.Queue(1000)
         self.counts: Counter[str] = Counter()
         self.decided: Decided | None = None
         self._log: TextIO | None = settings.log.open("a", encoding="utf-8") if settings.log else None
-        me = Peer(role="council", name="council")
-        self._door = Door(
-            settings.address, settings.key, me, ("node",), self._entered, buffers=Buffers(64 << 20),
-            timeout=settings.proof, most_queued=_MOST_QUEUED,
-        )  # fmt: skip
-        self.address = self._door.address
+        self._listener = Listener(
+            settings.address,
+            Credentials(settings.key, Peer(role="council", name="council"), ("node",)),
+            self._admit,
+            buffers=Buffers(64 << 20),
+            timeout=settings.proof,
+            most_queued=_MOST_QUEUED,
+        )
+        self.address = self._listener.address
 
     @property
     def dropped(self) -> Counter[str]:
-        return self._door.dropped + self.counts
+        return self._listener.dropped + self.counts
 
     @property
     def nodes(self) -> list[str]:
@@ -93,7 +100,7 @@ class CouncilProcess:
             group.create_task(self._decide())
 
     async def close(self) -> None:
-        self._door.close()
+        self._listener.close()
         for connection in tuple(self._nodes.values()):
             connection.close()
         await asyncio.sleep(0)
@@ -103,15 +110,15 @@ class CouncilProcess:
 
     # Nodes
 
-    def _entered(self, connection: Connection) -> None:
+    def _admit(self, connection: Connection) -> None:
         assert connection.peer is not None
         old = self._nodes.pop(connection.peer.name, None)
         if old is not None:
-            old.close("the I/O node has connected anew")
+            old.close(CloseReason.REPLACED, "the I/O node has connected again")
         self._nodes[connection.peer.name] = connection
         connection.redirect(self._received, self._lost)
 
-    def _lost(self, connection: Connection, _why: str) -> None:
+    def _lost(self, connection: Connection, _closed: Closed) -> None:
         name = connection.peer.name if connection.peer else ""
         if self._nodes.get(name) is connection:
             del self._nodes[name]
@@ -120,28 +127,32 @@ class CouncilProcess:
     def _received(self, connection: Connection, message: Message) -> None:
         name = connection.peer.name if connection.peer else ""
         try:
-            words = unpacked(message.payload)
             if message.kind == Kind.ANNOUNCE:
-                self._reports[name] = self._report(name, words)
+                self._reports[name] = self._report(name, unpack_as(Announcement, message.payload))
             elif message.kind == Kind.JOB:
-                self._jobs.put_nowait((connection, message, list(words["parts"])))
+                self._jobs.put_nowait((connection, message, bytes(message.payload)))
             else:
-                raise BadMessage(f"a council has no business with {message!r}")
+                raise BadMessage(f"unexpected message from an I/O node: {message!r}")
         except asyncio.QueueFull:
-            pass  # it is told again
-        except (ForebayError, KeyError, TypeError, ValueError, AttributeError) as error:
+            pass  # the node sends it again
+        except ForebayError as error:
             self.counts["malformed"] += 1
-            connection.close(f"what it says makes no sense: {error}")
+            connection.close(CloseReason.MALFORMED, str(error))
         finally:
             message.release()
 
-    def _report(self, name: str, words: Any) -> Report:
-        seen = observed(words["observed"])
-        value = words["value"] if words["parameter"] == self.council.parameter else None
+    def _report(self, name: str, announcement: Announcement) -> Report:
+        seen = announcement.observed
+        check_observed(seen)
         kind = self._recognise(seen)
-        servers, nodes = int(words["servers"]), max(len(self._nodes), 1)
-        here = None if kind is None else situation(seen, kind, servers=servers, io_nodes=nodes)
-        return Report(node=name, observed=seen, value=value, held=float(words["held"]), situation=here)
+        nodes = max(len(self._nodes), 1)
+        return Report(
+            node=name,
+            observed=seen,
+            value=announcement.value if announcement.parameter == self.council.parameter else None,
+            held=announcement.held,
+            situation=None if kind is None else situation(seen, kind, servers=announcement.servers, io_nodes=nodes),
+        )
 
     # Decisions
 
@@ -151,26 +162,25 @@ class CouncilProcess:
             reports, self._reports = list(self._reports.values()), {}
             self.council, self.decided = decide(self.council, reports, self._chance)
             self.counts["decisions"] += 1
-            self._tell(self.decided)
-            self._note(self.decided, reports)
+            self._announce(self.decided)
+            self._log_decision(self.decided, reports)
             if time() - self._saved >= _SAVED_EVERY:
                 await self._loop.run_in_executor(None, self._save)
 
-    def _tell(self, decided: Decided) -> None:
-        """All nodes hear it; one that does not listen is dropped rather than waited for."""
+    def _announce(self, decided: Decided) -> None:
+        """Tell all nodes; one that does not read is dropped."""
         if decided.value is None:
             return
-        words = {"parameter": self.council.parameter, "value": decided.value, "ignore": self._settings.ignore}
-        payload = packed(words)
+        payload = pack(Decision(parameter=self.council.parameter, value=decided.value, ignore=self._settings.ignore))
         header = Message(Kind.DECIDE, payload=payload).header()
         for connection in tuple(self._nodes.values()):
             if connection.queued > _MOST_QUEUED:
                 self.counts["stalled"] += 1
-                connection.close("it does not read what is decided")
+                connection.close(CloseReason.STALLED, "the I/O node does not read decisions")
             else:
                 connection.send([header, payload])
 
-    def _note(self, decided: Decided, reports: list[Report]) -> None:
+    def _log_decision(self, decided: Decided, reports: list[Report]) -> None:
         if self._log is None:
             return
         patterns = sorted({r.situation.pattern for r in reports if r.situation is not None and r.active})
@@ -190,7 +200,7 @@ class CouncilProcess:
     def _save(self) -> None:
         if self._settings.state is not None:
             try:
-                save(self.council, self._settings.state)
+                save_state(self.council, self._settings.state)
                 self._saved = time()
             except OSError as error:
                 self.counts["unsaved"] += 1
@@ -200,20 +210,21 @@ class CouncilProcess:
 
     async def _write_jobs(self) -> None:
         while True:
-            connection, message, parts = await self._jobs.get()
+            connection, message, payload = await self._jobs.get()
             if self._store is not None:
                 try:
+                    parts = unpack_as(JobReport, payload).parts
                     await self._loop.run_in_executor(None, store_parts, self._store, parts)
                     self.counts["jobs"] += 1
-                except BadInput as error:  # what it says can't be, or the history can't be written just now
+                except (BadInput, BadMessage) as error:  # malformed, or the history cannot be written now
                     self.counts["jobs_refused"] += 1
                     print(f"forebay: council: {error}", file=sys.stderr)
             if not connection.closed:
                 connection.send([answer_header(message)])
 
 
-def loaded(council: Council, state: Path | None) -> Council:
-    """With what was learned before; a file that is not there is no mistake."""
+def load_state(council: Council, state: Path | None) -> Council:
+    """The council with what it learned before; a missing file is not an error."""
     if state is None:
         return council
     try:
@@ -221,12 +232,12 @@ def loaded(council: Council, state: Path | None) -> Council:
     except FileNotFoundError:
         return council
     except (OSError, ValueError) as error:
-        raise BadInput(str(state), f"what the council learned can't be read: {error}") from None
+        raise BadInput(str(state), f"cannot read the council's state: {error}") from None
     return from_json(council, document, str(state))
 
 
-def save(council: Council, state: Path) -> None:
-    """All or nothing, whatever happens in between."""
+def save_state(council: Council, state: Path) -> None:
+    """Write everything or nothing, whatever happens in between."""
     new = state.with_name(f"{state.name}.new")
     with new.open("w", encoding="utf-8") as file:
         json.dump(as_json(council), file)
@@ -240,21 +251,17 @@ def save(council: Council, state: Path) -> None:
         os.close(folder)
 
 
-def observed(words: Any) -> Observation:
-    """What a node has announced, if a node can have seen that."""
-    known = {name: words[name] for name in _FIELDS}
-    depths = known.pop("depths")
-    if any(type(value) not in (int, float) or not 0 <= value < 2**63 for value in known.values()):
-        raise BadInput("announcement", "has numbers that can't be")
-    if not isinstance(depths, list | tuple) or len(depths) > 1 << 16 or not all(type(d) is int for d in depths):
-        raise BadInput("announcement", "has depths that can't be")
-    if known["seconds"] <= 0:
-        raise BadInput("announcement", "of no time at all")
-    return Observation(**known, depths=tuple(depths))
+def check_observed(seen: Observation) -> None:
+    """Raise BadInput unless a node can have seen this."""
+    numbers = [getattr(seen, each.name) for each in fields(Observation) if each.name != "depths"]
+    if not all(0 <= number < 2**63 for number in (*numbers, *seen.depths)) or len(seen.depths) > 1 << 16:
+        raise BadInput("announcement", "has numbers that are out of range")
+    if seen.seconds <= 0:
+        raise BadInput("announcement", "covers no time")
 
 
-def warm_council(council: Council, recognise: Recognise) -> None:
-    """Have all kernels compiled before the first I/O node waits for an answer."""
+def compile_council(council: Council, recognise: Recognise) -> None:
+    """Compile all kernels before the first I/O node waits for an answer."""
     seen = Observation(
         seconds=1.0, files=1, writes=1, bytes_written=1, smallest=1, mean=1.0, largest=1, load=1.0, busy=1.0
     )
@@ -269,9 +276,9 @@ async def run_council(
 ) -> None:
     """Run it until `end` is set."""
     for value in settings.council.values:
-        checked(settings.council.parameter, value)  # before any I/O node refuses it
+        check_parameter(settings.council.parameter, value)  # before any I/O node refuses it
     by = read_detector(settings.weights) if settings.weights else shipped_detector()
-    warm_council(settings.council, partial(detect_pattern, detector=by))
+    compile_council(settings.council, partial(detect_pattern, detector=by))
     council = CouncilProcess(settings, store, partial(detect_pattern, detector=by))
     task = asyncio.get_running_loop().create_task(council.run())
     try:
@@ -283,3 +290,20 @@ async def run_council(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await council.close()
+
+
+def start_council(
+    settings: CouncilSettings, metrics: str | None, db: str | None, ready: Callable[[CouncilProcess, str | None], None]
+) -> None:
+    """Run a council until a signal; `db` is the history for the jobs' runs, `ready` gets the metrics' address."""
+    address = parse_address(metrics, "--metrics") if metrics else None
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(db)) if db else None
+
+        def listening(council: CouncilProcess) -> None:
+            endpoint = Endpoint(address, lambda: council_metrics(council)) if address else None
+            if endpoint is not None:
+                stack.callback(endpoint.close)
+            ready(council, str(endpoint.address) if endpoint else None)
+
+        run(lambda end: run_council(settings, store, end, listening))

@@ -1,7 +1,7 @@
-"""A data server that takes as long as another machine's would: answers wait for their turn at a disk that is not there.
+"""A data server that takes as long as another machine's would: answers wait for their turn at an emulated disk.
 
-One request is in service at a time, in the order of arrival, each for as long as `ServiceTime` says, times a dilation:
-the machine's own noise shrinks against times that are stretched.
+The disk serves one request at a time, in the order of arrival. Each takes as long as `ServiceTime` says, times a
+dilation: this machine's own noise shrinks against stretched times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MASK = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulation:
-    """What to emulate, how many times slower than it is, and the seed of its noise."""
+    """What to emulate, how many times slower, and the seed of the noise."""
 
     model: ServiceTime = FITTED
     dilation: float = 10.0
@@ -37,7 +37,7 @@ class Emulation:
 
 
 class Disk:
-    """The one in service and those that wait. `clock` gives nanoseconds since 1970."""
+    """A queue of requests. `clock` returns nanoseconds since 1970."""
 
     def __init__(self, loop: AbstractEventLoop, emulation: Emulation, clock: Callable[[], int] = time.time_ns) -> None:
         self._emulation, self._clock = emulation, clock
@@ -50,7 +50,7 @@ class Disk:
         self._alarm = Alarm(loop, self.ring)
 
     def serve(self, node: str, file: int, offset: int, size: int, write: bool, answer: Callable[[], None]) -> None:
-        """Call `answer` when the request of that I/O node would have been served."""
+        """Call `answer` when the disk would have served this request of an I/O node."""
         number = self._nodes.setdefault(node, len(self._nodes))
         self._here[number] += 1
         took = service_time(self._packed, self._state, number, file & _MASK, offset, size, write, len(self._here))
@@ -60,7 +60,7 @@ class Disk:
         self._alarm.at(self._waiting[0][0])
 
     def ring(self) -> None:
-        """Give the answers whose time has come."""
+        """Send the answers that are due."""
         while self._waiting and self._waiting[0][0] <= self._clock():
             _, number, answer = self._waiting.popleft()
             self._here[number] -= 1

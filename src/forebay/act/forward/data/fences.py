@@ -1,6 +1,6 @@
-"""The sessions that a data server takes nothing of any more; they outlast the server's process.
+"""The sessions that a data server refuses; they outlast the server's process.
 
-An I/O node that is cut off from its client may hold a write back, and send it to a server that was started anew since.
+An I/O node that is cut off from its client may hold a write back, and send it to a server that has since restarted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
-from forebay.act.forward.data.tree import open_file, read_file, replace_file
+from forebay.act.forward.data.tree import Tree
 
 MOST = 1 << 16
 
@@ -21,26 +21,26 @@ class Fences:
 
     def __init__(self, path: Path, most: int = MOST) -> None:
         self._name, self._most = os.fsencode(path.name), most
-        self._base = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._tree = Tree(path.parent)
         known = array("Q")
         with suppress(FileNotFoundError):
-            data = read_file(self._base, self._name)
+            data = self._tree.read(self._name)
             known.frombytes(data[: len(data) // known.itemsize * known.itemsize])
         self._sessions: OrderedDict[int, None] = OrderedDict()
         for session in known:
             self._remember(session)
-        self._file = self._rewritten()
+        self._file = self._rewrite()
         self._written = len(self._sessions)
 
     def __contains__(self, session: int) -> bool:
         return session in self._sessions
 
     def add(self, session: int) -> None:
-        """From now on. On a full disk it holds for as long as this process lives: a client must be able to go on."""
+        """Refuse the session. If the disk is full, for the life of this process: a client must be able to go on."""
         self._remember(session)
         with suppress(OSError):
             if self._written >= 2 * self._most:
-                new = self._rewritten()
+                new = self._rewrite()
                 os.close(self._file)
                 self._file, self._written = new, len(self._sessions)
             else:
@@ -49,7 +49,7 @@ class Fences:
 
     def close(self) -> None:
         os.close(self._file)
-        os.close(self._base)
+        self._tree.close()
 
     def _remember(self, session: int) -> None:
         self._sessions[session] = None
@@ -57,6 +57,6 @@ class Fences:
         if len(self._sessions) > self._most:
             self._sessions.popitem(last=False)
 
-    def _rewritten(self) -> int:
-        replace_file(self._base, self._name, array("Q", self._sessions).tobytes())
-        return open_file(self._base, self._name, os.O_WRONLY | os.O_APPEND)
+    def _rewrite(self) -> int:
+        self._tree.replace(self._name, array("Q", self._sessions).tobytes())
+        return self._tree.open_file(self._name, os.O_WRONLY | os.O_APPEND)

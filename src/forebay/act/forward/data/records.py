@@ -1,4 +1,4 @@
-"""What the server of the names writes down of a file or folder, and how it gets to the disk."""
+"""What the server of the names records of a file or folder, and how that gets to disk."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ import secrets
 import shutil
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forebay.act.forward.data.tree import Parent, list_folder, open_file, open_folder, rename
+from forebay.act.forward.data.tree import Tree
+from forebay.act.forward.net.payloads import layout_fields
 from forebay.model.layout import Layout
 
 FOLDER = b".forebay-folder"
-"""The name of the record in each folder; no file can have it."""
+"""The name of the record in each folder; no file can have this name."""
 LONGEST_NAME = 255
 LONGEST_PATH = 4000
 _RECORD = 512
-"""Bytes of a record: one sector, so that one write changes all of it or nothing."""
+"""Bytes of a record: one sector, so that a write changes all of it or nothing."""
 _MOST_UNSYNCED = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What is known of a file or (where `file` is None) of a folder.
+    """What is known of a file, or of a folder if `file` is None.
 
-    `mtime` (ns since 1970) is what was set last, when the latest of the objects' own times was `stamp`: once an
-    object's time is later, that is the file's. So no server's clock is ever compared with another's. `key` is
-    that of the request which made it. `uid` and `gid` are whose it is; None is for whoever mounts the layer. `ctime` is
-    when the record itself last changed: its mode, times or name.
+    `mtime` (ns since 1970) was set when the latest of the objects' times was `stamp`. As soon as an object's time is
+    later, that is the file's time. So no server's clock is compared with another's. `key` is that of the request which
+    created it. The owner is `uid` and `gid`; None stands for whoever mounts the layer. `ctime` is when the record
+    itself last changed: its mode, times or name.
     """
 
     file: int | None
@@ -45,98 +46,65 @@ class Record:
     key: int = 0
     uid: int | None = None
     gid: int | None = None
-    ctime: int = field(default=0, compare=False)  # the record's own on the disk, so it is not written into it
+    ctime: int = field(default=0, compare=False)  # that of the record on disk, so it is not part of the content
 
-    def changed(self, latest: int) -> int:
+    def time_of_change(self, latest: int) -> int:
         """When the file last changed, if `latest` is the latest of its objects' times."""
         return latest if latest > self.stamp else self.mtime
 
 
-class Shelf:
-    """The folder with the names, ids, unlinked files and what is being made; paths are bytes below it.
+class RecordTree(Tree):
+    """The server's folder: names, ids, unlinked files, and what is being created."""
 
-    `step` is called with some words after each change of the disk.
-    """
-
-    def __init__(self, folder: Path, step: Callable[[str], None]) -> None:
-        self.folder, self.step = folder, step
+    def __init__(self, folder: Path) -> None:
         for name in ("names", "ids", "unlinked", "temp"):
             (folder / name).mkdir(exist_ok=True)
-        self.base = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        super().__init__(folder)
         self._unsynced: OrderedDict[int, int] = OrderedDict()  # folders with new names in them: inode -> descriptor
 
     def close(self) -> None:
-        for descriptor in (*self._unsynced.values(), self.base):
+        for descriptor in self._unsynced.values():
             os.close(descriptor)
         self._unsynced.clear()
+        super().close()
 
-    def read(self, place: bytes) -> Record:
-        """Of a file that is at that place; of a folder, what is in it."""
-        with Parent(self.base, place) as (folder, name):
+    def read_record(self, place: bytes) -> Record:
+        """The record of a file; of a folder, the one in it."""
+        with self.parent(place) as (folder, name):
             return _read_at(folder, name)
 
-    def write(self, place: bytes, record: Record) -> None:
+    def write_record(self, place: bytes, record: Record) -> None:
         """In place, or new."""
-        handle = open_file(self.base, place, os.O_WRONLY | os.O_CREAT)
+        handle = self.open_file(place, os.O_WRONLY | os.O_CREAT)
         try:
-            if os.pwrite(handle, _text(record), 0) != _RECORD:
-                raise error(errno.ENOSPC)
+            if os.pwrite(handle, _encode(record), 0) != _RECORD:
+                raise system_error(errno.ENOSPC)
         finally:
             os.close(handle)
 
-    def status(self, place: bytes) -> os.stat_result:
-        with Parent(self.base, place) as (folder, name):
-            return os.stat(name, dir_fd=folder, follow_symlinks=False)
-
-    def exists(self, place: bytes) -> bool:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            self.status(place)
-            return True
-        return False
-
-    def link(self, place: bytes, to: bytes) -> None:
-        with Parent(self.base, place) as (folder, name), Parent(self.base, to) as (into, new):
-            os.link(name, new, src_dir_fd=folder, dst_dir_fd=into, follow_symlinks=False)
-
     def link_by_id(self, place: bytes, file: int) -> None:
-        """FileExistsError where the id is taken."""
-        to = by_id(file)
+        """FileExistsError if the id is taken."""
+        to = id_place(file)
         try:
             self.link(place, to)
         except FileNotFoundError:
             self.mkdir(to[:6])
             self.link(place, to)
 
-    def mkdir(self, place: bytes) -> None:
-        with Parent(self.base, place) as (folder, name):
-            os.mkdir(name, dir_fd=folder)
-
-    def rename(self, place: bytes, to: bytes) -> None:
-        rename(self.base, place, to)
-
-    def drop(self, place: bytes) -> None:
-        """Remove it, if it is there."""
-        with suppress(FileNotFoundError), Parent(self.base, place) as (folder, name):
-            os.unlink(name, dir_fd=folder)
-
-    def temp(self) -> bytes:
+    def temporary_place(self) -> bytes:
         return b"temp/" + secrets.token_hex(8).encode()
 
-    def clear(self, place: bytes) -> None:
+    def remove_all(self, place: bytes) -> None:
         """Remove whatever is there, with all that is in it."""
-        with suppress(FileNotFoundError), Parent(self.base, place) as (folder, name):
+        with suppress(FileNotFoundError), self.parent(place) as (folder, name):
             if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 shutil.rmtree(name, dir_fd=folder)
             else:
                 os.unlink(name, dir_fd=folder)
 
-    def list(self, place: bytes) -> list[bytes]:
-        """The names in a folder."""
-        return list_folder(self.base, place)
-
-    def touched(self, place: bytes) -> None:
-        """The names in the folder changed: it must get to the disk with the next sync."""
-        handle = open_folder(self.base, place)
+    def sync_later(self, place: bytes) -> None:
+        """The names in the folder changed: the next sync must write it to disk."""
+        handle = self.open_folder(place)
         if self._unsynced.setdefault(os.fstat(handle).st_ino, handle) != handle:
             os.close(handle)
         if len(self._unsynced) > _MOST_UNSYNCED:
@@ -144,43 +112,42 @@ class Shelf:
             os.fsync(oldest)
             os.close(oldest)
 
-    def to_sync(self, file: int) -> Sequence[int]:
-        """Descriptors of the caller's own: of the file's record, and of all folders that were touched."""
-        place = by_id(file)
+    def descriptors_to_sync(self, file: int) -> Sequence[int]:
+        """New descriptors: of the file's record, and of all folders whose names changed."""
+        place = id_place(file)
         with suppress(FileNotFoundError):
-            found = [open_file(self.base, place, os.O_RDONLY)]
-            found += (open_folder(self.base, each) for each in (place[:6], b"ids"))
-            found += self._unsynced.values()
+            descriptors = [self.open_file(place, os.O_RDONLY)]
+            descriptors += (self.open_folder(each) for each in (place[:6], b"ids"))
+            descriptors += self._unsynced.values()
             self._unsynced.clear()
-            return found
+            return descriptors
         return []
 
 
-def clean(path: bytes) -> bytes:
-    """The path in its only form; raises where no file can have it.
+def clean_path(path: bytes) -> bytes:
+    """The path in its canonical form; raises if no file can have it.
 
-    >>> clean(b"a//b/./c/")
+    >>> clean_path(b"a//b/./c/")
     b'a/b/c'
     """
     if path.startswith(b"/") or b"\0" in path:
-        raise error(errno.EINVAL)
+        raise system_error(errno.EINVAL)
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
     if b".." in parts:
-        raise error(errno.EINVAL)
+        raise system_error(errno.EINVAL)
     if FOLDER in parts:
-        raise error(errno.EPERM)
+        raise system_error(errno.EPERM)
     cleaned = b"/".join(parts)
     if len(cleaned) > LONGEST_PATH or any(len(part) > LONGEST_NAME for part in parts):
-        raise error(errno.ENAMETOOLONG)
+        raise system_error(errno.ENAMETOOLONG)
     return cleaned
 
 
-def error(number: int) -> OSError:
+def system_error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
-def named(path: bytes) -> bytes:
-    """Where the name is."""
+def name_place(path: bytes) -> bytes:
     return b"names/" + path if path else b"names"
 
 
@@ -188,17 +155,16 @@ def parent(path: bytes) -> bytes:
     return path.rpartition(b"/")[0]
 
 
-def inside(path: bytes) -> bytes:
-    """Where a folder's record is."""
-    return named(path) + b"/" + FOLDER
+def folder_record_place(path: bytes) -> bytes:
+    return name_place(path) + b"/" + FOLDER
 
 
-def by_id(file: int) -> bytes:
+def id_place(file: int) -> bytes:
     name = f"{file:016x}".encode()
     return b"ids/" + name[:2] + b"/" + name
 
 
-def unlinked(file: int) -> bytes:
+def unlinked_place(file: int) -> bytes:
     return f"unlinked/{file:016x}".encode()
 
 
@@ -209,22 +175,22 @@ def _read_at(folder: int, name: bytes) -> Record:
         if stat.S_ISDIR(status.st_mode) and name != FOLDER:
             return _read_at(handle, FOLDER)
         if not stat.S_ISREG(status.st_mode):
-            raise error(errno.EIO)
-        return _record(os.pread(handle, _RECORD, 0), status.st_ctime_ns)
+            raise system_error(errno.EIO)
+        return _decode(os.pread(handle, _RECORD, 0), status.st_ctime_ns)
     finally:
         os.close(handle)
 
 
-def _text(record: Record) -> bytes:
-    words = asdict(record) | {"layout": [record.layout.count, record.layout.size, record.layout.start]}
-    del words["ctime"]
-    return json.dumps(words, separators=(",", ":")).encode().ljust(_RECORD - 1) + b"\n"
+def _encode(record: Record) -> bytes:
+    fields = asdict(record) | {"layout": layout_fields(record.layout)}
+    del fields["ctime"]
+    return json.dumps(fields, separators=(",", ":")).encode().ljust(_RECORD - 1) + b"\n"
 
 
-def _record(text: bytes, ctime: int) -> Record:
+def _decode(text: bytes, ctime: int) -> Record:
     try:
-        words: dict[str, Any] = json.loads(text)
-        count, size, start = words.pop("layout")
-        return Record(layout=Layout(count=count, size=size, start=start), ctime=ctime, **words)
+        fields: dict[str, Any] = json.loads(text)
+        count, size, start = fields.pop("layout")
+        return Record(layout=Layout(count=count, size=size, start=start), ctime=ctime, **fields)
     except (ValueError, TypeError, KeyError):
-        raise OSError(errno.EIO, "a name's record can't be read") from None
+        raise OSError(errno.EIO, "the record of a name cannot be read") from None

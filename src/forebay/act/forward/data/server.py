@@ -1,6 +1,6 @@
-"""A data server: holds its share of every file's bytes, and the first server of a layer also the files' names.
+"""A data server: holds its share of every file's bytes; the first server of a layer also holds the files' names.
 
-One process, one loop. Reading and writing is done at once (it goes to the page cache), fsync in a thread.
+One process, one loop. Reads and writes are carried out at once (they go to the page cache), an fsync in a thread.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from forebay.act.forward.data.fences import Fences
-from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.name_requests import NameRequests
-from forebay.act.forward.data.objects import MOST_OPEN, Objects, synced
-from forebay.act.forward.data.server_folder import Place
+from forebay.act.forward.data.names import Names
+from forebay.act.forward.data.objects import MOST_OPEN, Objects
+from forebay.act.forward.data.server_folder import ServerFolder
+from forebay.act.forward.data.tree import sync_all
 from forebay.act.forward.net.address import Address
-from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.admission import TIMEOUT, Door
+from forebay.act.forward.net.admission import TIMEOUT, Listener
+from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
+from forebay.act.forward.net.connection import Closed, CloseReason, Connection
+from forebay.act.forward.net.payloads import FileStatus, ObjectSize, Payload, Space, space_of
 from forebay.act.forward.net.wire import (
     AGAIN,
     LONGEST,
@@ -38,12 +40,12 @@ from forebay.act.forward.net.wire import (
     Message,
     answer_header,
     checksum,
-    packed,
+    pack,
 )
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 
-if TYPE_CHECKING:  # most servers emulate nothing, and start without what computes it
+if TYPE_CHECKING:  # most servers emulate nothing, and start without numpy and numba
     from forebay.act.forward.data.emulation import Emulation
 
 _MOST_SYNCING = 128
@@ -52,10 +54,10 @@ _THREADS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Server `index` of a layer of `servers`, which keeps its objects under `folder`.
+    """Server `index` of a layer of `servers`, with its objects under `folder`.
 
-    The first server also keeps the names; `layout` is what files get where nobody says otherwise (by default a
-    stripe of 1 MiB on every server). `timeout` is how many seconds a peer has to prove itself.
+    The first server also keeps the names; `layout` is the default of new files (by default stripes of 1 MiB on every
+    server). A peer has `timeout` seconds to prove itself.
     """
 
     folder: Path
@@ -76,11 +78,11 @@ class ServerSettings:
 
 
 class Server:
-    """Listens as soon as it is made, within a running loop; `address` says where, `close` ends it."""
+    """Listens as soon as it is created, in a running loop; `address` says where, `close` ends it."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._loop = asyncio.get_running_loop()
-        self._place = Place(settings.folder, settings.index, settings.servers)
+        self._server_folder = ServerFolder(settings.folder, settings.index, settings.servers)
         self.buffers = Buffers()
         self.counts: Counter[str] = Counter()
         self._nodes: dict[str, Connection] = {}
@@ -91,36 +93,39 @@ class Server:
         self._threads = ThreadPoolExecutor(_THREADS, "fsync")
         self._disk = settings.emulation.disk(self._loop) if settings.emulation else None
         self._objects = Objects(settings.folder / "objects", settings.most_open)
-        self._names = self._named(settings) if settings.index == 0 else None
-        self._handlers = self._all_handlers()
+        self._names = self._open_names(settings) if settings.index == 0 else None
+        self._handlers = self._build_handlers()
         me = Peer(role="server", name=str(settings.index), facts={"index": settings.index, "servers": settings.servers})
         try:
-            self._door = Door(
-                settings.address, settings.key, me, ("node",), self._entered, buffers=self.buffers,
+            self._listener = Listener(
+                settings.address,
+                Credentials(settings.key, me, ("node",)),
+                self._admit,
+                buffers=self.buffers,
                 timeout=settings.timeout,
-            )  # fmt: skip
+            )
         except BaseException:
             self._release()
             raise
-        self.address = self._door.address
+        self.address = self._listener.address
         self._folder = settings.folder
 
     @property
     def dropped(self) -> Counter[str]:
-        """Peers that were sent away, by reason."""
-        return self._door.dropped
+        """Rejected peers, by reason."""
+        return self._listener.dropped
 
     @property
     def nodes(self) -> list[str]:
-        """The I/O nodes that are connected."""
+        """The connected I/O nodes."""
         return sorted(self._nodes)
 
     async def close(self) -> None:
-        """End: fsyncs under way come to their end, everything else that was answered is with the kernel."""
+        """End. Running fsyncs complete; everything else that was answered is with the kernel."""
         if self._closed:
             return
         self._closed = True
-        self._door.close()
+        self._listener.close()
         for connection in tuple(self._nodes.values()):
             connection.close()
         await asyncio.sleep(0)
@@ -135,19 +140,19 @@ class Server:
             self._names.close()
         self._objects.close()
         self._fenced.close()
-        self._place.close()
+        self._server_folder.close()
 
-    def _named(self, settings: ServerSettings) -> Names:
+    def _open_names(self, settings: ServerSettings) -> Names:
         layout = settings.layout or Layout(count=settings.servers)
         names = Names(settings.folder, settings.servers, layout)
         for file, _ in names.pending():
-            self._objects.forget(file)  # the other servers' objects are the next I/O node's to forget
+            self._objects.forget(file)  # the next I/O node removes the other servers' objects
             if settings.servers == 1:
                 names.forgotten(file)
         return names
 
-    def _all_handlers(self) -> dict[int, Callable[[Connection, Message], None]]:
-        plain: dict[int, Callable[[Message], Any]] = {
+    def _build_handlers(self) -> dict[int, Callable[[Connection, Message], None]]:
+        plain: dict[int, Callable[[Message], Payload | None]] = {
             Kind.TRUNCATE: self._truncate,
             Kind.FORGET: self._forget,
             Kind.SIZE: self._size,
@@ -156,25 +161,25 @@ class Server:
         }
         if self._names is not None:
             plain |= NameRequests(self._names).handlers()
-        found: dict[int, Callable[[Connection, Message], None]] = {
-            int(kind): partial(self._answered, handler) for kind, handler in plain.items()
+        handlers: dict[int, Callable[[Connection, Message], None]] = {
+            int(kind): partial(self._answer, handler) for kind, handler in plain.items()
         }
-        return found | {int(Kind.READ): self._read, int(Kind.WRITE): self._write, int(Kind.FSYNC): self._fsync}
+        return handlers | {int(Kind.READ): self._read, int(Kind.WRITE): self._write, int(Kind.FSYNC): self._fsync}
 
     # Peers
 
-    def _entered(self, connection: Connection) -> None:
+    def _admit(self, connection: Connection) -> None:
         assert connection.peer is not None
         name = connection.peer.name
         old = self._nodes.pop(name, None)
         if old is not None:
-            # What the node sent there and has no answer to, it has given up: nothing of it may be done from here on.
+            # The node has given up what it sent there without an answer: nothing of that may be carried out now.
             self.counts["replaced"] += 1
-            old.close("the I/O node has connected anew")
+            old.close(CloseReason.REPLACED, "the I/O node has connected again")
         self._nodes[name] = connection
         connection.redirect(self._received, self._lost)
 
-    def _lost(self, connection: Connection, _: str) -> None:
+    def _lost(self, connection: Connection, _: Closed) -> None:
         self._waiting.discard(connection)
         if connection.peer is not None and self._nodes.get(connection.peer.name) is connection:
             del self._nodes[connection.peer.name]
@@ -185,7 +190,7 @@ class Server:
         handler = self._handlers.get(message.kind)
         if handler is None or message.flags & Flag.REPLY:
             self.counts["malformed"] += 1
-            connection.close(f"a data server does not understand a message of kind {message.kind}")
+            connection.close(CloseReason.MALFORMED, f"a data server cannot answer messages of kind {message.kind}")
             return
         if message.session in self._fenced:
             self._refuse(connection, message, errno.ESTALE)
@@ -197,8 +202,8 @@ class Server:
         except BadMessage as error:
             self.counts["malformed"] += 1
             message.release()
-            connection.close(str(error))
-        except Exception as error:  # ours: one request fails, the others go on
+            connection.close(CloseReason.MALFORMED, str(error))
+        except Exception as error:  # a bug: one request fails, the others go on
             print(f"forebay: server: {message!r}: {error!r}", file=sys.stderr)
             self._refuse(connection, message, errno.EIO)
 
@@ -207,14 +212,14 @@ class Server:
         message.release()
         connection.send([answer_header(message, status=status)])
 
-    def _answered(self, handler: Callable[[Message], Any], connection: Connection, message: Message) -> None:
-        words = handler(message)
+    def _answer(self, handler: Callable[[Message], Payload | None], connection: Connection, message: Message) -> None:
+        answer = handler(message)
         message.release()
-        payload = packed(words) if words is not None else b""
+        payload = pack(answer) if answer is not None else b""
         if len(payload) > LONGEST:
             raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
         crc = checksum((payload,)) if message.flags & Flag.CHECKED else 0
-        file = (words.get("id") or 0) if isinstance(words, dict) else 0
+        file = (answer.id or 0) if isinstance(answer, FileStatus) else 0
         connection.send([answer_header(message, file=file, length=len(payload), crc=crc), payload])
 
     def _read(self, connection: Connection, message: Message) -> None:
@@ -232,24 +237,19 @@ class Server:
         self.counts["reads"] += 1
         self.counts["bytes_read"] += count
         header = answer_header(message, size=count, length=count, crc=crc)
-        self._give(connection, message, size, [header, data], partial(self.buffers.give, buffer))
+        self._send(connection, message, size, [header, data], partial(self.buffers.give, buffer))
 
     def _write(self, connection: Connection, message: Message) -> None:
         count = self._objects.write(message.file, message.offset, message.payload)
         message.release()
         self.counts["writes"] += 1
         self.counts["bytes_written"] += count
-        self._give(connection, message, count, [answer_header(message, size=count)], None)
+        self._send(connection, message, count, [answer_header(message, size=count)], None)
 
-    def _give(
-        self,
-        connection: Connection,
-        message: Message,
-        size: int,
-        pieces: list[Bytes],
-        done: Callable[[], None] | None,
+    def _send(
+        self, connection: Connection, message: Message, size: int, pieces: list[Bytes], done: Callable[[], None] | None
     ) -> None:
-        """The answer, now or when the disk that is emulated is through with it."""
+        """Answer now, or when the emulated disk has served the request."""
         if self._disk is None:
             connection.send(pieces, done)
         else:
@@ -258,18 +258,18 @@ class Server:
             self._disk.serve(name, message.file, message.offset, size, write, partial(connection.send, pieces, done))
 
     def _fsync(self, connection: Connection, message: Message) -> None:
-        descriptors = self._objects.to_sync(message.file)
+        descriptors = self._objects.descriptors_to_sync(message.file)
         if self._names is not None:
-            descriptors += self._names.to_sync(message.file)
+            descriptors += self._names.descriptors_to_sync(message.file)
         message.release()
         self._syncing += 1
         if self._syncing >= _MOST_SYNCING:
             self._waiting.add(connection)
             connection.pause()
-        work = self._loop.run_in_executor(self._threads, synced, descriptors)
-        work.add_done_callback(partial(self._synced, connection, message))
+        work = self._loop.run_in_executor(self._threads, sync_all, descriptors)
+        work.add_done_callback(partial(self._after_sync, connection, message))
 
-    def _synced(self, connection: Connection, message: Message, work: asyncio.Future[None]) -> None:
+    def _after_sync(self, connection: Connection, message: Message, work: asyncio.Future[None]) -> None:
         self._syncing -= 1
         while self._waiting and self._syncing < _MOST_SYNCING:
             self._waiting.pop().resume()
@@ -286,9 +286,8 @@ class Server:
     def _forget(self, message: Message) -> None:
         self._objects.forget(message.file)
 
-    def _size(self, message: Message) -> dict[str, int]:
-        size, mtime, allocated = self._objects.size(message.file)
-        return {"size": size, "mtime": mtime, "allocated": allocated}
+    def _size(self, message: Message) -> ObjectSize:
+        return self._objects.size(message.file)
 
     def _fence(self, message: Message) -> None:
         if not message.file:  # the I/O nodes' own requests have no session
@@ -296,20 +295,12 @@ class Server:
         self._fenced.add(message.file)
         self.counts["fences"] += 1
 
-    def _statfs(self, _: Message) -> dict[str, int]:
-        found = os.statvfs(self._folder)
-        unit = found.f_frsize
-        return {
-            "total": found.f_blocks * unit,
-            "free": found.f_bfree * unit,
-            "available": found.f_bavail * unit,
-            "files": found.f_files,
-            "free_files": found.f_ffree,
-        }
+    def _statfs(self, _: Message) -> Space:
+        return space_of(os.statvfs(self._folder))
 
 
 async def serve(settings: ServerSettings, end: asyncio.Event, ready: Callable[[Server], None] | None = None) -> None:
-    """Run a data server until `end` is set; `ready` is told once it listens, and may raise."""
+    """Run a data server until `end` is set; `ready` is called once it listens, and may raise."""
     server = Server(settings)
     try:
         if ready is not None:

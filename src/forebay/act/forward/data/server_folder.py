@@ -1,4 +1,4 @@
-"""The folder of a data server: whose it is, and that only one process uses it."""
+"""The folder of a data server: which server it belongs to, and that only one process uses it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import json
 import os
 from pathlib import Path
 
-from forebay.act.forward.data.tree import list_folder, open_file, read_file, replace_file
+from forebay.act.forward.data.tree import Tree
 from forebay.model.errors import BadInput, UserError, why
 
 _LOCK, _IDENTITY = b"lock", b"server.json"
 
 
-class Place:
-    """Holds `folder` for server `index` of a layer of `servers`; raises one line where that can't be."""
+class ServerFolder:
+    """Holds `folder` for server `index` of a layer of `servers`; raises a UserError if that is not possible."""
 
     def __init__(self, folder: Path, index: int, servers: int) -> None:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._base = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._tree = Tree(folder)
             try:
-                self._lock = open_file(self._base, _LOCK, os.O_RDWR | os.O_CREAT)
+                self._lock = self._tree.open_file(_LOCK, os.O_RDWR | os.O_CREAT)
             except OSError:
-                os.close(self._base)
+                self._tree.close()
                 raise
         except OSError as error:
-            raise BadInput(str(folder), f"can't be used: {why(error)}") from None
+            raise BadInput(str(folder), f"cannot be used as a server's folder: {why(error)}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._claim({"format": 1, "index": index, "servers": servers})
@@ -40,28 +40,25 @@ class Place:
 
     def close(self) -> None:
         os.close(self._lock)
-        os.close(self._base)
+        self._tree.close()
 
-    def _claim(self, mine: dict[str, int]) -> None:
+    def _claim(self, identity: dict[str, int]) -> None:
         try:
-            theirs = json.loads(read_file(self._base, _IDENTITY))
+            owner = json.loads(self._tree.read(_IDENTITY))
         except FileNotFoundError:
-            self._settle(mine)
+            others = sorted(set(self._tree.list(b".")) - {_LOCK, _IDENTITY + b".new"})
+            if others:
+                reason = f"is not empty (it contains {os.fsdecode(others[0])!r}) and does not belong to a server"
+                raise BadInput(str(self.folder), reason) from None
+            self._tree.replace(_IDENTITY, json.dumps(identity).encode() + b"\n")
             return
         except (OSError, ValueError):
-            raise BadInput(str(self.folder / os.fsdecode(_IDENTITY)), "can't be read") from None
-        if theirs != mine:
-            raise BadInput(str(self.folder), f"belongs to {_words(theirs)}, not to {_words(mine)}")
-
-    def _settle(self, mine: dict[str, int]) -> None:
-        others = sorted(set(list_folder(self._base, b".")) - {_LOCK, _IDENTITY + b".new"})
-        if others:
-            first = os.fsdecode(others[0])
-            raise BadInput(str(self.folder), f"is not empty ({first!r} is in it) and no server's folder")
-        replace_file(self._base, _IDENTITY, json.dumps(mine).encode() + b"\n")
+            raise BadInput(str(self.folder / os.fsdecode(_IDENTITY)), "cannot be read") from None
+        if owner != identity:
+            raise BadInput(str(self.folder), f"belongs to {_describe(owner)}, not to {_describe(identity)}")
 
 
-def _words(identity: object) -> str:
+def _describe(identity: object) -> str:
     match identity:
         case {"format": 1, "index": int(index), "servers": int(servers)}:
             return f"server {index} of {servers}"

@@ -1,23 +1,29 @@
-"""Files and folders below a folder of ours that somebody else may have written to.
+"""Files and folders below a folder that other users may have written to.
 
-No symbolic link is followed on the way, and nothing is opened but files and folders: a pipe would hold us up.
+No symbolic link is followed on the way, and only files and folders are opened: a pipe would block.
 """
 
 from __future__ import annotations
 
 import errno
+import heapq
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+Page = tuple[list[tuple[bytes, bool]], bool]
+"""Names and whether each is a folder, in their order; and whether there are more."""
 
 
 class Parent:
-    """The folder that a place is in, below the folder `base`: a descriptor of it, and the place's last name.
+    """The folder that a place is in, below the folder `base`: its descriptor, and the place's last name.
 
-    A class, as a generator would take longer than the system's calls.
+    A class, since a generator would take longer than the system calls.
     """
 
     __slots__ = ("_base", "_here", "_place")
@@ -43,45 +49,100 @@ class Parent:
             self._here = self._base
 
 
-def open_file(base: int, place: bytes, flags: int, mode: int = 0o600) -> int:
-    """A descriptor of a regular file below the folder `base`; EIO if it is something else."""
-    with Parent(base, place) as (folder, name):
-        handle = os.open(name, flags | _FILE, mode, dir_fd=folder)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(errno.EIO, "not a regular file")
-    return handle
+class Tree:
+    """What is below `folder`, by places: paths in bytes, relative to it. Errors are OSErrors."""
+
+    def __init__(self, folder: Path, *, may_be_link: bool = True) -> None:
+        self.folder = folder
+        self.base = os.open(folder, _FOLDER & ~os.O_NOFOLLOW if may_be_link else _FOLDER)
+
+    def close(self) -> None:
+        os.close(self.base)
+
+    def parent(self, place: bytes) -> Parent:
+        return Parent(self.base, place)
+
+    def open_file(self, place: bytes, flags: int, mode: int = 0o600) -> int:
+        """A descriptor of a regular file; EIO if it is something else."""
+        with self.parent(place) as (folder, name):
+            handle = os.open(name, flags | _FILE, mode, dir_fd=folder)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise OSError(errno.EIO, "not a regular file")
+        return handle
+
+    def open_folder(self, place: bytes) -> int:
+        with self.parent(place) as (folder, name):
+            return os.open(name, _FOLDER, dir_fd=folder)
+
+    def list(self, place: bytes) -> list[bytes]:
+        handle = self.open_folder(place)
+        try:
+            return sorted(map(os.fsencode, os.listdir(handle)))  # noqa: PTH208  (a descriptor)
+        finally:
+            os.close(handle)
+
+    def read(self, place: bytes) -> bytes:
+        with os.fdopen(self.open_file(place, os.O_RDONLY), "rb") as file:
+            return file.read()
+
+    def replace(self, place: bytes, content: bytes) -> None:
+        """Write a file; whatever happens in between, it has its old content or this one."""
+        new = place + b".new"
+        self.remove(new)
+        with os.fdopen(self.open_file(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(content)
+        self.rename(new, place)
+
+    def rename(self, place: bytes, to: bytes) -> None:
+        with self.parent(place) as (folder, name), self.parent(to) as (into, new):
+            os.rename(name, new, src_dir_fd=folder, dst_dir_fd=into)
+
+    def link(self, place: bytes, to: bytes) -> None:
+        with self.parent(place) as (folder, name), self.parent(to) as (into, new):
+            os.link(name, new, src_dir_fd=folder, dst_dir_fd=into, follow_symlinks=False)
+
+    def mkdir(self, place: bytes) -> None:
+        with self.parent(place) as (folder, name):
+            os.mkdir(name, dir_fd=folder)
+
+    def remove(self, place: bytes) -> None:
+        """Remove a file, if it exists."""
+        with suppress(FileNotFoundError), self.parent(place) as (folder, name):
+            os.unlink(name, dir_fd=folder)
+
+    def status(self, place: bytes) -> os.stat_result:
+        with self.parent(place) as (folder, name):
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+    def exists(self, place: bytes) -> bool:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            self.status(place)
+            return True
+        return False
 
 
-def open_folder(base: int, place: bytes) -> int:
-    """A descriptor of a folder below the folder `base`."""
-    with Parent(base, place) as (folder, name):
-        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-
-
-def list_folder(base: int, place: bytes) -> list[bytes]:
-    handle = open_folder(base, place)
+def list_page(handle: int, after: bytes, most: int, is_folder: Callable[[os.DirEntry[str]], bool | None]) -> Page:
+    """At most `most` names behind `after` in the folder with this descriptor, which is closed; None leaves one out."""
     try:
-        return sorted(map(os.fsencode, os.listdir(handle)))  # noqa: PTH208  (a descriptor)
+        with os.scandir(handle) as entries:
+            kinds = ((os.fsencode(entry.name), is_folder(entry)) for entry in entries)
+            wanted = ((name, kind) for name, kind in kinds if kind is not None and name > after)
+            page = heapq.nsmallest(most + 1, wanted)
     finally:
         os.close(handle)
+    return page[:most], len(page) > most
 
 
-def read_file(base: int, place: bytes) -> bytes:
-    with os.fdopen(open_file(base, place, os.O_RDONLY), "rb") as file:
-        return file.read()
-
-
-def replace_file(base: int, place: bytes, content: bytes) -> None:
-    """Its old content, or this: whatever happens in between."""
-    new = place + b".new"
-    with Parent(base, new) as (folder, name), suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
-    with os.fdopen(open_file(base, new, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-        file.write(content)
-    rename(base, new, place)
-
-
-def rename(base: int, place: bytes, to: bytes) -> None:
-    with Parent(base, place) as (folder, name), Parent(base, to) as (into, new):
-        os.rename(name, new, src_dir_fd=folder, dst_dir_fd=into)
+def sync_all(descriptors: list[int]) -> None:
+    """Flush to disk what the descriptors stand for, and close them all; raises the first OSError."""
+    failure = None
+    for descriptor in descriptors:
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            failure = failure or error
+        finally:
+            os.close(descriptor)
+    if failure is not None:
+        raise failure

@@ -1,4 +1,4 @@
-"""Where a part of the layer listens: "unix:/run/forebay/ion0" or "host:port"."""
+"""Where a process of the layer listens: "unix:/run/forebay/ion0" or "host:port"."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from forebay.model.errors import BadInput, UserError, why
 
 _LONGEST_PATH = 107
 """Bytes that the system allows in the path of a UNIX socket."""
-_WAITING = 512
+_BACKLOG = 512
 
 
 class CantListen(UserError):
-    """An address that can't be had; the message is one line."""
+    """The address is in use or not available; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A UNIX socket where there is a path, else a host and a port (0: any free one)."""
+    """A UNIX socket if there is a path, else a host and a port (0: any free one)."""
 
     path: str = ""
     host: str = ""
@@ -35,13 +35,18 @@ class Address:
 
 
 def parse_address(text: str, where: str = "address") -> Address:
-    """The address; `where` is what an error calls the place it stands in.
+    """Parse an address; errors begin with `where`.
 
     >>> parse_address("unix:/run/ion0"), parse_address("[::1]:7000")
     (Address(path='/run/ion0', host='', port=0), Address(path='', host='::1', port=7000))
     """
     if text.startswith("unix:"):
-        return Address(path=_checked_path(text[5:], where))
+        path = text[5:]
+        if not path or "\0" in path:
+            raise BadInput(where, "a UNIX socket needs a path, like 'unix:/run/ion0'")
+        if len(os.fsencode(path)) > _LONGEST_PATH:
+            raise BadInput(where, f"the path of a UNIX socket must not exceed {_LONGEST_PATH} bytes: {path!r}")
+        return Address(path=path)
     host, colon, port = text.rpartition(":")
     if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise BadInput(where, f"must be like 'unix:/path' or 'host:7000', not {text!r}")
@@ -51,24 +56,39 @@ def parse_address(text: str, where: str = "address") -> Address:
     return Address(host=bare, port=int(port))
 
 
-def listening(address: Address) -> socket.socket:
-    """A non-blocking socket that listens there; a UNIX socket whose listener is dead is taken over."""
+def open_listener(address: Address) -> socket.socket:
+    """A non-blocking socket that listens there; it takes over a UNIX socket whose listener is dead."""
     try:
-        return _unix(address) if address.path else _tcp(address)
+        if address.path:
+            _remove_dead_socket(address.path)
+            family, place = socket.AF_UNIX, address.path
+        else:
+            resolved = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, place = resolved[0][0], resolved[0][4]  # type: ignore[assignment]
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            if not address.path:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(place)
+            sock.listen(_BACKLOG)
+            sock.setblocking(False)
+        except BaseException:
+            sock.close()
+            raise
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise CantListen(f"{address}: the address is in use") from None
-        raise CantListen(f"{address}: can't listen: {why(error)}") from None
+        reason = "the address is in use" if error.errno == errno.EADDRINUSE else f"can't listen: {why(error)}"
+        raise CantListen(f"{address}: {reason}") from None
+    return sock
 
 
-def bound(listener: socket.socket) -> Address:
+def listener_address(listener: socket.socket) -> Address:
     """Where a socket listens, with the port that it got."""
     name = listener.getsockname()
     return Address(path=os.fsdecode(name)) if isinstance(name, str | bytes) else Address(host=name[0], port=name[1])
 
 
-def connected(address: Address, timeout: float) -> socket.socket:
-    """A blocking socket to the address, within so many seconds for the connection; raises OSError."""
+def open_socket(address: Address, timeout: float) -> socket.socket:
+    """A blocking socket that is connected to the address within `timeout` seconds; raises OSError."""
     if address.path:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -79,12 +99,12 @@ def connected(address: Address, timeout: float) -> socket.socket:
             raise
     else:
         sock = socket.create_connection((address.host, address.port), timeout)
-    tune(sock)
+    tune_socket(sock)
     return sock
 
 
-def tune(sock: socket.socket) -> None:
-    """Answers go out at once, a request of usual size fits into the socket, and a machine that vanished is noticed."""
+def tune_socket(sock: socket.socket) -> None:
+    """Send answers at once, make room for a request of usual size, and notice machines that vanish."""
     if sock.family != socket.AF_UNIX:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -96,46 +116,8 @@ def tune(sock: socket.socket) -> None:
             sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
 
 
-def _checked_path(path: str, where: str) -> str:
-    if not path or "\0" in path:
-        raise BadInput(where, "a UNIX socket needs a path, like 'unix:/run/ion0'")
-    if len(os.fsencode(path)) > _LONGEST_PATH:
-        raise BadInput(where, f"the path of a UNIX socket may have {_LONGEST_PATH} bytes: {path!r} is longer")
-    return path
-
-
-def _tcp(address: Address) -> socket.socket:
-    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, protocol, _, place = found[0]
-    sock = socket.socket(family, kind, protocol)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        return _opened(sock, place)
-    except BaseException:
-        sock.close()
-        raise
-
-
-def _unix(address: Address) -> socket.socket:
-    with suppress(FileNotFoundError):
-        if stat.S_ISSOCK(os.stat(address.path).st_mode) and _is_dead(address.path):  # noqa: PTH116
-            os.unlink(address.path)  # noqa: PTH108
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        return _opened(sock, address.path)
-    except BaseException:
-        sock.close()
-        raise
-
-
-def _opened(sock: socket.socket, place: object) -> socket.socket:
-    sock.bind(place)  # type: ignore[arg-type]
-    sock.listen(_WAITING)
-    sock.setblocking(False)
-    return sock
-
-
-def _is_dead(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+def _remove_dead_socket(path: str) -> None:
+    with suppress(FileNotFoundError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
-        return probe.connect_ex(path) == errno.ECONNREFUSED
+        if stat.S_ISSOCK(os.stat(path).st_mode) and probe.connect_ex(path) == errno.ECONNREFUSED:  # noqa: PTH116
+            os.unlink(path)  # noqa: PTH108

@@ -1,12 +1,12 @@
-"""Peers prove to each other that they hold the layer's key, without ever sending it: messages in, messages out.
+"""Peers prove to each other that they hold the layer's key without sending it: messages in, messages out.
 
     asker    -> HELLO    who I am, a nonce
     answerer -> HELLO    who I am, a nonce
     asker    -> PROOF    HMAC-SHA256 of the key over "asker" and both HELLOs
     answerer -> WELCOME  HMAC-SHA256 of the key over "answerer" and both HELLOs
 
-Both HELLOs are in both proofs whole: roles, names, nonces and whatever else a peer says of itself can't be changed on
-the way, and a proof is good for no other connection and no other direction.
+Both proofs cover both HELLOs completely: nobody can change roles, names, nonces or other facts on the way, and a proof
+is valid for one connection and one direction only.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import secrets
 import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from forebay.act.forward.net.wire import SHORT, BadMessage, Flag, Kind, Message, packed, unpacked
+from forebay.act.forward.net.wire import SHORT, BadMessage, Flag, Kind, Message, pack, unpack
 from forebay.model.errors import ForebayError
 
 NONCE = 32
@@ -28,12 +28,12 @@ ROLES = ("client", "node", "council", "server")
 
 
 class Denied(ForebayError):
-    """The peer could not prove that it has the key, or is not whom we talk to here."""
+    """The peer could not prove that it has the key, or its role is not accepted here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """Who is at the other end, as it says under the key: `role` is one of ROLES, `facts` whatever else it told."""
+    """Who is at the other end, proved by the key: `role` is one of ROLES, `facts` is what else the peer announced."""
 
     role: str
     name: str = ""
@@ -41,18 +41,26 @@ class Peer:
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
-            raise ValueError(f"no role {self.role!r}")
+            raise ValueError(f"unknown role {self.role!r}")
+
+
+class Credentials(NamedTuple):
+    """The layer's key, who this process is, and the roles that it accepts at the other end."""
+
+    key: bytes
+    me: Peer
+    accepts: Collection[str]
 
 
 class _Handshake:
-    """What both sides have in common; `peer` is there once the other side has proved itself."""
+    """What both sides share; `peer` is set once the other side has proved itself."""
 
     def __init__(self, key: bytes, me: Peer, accepts: Collection[str]) -> None:
         self._key = key
         self._accepts = accepts
-        self._mine = packed([me.role, me.name, dict(me.facts), secrets.token_bytes(NONCE)])
+        self._mine = pack([me.role, me.name, dict(me.facts), secrets.token_bytes(NONCE)])
         if len(self._mine) > SHORT:
-            raise ValueError(f"what a peer tells of itself must fit into {SHORT} bytes")
+            raise ValueError(f"a peer's facts must fit into {SHORT} bytes")
         self._theirs = b""
         self._claimed: Peer | None = None
         self.peer: Peer | None = None
@@ -60,11 +68,11 @@ class _Handshake:
     def _hello(self, message: Message) -> None:
         _expect(message, Kind.HELLO)
         if self._theirs:
-            raise BadMessage("a second hello")
+            raise BadMessage("received a second HELLO")
         self._theirs = bytes(message.payload)
-        self._claimed = _peer(unpacked(self._theirs))
+        self._claimed = _peer(unpack(self._theirs))
         if self._claimed.role not in self._accepts:
-            raise Denied(f"a {self._claimed.role} has no business here")
+            raise Denied(f"role {self._claimed.role!r} is not accepted here")
 
     def _proof(self, side: bytes, asker: bytes, answerer: bytes) -> bytes:
         lengths = struct.pack("<II", len(asker), len(answerer))
@@ -77,14 +85,14 @@ class _Handshake:
 
 
 class Asker(_Handshake):
-    """The side that connects: send `first`, then what `received` returns, until there is a `peer`."""
+    """The side that connects: send `first`, then what `received` returns, until `peer` is set."""
 
     def first(self) -> Message:
         return Message(Kind.HELLO, payload=self._mine)
 
     def received(self, message: Message) -> Message | None:
         if message.status:
-            raise Denied("the other side refused: is the key the same, and the address the right one?")
+            raise Denied("the other side refused the connection; check the key and the address")
         if not self._theirs:
             self._hello(message)
             return Message(Kind.PROOF, payload=self._proof(b"asker", self._mine, self._theirs))
@@ -94,7 +102,7 @@ class Asker(_Handshake):
 
 
 class Answerer(_Handshake):
-    """The side that listens: send what `received` returns; all is well once there is a `peer`."""
+    """The side that listens: send what `received` returns; the handshake is complete once `peer` is set."""
 
     def received(self, message: Message) -> Message:
         if not self._theirs:
@@ -106,18 +114,18 @@ class Answerer(_Handshake):
 
 
 def refusal() -> Message:
-    """What a peer gets that is sent away."""
+    """The message to a peer that is turned away."""
     return Message(Kind.WELCOME, flags=Flag.REPLY, status=errno.EACCES)
 
 
 def _expect(message: Message, kind: Kind) -> None:
     if message.kind != kind:
-        raise BadMessage(f"expected {kind.name}, got a message of kind {message.kind}")
+        raise BadMessage(f"expected {kind.name}, received a message of kind {message.kind}")
 
 
-def _peer(words: Any) -> Peer:
-    match words:
+def _peer(hello: Any) -> Peer:
+    match hello:
         case [str(role), str(name), dict(facts), bytes(nonce)] if len(nonce) == NONCE and role in ROLES:
             if all(isinstance(key, str) for key in facts):
                 return Peer(role=role, name=name, facts=facts)
-    raise BadMessage("a hello that says nothing")
+    raise BadMessage("HELLO is malformed")

@@ -1,4 +1,4 @@
-"""Memory for messages: buffers by size, used again and again, and never handed out twice."""
+"""Memory for messages: buffers by size class, reused, and never handed out twice."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections import deque
 from collections.abc import Callable
 
 SMALL = 4096
-"""Bytes up to which a buffer is always to be had: each connection holds at most one."""
+"""Buffers up to this size are always available: each connection holds at most one."""
 _SLACK = 4096
-"""A class holds a power of two and a header."""
+"""A size class holds a power of two and a header."""
 
 
 class Buffers:
-    """Buffers of 2^k + 4096 bytes; `out` bytes are with their users, of which `limit` is the most for peers' messages.
+    """Buffers of 2^k + 4096 bytes; `out` bytes are in use, and `limit` bounds the memory for peers' messages.
 
-    Who would give memory to a peer's message asks with `ask`, and waits with `wait` when refused. Who answers takes
-    with `take`, which never refuses: what is in work has its own bound, and would never end if it had to wait for
-    memory that only its end gives back.
+    Code that receives a peer's message calls `ask`, and `wait` when refused. Code that answers calls `take`, which
+    never refuses: work in progress has its own bound, and would never finish if it waited for memory that only its end
+    frees.
     """
 
     def __init__(self, limit: int = 256 << 20, *, kept: int = 64 << 20) -> None:
@@ -29,7 +29,7 @@ class Buffers:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, length: int) -> memoryview:
-        """At least so many bytes; what was in them before may still be there."""
+        """A buffer of at least `length` bytes; it may hold old content."""
         size = (1 << (length - _SLACK - 1).bit_length()) + _SLACK if length > SMALL else SMALL
         free = self._free.get(size)
         if free:
@@ -42,16 +42,16 @@ class Buffers:
         return buffer
 
     def ask(self, length: int) -> memoryview | None:
-        """As `take`; nothing where that would be more than the limit, unless nobody has any."""
+        """As `take`; None if that would exceed the limit, unless no buffer is in use."""
         if length > SMALL and self.out and self.out + length > self.limit:
             return None
         return self.take(length)
 
     def give(self, buffer: memoryview) -> None:
-        """Back, from any view of it; all views of it are dead from here on."""
+        """Return a buffer, given any view of it; no view of it may be used afterwards."""
         size = self._lent.pop(id(buffer.obj), 0)
         if not size:
-            raise RuntimeError("a buffer was given back twice, or is from elsewhere")
+            raise RuntimeError("a buffer was returned twice or does not belong to this pool")
         self.out -= size
         if self._idle + size <= self._kept:
             self._idle += size
@@ -65,7 +65,7 @@ class Buffers:
             self._wake()
 
     def wait(self, ready: Callable[[], None]) -> None:
-        """Call `ready` once, when buffers came back; it asks again then."""
+        """Call `ready` once, when memory is free again; it should then `ask` again."""
         self._waiting.append(ready)
 
     def _wake(self) -> None:

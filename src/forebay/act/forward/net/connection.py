@@ -1,40 +1,73 @@
 """One peer over one non-blocking socket: messages in, gathered bytes out, bounded on both sides.
 
-The sockets are driven by hand (the loop tells when they are ready) instead of by the loop's transports: what is sent
-is with the kernel when `send` returns, in the usual case, so that it is always clear whose a buffer is.
+The code drives the sockets itself, on readiness events, instead of through the loop's transports. In the usual case the
+kernel has all bytes when `send` returns, so it is always clear who owns a buffer.
 """
 
 from __future__ import annotations
 
+import select
 import socket
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.net.broken import broken
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import LONGEST, BadMessage, Bytes, Message, Receiver
 
 MOST_QUEUED = 8 << 20
-"""Bytes that may wait for a peer who does not read; then nothing more is taken from it."""
+"""Bytes that may wait for a peer that does not read. Beyond it, nothing more is read from that peer."""
 _MOST_PIECES = 512
 
-Done = Callable[[], None]
+
+class CloseReason(Enum):
+    """Why a connection ended; the values also name the counters of dropped peers."""
+
+    CLOSED = "closed"  # by this side, without a fault
+    GONE = "gone"  # the peer closed it or died
+    FAILED = "failed"  # the socket reported an error
+    MALFORMED = "malformed"  # the peer broke the protocol
+    DENIED = "denied"  # wrong key or role
+    SLOW = "slow"  # the peer did not prove itself in time
+    SILENT = "silent"  # the peer owes an answer for too long
+    STALLED = "stalled"  # the peer does not read, or stopped within a message
+    REPLACED = "replaced"  # the same peer has connected again
+    CANCELLED = "cancelled"  # a caller gave up within a message
+    SHUTDOWN = "shutdown"  # this process ends
+    INTERNAL = "internal"  # a bug on this side
+
+
+class Closed(NamedTuple):
+    """The end of a connection: a code for programs and a sentence for people."""
+
+    reason: CloseReason
+    detail: str
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+Done: TypeAlias = Callable[[], None]
+Received: TypeAlias = "Callable[[Connection, Message], None]"
+Lost: TypeAlias = "Callable[[Connection, Closed], None]"
 
 
 class Connection:
-    """Calls `received(connection, message)` for each message, and `lost(connection, why)` once, when it is over.
+    """Calls `received(connection, message)` for each message, and `lost(connection, closed)` once, at the end.
 
-    `lost` is called from the loop, never from within a call of `send` or `close`. With `patient`, reading goes on
-    whatever waits to be sent; otherwise (the default, right for who answers requests) a peer that does not read its
-    answers is not read from either. `peer` is who is there, once that is proved.
+    The loop calls `lost`, never `send` or `close` themselves. A `patient` connection keeps reading whatever waits to be
+    sent. The default suits those who answer requests: a peer that does not read its answers is not read from either.
+    `peer` is set once the peer has proved who it is.
     """
 
     __slots__ = (
-        "__weakref__", "_asleep", "_backlog", "_choked", "_loop", "_lost", "_out", "_paused", "_reading", "_received",
-        "_receiver", "_sock", "_why", "_writing", "buffers", "closed", "most_queued", "patient", "peer", "queued",
+        "__weakref__", "_asleep", "_backlog", "_choked", "_ending", "_loop", "_lost", "_out", "_paused", "_reading",
+        "_received", "_receiver", "_sock", "_writing", "buffers", "closed", "most_queued", "patient", "peer", "queued",
     )  # fmt: skip
 
     def __init__(
@@ -42,8 +75,8 @@ class Connection:
         loop: AbstractEventLoop,
         sock: socket.socket,
         buffers: Buffers,
-        received: Callable[[Connection, Message], None],
-        lost: Callable[[Connection, str], None],
+        received: Received,
+        lost: Lost,
         *,
         longest: int = LONGEST,
         most_queued: int = MOST_QUEUED,
@@ -61,31 +94,29 @@ class Connection:
         self._receiver = Receiver(buffers, longest)
         self._out: deque[tuple[list[Bytes], int, Done | None]] = deque()
         self._paused = self._choked = self._asleep = self._reading = self._writing = self._backlog = False
-        self._why = ""
+        self._ending = Closed(CloseReason.CLOSED, "closed")
 
     @property
-    def half(self) -> int:
-        """Bytes that have come of a message whose rest the peer owes us."""
-        return self._receiver.half if self._reading else 0
+    def partial_bytes(self) -> int:
+        """Bytes received of a message that the peer has not sent completely."""
+        return self._receiver.partial_bytes if self._reading else 0
 
     def start(self) -> None:
         """Begin to read."""
-        broken(self._loop).watch(self._sock.fileno(), self._broke)
+        error_watcher(self._loop).watch(self._sock.fileno(), self._on_error)
         self._watch()
 
     def allow(self, longest: int) -> None:
-        """Take messages of so many bytes from here on."""
+        """From now on, accept messages of up to this many bytes."""
         self._receiver.longest = longest
 
-    def redirect(
-        self, received: Callable[[Connection, Message], None], lost: Callable[[Connection, str], None]
-    ) -> None:
-        """From the next message on, others are told."""
+    def redirect(self, received: Received, lost: Lost) -> None:
+        """From the next message on, call these."""
         self._received, self._lost = received, lost
 
     def send(self, pieces: Sequence[Bytes], done: Done | None = None) -> None:
-        """Send the pieces one after the other. None of them may be touched before `done` is called: at once where the
-        kernel took them all, later where they had to wait, and also when the connection is lost."""
+        """Send the pieces one after the other. Nobody may change them before `done` is called: at once if the kernel
+        took them all, later if they had to wait, and also when the connection is lost."""
         if self.closed:
             if done:
                 done()
@@ -97,7 +128,7 @@ class Connection:
                 if done:
                     done()
                 return
-            pieces, total = _after(pieces, sent), total - sent
+            pieces, total = _remainder(pieces, sent), total - sent
         self._out.append((list(pieces), total, done))
         self.queued += total
         self._expect_to_write()
@@ -112,13 +143,13 @@ class Connection:
             self._paused = False
             self._wake()
 
-    def close(self, why: str = "closed here") -> None:
+    def close(self, reason: CloseReason = CloseReason.CLOSED, detail: str = "") -> None:
         """End it at once; what waits to be sent is dropped."""
         if self.closed:
             return
-        self.closed, self._why = True, why
-        broken(self._loop).forget(self._sock.fileno())
-        with suppress(RuntimeError):  # uvloop's, of a socket that it has given up
+        self.closed, self._ending = True, Closed(reason, detail or reason.value)
+        error_watcher(self._loop).forget(self._sock.fileno())
+        with suppress(RuntimeError):  # uvloop raises it for a socket that it has given up
             self._watch()
         if self._writing:
             self._loop.remove_writer(self._sock)
@@ -126,18 +157,18 @@ class Connection:
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
         self._receiver.close()
-        self._loop.call_soon(self._ended)
+        self._loop.call_soon(self._report_end)
 
-    def _ended(self) -> None:
+    def _report_end(self) -> None:
         out, self._out = self._out, deque()
         self.queued = 0
         for _, _, done in out:
             if done:
                 done()
-        self._lost(self, self._why)
+        self._lost(self, self._ending)
 
     def _watch(self) -> None:
-        """Have the loop tell when there is something to read, or not any more."""
+        """Add or remove the loop's reader, as the state requires."""
         want = not (self.closed or self._paused or self._choked or self._asleep)
         if want != self._reading:
             self._reading = want
@@ -152,28 +183,28 @@ class Connection:
             return
         room = self._receiver.room()
         if room is None:
-            self._sleep()
+            self._wait_for_memory()
             return
         try:
             count = self._sock.recv_into(room)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            self.close(error.strerror or str(error))
+            self.close(CloseReason.FAILED, error.strerror or str(error))
             return
         if not count:
-            self.close("the peer is gone")
+            self.close(CloseReason.GONE, "the peer is gone")
             return
         self._receiver.received(count)
         self._deliver()
 
-    def _broke(self) -> None:
-        """There is an error: what came before it is still taken, as far as it can be now."""
+    def _on_error(self) -> None:
+        """The socket has an error: take what came before it, as far as possible now."""
         for _ in range(_MOST_PIECES):
             if self.closed or not self._reading:
                 break
             self._readable()
-        self.close("the peer is gone")
+        self.close(CloseReason.GONE, "the peer is gone")
 
     def _deliver(self) -> None:
         self._backlog = True
@@ -185,15 +216,14 @@ class Connection:
                     return
                 self._received(self, message)
         except BadMessage as error:
-            self.close(str(error))
+            self.close(CloseReason.MALFORMED, str(error))
 
-    def _sleep(self) -> None:
-        """Wait for memory."""
+    def _wait_for_memory(self) -> None:
         self._asleep = True
         self._watch()
-        self.buffers.wait(self._memory_is_back)
+        self.buffers.wait(self._resume_reading)
 
-    def _memory_is_back(self) -> None:
+    def _resume_reading(self) -> None:
         self._asleep = False
         self._loop.call_soon(self._watch)
 
@@ -219,7 +249,7 @@ class Connection:
                 return
             self.queued -= sent
             if sent < total:
-                self._out[0] = (_after(pieces, sent), total - sent, done)
+                self._out[0] = (_remainder(pieces, sent), total - sent, done)
                 break
             self._out.popleft()
             if done:
@@ -239,14 +269,61 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError as error:
-            self.close(error.strerror or str(error))
+            self.close(CloseReason.FAILED, error.strerror or str(error))
             return 0
 
 
-def _after(pieces: Sequence[Bytes], sent: int) -> list[Bytes]:
-    """What is left of the pieces."""
+def _remainder(pieces: Sequence[Bytes], sent: int) -> list[Bytes]:
+    """The pieces without their first `sent` bytes."""
     for index, piece in enumerate(pieces):
         if sent < len(piece):
             return [memoryview(piece)[sent:], *pieces[index + 1 :]]
         sent -= len(piece)
     return []
+
+
+class ErrorWatcher:
+    """Reports sockets of one loop that have an error. It holds a descriptor only while it watches any.
+
+    libuv reports an error of a socket once and never again (a peer that closes before it has read everything leaves
+    one). Code that finds other bytes there first, and waits for more, would wait for ever.
+    """
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._epoll: select.epoll | None = None
+
+    def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
+        """Call `callback` when the socket has an error, until `forget`."""
+        if self._epoll is None:
+            self._epoll = select.epoll()
+            self._loop.add_reader(self._epoll.fileno(), self._look)
+        self._callbacks[descriptor] = callback
+        # epoll always reports errors. Edge-triggered, since it also reports a peer that hung up, which is no error.
+        self._epoll.register(descriptor, select.EPOLLET)
+
+    def forget(self, descriptor: int) -> None:
+        if self._epoll is None or self._callbacks.pop(descriptor, None) is None:
+            return
+        self._epoll.unregister(descriptor)
+        if not self._callbacks:
+            self._loop.remove_reader(self._epoll.fileno())
+            self._epoll.close()
+            self._epoll = None
+
+    def _look(self) -> None:
+        for descriptor, events in self._epoll.poll(0) if self._epoll is not None else ():
+            callback = self._callbacks.get(descriptor)
+            if callback is not None and events & select.EPOLLERR:
+                callback()
+
+
+_watchers: WeakKeyDictionary[AbstractEventLoop, ErrorWatcher] = WeakKeyDictionary()
+
+
+def error_watcher(loop: AbstractEventLoop) -> ErrorWatcher:
+    """The loop's only watcher."""
+    if loop not in _watchers:
+        _watchers[loop] = ErrorWatcher(loop)
+    return _watchers[loop]

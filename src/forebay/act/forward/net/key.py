@@ -1,4 +1,4 @@
-"""The key that all parts of a layer share: a file that only its owner may read."""
+"""The key that all processes of a layer share: a file that only its owner may read."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from pathlib import Path
 from forebay.model.errors import BadInput, why
 
 SHORTEST = 16
-"""Bytes that a key must have at least."""
+"""The least number of bytes of a key."""
 LONGEST = 4096
 
 
 def read_key(path: Path) -> bytes:
-    """The key in the file, without the spaces around it."""
+    """Read the key, without surrounding white space."""
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise BadInput(str(path), "a key must be in a plain file")
+                raise BadInput(str(path), "the key must be a regular file")
             if status.st_mode & 0o077:
-                raise BadInput(str(path), f"others may read the key; do: chmod 600 {path}")
+                raise BadInput(str(path), f"other users can read the key; run: chmod 600 {path}")
             key = file.read(LONGEST + 1).strip()
     except OSError as error:
-        raise BadInput(str(path), f"the key can't be read: {why(error)}") from None
+        raise BadInput(str(path), f"cannot read the key: {why(error)}") from None
     if not SHORTEST <= len(key) <= LONGEST:
         raise BadInput(str(path), f"a key must have {SHORTEST} to {LONGEST} bytes, not {len(key)}")
     return key
 
 
 def write_key(path: Path) -> bytes:
-    """A new key, in a new file; one that is there is never overwritten."""
+    """Write a new key to a new file; an existing file is never overwritten."""
     key = secrets.token_hex(32).encode()
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(key + b"\n")
     except OSError as error:
-        raise BadInput(str(path), f"a key can't be written: {why(error)}") from None
+        raise BadInput(str(path), f"cannot write a key: {why(error)}") from None
     return key

@@ -1,4 +1,4 @@
-"""The one door to uvloop: one process, one loop, a graceful end at the first signal."""
+"""The only module that imports uvloop: one process, one loop, a graceful end at the first signal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import uvloop
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A loop to be run by hand, for example in a thread."""
+    """A loop that the caller runs, for example in a thread."""
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
 
 
 def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run `main` to its end. SIGTERM and SIGINT set the event that it is given, at which it should come to an end."""
+    """Run `main` until it returns. SIGTERM and SIGINT set the event that it receives, and it should then return."""
     with suppress(KeyboardInterrupt):
         uvloop.run(_until_signalled(main))
 
@@ -28,5 +28,5 @@ async def _until_signalled(main: Callable[[asyncio.Event], Awaitable[None]]) -> 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end.set)
-    gc.freeze()  # what is there now stays: the collector need not look at it again and again while requests flow
+    gc.freeze()  # what exists now stays: the collector need not look at it again while requests flow
     await main(end)

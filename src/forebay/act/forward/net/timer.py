@@ -1,6 +1,6 @@
-"""An alarm at a point in time, to some microseconds: a timerfd that the event loop watches.
+"""An alarm that is accurate to some microseconds: a timerfd that the event loop watches.
 
-An event loop's own timers count in milliseconds, and windows can be an eighth of one.
+An event loop's own timers count in milliseconds, and a window can be an eighth of one.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Alarm:
-    """Calls `ring` once the clock has reached the time that was last set with `at`.
+    """Calls `ring` when the clock reaches the time last set with `at`.
 
-    Times are nanoseconds since 1970 by the machine's clock, so that machines whose clocks agree wake together.
+    Times are nanoseconds since 1970 on the machine's clock, so that machines with synchronised clocks wake together.
     """
 
     def __init__(self, loop: AbstractEventLoop, ring: Callable[[], None]) -> None:
         self._loop, self._ring = loop, ring
         self._fd = _libc.timerfd_create(_REALTIME, _NONBLOCK | _CLOEXEC)
         if self._fd < 0:
-            raise UserError(f"this machine gives no timer: {os.strerror(ctypes.get_errno())}")
+            raise UserError(f"cannot create a timer: {os.strerror(ctypes.get_errno())}")
         self._times = _Times()
         self._given = ctypes.byref(self._times)
         self._set = NEVER
-        loop.add_reader(self._fd, self._rang)
+        loop.add_reader(self._fd, self._on_timer)
 
     def at(self, when: int) -> None:
-        """Ring then; at once if that is past, and not at all if it is NEVER. What was set before is forgotten."""
+        """Replace the alarm: ring then, at once if that is past, and not at all for NEVER."""
         if when == self._set:
             return
         self._set = when
@@ -64,8 +64,8 @@ class Alarm:
             os.close(self._fd)
             self._fd = -1
 
-    def _rang(self) -> None:
-        with suppress(BlockingIOError):  # set anew between the ring and this call
+    def _on_timer(self) -> None:
+        with suppress(BlockingIOError):  # set again between the ring and this call
             os.read(self._fd, 8)
             self._set = NEVER
             self._ring()

@@ -5,21 +5,22 @@ Every message is a header of fixed length and a payload. Numbers are little-endi
     magic 2s | version u8 | kind u8 | flags u16 | status u16 | length u32 | size u32 | crc u32
     tag u64 | file u64 | offset u64 | session u64
 
-`length` is that of the payload. `tag` is the asker's, and comes back with the answer. `status` of an answer is 0
-or an errno. `size` is how many bytes a read wants, or a write wrote. `session` is the client's: a data server that
-was told to `FENCE` a session takes nothing of it any more, so that a request which an I/O node sends late can't
-overwrite what its client has written through another since. With the flag CHECKED, `crc` is the payload's CRC-32,
-and the answer is asked to be CHECKED too.
+`length` is that of the payload. The asker chooses `tag`, and the answer repeats it. The `status` of an answer is 0
+or an errno. `size` is how many bytes a read wants, or a write wrote. `session` identifies the client: a data server
+refuses every session that it was asked to `FENCE`, so that a request which an I/O node sends late can't overwrite what
+its client has since written through another node. With the flag CHECKED, `crc` is the payload's CRC-32, and the answer
+must be CHECKED too.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -30,71 +31,72 @@ MAGIC = b"FB"
 VERSION = 1
 HEADER = struct.Struct("<2sBBHHIIIQQQQ")
 LONGEST = 16 << 20
-"""Bytes of payload that a message may have."""
+"""The most bytes of payload of a message."""
 SHORT = 2048
-"""Bytes of payload that a message of a peer may have which has not proved who it is."""
+"""The most bytes of payload from a peer that has not proved who it is."""
 LAST_OFFSET = (1 << 63) - 1
 AGAIN = errno.EAGAIN
-"""The status of what a part that is gone just now could not do; nobody knows whether it was done. Ask again."""
+"""The status when a process is away; nobody knows whether it carried out the request. Ask again."""
 
 _INLINE = 1024
-"""Bytes of payload up to which a copy is cheaper than a buffer of its own."""
+"""Bytes of payload up to which a copy is cheaper than a separate buffer."""
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
+T = TypeVar("T")
 
 
 class Kind(IntEnum):
-    """What a message asks for, and which fields and words (`packed`) it and its answer carry.
+    """What a message asks for; the comments say which header fields and payloads (see payloads.py) go both ways."""
 
-    Paths are bytes, without a slash at the front; the root is b"". A layout is [count, size, start]. A record is
-    {id, layout, mode, mtime, stamp} of a file, {layout, mode, mtime} of a folder; see forward/data/names.py.
-    """
-
-    HELLO = 1  # who is there, and a challenge (see forward/net/auth.py)
+    HELLO = 1  # who is there, and a challenge (see auth.py)
     PROOF = 2
     WELCOME = 3
     READ = 16  # file, offset, size -> the bytes, fewer at the end of what there is
     WRITE = 17  # file, offset, the bytes -> size
     FSYNC = 18  # file
-    OPEN = 32  # {path, create, exclusive, mode, layout | None, key, again} -> record and {created}; file is its id
-    ATTACH = 33  # file, {layout} or nothing -> record; ESTALE where there is no such file any more
-    STAT = 34  # {path}, or file -> record and {folder}, from an I/O node also {size}
-    TRUNCATE = 35  # file, offset: how long the file (client) or the object (data server) shall be
-    UNLINK = 36  # {path, key, again} -> {forget: [[id, layout]]} (the client's answer has no words)
-    READDIR = 37  # {path, after} -> {entries: [[name, is folder], ...] in the order of names, more}
-    MKDIR = 38  # {path, mode, layout | None, key, again}
-    RMDIR = 39  # {path, key, again}
-    RENAME = 40  # {path, to, key, again} -> as UNLINK
-    LAYOUT = 41  # {path} -> {layout}; {path, layout} of a folder sets what new files in it get
+    OPEN = 32  # OpenRequest -> FileStatus; file is its id
+    ATTACH = 33  # file -> FileStatus; ESTALE if the file no longer exists
+    STAT = 34  # PathRequest, or file -> FileStatus; an I/O node adds the size
+    TRUNCATE = 35  # file, offset: the new length of the file (client) or of the object (data server)
+    UNLINK = 36  # RemoveRequest -> ForgetList from the server of the names, nothing from an I/O node
+    READDIR = 37  # ListRequest -> ListPage
+    MKDIR = 38  # MkdirRequest
+    RMDIR = 39  # RemoveRequest
+    RENAME = 40  # RenameRequest -> as UNLINK
+    LAYOUT = 41  # LayoutRequest -> LayoutAnswer
     FENCE = 42  # file: the session to refuse from now on
-    STATFS = 43  # -> {total, free, available: bytes; files, free_files}
+    STATFS = 43  # -> Space
     CLOSE = 44  # file
     FORGET = 45  # file: remove its object from one data server
-    SIZE = 46  # file -> {size, mtime} of its object on one data server, zeros where there is none
-    SETATTR = 47  # {path} or file, {mode | None, mtime | None, stamp} -> nothing
-    PENDING = 48  # -> {forget: [[id, layout], ...]}: unlinked files whose objects may still be there
+    SIZE = 46  # file -> ObjectSize on one data server
+    SETATTR = 47  # AttributesRequest, or with file instead of a path
+    PENDING = 48  # -> ForgetList: unlinked files whose objects may still exist
     FORGOTTEN = 49  # file: the objects of an unlinked file are gone from all servers
-    ANNOUNCE = 64  # I/O node to council, each second
-    DECIDE = 65  # council to I/O node
-    JOB = 66  # I/O node to council: what a job did, once it is gone
+    ANNOUNCE = 64  # I/O node to council, each second: Announcement
+    DECIDE = 65  # council to I/O node: Decision
+    JOB = 66  # I/O node to council: JobReport, once a job is gone
 
 
 _KINDS = frozenset(int(kind) for kind in Kind)
 
 
 class Flag:
-    """Bits of `flags`; plain numbers, since they are looked at for every message."""
+    """Bits of `flags`; plain numbers, since every message tests them."""
 
     REPLY = 1
     CHECKED = 2
 
 
 class BadMessage(ForebayError):
-    """The peer does not keep to the protocol; nothing that it sent afterwards can be trusted."""
+    """The peer violates the protocol; nothing that it sends afterwards can be trusted."""
+
+
+class WrongFields(BadMessage):
+    """A payload that misses a field, or has one of the wrong type."""
 
 
 class Message:
-    """One message. Where it has a `buffer`, its payload is valid until `release` gives that back."""
+    """One message. If it has a `buffer`, its payload is valid until `release` returns the buffer."""
 
     __slots__ = (
         "buffer", "buffers", "file", "flags", "kind", "offset", "payload", "session", "size", "status", "tag",
@@ -127,42 +129,45 @@ class Message:
         self.buffers = buffers
 
     def release(self) -> None:
-        """The payload is not needed any more; a second call does nothing."""
+        """Give the payload up; a second call does nothing."""
         if self.buffer is not None and self.buffers is not None:
             self.payload = b""
             self.buffers.give(self.buffer)
             self.buffer = None
 
+    def detach(self) -> Message:
+        """Copy the payload so that it outlives its buffer, and return the buffer."""
+        if self.buffer is not None:
+            payload = bytes(self.payload)
+            self.release()
+            self.payload = payload
+        return self
+
+    def error_text(self) -> str:
+        """The reason in an answer that is an error."""
+        text = bytes(self.payload).decode(errors="replace")
+        return text or os.strerror(self.status).lower()
+
     def header(self, length: int | None = None, crc: int | None = None) -> bytes:
-        """The message's header; `length` and `crc` where the payload goes out in pieces."""
+        """The message's header; pass `length` and `crc` if the payload goes out in pieces."""
         if crc is None:
             crc = zlib.crc32(self.payload) if self.flags & Flag.CHECKED else 0
         return HEADER.pack(
-            MAGIC,
-            VERSION,
-            self.kind,
-            self.flags,
-            self.status,
-            len(self.payload) if length is None else length,
-            self.size,
-            crc,
-            self.tag,
-            self.file,
-            self.offset,
-            self.session,
-        )
+            MAGIC, VERSION, self.kind, self.flags, self.status, len(self.payload) if length is None else length,
+            self.size, crc, self.tag, self.file, self.offset, self.session,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         name = Kind(self.kind).name if self.kind in _KINDS else self.kind
         values = ((n, getattr(self, n)) for n in ("flags", "status", "size", "tag", "file", "offset", "session"))
-        words = ", ".join(f"{n}={value}" for n, value in values if value)
-        return f"<{name} {words} +{len(self.payload)} bytes>"
+        fields = ", ".join(f"{n}={value}" for n, value in values if value)
+        return f"<{name} {fields} +{len(self.payload)} bytes>"
 
 
 def answer_header(
     asked: Message, *, status: int = 0, size: int = 0, file: int = 0, offset: int = 0, length: int = 0, crc: int = 0
 ) -> bytes:
-    """The header of the answer to a message; `crc` (of `checksum`) where the message was CHECKED."""
+    """The header of the answer to a message; pass `crc` (see `checksum`) if the message was CHECKED."""
     flags = Flag.REPLY | (asked.flags & Flag.CHECKED if length else 0)
     return HEADER.pack(
         MAGIC, VERSION, asked.kind, flags, status, length, size, crc, asked.tag, file, offset, asked.session
@@ -177,43 +182,49 @@ def checksum(pieces: Iterable[Bytes]) -> int:
     return crc
 
 
-def packed(words: Any) -> bytes:
-    """A payload of words and numbers."""
-    return msgspec.msgpack.encode(words)
+def pack(value: object) -> bytes:
+    """Encode a value as a payload."""
+    return msgspec.msgpack.encode(value)
 
 
-def unpacked(payload: Bytes) -> Any:
-    """The words of a payload.
+def unpack(payload: Bytes) -> Any:
+    """Decode a payload without checking its shape.
 
-    >>> unpacked(packed({"path": b"/a"}))
+    >>> unpack(pack({"path": b"/a"}))
     {'path': b'/a'}
     """
+    return unpack_as(Any, payload)
+
+
+def unpack_as(shape: type[T], payload: Bytes) -> T:
+    """Decode a payload as a value of this type; BadMessage if it is not one."""
     try:
-        return msgspec.msgpack.decode(payload)
+        return msgspec.msgpack.decode(payload, type=shape)
+    except msgspec.ValidationError as error:
+        raise WrongFields(f"malformed payload: {error}") from None
     except (msgspec.DecodeError, RecursionError, ValueError, TypeError) as error:
-        raise BadMessage(f"a payload of words can't be read: {error}") from None
+        raise BadMessage(f"malformed payload: {error}") from None
 
 
 class Receiver:
-    """One direction of a connection: gives room for bytes, and turns those that came into messages.
+    """One direction of a connection: provides room for bytes, and turns received bytes into messages.
 
-    The room is as long as the last message was, since the next one is most likely of the same length: then one
-    read takes one message whole, straight into the buffer that it stays in, and nothing is copied. Between messages
-    it holds no large buffer.
+    The room is as long as the last message, since the next one most likely has the same length. Then one read takes a
+    whole message into its final buffer, and nothing is copied. Between messages it holds no large buffer.
     """
 
     def __init__(self, buffers: Buffers, longest: int = LONGEST) -> None:
         self.longest = longest
         self._buffers = buffers
         self._buffer: memoryview | None = None
-        self._start = 0  # of the message that is on its way
+        self._start = 0  # of the message that is arriving
         self._filled = 0
-        self._wanted = HEADER.size  # bytes of this message, as far as is known
+        self._wanted = HEADER.size  # bytes of this message, as far as known
         self._guess = SMALL
 
     @property
-    def half(self) -> int:
-        """Bytes that have come of the message that is on its way."""
+    def partial_bytes(self) -> int:
+        """Bytes that have arrived of an incomplete message."""
         return self._filled - self._start
 
     def room(self) -> memoryview | None:
@@ -222,29 +233,29 @@ class Receiver:
         if buffer is None:
             buffer = self._buffer = self._buffers.ask(self._guess) or self._buffers.take(SMALL)
         if self._start + self._wanted > len(buffer):
-            moved = self._moved(buffer)
+            moved = self._make_room(buffer)
             if moved is None:
                 return None
             buffer = moved
         return buffer[self._filled : self._start + max(self._wanted, self._guess)]
 
     def received(self, count: int) -> None:
-        """So many bytes were put into the room."""
+        """`count` bytes were put into the room."""
         self._filled += count
 
     def next(self) -> Message | None:
-        """The next message that is whole."""
+        """The next complete message."""
         buffer, start = self._buffer, self._start
         have = self._filled - start
         if buffer is None or have < HEADER.size:
             self._wanted = HEADER.size
             if buffer is not None and have == 0:
-                self._emptied(buffer)
+                self._reset(buffer)
             return None
         fields = HEADER.unpack_from(buffer, start)
         magic, version, kind, flags, status, length, size, crc, tag, file, offset, session = fields
         if magic != MAGIC or version != VERSION or kind not in _KINDS or length > self.longest or offset > LAST_OFFSET:
-            raise self._wrong(fields)
+            raise self._violation(fields)
         end = HEADER.size + length
         if have < end:
             self._wanted = end
@@ -259,38 +270,38 @@ class Receiver:
         return message
 
     def messages(self, count: int) -> Iterator[Message]:
-        """All messages that are whole now that `count` bytes were put into the room."""
+        """All messages that are complete now that `count` bytes were put into the room."""
         self.received(count)
         while (message := self.next()) is not None:
             yield message
 
     def close(self) -> None:
-        """Give back what is held."""
+        """Return the buffer."""
         if self._buffer is not None:
             self._buffers.give(self._buffer)
             self._buffer = None
         self._start = self._filled = 0
 
-    def _emptied(self, buffer: memoryview) -> None:
+    def _reset(self, buffer: memoryview) -> None:
         self._start = self._filled = 0
-        if len(buffer) > SMALL:  # an idle connection holds none that another could need
+        if len(buffer) > SMALL:  # an idle connection must not hold one that another needs
             self._buffers.give(buffer)
             self._buffer = None
 
-    def _wrong(self, fields: tuple[Any, ...]) -> BadMessage:
+    def _violation(self, fields: tuple[Any, ...]) -> BadMessage:
         magic, version, kind, length, offset = fields[0], fields[1], fields[2], fields[5], fields[10]
         if magic != MAGIC:
             return BadMessage("this is not Forebay's protocol")
         if version != VERSION:
-            return BadMessage(f"protocol version {version}; this side speaks {VERSION}")
+            return BadMessage(f"protocol version {version} is not supported; this side uses version {VERSION}")
         if kind not in _KINDS:
-            return BadMessage(f"a message of unknown kind {kind}")
+            return BadMessage(f"unknown kind of message: {kind}")
         if length > self.longest:
-            return BadMessage(f"a message of {length} bytes; the longest allowed has {self.longest}")
+            return BadMessage(f"message of {length} bytes exceeds the limit of {self.longest}")
         return BadMessage(f"offset {offset} is beyond 2^63")
 
-    def _moved(self, buffer: memoryview) -> memoryview | None:
-        """The beginning of a message that does not fit where it is, where it does."""
+    def _make_room(self, buffer: memoryview) -> memoryview | None:
+        """Move the beginning of a message that does not fit to where it does."""
         have = self._filled - self._start
         target = buffer
         if self._wanted > len(buffer):
@@ -306,17 +317,17 @@ class Receiver:
 
     def _fill(self, message: Message, payload: memoryview, buffer: memoryview, crc: int) -> None:
         if message.flags & Flag.CHECKED and zlib.crc32(payload) != crc:
-            raise BadMessage("a payload's checksum is wrong")
+            raise BadMessage("the checksum of a payload is wrong")
         end = self._start + HEADER.size + len(payload)
         if len(payload) > _INLINE:
             message.payload, message.buffer, message.buffers = payload, buffer, self._buffers
-            self._leave(buffer, end)
+            self._hand_over(buffer, end)
         else:
             message.payload = bytes(payload)
             self._start = end
 
-    def _leave(self, buffer: memoryview, end: int) -> None:
-        """The buffer goes with its message; what came behind it moves."""
+    def _hand_over(self, buffer: memoryview, end: int) -> None:
+        """The buffer goes with its message; what came behind it moves to a new one."""
         rest = self._filled - end
         self._buffer = None
         if rest:

@@ -4,54 +4,54 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
-from forebay.act.forward.node.dispatch import Batch, Opened
+from forebay.act.forward.net.payloads import Request
+from forebay.act.forward.node.dispatch import Batch, NodeFile
 from forebay.model.layout import Layout
+
+Answered = Callable[[int, Batch], None]
+Refused = Callable[[int, Batch, int, str], None]
+"""See `Dispatch.answered` and `Dispatch.refused`."""
+Changed = Callable[[int, bool], None]
+"""A server's number, and whether it is up now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A client's question that is neither a read nor a write."""
+class Query:
+    """A client's request that is neither a read nor a write: decoded, and as it came."""
 
     kind: int
     session: int
     file: int = 0
     offset: int = 0
-    words: dict[str, Any] = field(default_factory=dict)
+    request: Request | None = None
     payload: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """`opened` is the layout of a file that the client has open from here on, and `name` its path where known."""
+    """`opened` is the layout of a file that the client has open from now on."""
 
     payload: bytes = b""
     file: int = 0
-    size: int = 0
     opened: Layout | None = None
-    name: bytes = b""
 
 
 class Backend(Protocol):
-    """Where requests go, and who knows the names. Errors are OSErrors with the errno that the client is to get."""
+    """Where requests go, and who knows the names. Errors are OSErrors with the errno for the client."""
 
     count: int
     up: list[bool]
 
     @abstractmethod
-    def tell(
-        self,
-        answered: Callable[[int, Batch], None],
-        refused: Callable[[int, Batch, int, str], None],
-        changed: Callable[[int, bool], None],
-    ) -> None:
-        """Who hears of answers (see `Dispatch`), and of servers that come and go."""
+    def report_to(self, answered: Answered, refused: Refused, changed: Changed) -> None:
+        """Set who hears of answers, and of servers that come and go."""
 
     @abstractmethod
     async def start(self) -> None:
-        """Return as soon as requests may come; servers that are away are waited for in the background."""
+        """Return as soon as requests may come; connect to missing servers in the background."""
 
     @abstractmethod
     def send(self, slot: int, server: int, batch: Batch) -> None: ...
@@ -60,29 +60,29 @@ class Backend(Protocol):
     def flush(self) -> None: ...
 
     @abstractmethod
-    async def ask(self, asked: Asked) -> Answer: ...
+    async def answer(self, query: Query) -> Answer: ...
 
     @abstractmethod
-    def opened(self, file: int, number: int, layout: Layout) -> Opened:
-        """A file that was named in an answer's `opened`, under this number."""
+    def open_file(self, file: int, number: int, layout: Layout) -> NodeFile:
+        """Use this number for a file that was named in an answer's `opened`."""
 
     @abstractmethod
-    def closed(self, file: Opened) -> None:
-        """Nobody has the file open here any more."""
+    def close_file(self, file: NodeFile) -> None:
+        """No client of this node has the file open any more."""
 
     @abstractmethod
-    async def file_size(self, file: Opened, session: int) -> int: ...
+    async def file_size(self, file: NodeFile, session: int) -> int: ...
 
     @abstractmethod
     async def fence(self, session: int) -> None:
-        """Nothing that was sent under that session is done any more, once this returns."""
+        """Once this returns, nothing that was sent under that session is carried out any more."""
 
     @abstractmethod
-    def check(self, timeout: float) -> None:
-        """Called now and then: give up what has been under way for longer than `timeout` seconds."""
+    def drop_overdue(self, timeout: float) -> None:
+        """Called periodically: give up what has been in progress for longer than `timeout` seconds."""
 
     @abstractmethod
-    def away(self, server: int) -> str:
+    def absence(self, server: int) -> str:
         """Why a server is not ready."""
 
     @abstractmethod

@@ -1,6 +1,6 @@
-"""From clients' requests to messages for servers: requests are cut into pieces, wait in the queue, and come together.
+"""From clients' requests to messages for servers: requests are cut into pieces, queued, and put together.
 
-Everything here runs for every request, thousands of times a second, so it makes no objects that it can do without.
+All of this runs for every request, thousands of times a second, so it creates no objects that it can do without.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from forebay.act.forward.net.timer import Alarm
 from forebay.act.forward.net.wire import Bytes, Message
-from forebay.act.forward.node.window_histogram import Windows
+from forebay.act.forward.node.window_histogram import WindowHistogram
 from forebay.act.forward.striping import Piece
 from forebay.decide.order.new import DEFAULTS
 from forebay.decide.order.queue import (
@@ -35,7 +35,7 @@ from forebay.decide.order.words import AGGREGATE, WAITING
 from forebay.decide.registry import find, given_options
 
 
-class Opened(Protocol):
+class NodeFile(Protocol):
     """A file that clients have open at this node: its number here, and where its bytes are."""
 
     number: int
@@ -44,26 +44,26 @@ class Opened(Protocol):
 
 
 class Owner(Protocol):
-    """Who asked."""
+    """Who made a request."""
 
     def finish(self, request: Request) -> None:
-        """All pieces of the request were answered."""
+        """All pieces of the request have their answers."""
 
 
 class Request:
-    """One read or write (`write` is 1) of a client, until it is answered.
+    """One read or write (`write` is 1) of a client, until its answer is sent.
 
-    `parts` are what the servers gave for each piece, and `given` the messages that those lie in. `known` is how long
-    the file was before it was read for the second time.
+    `parts` holds what the servers sent for each piece, and `given` the messages that contain it. `known_size` is the
+    size of the file before it was read for the second time.
     """
 
     __slots__ = (
-        "began", "entered", "file", "flow", "given", "known", "left", "message", "owner", "parts", "pieces", "size",
-        "status", "words", "write",
+        "began", "entered", "file", "flow", "given", "known_size", "left", "message", "owner", "parts", "pieces",
+        "reason", "size", "status", "write",
     )  # fmt: skip
 
     def __init__(
-        self, owner: Owner, message: Message, file: Opened, size: int, write: int, flow: int, began: int
+        self, owner: Owner, message: Message, file: NodeFile, size: int, write: int, flow: int, began: int
     ) -> None:
         self.owner = owner
         self.message = message
@@ -79,44 +79,43 @@ class Request:
         if not write:
             self.parts: list[Bytes | None] = [None] * left
             self.given: list[Message] = []
-            self.known: int | None = None
+            self.known_size: int | None = None
 
-    def anew(self, size: int) -> None:
-        """It is read once more, of a file that is known to be so long."""
-        self.known, self.entered, self.left = size, 0, len(self.pieces)
+    def restart(self, size: int) -> None:
+        """Read once more, now that the size of the file is known."""
+        self.known_size, self.entered, self.left = size, 0, len(self.pieces)
         self.parts = [None] * self.left
 
-    def failed(self, status: int, words: str) -> None:
-        """It can't be done; the first reason counts."""
+    def fail(self, status: int, reason: str) -> None:
+        """The request fails; the first reason counts."""
         if not self.status:
-            self.status, self.words = status, words
+            self.status, self.reason = status, reason
 
 
-_RANG = -1  # the alarm was set, and is not any more
+_RANG = -1  # the alarm was set, and has rung
 Batch = list[tuple[Request, int, int]]
-"""Pieces that go to a server as one message: each one's request, its place among that one's pieces, and its slot."""
+"""Pieces that go to a server as one message: the request of each, its index in the request, and its slot."""
 
 
 class Servers(Protocol):
-    """Where messages go to. Each is answered by `Dispatch.answered` or `Dispatch.refused`, once."""
+    """Where messages go. Each leads to one call of `Dispatch.answered` or `Dispatch.refused`."""
 
     count: int
-
     up: list[bool]
-    """Of each server, whether messages can be sent to it just now."""
+    """Whether each server can receive messages now."""
 
     def send(self, slot: int, server: int, batch: Batch) -> None:
         """Send these pieces, neighbours in one object, as one message."""
 
     def flush(self) -> None:
-        """All that is to be sent now has been given."""
+        """Everything that is sent now has been passed to `send`."""
 
 
 class Dispatch:
-    """The queue of one I/O node, and what is in it."""
+    """The queue of one I/O node."""
 
     def __init__(self, loop: AbstractEventLoop, servers: Servers, scheduler: str, **sizes: Any) -> None:
-        """`sizes` are those of `new_queue`."""
+        """`sizes` are the arguments of `new_queue`."""
         policy = find("order", scheduler)
         self.scheduler = policy.name
         wanted = {name: value for name, value in sizes.items() if name in DEFAULTS and value is not None}
@@ -130,27 +129,27 @@ class Dispatch:
         self._which: list[int] = [0] * slots
         self._parked: list[deque[tuple[int, Request, int]]] = [deque() for _ in range(servers.count)]
         self._full: deque[Request] = deque()
-        self.windows = Windows(self._words)
-        self._loop, self._asked, self._wake = loop, False, NEVER
+        self.windows = WindowHistogram(self._words)
+        self._loop, self._scheduled, self._wake = loop, False, NEVER
         self._windows = "window" in policy.options
-        self._alarm = Alarm(loop, self._rang)
+        self._alarm = Alarm(loop, self._on_alarm)
         self.open = 0
 
     @property
     def full(self) -> bool:
-        """Whether requests wait for a place to wait in; then nobody should bring more."""
+        """Whether requests wait for a slot of the queue; then no more should come."""
         return bool(self._full)
 
     def submit(self, request: Request) -> None:
-        """Take a request in; `soon` sends what can go."""
+        """Add a request; `soon` sends what may be sent."""
         self.open += 1
         if not request.left:
-            self._end(request)
+            self._finish(request)
         elif self._full or not self._enter(request):
             self._full.append(request)
 
     def _enter(self, request: Request) -> bool:
-        """Put its pieces into the queue; False if that became full before the last one."""
+        """Put its pieces into the queue; False if the queue is full before the last one."""
         q, now, pieces = self.q, time_ns(), request.pieces
         number, flow, write = request.file.number, request.flow, request.write
         who, which, up = self._who, self._which, self._servers.up
@@ -168,15 +167,15 @@ class Dispatch:
         return True
 
     def soon(self) -> None:
-        """Send what may be sent, once all that has come by now has been looked at: many go out together then."""
-        if not self._asked and self._words[WAITING]:
-            self._asked = True
+        """Send what may be sent, once everything that has arrived is processed: then many go out together."""
+        if not self._scheduled and self._words[WAITING]:
+            self._scheduled = True
             self._loop.call_soon(self.pump)
 
     def pump(self) -> None:
-        """Send what may be sent now, and see to it that this is asked again when more may be."""
+        """Send what may be sent now, and set the alarm for when more may be."""
         q, words, who, take = self.q, self._words, self._who, self._take
-        self._asked = False
+        self._scheduled = False
         now = time_ns()
         slot = take(q, now)
         if slot >= 0:
@@ -190,12 +189,12 @@ class Dispatch:
                 slot = take(q, now) if words[WAITING] else NONE
             self._servers.flush()
         if self._windows:
-            self.windows.seen(now, self._wake != NEVER)
+            self.windows.observe(now, self._wake != NEVER)
         if words[WAKE] != self._wake:
             self._wake = words[WAKE]
             self._alarm.at(self._wake)
 
-    def _rang(self) -> None:
+    def _on_alarm(self) -> None:
         self._wake = _RANG
         self.pump()
 
@@ -206,7 +205,7 @@ class Dispatch:
             batch.append((request, self._which[slot], slot))
 
     def answered(self, slot: int, batch: Batch) -> None:
-        """A server has done these pieces, and with them all of the message that began with `slot`; NONE: not all."""
+        """A server has carried out these pieces, and the whole message that began with `slot` (NONE: not all of it)."""
         if slot >= 0:
             done(self.q, slot)
         for request, _, _ in batch:
@@ -215,30 +214,30 @@ class Dispatch:
                 self.open -= 1
                 request.owner.finish(request)
         if self._full:
-            self._let_in()
-        if self._words[WAITING] and not self._asked:
-            self._asked = True
+            self._admit_waiting()
+        if self._words[WAITING] and not self._scheduled:
+            self._scheduled = True
             self._loop.call_soon(self.pump)
 
-    def refused(self, slot: int, batch: Batch, status: int, words: str) -> None:
-        """A server has not done it, for this reason."""
+    def refused(self, slot: int, batch: Batch, status: int, reason: str) -> None:
+        """A server has not carried out these pieces."""
         for request, _, _ in batch:
-            request.failed(status, words)
+            request.fail(status, reason)
         self.answered(slot, batch)
 
-    def _end(self, request: Request) -> None:
+    def _finish(self, request: Request) -> None:
         self.open -= 1
         request.owner.finish(request)
 
-    def _let_in(self) -> None:
-        """Places have become free: those who wait for one come in."""
+    def _admit_waiting(self) -> None:
+        """Slots are free: put waiting requests into the queue."""
         while self._full and self._enter(self._full[0]):
             self._full.popleft()
         self.soon()
 
-    def withdraw(self, request: Request, status: int, words: str) -> None:
-        """Forget what of a request has not been sent; what was sent is waited for, since it will be done."""
-        request.failed(status, words)
+    def withdraw(self, request: Request, status: int, reason: str) -> None:
+        """Drop the pieces that were not sent; those that were sent will be carried out, so their answers must come."""
+        request.fail(status, reason)
         gone = 0
         for slot, other in enumerate(self._who):
             if other is request and drop(self.q, slot):
@@ -256,11 +255,11 @@ class Dispatch:
         if gone:
             request.left -= gone
             if not request.left:
-                self._end(request)
-            self._let_in()
+                self._finish(request)
+            self._admit_waiting()
 
-    def lost(self, server: int) -> None:
-        """The server is away: what waits for it waits aside, so that it takes no turn of the others."""
+    def park(self, server: int) -> None:
+        """The server is away: take its pieces out of the queue, so that they take no turns of others."""
         now = time_ns()
         for slot, request in enumerate(self._who):
             if request is None:
@@ -268,10 +267,10 @@ class Dispatch:
             i = self._which[slot]
             if request.pieces[i][0] == server and drop(self.q, slot):
                 self._parked[server].append((now, request, i))
-        self._let_in()
+        self._admit_waiting()
 
-    def found(self, server: int) -> None:
-        """The server is back: what waited aside goes into the queue."""
+    def unpark(self, server: int) -> None:
+        """The server is back: put its pieces into the queue again."""
         parked, self._parked[server] = self._parked[server], deque()
         now = time_ns()
         while parked:
@@ -285,36 +284,36 @@ class Dispatch:
         self._parked[server].extendleft(reversed(parked))
         self.soon()
 
-    def impatient(self, seconds: float, words: Callable[[int], str]) -> None:
-        """Give up what has waited longer for a server that is away; `words` says of which."""
+    def drop_overdue(self, seconds: float, absence: Callable[[int], str]) -> None:
+        """Fail the pieces that have waited longer for a missing server; `absence` says why it is missing."""
         before = time_ns() - int(seconds * 1e9)
         for server in range(len(self._parked)):
             if self._parked[server] and self._servers.up[server]:
-                self.found(server)  # the queue was full when it came back
+                self.unpark(server)  # the queue was full when it came back
             parked = self._parked[server]
             while parked and parked[0][0] < before:
                 _, request, _ = parked.popleft()
-                request.failed(errno.EIO, words(server))
+                request.fail(errno.EIO, absence(server))
                 request.left -= 1
                 if not request.left:
-                    self._end(request)
+                    self._finish(request)
 
     def depths(self) -> tuple[int, ...]:
         """How many pieces wait for each server."""
         return tuple(int(depth(self.q, s)) + len(parked) for s, parked in enumerate(self._parked))
 
-    def change(self, name: str, value: Any) -> None:
-        """Set a parameter of the scheduler, or the scheduler itself, from now on; all others stay as they were set.
+    def change(self, name: str, value: int | str) -> None:
+        """Set a parameter of the scheduler, or the scheduler itself; all other settings stay.
 
-        Another scheduler brings its own defaults only for what nobody has set.
+        A new scheduler brings its own defaults only for what nobody has set.
         """
         if name == "scheduler":
-            policy = find("order", value)
-            use(self.q, policy, **self._settings | given_options("order", value))
+            policy = find("order", str(value))
+            use(self.q, policy, **self._settings | given_options("order", str(value)))
             self.scheduler, self._take = policy.name, take_of(policy)
             self._windows = "window" in policy.options
         else:
-            set_option(self.q, name, value)
+            set_option(self.q, name, int(value))
             self._settings[name] = value
         self.soon()
 

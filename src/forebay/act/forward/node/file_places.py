@@ -1,13 +1,13 @@
-"""Which server of a mounted parallel file system has which bytes of a file: asked of the file system, or given.
+"""Which server of a mounted parallel file system has which bytes of a file: as the file system says, or as given.
 
-The server is all that ordering needs; the bytes themselves go through the mount. With Ceph, CRUSH spreads objects
-over OSDs by a hash of their names; objects are counted round the servers instead, which tells neighbours apart.
+The scheduler needs only the server; the bytes themselves go through the mount. In Ceph, CRUSH spreads objects over OSDs
+by a hash of their names; here objects go round the servers instead, which keeps neighbours apart.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -24,7 +24,7 @@ _END = (1 << 63) - 1
 _TIMEOUT = 10.0
 
 
-class Places(Protocol):
+class FilePlaces(Protocol):
     """Where the bytes of one file are."""
 
     @property
@@ -32,15 +32,25 @@ class Places(Protocol):
         """Its nearest description by count, size and first server."""
 
     def pieces(self, offset: int, length: int) -> list[Piece]:
-        """These bytes, cut where they go to another server or stripe, in the file's order.
+        """These bytes in the file's order, cut at the ends of stripes.
 
-        A piece's offset is that in the server's object, as far as is known: neighbours there are neighbours.
+        A piece's offset is that in the server's object, as far as known: neighbours there are neighbours.
         """
+
+
+def _cut(size: int, offset: int, length: int) -> Iterator[tuple[int, int, int, int]]:
+    """For each stripe of `size` bytes: its number, offset within it, length, and offset within the request."""
+    done = 0
+    while done < length:
+        stripe, within = divmod(offset + done, size)
+        part = min(size - within, length - done)
+        yield stripe, within, part, done
+        done += part
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRobin:
-    """Stripes of `size` bytes on one server after the other; a server may come more than once."""
+    """Stripes of `size` bytes on one server after the other; a server may occur more than once."""
 
     size: int
     servers: tuple[int, ...]
@@ -55,20 +65,15 @@ class RoundRobin:
         Piece(server=0, offset=0, length=464, at=536, cuts=())
         """
         size, servers = self.size, self.servers
-        found: list[Piece] = []
-        done = 0
-        while done < length:
-            stripe, within = divmod(offset + done, size)
-            turn, which = divmod(stripe, len(servers))
-            part = min(size - within, length - done)
-            found.append(Piece(servers[which], turn * size + within, part, done))
-            done += part
-        return found
+        return [
+            Piece(servers[stripe % len(servers)], stripe // len(servers) * size + within, part, at)
+            for stripe, within, part, at in _cut(size, offset, length)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
-    """Ceph's way: stripes go round `count` objects, and once these are `whole` bytes long, to the next so many."""
+class CephObjects:
+    """Stripes of `unit` bytes go round `count` objects; when these have `whole` bytes, round the next `count`."""
 
     unit: int
     count: int
@@ -81,26 +86,22 @@ class Objects:
 
     def pieces(self, offset: int, length: int) -> list[Piece]:
         """
-        >>> Objects(unit=65536, count=2, whole=65536, servers=4).pieces(2 * 65536, 10)
+        >>> CephObjects(unit=65536, count=2, whole=65536, servers=4).pieces(2 * 65536, 10)
         [Piece(server=2, offset=0, length=10, at=0, cuts=())]
         """
-        found: list[Piece] = []
-        done = 0
-        while done < length:
-            stripe, within = divmod(offset + done, self.unit)
+        pieces: list[Piece] = []
+        for stripe, within, part, at in _cut(self.unit, offset, length):
             turn, which = divmod(stripe, self.count)
             group, row = divmod(turn, self.whole // self.unit)
             turn, server = divmod(group * self.count + which, self.servers)
-            part = min(self.unit - within, length - done)
-            # An object is no longer than `whole`: so offsets in different objects of one server stay apart.
-            found.append(Piece(server, turn * self.whole + row * self.unit + within, part, done))
-            done += part
-        return found
+            # No object is longer than `whole`, so offsets in different objects of one server stay apart.
+            pieces.append(Piece(server, turn * self.whole + row * self.unit + within, part, at))
+        return pieces
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """Several layouts one after the other (Lustre's PFL); each holds up to its end in the file."""
+class Components:
+    """Several layouts one after the other (Lustre's PFL); each applies up to its end in the file."""
 
     ends: tuple[int, ...]
     parts: tuple[RoundRobin, ...]
@@ -110,32 +111,32 @@ class Parts:
         return self.parts[-1].layout
 
     def pieces(self, offset: int, length: int) -> list[Piece]:
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         done = 0
         for end, part in zip(self.ends, self.parts, strict=True):
             here = min(length - done, end - offset - done)
             if here > 0:
-                found += [piece._replace(at=done + piece.at) for piece in part.pieces(offset + done, here)]
+                pieces += [piece._replace(at=done + piece.at) for piece in part.pieces(offset + done, here)]
                 done += here
-        return found
+        return pieces
 
 
-def given(layout: Layout, servers: int) -> RoundRobin:
+def given_places(layout: Layout, servers: int) -> RoundRobin:
     """
-    >>> given(Layout(count=2, size=65536, start=3), servers=4).servers
+    >>> given_places(Layout(count=2, size=65536, start=3), servers=4).servers
     (3, 0)
     """
     first = max(layout.start, 0)
     return RoundRobin(layout.size, tuple((first + i) % servers for i in range(layout.count)))
 
 
-def finder(how: How, servers: int, layout: Layout) -> Callable[[Path], Places]:
-    """What tells the places of a file or folder; `layout` where the file system does not tell."""
+def places_finder(how: How, servers: int, layout: Layout) -> Callable[[Path], FilePlaces]:
+    """A function from a file or folder to its places; `layout` applies if the file system does not say."""
     if how == "lustre":
         return lambda path: lustre_places(_getstripe(path), servers, str(path))
     if how == "ceph":
-        return lambda path: _ceph(path, servers) or given(layout, servers)
-    same = given(layout, servers)
+        return lambda path: _ceph(path, servers) or given_places(layout, servers)
+    same = given_places(layout, servers)
     return lambda _path: same
 
 
@@ -144,48 +145,48 @@ def _getstripe(path: Path) -> str:
     return run(("lfs", "getstripe", *folder, "-y", path_argument(path)), timeout=_TIMEOUT)
 
 
-def lustre_places(text: str, servers: int, where: str) -> Places:
-    """Of what `lfs getstripe -y` prints of a file, or with -d of a folder; OSTs are counted round `servers`."""
+def lustre_places(text: str, servers: int, where: str) -> FilePlaces:
+    """The places in the output of `lfs getstripe -y`, or with -d for a folder; OST numbers go round `servers`."""
     components = parse_stripe(text, where).components
     if not components[0].end:
         return _lustre_part(components[0], servers)
     ends: list[int] = []
     parts: list[RoundRobin] = []
     for component in components:
-        # Into the extension of a self-extending layout grows the part before it.
+        # The part before grows into the extension of a self-extending layout.
         parts.append(parts[-1] if component.extension and parts else _lustre_part(component, servers))
         ends.append(_END if component.end == TO_THE_END else int(component.end))
-    return Parts(tuple(ends), tuple(parts))
+    return Components(tuple(ends), tuple(parts))
 
 
 def _lustre_part(part: Component, servers: int) -> RoundRobin:
-    # A folder, or nothing written yet: as many as are asked for, from the first on.
+    # A folder, or nothing is written yet: as many as its layout wants, from the first on.
     osts = part.osts or range(max(part.start, 0), max(part.start, 0) + (part.count if part.count > 0 else servers))
     return RoundRobin(part.size or DEFAULT_SIZE, tuple(ost % servers for ost in osts))
 
 
-def _ceph(path: Path, servers: int) -> Places | None:
+def _ceph(path: Path, servers: int) -> FilePlaces | None:
     name = "ceph.dir.layout" if path.is_dir() else "ceph.file.layout"
     folder = path
     while True:
         try:
             return ceph_places(os.getxattr(folder, name).decode(), servers, f"{folder}: {name}")
-        except OSError:  # a folder without a layout of its own has that of the one above it
+        except OSError:  # a folder without a layout has that of the folder above it
             if name == "ceph.file.layout" or folder == folder.parent:
                 return None
             folder = folder.parent
 
 
-def ceph_places(text: str, servers: int, where: str) -> Objects:
+def ceph_places(text: str, servers: int, where: str) -> CephObjects:
     """
     >>> ceph_places("stripe_unit=65536 stripe_count=4 object_size=4194304 pool=data", 4, "x")
-    Objects(unit=65536, count=4, whole=4194304, servers=4)
+    CephObjects(unit=65536, count=4, whole=4194304, servers=4)
     """
     values = dict(word.partition("=")[::2] for word in text.split())
     try:
         unit, count, whole = (int(values[key]) for key in ("stripe_unit", "stripe_count", "object_size"))
     except (KeyError, ValueError):
-        raise BadInput(where, f"is no layout of Ceph's: {text!r}") from None
+        raise BadInput(where, f"is not a layout of Ceph: {text!r}") from None
     if unit < 1 or count < 1 or whole < unit or whole % unit:
-        raise UserError(f"{where}: objects must be whole stripes, not {whole} bytes of {unit}")
-    return Objects(unit, count, whole, servers)
+        raise UserError(f"{where}: an object must consist of whole stripes, not {whole} bytes in stripes of {unit}")
+    return CephObjects(unit, count, whole, servers)

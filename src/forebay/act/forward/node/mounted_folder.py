@@ -1,7 +1,7 @@
 """The back end of a mounted file system: an I/O node in front of Lustre, CephFS, or any folder.
 
-Names and bytes go through the mount; the layout only tells which server a piece will reach, so that pieces can be
-ordered by server. Everything that can wait for a disk is done by threads.
+Names and bytes go through the mount. The layout only says which server a piece will reach, so that the scheduler can
+order pieces by server. Threads do everything that can wait for a disk.
 """
 
 from __future__ import annotations
@@ -10,66 +10,81 @@ import asyncio
 import errno
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
-from forebay.act.forward.data.names import Owner
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.wire import Bytes, Kind, Message, packed
-from forebay.act.forward.node.backend import Answer, Asked, Backend
-from forebay.act.forward.node.dispatch import Batch, Opened
+from forebay.act.forward.net.payloads import (
+    AttributesRequest,
+    FileStatus,
+    LayoutAnswer,
+    LayoutRequest,
+    ListPage,
+    ListRequest,
+    MkdirRequest,
+    OpenRequest,
+    PathRequest,
+    RemoveRequest,
+    RenameRequest,
+    layout_fields,
+    space_of,
+)
+from forebay.act.forward.net.wire import Bytes, Kind, Message, pack
+from forebay.act.forward.node.backend import Answer, Answered, Backend, Changed, Query, Refused
+from forebay.act.forward.node.dispatch import Batch, NodeFile
+from forebay.act.forward.node.file_places import FilePlaces
 from forebay.act.forward.node.folder import Folder, set_attributes
-from forebay.act.forward.node.file_places import Places
 from forebay.act.forward.striping import Piece
 from forebay.model.errors import UserError
 from forebay.model.layout import Layout
 
 THREADS = 16
-Where = Callable[[Any], Places]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Mounted:
-    """An open file; its descriptor is closed when nobody has it open and nothing of it is under way."""
+class MountedFile:
+    """An open file; its descriptor is closed when no client has it open and no request uses it."""
 
-    __slots__ = ("handle", "is_open", "number", "places", "under_way")
+    __slots__ = ("handle", "in_progress", "is_open", "number", "places")
 
-    def __init__(self, handle: int, places: Places) -> None:
+    def __init__(self, handle: int, places: FilePlaces) -> None:
         self.handle, self.places = handle, places
         self.number = -1
-        self.under_way, self.is_open = 0, False
+        self.in_progress, self.is_open = 0, False
 
     def pieces(self, offset: int, length: int) -> Sequence[Piece]:
         return self.places.pieces(offset, length)
 
-    def settle(self) -> None:
-        if not self.is_open and not self.under_way and self.handle >= 0:
+    def close_if_unused(self) -> None:
+        if not self.is_open and not self.in_progress and self.handle >= 0:
             os.close(self.handle)
             self.handle = -1
 
 
 class MountedFolder(Backend):
-    """`where(path)` tells the places of a file's bytes; `count` is how many servers these are on."""
+    """`find_places(path)` says where a file's bytes are, on one of `servers` servers."""
 
-    def __init__(self, folder: Folder, where: Where, servers: int, *, threads: int = THREADS) -> None:
+    def __init__(
+        self, folder: Folder, find_places: Callable[[Path], FilePlaces], servers: int, *, threads: int = THREADS
+    ) -> None:
         self.count = servers
         self.up = [True] * servers
-        self._folder, self._where = folder, where
+        self._folder, self._find_places = folder, find_places
         self._threads = ThreadPoolExecutor(threads, "posix")
         self._buffers = Buffers(1 << 62, kept=64 << 20)
         self._loop = asyncio.get_running_loop()
-        self._files: dict[int, Mounted] = {}
-        self._answered: Callable[[int, Batch], None] = _nobody
-        self._refused: Callable[[int, Batch, int, str], None] = _nobody
-        self._sessions: dict[int, int] = {}  # requests under way
-        self._idle: dict[int, list[asyncio.Future[None]]] = {}
+        self._files: dict[int, MountedFile] = {}
+        self._answered: Answered = lambda _slot, _batch: None
+        self._refused: Refused = lambda _slot, _batch, _status, _reason: None
+        self._in_progress: Counter[int] = Counter()  # requests of each session
+        self._fences: dict[int, list[asyncio.Future[None]]] = {}
 
-    def tell(
-        self,
-        answered: Callable[[int, Batch], None],
-        refused: Callable[[int, Batch, int, str], None],
-        changed: Callable[[int, bool], None],  # noqa: ARG002
-    ) -> None:
+    def report_to(self, answered: Answered, refused: Refused, changed: Changed) -> None:  # noqa: ARG002
         self._answered, self._refused = answered, refused
 
     async def start(self) -> None:
@@ -79,255 +94,213 @@ class MountedFolder(Backend):
         await self._loop.run_in_executor(None, self._threads.shutdown)
         for file in self._files.values():
             file.is_open = False
-            file.settle()
+            file.close_if_unused()
         self._folder.close()
 
-    def away(self, server: int) -> str:
+    def absence(self, server: int) -> str:
         return f"server {server} is away"
 
     def flush(self) -> None:
         pass
 
-    def check(self, timeout: float) -> None:
-        pass  # a thread inside of the kernel can't be called back
+    def drop_overdue(self, timeout: float) -> None:
+        pass  # a thread inside the kernel can't be called back
 
     # Reads and writes
 
     def send(self, slot: int, server: int, batch: Batch) -> None:  # noqa: ARG002
-        request = batch[0][0]
-        file = request.file
-        assert isinstance(file, Mounted)
-        file.under_way += 1
-        for each, _, _ in batch:
-            session = each.message.session
-            self._sessions[session] = self._sessions.get(session, 0) + 1
-        if request.write:
-            parts = [
-                (r.message.offset + r.pieces[i].at, r.message.payload[r.pieces[i].at :][: r.pieces[i].length])
-                for r, i, _ in batch
-            ]
-            work = self._loop.run_in_executor(self._threads, _write, file.handle, parts)
-            work.add_done_callback(lambda work: self._written(slot, batch, file, work))
+        file = batch[0][0].file
+        assert isinstance(file, MountedFile)
+        file.in_progress += 1
+        self._in_progress.update(request.message.session for request, _, _ in batch)
+        places = [request.message.offset + request.pieces[i].at for request, i, _ in batch]
+        if batch[0][0].write:
+            data = [r.message.payload[r.pieces[i].at :][: r.pieces[i].length] for r, i, _ in batch]
+            writing = self._loop.run_in_executor(self._threads, _write, file.handle, places, data)
+            writing.add_done_callback(lambda work: self._finish(slot, batch, file, work.exception()))
         else:
-            rooms = self._rooms(batch)
-            places = [r.message.offset + r.pieces[i].at for r, i, _ in batch]
+            rooms = [self._buffers.take(request.pieces[i].length) for request, i, _ in batch]
             views = [room[: r.pieces[i].length] for room, (r, i, _) in zip(rooms, batch, strict=True)]
             reading = self._loop.run_in_executor(self._threads, _read, file.handle, places, views)
-            reading.add_done_callback(lambda work: self._read(slot, batch, file, rooms, work))
+            reading.add_done_callback(lambda work: self._take_read(slot, batch, file, rooms, work))
 
-    def _rooms(self, batch: Batch) -> list[memoryview]:
-        return [self._buffers.take(request.pieces[i].length) for request, i, _ in batch]
-
-    def _written(self, slot: int, batch: Batch, file: Mounted, work: asyncio.Future[None]) -> None:
-        self._landed(batch, file)
-        self._end(slot, batch, work.exception())
-
-    def _read(
-        self, slot: int, batch: Batch, file: Mounted, rooms: list[memoryview], work: asyncio.Future[list[int]]
+    def _take_read(
+        self, slot: int, batch: Batch, file: MountedFile, rooms: list[memoryview], work: asyncio.Future[list[int]]
     ) -> None:
-        self._landed(batch, file)
         error = work.exception()
         lengths = [0] * len(batch) if error else work.result()
         for (request, i, _), room, length in zip(batch, rooms, lengths, strict=True):
             given = Message(Kind.READ, payload=room[:length], buffer=room, buffers=self._buffers)
             request.parts[i] = given.payload
             request.given.append(given)
-        self._end(slot, batch, error)
+        self._finish(slot, batch, file, error)
 
-    def _end(self, slot: int, batch: Batch, error: BaseException | None) -> None:
+    def _finish(self, slot: int, batch: Batch, file: MountedFile, error: BaseException | None) -> None:
+        file.in_progress -= 1
+        file.close_if_unused()
+        for request, _, _ in batch:
+            session = request.message.session
+            self._in_progress[session] -= 1
+            if not self._in_progress[session]:
+                del self._in_progress[session]
+                for fence in self._fences.pop(session, ()):
+                    fence.set_result(None)
         if error is None:
             self._answered(slot, batch)
         else:
             number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
             self._refused(slot, batch, number, str(error))
 
-    def _landed(self, batch: Batch, file: Mounted) -> None:
-        file.under_way -= 1
-        file.settle()
-        for request, _, _ in batch:
-            session = request.message.session
-            self._sessions[session] -= 1
-            if not self._sessions[session]:
-                del self._sessions[session]
-                for waiting in self._idle.pop(session, ()):
-                    waiting.set_result(None)
+    # Everything else
 
-    # All else
+    def open_file(self, file: int, number: int, layout: Layout) -> NodeFile:  # noqa: ARG002
+        opened = self._files[file]
+        opened.number, opened.is_open = number, True
+        return opened
 
-    def opened(self, file: int, number: int, layout: Layout) -> Opened:  # noqa: ARG002
-        found = self._files[file]
-        found.number, found.is_open = number, True
-        return found
-
-    def closed(self, file: Opened) -> None:
-        assert isinstance(file, Mounted)
+    def close_file(self, file: NodeFile) -> None:
+        assert isinstance(file, MountedFile)
         file.is_open = False
         for number in [number for number, known in self._files.items() if known is file]:
             del self._files[number]
-        file.settle()
+        file.close_if_unused()
 
-    async def file_size(self, file: Opened, session: int) -> int:  # noqa: ARG002
-        assert isinstance(file, Mounted)
-        size: int = (await self._in_thread(os.fstat, file.handle)).st_size
-        return size
+    async def file_size(self, file: NodeFile, session: int) -> int:  # noqa: ARG002
+        assert isinstance(file, MountedFile)
+        return (await self._in_thread(os.fstat, file.handle)).st_size
 
     async def fence(self, session: int) -> None:
-        """What this node has under way of it is waited for; others' can't be stopped on a mounted file system."""
-        if session in self._sessions:
-            waiting = self._loop.create_future()
-            self._idle.setdefault(session, []).append(waiting)
-            await waiting
+        """Wait for what this node has in progress; nobody can stop other nodes on a mounted file system."""
+        if session in self._in_progress:
+            fence = self._loop.create_future()
+            self._fences.setdefault(session, []).append(fence)
+            await fence
 
-    async def ask(self, asked: Asked) -> Answer:
-        do = _WAYS.get(asked.kind)
-        if do is None:
+    async def answer(self, query: Query) -> Answer:
+        operation = _OPERATIONS.get(query.kind)
+        if operation is None:
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-        answer: Answer = await do(self, asked)
-        return answer
+        return await operation(self, query, query.request) or Answer()
 
-    def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
-        return self._loop.run_in_executor(self._threads, work, *arguments)
+    def _in_thread(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> asyncio.Future[T]:
+        return self._loop.run_in_executor(self._threads, work, *args)
 
-    async def _open(self, asked: Asked) -> Answer:
-        words = asked.words
-        path = words["path"]
-        handle, made, status = await self._in_thread(self._opened, path, words)
+    async def _open(self, _: Query, request: OpenRequest) -> Answer:
+        handle, created, status = await self._in_thread(self._open_or_create, request)
         known = self._files.get(status.st_ino)
         if known is not None:
             os.close(handle)
         else:
-            places = await self._in_thread(self._places, path)
-            known = self._files.setdefault(status.st_ino, Mounted(handle, places))
-            if known.handle != handle:  # somebody else opened it meanwhile
+            places = await self._in_thread(self._places, request.path)
+            known = self._files.setdefault(status.st_ino, MountedFile(handle, places))
+            if known.handle != handle:  # another request has opened it meanwhile
                 os.close(handle)
-        record = _record(status, known.places.layout) | {"created": made}
-        return Answer(payload=packed(record), file=status.st_ino, opened=known.places.layout, name=path)
+        layout = known.places.layout
+        payload = pack(_file_status(status, layout, created=created))
+        return Answer(payload=payload, file=status.st_ino, opened=layout)
 
-    def _opened(self, path: bytes, words: dict[str, Any]) -> tuple[int, bool, os.stat_result]:
+    def _open_or_create(self, request: OpenRequest) -> tuple[int, bool, os.stat_result]:
         while True:
             try:
-                handle = self._writable(path)
+                handle = self._open_writable(request.path)
                 status = os.fstat(handle)
-                # A request that is made again may have made the file itself before its answer was lost.
-                if words.get("create") and words.get("exclusive") and not (words.get("again") and not status.st_size):
+                # A repeated request may have created the file itself before its answer was lost.
+                if request.create and request.exclusive and not (request.again and not status.st_size):
                     os.close(handle)
                     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
                 return handle, False, status
             except FileNotFoundError:
-                if not words.get("create"):
+                if not request.create:
                     raise
             try:
-                handle = self._folder.create(path, _mode(words, 0o644), _owner(words))
+                handle = self._folder.create(request.path, request.mode, (request.uid, request.gid))
                 return handle, True, os.fstat(handle)
-            except FileExistsError:  # somebody else has made it meanwhile
-                if words.get("exclusive"):
+            except FileExistsError:  # somebody else has created it meanwhile
+                if request.exclusive:
                     raise
 
-    def _writable(self, path: bytes) -> int:
+    def _open_writable(self, path: bytes) -> int:
         try:
             return self._folder.open(path, os.O_RDWR)
         except PermissionError:
             return self._folder.open(path, os.O_RDONLY)
 
-    def _places(self, path: bytes) -> Places:
+    def _places(self, path: bytes) -> FilePlaces:
         try:
-            return self._where(self._folder.full(path))
+            return self._find_places(self._folder.full_path(path))
         except UserError as error:
             raise OSError(errno.EIO, str(error)) from None
 
-    async def _attach(self, asked: Asked) -> Answer:
-        known = self._files.get(asked.file)
+    def _open_here(self, query: Query) -> MountedFile:
+        known = self._files.get(query.file)
         if known is None:
-            raise OSError(errno.ESTALE, "this I/O node does not have the file open")
+            raise OSError(errno.ESTALE, "the file is not open at this I/O node")
+        return known
+
+    async def _attach(self, query: Query, _: None) -> Answer:
+        known = self._open_here(query)
         status = await self._in_thread(os.fstat, known.handle)
         layout = known.places.layout
-        return Answer(payload=packed(_record(status, layout)), file=asked.file, opened=layout)
+        return Answer(payload=pack(_file_status(status, layout)), file=query.file, opened=layout)
 
-    async def _stat(self, asked: Asked) -> Answer:
-        status = await self._status(asked)
+    async def _stat(self, query: Query, request: PathRequest) -> Answer:
+        if request.path is not None:
+            status = await self._in_thread(self._folder.status, request.path)
+        else:
+            status = await self._in_thread(os.fstat, self._open_here(query).handle)
         known = self._files.get(status.st_ino)
         layout = known.places.layout if known is not None else Layout(count=1)
-        return Answer(payload=packed(_record(status, layout)), file=status.st_ino)
+        return Answer(payload=pack(_file_status(status, layout)), file=status.st_ino)
 
-    def _status(self, asked: Asked) -> asyncio.Future[Any]:
-        if "path" in asked.words:
-            return self._in_thread(self._folder.stat, asked.words["path"])
-        return self._in_thread(os.fstat, self._handle(asked))
-
-    def _handle(self, asked: Asked) -> int:
-        known = self._files.get(asked.file)
-        if known is None:
-            raise OSError(errno.ESTALE, "this I/O node does not have the file open")
-        return known.handle
-
-    async def _set(self, asked: Asked) -> Answer:
-        await self._in_thread(self._set_attributes, asked, None if "path" in asked.words else self._handle(asked))
-        return Answer()
-
-    def _set_attributes(self, asked: Asked, handle: int | None) -> None:
-        words = asked.words
-        values = words.get("mode"), words.get("mtime"), _owner(words)
-        if handle is None:
-            self._folder.set_attributes(words["path"], *values)
+    async def _set_attributes(self, query: Query, request: AttributesRequest) -> None:
+        values = request.mode, request.mtime, (request.uid, request.gid)
+        if request.path is not None:
+            await self._in_thread(self._folder.set_attributes, request.path, *values)
         else:
-            set_attributes(handle, *values)
+            await self._in_thread(set_attributes, self._open_here(query).handle, *values)
 
-    async def _truncate(self, asked: Asked) -> Answer:
-        await self._in_thread(os.ftruncate, self._handle(asked), asked.offset)
-        return Answer()
+    async def _truncate(self, query: Query, _: None) -> None:
+        await self._in_thread(os.ftruncate, self._open_here(query).handle, query.offset)
 
-    async def _fsync(self, asked: Asked) -> Answer:
-        await self._in_thread(os.fsync, self._handle(asked))
-        return Answer()
+    async def _fsync(self, query: Query, _: None) -> None:
+        await self._in_thread(os.fsync, self._open_here(query).handle)
 
-    async def _unlink(self, asked: Asked) -> Answer:
-        return await self._gone(asked, self._folder.unlink, asked.words["path"])
+    async def _unlink(self, _: Query, request: RemoveRequest) -> None:
+        with _tolerate(FileNotFoundError, request.again):
+            await self._in_thread(self._folder.unlink, request.path)
 
-    async def _rmdir(self, asked: Asked) -> Answer:
-        return await self._gone(asked, self._folder.rmdir, asked.words["path"])
+    async def _rmdir(self, _: Query, request: RemoveRequest) -> None:
+        with _tolerate(FileNotFoundError, request.again):
+            await self._in_thread(self._folder.rmdir, request.path)
 
-    async def _rename(self, asked: Asked) -> Answer:
-        return await self._gone(asked, self._folder.rename, asked.words["path"], asked.words["to"])
+    async def _rename(self, _: Query, request: RenameRequest) -> None:
+        with _tolerate(FileNotFoundError, request.again):
+            await self._in_thread(self._folder.rename, request.path, request.to)
 
-    async def _gone(self, asked: Asked, work: Callable[..., None], *paths: bytes) -> Answer:
-        try:
-            await self._in_thread(work, *paths)
-        except FileNotFoundError:
-            if not asked.words.get("again"):
-                raise
-        return Answer()
+    async def _mkdir(self, _: Query, request: MkdirRequest) -> None:
+        with _tolerate(FileExistsError, request.again):
+            owner = request.uid, request.gid
+            await self._in_thread(self._folder.make_folder, request.path, request.mode, owner)
 
-    async def _mkdir(self, asked: Asked) -> Answer:
-        try:
-            words = asked.words
-            await self._in_thread(self._folder.mkdir, words["path"], _mode(words, 0o755), _owner(words))
-        except FileExistsError:
-            if not asked.words.get("again"):
-                raise
-        return Answer()
+    async def _readdir(self, _: Query, request: ListRequest) -> Answer:
+        entries, more = await self._in_thread(self._folder.list_page, request.path, request.after)
+        return Answer(payload=pack(ListPage(entries=entries, more=more)))
 
-    async def _readdir(self, asked: Asked) -> Answer:
-        found, more = await self._in_thread(self._folder.list, asked.words["path"], asked.words.get("after") or b"")
-        return Answer(payload=packed({"entries": found, "more": more}))
+    async def _layout(self, _: Query, request: LayoutRequest) -> Answer:
+        if request.layout is not None:
+            raise OSError(errno.EOPNOTSUPP, "use the file system's own commands to set a layout")
+        layout = (await self._in_thread(self._places, request.path)).layout
+        return Answer(payload=pack(LayoutAnswer(layout=layout_fields(layout))))
 
-    async def _layout(self, asked: Asked) -> Answer:
-        if asked.words.get("layout") is not None:
-            raise OSError(errno.EOPNOTSUPP, "the layout of a mounted file system is set by its own commands")
-        layout = (await self._in_thread(self._places, asked.words["path"])).layout
-        return Answer(payload=packed({"layout": [layout.count, layout.size, layout.start]}))
-
-    async def _statfs(self, _asked: Asked) -> Answer:
-        found = await self._in_thread(os.fstatvfs, self._folder.root)
-        unit = found.f_frsize
-        sizes = {"total": found.f_blocks * unit, "free": found.f_bfree * unit, "available": found.f_bavail * unit}
-        return Answer(payload=packed(sizes | {"files": found.f_files, "free_files": found.f_ffree}))
+    async def _statfs(self, _: Query, __: None) -> Answer:
+        return Answer(payload=pack(space_of(await self._in_thread(os.fstatvfs, self._folder.base))))
 
 
-_WAYS: dict[int, Callable[[MountedFolder, Asked], Any]] = {
+_OPERATIONS: dict[int, Callable[[MountedFolder, Query, Any], Awaitable[Answer | None]]] = {
     Kind.OPEN: MountedFolder._open,
     Kind.ATTACH: MountedFolder._attach,
     Kind.STAT: MountedFolder._stat,
-    Kind.SETATTR: MountedFolder._set,
+    Kind.SETATTR: MountedFolder._set_attributes,
     Kind.TRUNCATE: MountedFolder._truncate,
     Kind.FSYNC: MountedFolder._fsync,
     Kind.UNLINK: MountedFolder._unlink,
@@ -340,36 +313,29 @@ _WAYS: dict[int, Callable[[MountedFolder, Asked], Any]] = {
 }
 
 
-def _mode(words: dict[str, Any], usual: int) -> int:
-    mode = words.get("mode")
-    return usual if mode is None else int(mode)
+def _tolerate(error: type[OSError], again: bool) -> AbstractContextManager[None]:
+    """A repeated request does not fail because it was carried out before."""
+    return suppress(error) if again else nullcontext()
 
 
-def _owner(words: dict[str, Any]) -> Owner:
-    uid, gid = words.get("uid"), words.get("gid")
-    if not all(number is None or (type(number) is int and 0 <= number < 2**32 - 1) for number in (uid, gid)):
-        raise OSError(errno.EINVAL, "no such user or group")
-    return uid, gid
+def _file_status(status: os.stat_result, layout: Layout, *, created: bool = False) -> FileStatus:
+    return FileStatus(
+        id=status.st_ino,
+        layout=layout_fields(layout),
+        mode=stat.S_IMODE(status.st_mode),
+        mtime=status.st_mtime_ns,
+        ctime=status.st_ctime_ns,
+        uid=status.st_uid,
+        gid=status.st_gid,
+        folder=stat.S_ISDIR(status.st_mode),
+        created=created,
+        size=status.st_size,
+        allocated=status.st_blocks * 512,
+    )
 
 
-def _record(status: os.stat_result, layout: Layout) -> dict[str, Any]:
-    return {
-        "id": status.st_ino,
-        "layout": [layout.count, layout.size, layout.start],
-        "mode": stat.S_IMODE(status.st_mode),
-        "mtime": status.st_mtime_ns,
-        "ctime": status.st_ctime_ns,
-        "uid": status.st_uid,
-        "gid": status.st_gid,
-        "stamp": 0,
-        "folder": stat.S_ISDIR(status.st_mode),
-        "size": status.st_size,
-        "allocated": status.st_blocks * 512,
-    }
-
-
-def _write(handle: int, parts: Sequence[tuple[int, Bytes]]) -> None:
-    for offset, data in parts:
+def _write(handle: int, places: Sequence[int], parts: Sequence[Bytes]) -> None:
+    for offset, data in zip(places, parts, strict=True):
         done = 0
         while done < len(data):
             done += os.pwrite(handle, memoryview(data)[done:], offset + done)
@@ -386,7 +352,3 @@ def _read(handle: int, places: Sequence[int], rooms: Sequence[memoryview]) -> li
             done += more
         lengths.append(done)
     return lengths
-
-
-def _nobody(*_: Any) -> None:
-    pass

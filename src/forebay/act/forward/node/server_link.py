@@ -1,6 +1,6 @@
-"""An I/O node's connection to one data server, made anew whenever it is lost.
+"""An I/O node's connection to one data server, which reconnects whenever it is lost.
 
-What was under way when it was lost has failed with AGAIN: nobody knows whether the server did it. It is never sent
+What was in progress when it was lost fails with AGAIN: nobody knows whether the server carried it out. It is never sent
 again from here; the client decides.
 """
 
@@ -8,29 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
-from collections.abc import Callable
 from itertools import groupby
 from time import monotonic
-from typing import Any
 
 from forebay.act.forward.net.address import Address
-from forebay.act.forward.net.auth import Denied, Peer
-from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.admission import connect
+from forebay.act.forward.net.auth import Credentials, Denied, Peer
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.wire import (
-    AGAIN,
-    HEADER,
-    MAGIC,
-    VERSION,
-    BadMessage,
-    Bytes,
-    Flag,
-    Kind,
-    Message,
-    checksum,
-)
+from forebay.act.forward.net.connection import Closed, CloseReason, Connection
+from forebay.act.forward.net.wire import AGAIN, HEADER, MAGIC, VERSION, BadMessage, Bytes, Flag, Kind, Message, checksum
+from forebay.act.forward.node.backend import Answered, Changed, Refused
 from forebay.act.forward.node.dispatch import Batch
 from forebay.act.forward.striping import parts_of
 from forebay.decide.order.queue import NONE
@@ -44,16 +31,13 @@ _REPLY, _CHECKED = Flag.REPLY, Flag.CHECKED
 _pack = HEADER.pack
 
 
-class Failed(OSError):
-    """What a server answered, or why it did not: an errno and words."""
-
-
-class Shared:
-    """A message whose payload several requests got a part of."""
+class SharedMessage(Message):
+    """A message whose payload several requests share."""
 
     __slots__ = ("_message", "_users")
 
     def __init__(self, message: Message, users: int) -> None:
+        super().__init__(message.kind)
         self._message, self._users = message, users
 
     def release(self) -> None:
@@ -62,40 +46,30 @@ class Shared:
             self._message.release()
 
 
-class Link:
-    """Server number `number` of a layer `of` so many; `changed(number, up)` hears of its comings and goings."""
+class ServerLink:
+    """Server `number` of a layer of `servers`; `changed(number, up)` is called when it comes and goes."""
 
     def __init__(
-        self,
-        number: int,
-        address: Address,
-        key: bytes,
-        me: Peer,
-        buffers: Buffers,
-        *,
-        of: int,
-        changed: Callable[[int, bool], None],
+        self, number: int, address: Address, key: bytes, me: Peer, buffers: Buffers, *, servers: int, changed: Changed
     ) -> None:
-        self.number, self.address, self._of = number, address, of
-        self._key, self._me, self._buffers = key, me, buffers
+        self.number, self.address, self._servers = number, address, servers
+        self._credentials, self._buffers = Credentials(key, me, ("server",)), buffers
         self._changed = changed
-        self._answered: Callable[[int, Batch], None] = _nobody
-        self._refused: Callable[[int, Batch, int, str], None] = _nobody
+        self._answered: Answered = lambda _slot, _batch: None
+        self._refused: Refused = lambda _slot, _batch, _status, _reason: None
         self._flying: dict[int, tuple[float, Batch]] = {}
-        self._groups: dict[
-            int, list[int]
-        ] = {}  # by tag: the slot that its message began with, and how many answers lack
+        # By tag: the slot that its message began with, and how many answers are missing.
+        self._groups: dict[int, list[int]] = {}
         self._asks: dict[int, asyncio.Future[Message]] = {}
         self._next = FIRST_ASK
         self._out: list[Bytes] = []
         self._connection: Connection | None = None
-        self._there = asyncio.Event()
+        self._connected = asyncio.Event()
         self._gone = asyncio.Event()
-        self.why = "not connected yet"
-        self.losses = 0
+        self.problem = "not connected yet"
 
-    def tell(self, answered: Callable[[int, Batch], None], refused: Callable[[int, Batch, int, str], None]) -> None:
-        """Who hears of the messages that are sent from here on."""
+    def report_to(self, answered: Answered, refused: Refused) -> None:
+        """Set who hears of the messages that are sent from now on."""
         self._answered, self._refused = answered, refused
 
     @property
@@ -108,64 +82,55 @@ class Link:
         return self._connection is not None
 
     @property
-    def busy(self) -> bool:
-        """Whether anything is under way."""
-        return bool(self._flying or self._asks)
-
-    @property
     def name(self) -> str:
         return f"server {self.number} ({self.address})"
 
-    async def keep(self) -> None:
-        """Be connected, for ever."""
+    async def keep_connected(self) -> None:
+        """Connect, again and again."""
         pause = _SOONEST
         while True:
             try:
                 connection = await connect(
-                    self.address, self._key, self._me, ("server",), self._received, self._lost, buffers=self._buffers
+                    self.address, self._credentials, self._received, self._lost, buffers=self._buffers
                 )
             except (OSError, Denied, BadMessage, TimeoutError) as error:
-                self.why = str(error) or "no answer"
+                self.problem = str(error) or "no answer"
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LATEST)
                 continue
-            if self._is_right(connection):
+            if self._is_right_server(connection):
                 pause = _SOONEST
-                await self._with(connection)
+                await self._use(connection)
             else:
                 await asyncio.sleep(_LATEST)
 
-    def _is_right(self, connection: Connection) -> bool:
-        """Whether the one who answers is the server that we think it is; files would be torn apart otherwise."""
+    def _is_right_server(self, connection: Connection) -> bool:
+        """Whether this is the server that we expect; files would be torn apart otherwise."""
         facts = connection.peer.facts if connection.peer else {}
-        is_, of = facts.get("index"), facts.get("servers")
-        if (is_, of) != (self.number, self._of):
-            self.why = f"there is server {is_} of {of}, not {self.number} of {self._of}"
-            connection.close(self.why)
+        index, servers = facts.get("index"), facts.get("servers")
+        if (index, servers) != (self.number, self._servers):
+            self.problem = f"found server {index} of {servers}, expected {self.number} of {self._servers}"
+            connection.close(CloseReason.DENIED, self.problem)
         return not connection.closed
 
-    async def _with(self, connection: Connection) -> None:
+    async def _use(self, connection: Connection) -> None:
         self._gone.clear()
         self._connection = connection
-        self._there.set()
+        self._connected.set()
         self._changed(self.number, True)
         try:
             await self._gone.wait()
         finally:
             connection.close()
 
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-
-    def check(self, timeout: float) -> None:
+    def drop_overdue(self, timeout: float) -> None:
         """Hang up on a server that owes an answer for longer than `timeout` seconds."""
         before = monotonic() - timeout
         if self._connection is not None and any(since < before for since, _ in self._flying.values()):
-            self._connection.close(f"no answer within {timeout:g} s")
+            self._connection.close(CloseReason.SILENT, f"no answer within {timeout:g} s")
 
     def put(self, slot: int, batch: Batch) -> None:
-        """Have a message sent with the next `flush`: pieces that are neighbours in one object."""
+        """Prepare a message for the next `flush`: pieces that are neighbours in one object."""
         request, i, _ = batch[0]
         if len(batch) > 1:
             self._put_several(slot, batch)
@@ -184,8 +149,8 @@ class Link:
             out.append(_pack(MAGIC, VERSION, _READ, flags, 0, 0, length, 0, slot, file, offset, session))
 
     def _put_several(self, slot: int, batch: Batch) -> None:
-        # A server refuses a session that is fenced off. So what one message writes is of one session, and the pieces
-        # of several go as several messages, under the numbers of their own slots.
+        # A server refuses fenced sessions. So a message writes for one session only, and the pieces of several sessions
+        # go as several messages, under the numbers of their own slots.
         if not batch[0][0].write:
             self._put_run(slot, batch, Kind.READ)
             return
@@ -210,8 +175,8 @@ class Link:
         self._out.append(asked.header(sum(map(len, data)), checksum(data) if flags else 0))
         self._out += data
 
-    def _head(self, tag: int) -> int:
-        """The slot that is free now that this was answered; NONE while others of its message are not."""
+    def _freed_slot(self, tag: int) -> int:
+        """The slot that this answer frees; NONE while other messages of its group have no answer."""
         group = self._groups.pop(tag, None) if self._groups else None
         if group is None:
             return tag
@@ -228,11 +193,11 @@ class Link:
     async def ask(
         self, kind: Kind, *, file: int = 0, offset: int = 0, session: int = 0, payload: Bytes = b"", within: float
     ) -> Message:
-        """The answer to anything but a read or a write; `within` so many seconds it must be there to be asked."""
+        """The answer to anything but a read or a write; wait for the server for `within` seconds."""
         if self._connection is None:
-            await self._return(within)
+            await self._wait_for_server(within)
         if self._connection is None or len(self._asks) >= _MOST_ASKS:
-            raise Failed(AGAIN, f"{self.name} is away")
+            raise OSError(AGAIN, f"{self.name} is away")
         tag = self._next
         self._next += 1
         future = self._asks[tag] = asyncio.get_running_loop().create_future()
@@ -242,106 +207,92 @@ class Link:
             answer: Message = await future
         finally:
             self._asks.pop(tag, None)
+        answer.detach()
         if answer.status:
-            raise Failed(answer.status, said(answer))
+            raise OSError(answer.status, answer.error_text())
         return answer
 
-    async def _return(self, within: float) -> None:
+    async def _wait_for_server(self, within: float) -> None:
         try:
             async with asyncio.timeout(within):
-                await self._there.wait()
+                await self._connected.wait()
         except TimeoutError:
-            raise Failed(errno.EIO, f"{self.name} is away for {within:g} s: {self.why}") from None
+            raise OSError(errno.EIO, f"{self.name} is away for {within:g} s: {self.problem}") from None
 
     def _received(self, _connection: Connection, message: Message) -> None:
         tag = message.tag
         if tag >= FIRST_ASK:
-            self._told(message)
+            self._take_answer(message)
             return
         flown = self._flying.pop(tag, None)
         if flown is None:
-            raise BadMessage("an answer to nothing")
+            raise BadMessage("received an answer without a request")
         batch = flown[1]
         if len(batch) > 1 or message.status:
-            self._landed(tag, batch, message)
+            self._settle(tag, batch, message)
             return
         request, i, _ = batch[0]
         asked = request.pieces[i][2]
         if request.write:
             if message.size != asked:
-                self._landed(tag, batch, message)
+                self._settle(tag, batch, message)
                 return
         elif len(message.payload) <= asked:
             request.parts[i] = message.payload
             if message.buffer is not None:
                 request.given.append(message)
         else:
-            self._landed(tag, batch, message)
+            self._settle(tag, batch, message)
             return
-        self._answered(self._head(tag) if self._groups else tag, batch)
+        self._answered(self._freed_slot(tag) if self._groups else tag, batch)
 
-    def _told(self, message: Message) -> None:
-        """The answer to a question."""
+    def _take_answer(self, message: Message) -> None:
         future = self._asks.get(message.tag)
         if future is None or future.done():
-            message.release()  # whoever asked is gone
+            message.release()  # the asker is gone
         else:
             future.set_result(message)
 
-    def _landed(self, tag: int, batch: Batch, message: Message) -> None:
-        """An answer that is an error, or that several requests share."""
+    def _settle(self, tag: int, batch: Batch, message: Message) -> None:
+        """Handle an answer that is an error, or that several requests share."""
         if message.status:
-            self._refused(self._head(tag), batch, message.status, f"{self.name}: {said(message)}")
+            self._refused(self._freed_slot(tag), batch, message.status, f"{self.name}: {message.error_text()}")
             message.release()
             return
         asked = sum(request.pieces[i][2] for request, i, _ in batch)
         if len(message.payload) > asked:
             self._flying[tag] = 0.0, batch
-            raise BadMessage("more bytes than were asked for")
+            raise BadMessage("received more bytes than requested")
         if not batch[0][0].write:
             _share(batch, message)
         elif message.size != asked:
-            words = f"{self.name} wrote {message.size} of {asked} bytes"
-            self._refused(self._head(tag), batch, errno.EIO, words)
+            reason = f"{self.name} wrote {message.size} of {asked} bytes"
+            self._refused(self._freed_slot(tag), batch, errno.EIO, reason)
             return
-        self._answered(self._head(tag), batch)
+        self._answered(self._freed_slot(tag), batch)
 
-    def _lost(self, _connection: Connection, why: str) -> None:
+    def _lost(self, _connection: Connection, closed: Closed) -> None:
         self._connection = None
-        self._there.clear()
+        self._connected.clear()
         self._out = []
-        self.why = why
-        self.losses += 1
+        self.problem = str(closed)
         self._changed(self.number, False)
-        words = f"{self.name} was lost: {why}"
+        reason = f"{self.name} was lost: {closed}"
         flying, self._flying = self._flying, {}
         for slot, (_, batch) in flying.items():
-            self._refused(self._head(slot), batch, AGAIN, words)
+            self._refused(self._freed_slot(slot), batch, AGAIN, reason)
         for future in self._asks.values():
             if not future.done():
-                future.set_exception(Failed(AGAIN, words))
+                future.set_exception(OSError(AGAIN, reason))
         self._gone.set()
 
 
 def _share(batch: Batch, message: Message) -> None:
-    """Each request's part of what a server gave for several."""
-    shared: Any = Shared(message, len(batch))
+    """Give each request its part of what a server sent for several."""
+    shared = SharedMessage(message, len(batch))
     begin = 0
     for request, i, _ in batch:
         length = request.pieces[i][2]
         request.parts[i] = message.payload[begin : begin + length]
         request.given.append(shared)
         begin += length
-
-
-def said(answer: Message) -> str:
-    """The words of an answer that is an error."""
-    try:
-        words = bytes(answer.payload).decode()
-    except UnicodeDecodeError:
-        words = ""
-    return words or os.strerror(answer.status).lower()
-
-
-def _nobody(*_: Any) -> None:
-    pass

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
-from forebay.act.forward.council.numbers import Totals, node_numbers
+from forebay.act.forward.metrics import Totals, node_metrics
 from forebay.act.forward.net.address import Address, parse_address
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.key import read_key
 from forebay.act.forward.net.loop import run
+from forebay.act.forward.net.payloads import JobPart
 from forebay.act.forward.net.wire import LONGEST
-from forebay.act.forward.node.council_client import Announcer
 from forebay.act.forward.node.backend import Backend
-from forebay.act.forward.node.folder import Folder
-from forebay.act.forward.node.io_node import IoNode, NodeSettings, own_name
-from forebay.act.forward.node.file_places import How, finder
-from forebay.act.forward.node.mounted_folder import MountedFolder
+from forebay.act.forward.node.council_client import CouncilClient
 from forebay.act.forward.node.data_servers import DataServers
+from forebay.act.forward.node.file_places import How, places_finder
+from forebay.act.forward.node.folder import Folder
+from forebay.act.forward.node.io_node import IoNode, NodeSettings
+from forebay.act.forward.node.mounted_folder import MountedFolder
 from forebay.act.metrics import Endpoint
 from forebay.decide.registry import find, known
 from forebay.model.errors import BadInput, UnknownName
@@ -81,7 +84,7 @@ def settings_of(options: NodeOptions) -> NodeSettings:
     if options.memory < _LEAST_MEMORY:  # a message of the longest kind would never be let in
         raise BadInput("--memory", f"must be at least {_LEAST_MEMORY >> 20} MiB")
     return NodeSettings(
-        name=options.name or own_name(options.index),
+        name=options.name or f"{socket.gethostname()}-ion{options.index}-{os.getuid()}",
         address=tuple(parse_address(text, "--listen") for text in options.listen),
         key=read_key(options.key),
         index=options.index,
@@ -99,7 +102,7 @@ def backend_of(options: NodeOptions, settings: NodeSettings) -> Backend:
         how = next((how for how in get_args(How) if how == options.layout_from), None)
         if how is None:
             raise BadInput("--layout-from", str(UnknownName("source of layouts", options.layout_from, get_args(How))))
-        where = finder(how, options.root_servers, options.layout)
+        where = places_finder(how, options.root_servers, options.layout)
         return MountedFolder(Folder(options.root), where, options.root_servers)
     me = Peer(role="node", name=settings.name, facts={"index": settings.index})
     addresses = [parse_address(text, "--server") for text in options.servers]
@@ -129,24 +132,24 @@ async def _main(
     ready: Ready,
 ) -> None:
     node = IoNode(settings, backend_of(options, settings))
-    announcer, totals = Announcer(node, council), Totals()
-    announcer.told = totals.add
+    client, totals = CouncilClient(node, council), Totals()
+    client.on_period = totals.add
     writing = ThreadPoolExecutor(1, "history")
     if store is not None:
-        node.record = partial(_written, writing, store)
+        node.record = partial(_store_later, writing, store)
     elif council is not None:
-        node.record = announcer.record
-    endpoint = Endpoint(metrics, lambda: node_numbers(node, announcer, totals)) if metrics else None
+        node.record = client.record
+    endpoint = Endpoint(metrics, lambda: node_metrics(node, client, totals)) if metrics else None
     await node.start()
-    announcing = asyncio.get_running_loop().create_task(announcer.run())
+    watching = asyncio.get_running_loop().create_task(client.run())
     try:
         ready(node, str(endpoint.address) if endpoint else None)
         await end.wait()
     finally:
         await node.close()
-        await announcer.flush(_LAST_WORDS)
-        announcing.cancel()
-        await asyncio.gather(announcing, return_exceptions=True)
+        await client.flush(_LAST_WORDS)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
         writing.shutdown()
         if store is not None:
             store.close()
@@ -160,11 +163,11 @@ def _opened(db: str) -> Store:
     return open_store(db)
 
 
-def _written(writing: ThreadPoolExecutor, store: Store, parts: list[dict[str, Any]]) -> None:
+def _store_later(writing: ThreadPoolExecutor, store: Store, parts: list[JobPart]) -> None:
     writing.submit(_write, store, parts)
 
 
-def _write(store: Store, parts: list[dict[str, Any]]) -> None:
+def _write(store: Store, parts: list[JobPart]) -> None:
     from forebay.act.forward.node.job_history import store_parts
 
     try:

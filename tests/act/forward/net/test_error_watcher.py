@@ -1,7 +1,7 @@
 import socket
 from pathlib import Path
 
-from forebay.act.forward.net.broken import broken
+from forebay.act.forward.net.connection import error_watcher
 from support.forward import LoopThread, loop_thread
 
 
@@ -19,7 +19,7 @@ def with_an_error() -> socket.socket:
 
 def watched(thread: LoopThread, sock: socket.socket) -> list[int]:
     told: list[int] = []
-    thread.call(lambda: broken(thread.loop).watch(sock.fileno(), lambda: told.append(1)))
+    thread.call(lambda: error_watcher(thread.loop).watch(sock.fileno(), lambda: told.append(1)))
     for _ in range(5):
         thread.call(lambda: None)
     return told
@@ -33,7 +33,7 @@ def test_an_error_is_told_of_and_a_peer_that_has_hung_up_is_none() -> None:
         assert watched(thread, mine) == []
         assert watched(thread, spoilt) == [1]
         for sock in (mine, spoilt):
-            thread.call(broken(thread.loop).forget, sock.fileno())
+            thread.call(error_watcher(thread.loop).forget, sock.fileno())
             sock.close()
 
 
@@ -42,8 +42,8 @@ def test_nothing_is_left_of_what_is_forgotten() -> None:
         mine, other = socket.socketpair()
         before = descriptors()
         assert watched(thread, mine) == []
-        thread.call(broken(thread.loop).forget, mine.fileno())
-        thread.call(broken(thread.loop).forget, mine.fileno())  # again is no mistake
+        thread.call(error_watcher(thread.loop).forget, mine.fileno())
+        thread.call(error_watcher(thread.loop).forget, mine.fileno())  # again is no mistake
         assert descriptors() == before
         mine.close()
         other.close()

@@ -1,0 +1,33 @@
+"""The parameters of I/O nodes that a council may set, and their values."""
+
+from __future__ import annotations
+
+from forebay.act.forward.net.wire import LONGEST
+from forebay.decide.order.words import AGGREGATE, QUANTUM, WINDOW
+from forebay.decide.registry import given_options
+from forebay.model.errors import BadInput
+
+RANGES = {"window": (10_000, 1_000_000_000), "aggregate": (0, LONGEST), "quantum": (1, 1 << 20)}
+"""Nanoseconds, bytes, messages."""
+PARAMETERS = (*RANGES, "scheduler")
+QUEUE_FIELDS = {"window": WINDOW, "aggregate": AGGREGATE, "quantum": QUANTUM}
+"""Where the queue's array holds each."""
+
+
+def check_parameter(parameter: object, value: object) -> int | str:
+    """The value; BadInput unless the parameter can have it.
+
+    >>> check_parameter("window", 500_000)
+    500000
+    """
+    if parameter == "scheduler" and isinstance(value, str):
+        for name, option in given_options("order", value).items():
+            if name in RANGES:
+                check_parameter(name, option)
+        return value
+    if not isinstance(parameter, str) or parameter not in RANGES:
+        raise BadInput("decision", f"unknown parameter {parameter!r}")
+    low, high = RANGES[parameter]
+    if type(value) is not int or not low <= value <= high:
+        raise BadInput("decision", f"{parameter} must be from {low} to {high}, not {value!r}")
+    return value

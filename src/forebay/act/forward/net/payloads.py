@@ -1,0 +1,260 @@
+"""The payloads of messages that carry more than bytes: one class for each, checked while it is decoded.
+
+Paths are bytes without a leading slash; the root is b"". A layout is (count, size, start). Requests that must not be
+carried out twice have a random `key`, by which the server of the names recognises a repetition and repeats its first
+answer; `again` says that the request may have been carried out before, even if that server has forgotten it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from forebay.act.forward.net.wire import BadMessage, Bytes, Kind, unpack_as
+from forebay.model.layout import Layout
+from forebay.model.observation import Observation
+
+LayoutFields: TypeAlias = tuple[int, int, int]
+UserId: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+Duration: TypeAlias = Annotated[float, msgspec.Meta(ge=0, lt=1 << 62)]
+"""Seconds."""
+
+
+class Payload(msgspec.Struct, kw_only=True):
+    """Encoded as a map from names to values; a reader ignores names that it does not know."""
+
+
+class PathRequest(Payload, kw_only=True):
+    path: bytes | None = None
+
+
+class OnceRequest(Payload, kw_only=True):
+    path: bytes
+    key: int = 0
+    again: bool = False
+
+
+class OpenRequest(OnceRequest, kw_only=True):
+    create: bool = False
+    exclusive: bool = False
+    mode: int = 0o644
+    layout: LayoutFields | None = None
+    uid: UserId | None = None
+    gid: UserId | None = None
+
+
+class MkdirRequest(OnceRequest, kw_only=True):
+    mode: int = 0o755
+    layout: LayoutFields | None = None
+    uid: UserId | None = None
+    gid: UserId | None = None
+
+
+class RemoveRequest(OnceRequest, kw_only=True):
+    pass
+
+
+class RenameRequest(OnceRequest, kw_only=True):
+    to: bytes
+
+
+class ListRequest(Payload, kw_only=True):
+    path: bytes
+    after: bytes = b""
+
+
+class LayoutRequest(Payload, kw_only=True):
+    """With a layout, sets what new files in the folder get."""
+
+    path: bytes
+    layout: LayoutFields | None = None
+
+
+class AttributesRequest(PathRequest, kw_only=True):
+    """Sets the attributes that are not None; `stamp` is the latest of the objects' times."""
+
+    mode: int | None = None
+    mtime: int | None = None
+    stamp: int = 0
+    uid: UserId | None = None
+    gid: UserId | None = None
+
+
+class FileStatus(Payload, kw_only=True):
+    """A file, or a folder if `id` is None; times in ns since 1970, sizes in bytes (only from I/O nodes)."""
+
+    id: int | None = None
+    layout: LayoutFields
+    mode: int
+    mtime: int
+    ctime: int = 0
+    stamp: int = 0
+    uid: int | None = None
+    gid: int | None = None
+    folder: bool = False
+    created: bool = False
+    size: int = 0
+    allocated: int = 0
+
+
+class ForgetList(Payload, kw_only=True):
+    """Files without a name, whose objects the servers must remove: id and layout of each."""
+
+    forget: list[tuple[int, LayoutFields]]
+
+
+class ListPage(Payload, kw_only=True):
+    """Names in their order, and whether each is a folder."""
+
+    entries: list[tuple[bytes, bool]]
+    more: bool
+
+
+class LayoutAnswer(Payload, kw_only=True):
+    layout: LayoutFields
+
+
+class ObjectSize(Payload, kw_only=True):
+    """Bytes, time of the last change in ns since 1970, and bytes of disk; zeros if there is no object."""
+
+    size: int
+    mtime: int
+    allocated: int
+
+
+class Space(Payload, kw_only=True):
+    """Bytes, and how many files fit."""
+
+    total: int
+    free: int
+    available: int
+    files: int
+    free_files: int
+
+
+class Announcement(Payload, kw_only=True):
+    """What an I/O node saw in the last period, and the tuned parameter's value since `held` seconds."""
+
+    observed: Observation
+    parameter: str
+    value: int | float | str
+    held: float
+    servers: int
+
+
+class Decision(Payload, kw_only=True):
+    """A parameter's new value; with `ignore`, I/O nodes keep theirs."""
+
+    parameter: str
+    value: int | float | str
+    ignore: bool = False
+
+
+FileUse: TypeAlias = tuple[
+    int,
+    tuple[
+        Annotated[int, msgspec.Meta(gt=0, le=1 << 16)],
+        Annotated[int, msgspec.Meta(gt=0)],
+        Annotated[int, msgspec.Meta(ge=-1)],
+    ],
+    Count,
+    Count,
+]
+"""A file's id and layout, the bytes moved, and the end of what was used."""
+SIZE_BINS = 10
+SizeCounts: TypeAlias = Annotated[list[Count], msgspec.Meta(min_length=SIZE_BINS, max_length=SIZE_BINS)]
+"""Requests by size, in the bins of Darshan."""
+
+
+class JobPart(Payload, kw_only=True):
+    """What one process of a job did through one I/O node; `token` is unique. Times in seconds."""
+
+    app: str
+    exe: str
+    user: str | None = None
+    uid: Count
+    job: Count
+    process: str
+    processes: Count
+    token: str
+    begin: Duration
+    end: Duration
+    busy: Duration
+    read_time: Duration
+    write_time: Duration
+    meta_time: Duration
+    reads: Count
+    writes: Count
+    bytes_read: Count
+    bytes_written: Count
+    seq: Count
+    consec: Count
+    strided: Count
+    unaligned: Count
+    common_size: Count
+    read_sizes: SizeCounts
+    write_sizes: SizeCounts
+    files: list[FileUse]
+
+
+class JobReport(Payload, kw_only=True):
+    parts: list[JobPart]
+
+
+Request: TypeAlias = (
+    PathRequest
+    | OpenRequest
+    | MkdirRequest
+    | RemoveRequest
+    | RenameRequest
+    | ListRequest
+    | LayoutRequest
+    | AttributesRequest
+)
+REQUESTS: dict[int, type[Request]] = {
+    Kind.OPEN: OpenRequest,
+    Kind.STAT: PathRequest,
+    Kind.UNLINK: RemoveRequest,
+    Kind.READDIR: ListRequest,
+    Kind.MKDIR: MkdirRequest,
+    Kind.RMDIR: RemoveRequest,
+    Kind.RENAME: RenameRequest,
+    Kind.LAYOUT: LayoutRequest,
+    Kind.SETATTR: AttributesRequest,
+}
+"""The payload that each kind of message carries; kinds that are not listed carry none."""
+
+
+def read_request(kind: int, payload: Bytes) -> Request | None:
+    """The request in a message's payload; BadMessage if it is malformed."""
+    shape = REQUESTS.get(kind)
+    if shape is None:
+        return None
+    return PathRequest() if kind == Kind.STAT and not len(payload) else unpack_as(shape, payload)
+
+
+def layout_fields(layout: Layout) -> LayoutFields:
+    return layout.count, layout.size, layout.start
+
+
+def read_layout(fields: LayoutFields) -> Layout:
+    """The layout that these fields stand for; BadMessage if there can't be such a layout."""
+    count, size, start = fields
+    try:
+        return Layout(count=count, size=size, start=start)
+    except ValueError as error:
+        raise BadMessage(f"invalid layout: {error}") from None
+
+
+def space_of(status: os.statvfs_result) -> Space:
+    unit = status.f_frsize
+    return Space(
+        total=status.f_blocks * unit,
+        free=status.f_bfree * unit,
+        available=status.f_bavail * unit,
+        files=status.f_files,
+        free_files=status.f_ffree,
+    )
