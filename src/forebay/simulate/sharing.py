@@ -6,28 +6,30 @@ that arrives when the clock says v with work w is finished when the clock says v
 happens in between, so a tournament of these finishing marks is all that is needed, and an
 arrival or departure costs O(log flows).
 
-Each flow that can ever be on a resource has a seat there, from 0 up. The marks of all
-resources are one array, in which each has its own tree.
+Each flow on a resource has a seat there, from 0 up. The marks of all resources are one array, in
+which each has its own tree. Who knows all flows beforehand gives each its seat (`arrive`, `depart`);
+`Flows` assigns seats as flows begin and end, and keeps whose flow it is.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from forebay.model.kernels import kernel
-from forebay.simulate.tournament import first, players, put
+from forebay.simulate.tournament import first, players, put, tournament
 
 RESOURCE = np.dtype(
     [
         ("base", np.int64),  # its tree in the marks
-        ("size", np.int32),  # leaves of that tree
         ("seats", np.int64),  # number of its first seat, counted over all resources
-        ("live", np.int32),  # flows on it now
         ("clock", np.float64),  # its virtual clock, in seconds of work, as of `since`
         ("since", np.float64),  # the time at which `clock` was set
         ("busy", np.float64),  # seconds with at least one flow, until `since`
+        ("size", np.int32),  # leaves of its tree
+        ("live", np.int32),  # flows on it now
+        ("free", np.int64),  # its first free seat, or -1, where seats are assigned (`Flows`)
     ]
 )
 
@@ -72,3 +74,72 @@ def depart(resource: Any, marks: Any, bits: Any, now: float) -> int:
     resource.live -= 1
     put(marks, resource.base, resource.size, seat, np.inf)
     return seat
+
+
+class Flows(NamedTuple):
+    """Resources and the flows on them, each with a seat and an owner, which is any number from 0 up."""
+
+    resources: Any
+    marks: Any
+    finishing: Any  # tournament over the resources: when the next flow on each ends
+    owners: Any  # of every seat: whose flow it is; of a free one, the resource's next free seat, or -1
+    most: Any  # [seats of a resource, the most flows that have ever been on one]
+
+
+def new_flows(count: int, seats: int) -> Flows:
+    """`count` idle resources with `seats` seats each."""
+    idle, marks = resources(np.full(count, seats))
+    owners = np.tile(np.append(np.arange(1, seats), -1), count)
+    return Flows(idle, marks, tournament(np.full(count, np.inf)), owners, np.array([seats, 0]))
+
+
+def with_more_seats(flows: Flows) -> Flows:
+    """The same flows with twice as many seats on every resource."""
+    count, seats = flows.resources.size, int(flows.most[0])
+    larger = new_flows(count, 2 * seats)
+    for column in ("live", "free", "clock", "since", "busy"):
+        larger.resources[column] = flows.resources[column]
+    for old, new in zip(flows.resources, larger.resources, strict=True):
+        leaves = flows.marks[old["base"] + old["size"] :][:seats]
+        tree = tournament(np.append(leaves, np.full(seats, np.inf)))
+        larger.marks[new["base"] : new["base"] + tree.size] = tree
+        owners = flows.owners[old["seats"] :][:seats]  # the chain of free ones goes on with the new seats
+        larger.owners[new["seats"] :][:seats] = np.where(owners == -1, seats, owners)
+        new["free"] = seats if old["free"] == -1 else old["free"]
+    larger.most[1] = flows.most[1]
+    return larger._replace(finishing=flows.finishing)
+
+
+@kernel
+def has_seats(flows: Any, more: int) -> bool:
+    """Whether `more` flows are sure to find a seat, whichever resources they go to."""
+    return flows.most[1] + more <= flows.most[0]  # type: ignore[no-any-return]
+
+
+@kernel
+def begin_flow(flows: Any, which: int, owner: int, work: float, now: float) -> None:
+    """A flow begins on resource `which`, with `work` seconds of work (alone). There must be a seat for it."""
+    resource = flows.resources[np.uint64(which)]
+    seat = resource.free
+    at = np.uint64(resource.seats + seat)
+    resource.free = flows.owners[at]
+    flows.owners[at] = owner
+    arrive(resource, flows.marks, seat, work, now)
+    if resource.live > flows.most[1]:
+        flows.most[1] = resource.live
+    put(flows.finishing, 0, flows.finishing.size // 2, which, next_finish(resource, flows.marks))
+
+
+@kernel
+def end_flow(flows: Any, now: float) -> int:
+    """The flow that ends first, at `now` by `finishing`, leaves; returns its owner."""
+    finishing = flows.finishing
+    which = first(finishing.view(np.int64), 0, finishing.size // 2)
+    resource = flows.resources[np.uint64(which)]
+    seat = depart(resource, flows.marks, flows.marks.view(np.int64), now)
+    at = np.uint64(resource.seats + seat)
+    owner = flows.owners[at]
+    flows.owners[at] = resource.free
+    resource.free = seat
+    put(finishing, 0, finishing.size // 2, which, next_finish(resource, flows.marks))
+    return owner  # type: ignore[no-any-return]

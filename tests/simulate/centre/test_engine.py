@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forebay.simulate.centre.engine import ENDED, JOB, NOTHING, PART, WHO, State, advance, state
+from forebay.simulate.centre.engine import ENDED, JOB, NO_SEAT, NOTHING, PART, WHO, State, advance, state
 from forebay.simulate.centre.layouts import alone
+from forebay.simulate.sharing import with_more_seats
 
 DISKS, FLASH, POOLS = 6, 2, 3
 
@@ -137,3 +138,16 @@ def test_who_was_decided_for_is_told_when_it_ends_and_the_others_are_not() -> No
     s = month(jobs_of({"volume": 1.0, "decided": False}, {"volume": 5.0}), [1.0, 1.0], [{}, {"first": 3}])
     assert advance(s, np.inf) == ENDED and s.counters[WHO] == 1
     assert advance(s, np.inf) == NOTHING and (s.jobs["end"] > 0).all()
+
+
+@pytest.mark.parametrize("seats", [1, 2, 4])
+def test_seats_that_have_to_grow_change_nothing(seats: int) -> None:
+    outcomes = []
+    for own in (seats, 64):
+        jobs = jobs_of(*({"input": 10.0 + k, "volume": 7.0, "phases": 3, "compute": 2.0} for k in range(12)))
+        s = month(jobs, [0.5 * k for k in range(12)], [{"first": k, "count": 1 + k % 3} for k in range(12)], own)
+        while (event := advance(s, np.inf)) != NOTHING:
+            if event == NO_SEAT:
+                s = s._replace(flows=with_more_seats(s.flows))
+        outcomes.append((s.jobs.tolist(), s.moved.tolist(), s.flows.resources["busy"].tolist()))
+    assert outcomes[0] == outcomes[1]

@@ -275,6 +275,6 @@ def test_a_disk_is_busy_for_as_long_as_its_work_takes(policy: str, monkeypatch: 
     moved = np.bincount(run.parts["disk"][served[owner]], weights=shares[served[owner]], minlength=3)
     work = np.concatenate([moved, [moved[0], moved[1] + moved[2], requests.volume[~served].sum()]])
     bandwidth = np.array([0.3, 0.2, 0.2, 0.25, 0.25, 0.1]) * GBPS
-    assert left[0].shared["busy"].tolist() == pytest.approx((work / bandwidth).tolist())
-    assert left[0].shared["live"].tolist() == [0] * 6
-    assert np.isinf(left[0].marks).all()
+    assert left[0].flows.resources["busy"].tolist() == pytest.approx((work / bandwidth).tolist())
+    assert left[0].flows.resources["live"].tolist() == [0] * 6
+    assert np.isinf(left[0].flows.marks).all()

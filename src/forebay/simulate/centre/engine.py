@@ -14,7 +14,7 @@ import numpy as np
 
 from forebay.model.kernels import kernel
 from forebay.simulate.centre.layouts import LAYOUT
-from forebay.simulate.sharing import arrive, depart, next_finish, resources
+from forebay.simulate.sharing import Flows, begin_flow, end_flow, has_seats, new_flows
 from forebay.simulate.tournament import first, put, tournament
 
 DRAINS = 2  # phases of a job in the burst buffer at a time
@@ -47,7 +47,7 @@ JOB = np.dtype(
 )
 PART = np.dtype([("disk", np.int64), ("share", np.float64)])
 NOTHING, ENDED, DRAINED, NO_SEAT = 0, 1, 2, 3
-WHO, FULL, EVENTS = 0, 1, 2
+WHO, EVENTS = 0, 1
 
 
 class State(NamedTuple):
@@ -59,22 +59,17 @@ class State(NamedTuple):
     parts: Any
     draining: Any  # [job, DRAINS]: flows under way
     timers: Any  # tournament over the jobs: when each goes on by itself
-    shared: Any  # see sharing.RESOURCE
-    marks: Any
-    finishing: Any  # tournament over the targets
-    owner: Any  # [target, seat]: whose flow it is; of a free seat, the next free one
-    free: Any  # of every target, its first free seat
+    flows: Flows  # on all targets; a flow's owner is job * _SLOTS, and 1 + slot more if it is a drain
     moved: Any  # bytes that went to each target
     load: Any  # scratch: bytes for each disk target
     touched: Any  # scratch: which of them
-    counters: Any  # WHO, FULL, EVENTS
+    counters: Any  # WHO, EVENTS
 
 
-def state(jobs: Any, starts: Any, disks: int, flash: int, pools: int, seats: int) -> State:
+def state(jobs: Any, starts: Any, disks: int, flash: int, pools: int, seats: int = 64) -> State:
     """Nothing has begun; everybody has all disks, and nobody any flash."""
     count, everything = disks + flash, np.tile(np.arange(pools, dtype=np.int32), (jobs.size, 1))
     jobs["pools"], jobs["began"] = pools, -1.0
-    idle, marks = resources(np.full(count, seats))
     return State(
         jobs=jobs,
         layouts=np.zeros((jobs.size, 2), dtype=LAYOUT),
@@ -82,15 +77,11 @@ def state(jobs: Any, starts: Any, disks: int, flash: int, pools: int, seats: int
         parts=np.zeros(flash, dtype=PART),
         draining=np.zeros((jobs.size, DRAINS), dtype=np.int64),
         timers=tournament(starts),
-        shared=idle,
-        marks=marks,
-        finishing=tournament(np.full(count, np.inf)),
-        owner=np.tile(np.append(np.arange(1, seats), -1), (count, 1)),
-        free=np.zeros(count, dtype=np.int64),
+        flows=new_flows(count, seats),
         moved=np.zeros(count),
         load=np.zeros(disks),
         touched=np.zeros(disks, dtype=np.int64),
-        counters=np.zeros(3, dtype=np.int64),
+        counters=np.zeros(2, dtype=np.int64),
     )
 
 
@@ -98,29 +89,32 @@ def state(jobs: Any, starts: Any, disks: int, flash: int, pools: int, seats: int
 def advance(s: Any, until: float) -> int:
     """Let everything happen before `until`, or up to what somebody has to be told of: WHO has ENDED or DRAINED.
 
-    NO_SEAT: begin again with more seats.
+    NO_SEAT: go on with more seats for flows.
     """
-    timers, finishing = s.timers, s.finishing
+    timers, flows = s.timers, s.flows  # taken out of the tuple once: numba would count references each time
+    finishing, timed = flows.finishing, timers.view(np.int64)
     while True:
         now = min(timers[1], finishing[1])
         if now >= until:
             return NOTHING
         s.counters[EVENTS] += 1
         if finishing[1] <= now:
-            told = _end_flow(s, now)
+            if not has_seats(flows, 1):  # a phase in the burst buffer that ends is drained to the disks
+                return NO_SEAT
+            told = _end_flow(s, flows, now)
         else:
-            j = first(timers.view(np.int64), 0, timers.size // 2)
+            j = first(timed, 0, timers.size // 2)
+            if not has_seats(flows, max(s.jobs[j].last - s.jobs[j].part, 1)):
+                return NO_SEAT
             put(timers, 0, timers.size // 2, j, np.inf)
             # One with a phase under way only waited for its client.
-            told = _end_phase(s, j, now) if s.jobs[j].began >= 0.0 else _begin(s, j, now)
-        if s.counters[FULL]:
-            return NO_SEAT
+            told = _end_phase(s, flows, j, now) if s.jobs[j].began >= 0.0 else _begin(s, flows, j, now)
         if told != NOTHING:
             return told
 
 
 @kernel
-def _begin(s: Any, j: int, now: float) -> int:
+def _begin(s: Any, flows: Any, j: int, now: float) -> int:
     """The job's next phase begins."""
     job = s.jobs[j]
     is_input = job.phase == 0
@@ -136,18 +130,18 @@ def _begin(s: Any, j: int, now: float) -> int:
         job.until = now + size * job.flash_floor
         job.buffered += 1
         for part in s.parts[job.part : job.last]:
-            _flow(s, s.load.size + part.disk, j * _SLOTS, size * part.share, job.flash_seconds, now)
+            _begin_flow(s, flows, s.load.size + part.disk, j * _SLOTS, size * part.share, job.flash_seconds, now)
             job.open += 1
     else:
         job.until = now + size * layout.floor
-        job.open += _to_disks(s, j, layout, size, j * _SLOTS, now)
+        job.open += _to_disks(s, flows, j, layout, size, j * _SLOTS, now)
     if job.open == 0:
-        return _end_phase(s, j, now)
+        return _end_phase(s, flows, j, now)
     return NOTHING
 
 
 @kernel
-def _to_disks(s: Any, j: int, layout: Any, size: float, code: int, now: float) -> int:
+def _to_disks(s: Any, flows: Any, j: int, layout: Any, size: float, code: int, now: float) -> int:
     """Flows to every disk target that some of `size` bytes are on; returns how many."""
     ahead = min(size, layout.files * layout.head)
     targets = s.jobs[j].pools * (s.load.size // s.pools.shape[1])
@@ -156,7 +150,7 @@ def _to_disks(s: Any, j: int, layout: Any, size: float, code: int, now: float) -
     # After a single file's head its other stripes come; many files' are everywhere anyway.
     n = _spread(s, j, layout.first + (1 if ahead > 0.0 else 0), stripes, size - ahead, targets, n)
     for k in range(n):
-        _flow(s, s.touched[k], code, s.load[s.touched[k]], layout.seconds, now)
+        _begin_flow(s, flows, s.touched[k], code, s.load[s.touched[k]], layout.seconds, now)
         s.load[s.touched[k]] = 0.0
     return n
 
@@ -179,26 +173,14 @@ def _spread(s: Any, j: int, begin: int, stripes: int, size: float, targets: int,
 
 
 @kernel
-def _flow(s: Any, target: int, code: int, size: float, seconds: float, now: float) -> None:
-    seat = s.free[target]
-    if s.owner[target, seat] < 0:
-        s.counters[FULL] = 1  # the last seat: the run is begun again with more
-    s.free[target] = max(s.owner[target, seat], 0)
-    s.owner[target, seat] = code
+def _begin_flow(s: Any, flows: Any, target: int, code: int, size: float, seconds: float, now: float) -> None:
     s.moved[target] += size
-    arrive(s.shared[target], s.marks, seat, size * seconds, now)
-    put(s.finishing, 0, s.finishing.size // 2, target, next_finish(s.shared[target], s.marks))
+    begin_flow(flows, target, code, size * seconds, now)
 
 
 @kernel
-def _end_flow(s: Any, now: float) -> int:
-    finishing = s.finishing
-    target = first(finishing.view(np.int64), 0, finishing.size // 2)
-    seat = depart(s.shared[target], s.marks, s.marks.view(np.int64), now)
-    code = s.owner[target, seat]
-    s.owner[target, seat] = s.free[target]
-    s.free[target] = seat
-    put(finishing, 0, finishing.size // 2, target, next_finish(s.shared[target], s.marks))
+def _end_flow(s: Any, flows: Any, now: float) -> int:
+    code = end_flow(flows, now)
     j, slot = code // _SLOTS, code % _SLOTS - 1
     job = s.jobs[j]
     if slot >= 0:
@@ -213,18 +195,18 @@ def _end_flow(s: Any, now: float) -> int:
     if now < job.until:
         put(s.timers, 0, s.timers.size // 2, j, job.until)
         return NOTHING
-    return _end_phase(s, j, now)
+    return _end_phase(s, flows, j, now)
 
 
 @kernel
-def _end_phase(s: Any, j: int, now: float) -> int:
+def _end_phase(s: Any, flows: Any, j: int, now: float) -> int:
     job = s.jobs[j]
     took = now - job.began
     job.waited += took
     if job.phase == 0:
         job.input_waited = took
     if job.slot >= 0:
-        s.draining[j, job.slot] = _to_disks(s, j, s.layouts[j, 1], job.volume, j * _SLOTS + job.slot + 1, now)
+        s.draining[j, job.slot] = _to_disks(s, flows, j, s.layouts[j, 1], job.volume, j * _SLOTS + job.slot + 1, now)
     job.began = -1.0
     job.phase += 1
     if job.phase <= job.phases:

@@ -34,10 +34,10 @@ from forebay.simulate.centre.space import Space
 from forebay.simulate.centre.windows import Gain, gain_of
 from forebay.simulate.centre.workload import Workload
 from forebay.simulate.decided import decided
+from forebay.simulate.sharing import with_more_seats
 
 STORAGE, STRIPE, ALLOCATE, REQUESTS = DECISIONS = ("storage", "stripe", "allocate", "requests")
 _HEADROOM = 1.25  # of space that is asked for: profiles can be too small
-_SEATS = 64
 _FREE = 10**15
 _NOBODY = -1
 
@@ -60,12 +60,7 @@ def run_month(
     centre: Centre, workload: Workload, drawn: Drawn, on: frozenset[str], gains: tuple[Gain, ...], *, seed: int
 ) -> Outcome:
     """The month with these decisions on; chance is the same whatever is on."""
-    seats = _SEATS
-    while True:
-        found = _Month(centre, workload, drawn, on, gains, seed=seed, seats=seats).run()
-        if found is not None:
-            return found
-        seats *= 2
+    return _Month(centre, workload, drawn, on, gains, seed=seed).run()
 
 
 class _Month:
@@ -78,7 +73,6 @@ class _Month:
         gains: tuple[Gain, ...],
         *,
         seed: int,
-        seats: int,
     ) -> None:
         self._centre, self._workload, self._drawn, self._on, self._gains = centre, workload, drawn, on, gains
         policies = workload.policies
@@ -87,22 +81,15 @@ class _Month:
         self._space = Space(centre.platform, find("storage", policies.storage), int(policies.split), seed)
         self._rng = np.random.default_rng([seed, 1])
         self._first = np.random.default_rng([seed, 2]).integers(centre.targets, size=drawn.jobs.size)
-        self._state: State = state(
-            drawn.jobs.copy(),
-            drawn.start,
-            centre.targets,
-            centre.flash.osts,
-            centre.capacity.pools,
-            seats,
-        )
+        targets, flash, pools = centre.targets, centre.flash.osts, centre.capacity.pools
+        self._state: State = state(drawn.jobs.copy(), drawn.start, targets, flash, pools)
         self._running: dict[int, Laid] = {}
         self._seen: dict[int, Application] = {}  # of those, what their profiles say
         self._runs: dict[int, list[Past]] = {}
         self._latest: dict[int, Laid] = {}  # how each application's last files are laid out
         self._stripes = np.zeros(drawn.jobs.size, dtype=np.int64)
 
-    def run(self) -> Outcome | None:
-        """None if it needs more seats."""
+    def run(self) -> Outcome:
         drawn = self._drawn
         for j in range(drawn.jobs.size):
             self._lay(j, self._app(j).laid, self._app(j).laid)
@@ -111,8 +98,9 @@ class _Month:
             until = np.inf if j == _NOBODY else float(drawn.start[j])
             while (told := advance(self._state, until)) != NOTHING:
                 if told == NO_SEAT:
-                    return None
-                self._tell(told, int(self._state.counters[WHO]))
+                    self._state = self._state._replace(flows=with_more_seats(self._state.flows))
+                else:
+                    self._tell(told, int(self._state.counters[WHO]))
             if j != _NOBODY:
                 self._start(j, until)
         s = self._state
@@ -152,7 +140,7 @@ class _Month:
                 del self._seen[j]
                 self._share_out()
         if told == DRAINED or not s.draining[j].any():
-            self._space.release(j, max(float(job["end"]), float(s.shared["since"].max())))
+            self._space.release(j, max(float(job["end"]), float(s.flows.resources["since"].max())))
 
     def _lay(self, j: int, before: Laid, now: Laid) -> None:
         """Write down what the layouts of its input and of its own files mean."""

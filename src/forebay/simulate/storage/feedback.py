@@ -20,10 +20,10 @@ import numpy as np
 
 from forebay.model.kernels import kernel
 from forebay.model.ledger import Ledger, book, has_room, shorten
-from forebay.simulate.sharing import arrive, depart, next_finish, resources
+from forebay.simulate.sharing import Flows, begin_flow, end_flow, has_seats, new_flows, with_more_seats
 from forebay.simulate.storage.plan import GRANTED
 from forebay.simulate.storage.replay import ALLOCATED, FAILED, begin, finish
-from forebay.simulate.tournament import first, players, put, tournament
+from forebay.simulate.tournament import first, put, tournament
 
 JOB = np.dtype(
     [
@@ -49,12 +49,8 @@ class Jobs(NamedTuple):
     arriving: Any  # tournament over the requests: when each starts
     computing: Any  # and when its computing ends
     overdue: Any  # and when what the ledger holds for it ends
-    shared: Any  # see sharing.RESOURCE
-    marks: Any
-    finishing: Any  # tournament over what is shared: when the next flow ends
-    bandwidth: Any
-    owner: Any  # whose flow sits on each seat; of a free seat, the next free one
-    free: Any  # of everything shared, the first free seat; -1 if none is
+    flows: Flows
+    bandwidth: Any  # of everything shared
 
 
 def jobs(ledger: Ledger, volumes: Any, pfs: float) -> Jobs:
@@ -65,39 +61,12 @@ def jobs(ledger: Ledger, volumes: Any, pfs: float) -> Jobs:
     state = np.zeros(volumes.size, dtype=JOB)
     state["volume"] = volumes
     arriving, computing, overdue = (tournament(np.full(volumes.size, np.inf)) for _ in range(3))
-    finishing = tournament(np.full(bandwidth.size, np.inf))
-    shared, marks = resources(np.full(bandwidth.size, _SEATS))
-    owner, free = _seats(bandwidth.size, _SEATS)
-    return Jobs(state, arriving, computing, overdue, shared, marks, finishing, bandwidth, owner, free)
+    return Jobs(state, arriving, computing, overdue, new_flows(bandwidth.size, _SEATS), bandwidth)
 
 
-def _seats(count: int, seats: int) -> tuple[Any, Any]:
-    """All free: each seat names the next."""
-    owner = np.tile(np.append(np.arange(1, seats), -1), count)
-    return owner, np.zeros(count, dtype=np.int64)
-
-
-def with_more_seats(full: Jobs) -> Jobs:
-    """The same with twice as many seats on everything shared."""
-    count, seats = full.shared.size, full.owner.size // full.shared.size
-    idle, marks = resources(np.full(count, 2 * seats))
-    for column in ("live", "clock", "since", "busy"):
-        idle[column] = full.shared[column]
-    owner, free = _seats(count, 2 * seats)
-    for r in range(count):
-        leaves = full.marks[full.shared["base"][r] + players(seats) :][:seats]
-        marks[idle["base"][r] : idle["base"][r] + 4 * players(seats)] = tournament(
-            np.append(leaves, np.full(seats, np.inf))
-        )
-        own = full.owner[r * seats : (r + 1) * seats]
-        owner[r * 2 * seats : r * 2 * seats + seats] = own
-        last = np.flatnonzero(np.isinf(leaves) & (own == -1))
-        if last.size:  # of the chain of free seats, the last: it goes on with the first new one
-            owner[r * 2 * seats + last[0]] = seats
-            free[r] = full.free[r]
-        else:
-            free[r] = seats
-    return full._replace(shared=idle, marks=marks, owner=owner, free=free)
+def with_seats(full: Jobs) -> Jobs:
+    """The same with twice as many seats for flows."""
+    return full._replace(flows=with_more_seats(full.flows))
 
 
 @kernel
@@ -111,7 +80,7 @@ def expect(state: Any, plan: Any, begin_at: int, end_at: int) -> None:
 @kernel
 def advance(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, until: float) -> int:
     """Let everything happen up to `until`, except what starts at that very time."""
-    arriving, computing, overdue, finishing = state.arriving, state.computing, state.overdue, state.finishing
+    arriving, computing, overdue, finishing = state.arriving, state.computing, state.overdue, state.flows.finishing
     waits = computing.size // 2
     while True:
         now = min(finishing[1], min(computing[1], overdue[1]))
@@ -128,7 +97,8 @@ def advance(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int
             _end_flow(state, ledger, use, plan, asks, phases, now)
         elif computing[1] <= now:
             request = first(computing.view(np.int64), 0, waits)
-            if not _seated(state, ledger, plan, request):
+            verdict = plan.verdicts[request]
+            if not has_seats(state.flows, max(verdict.last - verdict.first, 1)):
                 return MORE_SEATS
             put(computing, 0, waits, request, np.inf)
             _start_io(state, ledger, use, plan, asks, phases, request, now)
@@ -166,22 +136,6 @@ def _computed(job: Any, verdict: Any, ask: Any, phases: int) -> float:
 
 
 @kernel
-def _seated(state: Any, ledger: Any, plan: Any, request: int) -> bool:
-    """Whether the job's next I/O phase surely finds a seat for each of its flows."""
-    verdict = plan.verdicts[request]
-    flows = verdict.last - verdict.first if verdict.state == ALLOCATED else 1
-    seats = state.owner.size // state.shared.size
-    most = 0
-    if verdict.state != ALLOCATED:
-        most = state.shared[state.shared.size - 1].live
-    else:
-        for part in plan.parts[verdict.first : verdict.last]:
-            node = ledger.disks.size + ledger.disks[part.disk].node
-            most = max(most, max(state.shared[part.disk].live, state.shared[node].live))
-    return most + flows <= seats  # type: ignore[no-any-return]
-
-
-@kernel
 def _start_io(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, request: int, now: float) -> None:
     job, verdict, ask = state.jobs[request], plan.verdicts[request], asks[request]
     if job.volume == 0.0:
@@ -190,35 +144,24 @@ def _start_io(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: i
     job.waiting = now
     each = job.volume / phases
     if verdict.state != ALLOCATED:
-        _flow(state, state.shared.size - 1, request, each, now)
+        _begin_flow(state, state.bandwidth.size - 1, request, each, now)
         return
     for part in plan.parts[verdict.first : verdict.last]:
         size = each * (part.bytes / ask.bytes)
-        _flow(state, part.disk, request, size, now)
-        _flow(state, ledger.disks.size + ledger.disks[part.disk].node, request, size, now)
+        _begin_flow(state, part.disk, request, size, now)
+        _begin_flow(state, ledger.disks.size + ledger.disks[part.disk].node, request, size, now)
 
 
 @kernel
-def _flow(state: Any, which: int, request: int, size: float, now: float) -> None:
-    seats = state.owner.size // state.shared.size
-    seat = state.free[which]
-    state.free[which] = state.owner[which * seats + seat]
-    state.owner[which * seats + seat] = request
-    arrive(state.shared[which], state.marks, seat, size / state.bandwidth[which], now)
-    put(state.finishing, 0, state.finishing.size // 2, which, next_finish(state.shared[which], state.marks))
+def _begin_flow(state: Any, which: int, request: int, size: float, now: float) -> None:
+    begin_flow(state.flows, which, request, size / state.bandwidth[which], now)
     state.jobs[request].open += 1
 
 
 @kernel
 def _end_flow(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, now: float) -> None:
     """A flow ends, with a job's last one its phase, and with its last phase the job."""
-    finishing, seats = state.finishing, state.owner.size // state.shared.size
-    which = first(finishing.view(np.int64), 0, finishing.size // 2)
-    seat = depart(state.shared[which], state.marks, state.marks.view(np.int64), now)
-    request = state.owner[which * seats + seat]
-    state.owner[which * seats + seat] = state.free[which]
-    state.free[which] = seat
-    put(finishing, 0, finishing.size // 2, which, next_finish(state.shared[which], state.marks))
+    request = end_flow(state.flows, now)
     job = state.jobs[request]
     job.open -= 1
     if job.open == 0:

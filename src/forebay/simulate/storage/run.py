@@ -18,7 +18,7 @@ from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.simulate.storage.feedback import MORE_ROOM as NEEDS_ROOM
 from forebay.simulate.storage.feedback import MORE_SEATS as NEEDS_SEATS
-from forebay.simulate.storage.feedback import advance, expect, jobs, with_more_seats
+from forebay.simulate.storage.feedback import advance, expect, jobs, with_seats
 from forebay.simulate.storage.plan import ANSWER, CURSOR, MORE_PARTS, MORE_ROOM, PART, VERDICT, Plan, decide
 from forebay.simulate.storage.replay import Usage, in_time, replay, usage
 from forebay.simulate.storage.rules import DAY, Feedback, Rules
@@ -164,7 +164,7 @@ def _with_feedback(session: _Session, use: Usage, feedback: Feedback) -> NDArray
         if wanted == NEEDS_ROOM:
             session.widen()
         elif wanted == NEEDS_SEATS:
-            state = with_more_seats(state)
+            state = with_seats(state)
         elif decided == horizons.size:
             ends: NDArray[np.float64] = state.jobs["end"].copy()
             return ends
