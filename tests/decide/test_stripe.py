@@ -39,7 +39,7 @@ def test_default_puts_one_stripe_on_a_usable_target_at_random(chance: float, ind
 def test_tapp_io_does_not_know_an_application_that_never_ran() -> None:
     answer = find("stripe", "tapp-io").decide(view(peers=PEERS))
     assert (answer.layout.count, answer.layout.size, answer.phase) == (1, MIB, "initial")
-    assert "so it gets the default layout" in answer.because
+    assert "it never ran, so it gets the default layout" in answer.because
 
 
 @pytest.mark.parametrize(("shared", "processes", "count"), [(False, 3, 1), (True, 3, 3), (True, 8, 4)])

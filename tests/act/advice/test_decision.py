@@ -188,6 +188,18 @@ def test_the_run_that_a_reason_names_is_the_one_that_decided(store: Store) -> No
     assert "(run 4)" in ask(store, procs=8, policy="tapp-io").striping.because  # one that moved nothing tells nothing
 
 
+@pytest.mark.parametrize("policy", ["dca-io", "tapp-io"])
+def test_lines_on_a_screen_tell_nothing_of_files(store: Store, policy: str) -> None:
+    """What a program prints is in no file, and neither shared nor of a single process."""
+    rows = [request_row("read"), request_row("write", total_bytes=100)]
+    fill(store, run(1, total_bytes=1000, shared_bytes=100, request_rows=rows))
+    assert "(run 1) processes shared files" in ask(store, policy=policy).striping.because
+    printed = {"shared_bytes": 0, "request_rows": [request_row("read"), request_row("write")], "count": None}
+    fill(store, run(2, total_bytes=1000, **printed), run(3, "hello", total_bytes=1000, **printed))
+    assert "(run 1) processes shared files" in ask(store, policy=policy).striping.because
+    assert "its only run does not tell how it uses files" in ask(store, "hello", policy=policy).striping.because
+
+
 def test_how_many_of_its_processes_do_io_is_told_by_one_run(store: Store) -> None:
     without_layout = {"count": None, "stripe_size": None}
     fill(store, run(1, procs=4), run(2, procs=64, io_procs=16, **without_layout))
@@ -206,7 +218,8 @@ def test_an_application_whose_runs_tell_no_layout_is_not_said_never_to_have_run(
 def test_an_application_that_ran_elsewhere_is_not_said_never_to_have_run(store: Store) -> None:
     fill(store, run(1, filesystem="/home"))
     asked = JobRequest(app="vpic", nprocs=8, now=1000.0, chance=0.3, filesystem="/scratch")
-    for policy, words in (("forebay", "it never ran on this file system"), ("dca-io", "it is new on this file system")):
+    never = "it never ran on this file system"
+    for policy, words in (("forebay", never), ("tapp-io", never), ("dca-io", "it is new on this file system")):
         advice = advise(store, asked, find("stripe", policy), Lustre(known_targets=8), numbered_targets(8))
         assert words in advice.striping.because
 

@@ -36,7 +36,7 @@ from forebay.decide.stripe.grid import SIZES, Grid, grid
 from forebay.decide.stripe.response import Floats, Response, respond, usable_peers, usable_runs
 from forebay.decide.stripe.start import place
 from forebay.decide.stripe.view import Past, Phase, StripeView, Striping
-from forebay.decide.stripe.words import many, small_files, stripes
+from forebay.decide.stripe.words import many, no_run_tells, small_files, stripes
 from forebay.model.errors import BadInput
 from forebay.model.layout import DEFAULT_SIZE
 from forebay.model.units import format_bandwidth
@@ -239,10 +239,7 @@ def _from_runs(outlook: _Outlook, chosen: int, runs: int) -> str:
 def _from_others(view: StripeView) -> str:
     others = sum(peer.runs for peer in view.peers)
     known = f" and {many(others, 'run')} of others" if others else " alone"
-    which = "its only run does not tell" if view.known_runs == 1 else f"none of its {view.known_runs:,} runs tells"
-    never = "it never ran on this file system" if view.runs_elsewhere else "it never ran"
-    ran = f"{which} both layout and performance" if view.known_runs else never
-    return f"{ran}; from physics{known},"
+    return f"{no_run_tells(view, 'both layout and performance')}; from physics{known},"
 
 
 def _regression(outlook: _Outlook) -> str:

@@ -9,7 +9,7 @@ from math import fsum
 from forebay.decide.stripe.choice import Choice, valid_size
 from forebay.decide.stripe.rule import unstriped
 from forebay.decide.stripe.view import Peers, StripeView
-from forebay.decide.stripe.words import many, only, stripe_size
+from forebay.decide.stripe.words import many, no_run_tells, only, stripe_size
 from forebay.model.units import format_bandwidth
 
 
@@ -58,7 +58,7 @@ def _mean(peers: Sequence[Peers]) -> float:
 
 def _is_new(view: StripeView) -> str:
     if view.known_runs:
-        return f"none of its {many(view.known_runs, 'run')} tells how it uses files"
+        return no_run_tells(view, "how it uses files")
     return "it is new on this file system" if view.runs_elsewhere else "it is new"
 
 

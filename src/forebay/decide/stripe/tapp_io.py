@@ -6,6 +6,7 @@ from forebay.decide.policy import Input, striping
 from forebay.decide.stripe.rule import by_pattern, unstriped
 from forebay.decide.stripe.start import anywhere
 from forebay.decide.stripe.view import StripeView, Striping
+from forebay.decide.stripe.words import no_run_tells
 
 
 @striping(
@@ -16,7 +17,7 @@ from forebay.decide.stripe.view import StripeView, Striping
 def tapp_io(view: StripeView) -> Striping:
     """1 stripe for a file per process, one for each process in a shared file, from a target at random on."""
     if view.shared_file is None:
-        choice = unstriped("how it accesses its files is not known before its first run, so it gets the default layout")
+        choice = unstriped(f"{no_run_tells(view, 'how it uses files')}, so it gets the default layout")
     else:
         choice = by_pattern(view)
     return choice.at(anywhere(view, choice.count))

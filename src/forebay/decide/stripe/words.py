@@ -51,6 +51,14 @@ def left_out(runs: Iterable[Past]) -> str:
     return f" ({many(partial, 'partial run')} left out)" if partial else ""
 
 
+def no_run_tells(view: StripeView, what: str) -> str:
+    """Why nothing is known from the application's own runs here."""
+    if not view.known_runs:
+        return "it never ran on this file system" if view.runs_elsewhere else "it never ran"
+    which = "its only run does not tell" if view.known_runs == 1 else f"none of its {view.known_runs:,} runs tells"
+    return f"{which} {what}"
+
+
 def small_files(view: StripeView, size: int) -> str:
     """Why more stripes of this size would be of no use, where it is because the files are small."""
     where = "" if view.file_size_run is None else f" (run {view.file_size_run})"

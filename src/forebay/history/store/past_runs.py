@@ -14,6 +14,7 @@ from forebay.history.store.schema import apps, requests, runs, totals
 class PastRun:
     """One earlier run; what Darshan did not tell of its layout or of its files' size is None.
 
+    `total_bytes` went to files or came from them: lines on a screen are not among them.
     Half of the bytes that it wrote (or read, if it wrote none) are in files of `file_size` or larger ones.
     """
 
@@ -44,7 +45,8 @@ class PeerRuns:
 
 _READ, _WRITTEN = requests.alias("of_reads"), requests.alias("of_writes")
 _PAST = [
-    *(runs.c[name] for name in PastRun.__slots__ if name != "file_size"),
+    *(runs.c[name] for name in PastRun.__slots__ if name not in ("file_size", "total_bytes")),
+    sa.func.coalesce(_READ.c.total_bytes + _WRITTEN.c.total_bytes, runs.c.total_bytes).label("total_bytes"),
     sa.func.coalesce(_WRITTEN.c.file_size, _READ.c.file_size).label("file_size"),
 ]
 _TABLES = runs.outerjoin(
