@@ -13,9 +13,8 @@ from forebay.model.curve import Curve
 class Application:
     """Table I of Bandet et al. 2024: `phases` equal phases of computing, then I/O.
 
-    `compute_seconds` and `volume` (bytes) are totals over all phases. `compute_nodes` is a
-    float because generated workloads divide the machine by shares. `fields` keeps what a
-    file said of the application that Forebay has no name for.
+    `compute_seconds` and `volume` (bytes) are totals over all phases. `compute_nodes` is a float because generated
+    workloads divide the machine by shares. `fields` keeps what the application's file says besides.
     """
 
     name: str
@@ -36,22 +35,22 @@ class Application:
         if self.compute_nodes > 1e12:
             raise ValueError(f"compute_nodes must be at most 1e12, not {self.compute_nodes:g}")
         if not math.isfinite(self.volume / min(self.curve.bandwidths)):
-            raise ValueError(f"a volume of {self.volume:g} takes for ever with this curve")
+            raise ValueError(f"a volume of {self.volume:g} never ends with this curve")
         if self.compute_seconds == 0 and self.volume == 0:
-            raise ValueError("compute_seconds and volume are both 0: it would do nothing, endlessly")
+            raise ValueError("compute_seconds and volume must not both be 0")
 
     def io_seconds(self, n: int) -> float:
-        """All its I/O on n targets that nobody else uses, T_cf_io(n)."""
+        """Seconds of all its I/O alone on n targets, T_cf_io(n)."""
         return self.volume / self.curve.at(n)
 
     def io_ratio(self, n: int) -> float:
-        """The share of its time that it spends in I/O on n targets that nobody else uses."""
+        """The share of its time that it spends in I/O alone on n targets."""
         io = self.io_seconds(n)
         total = self.compute_seconds + io
         return io / total if total else 0.0
 
     def io_stress(self, n: int) -> float:
-        """How many targets it keeps busy on average, I/O-Stress(n)."""
+        """The mean number of targets that it keeps busy, I/O-Stress(n)."""
         return n * self.io_ratio(n)
 
     @property

@@ -14,8 +14,7 @@ Placement = tuple[tuple[int, ...], ...]
 class Allocation:
     """How many targets each application gets, in the order of the applications.
 
-    A policy that can't separate how many from which also fills `placement`, and no
-    placement policy is asked then.
+    A policy that decides how many and which together also fills `placement`; no placement policy runs then.
     """
 
     counts: tuple[int, ...]
@@ -33,7 +32,7 @@ class Later:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Never:
-    """Not possible, however long one waits."""
+    """Not possible, however long the caller waits."""
 
     because: str
     reason: Reason = Reason.NONE

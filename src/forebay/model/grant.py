@@ -1,4 +1,4 @@
-"""A grant: space on disks for a time, from the asking to the end; and the volumes that it is made of."""
+"""A grant of space on disks for a time, its states, and the volumes that it consists of."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from forebay.model.system import MOST_BYTES
 from forebay.model.units import format_duration
 
 _ID = re.compile(r"[0-9a-f]{32}")
-MOST_WORDS = 200  # characters of a name that somebody gives
+MOST_CHARACTERS = 200  # of a name that a user gives
 MOST_UID = 2**32 - 2
 MOST_SECONDS = 10 * 366 * 86_400.0
 
 
 class NotAllowed(Refused):
-    """Somebody asked for what only others may do."""
+    """The caller may not do this."""
 
 
 class NoSuchGrant(UserError):
-    """No grant has this name, or none any more."""
+    """No grant has this id, or it is no longer known."""
 
     def __init__(self, grant: str) -> None:
         super().__init__(f"no grant {grant!r}")
@@ -35,15 +35,15 @@ class NoSuchGrant(UserError):
 
 
 class State(StrEnum):
-    """Where a grant is in its life."""
+    """The states of a grant."""
 
     ASKED = "asked"
-    QUEUED = "queued"  # no space now; it will be tried again
-    GRANTED = "granted"  # disks and times are known; before its start nothing is made
+    QUEUED = "queued"  # no space now; the service tries again
+    GRANTED = "granted"  # disks and times are known; nothing is created before its start
     MAKING = "making"
     READY = "ready"
     IN_USE = "in-use"
-    RELEASING = "releasing"  # its volumes are being removed, and hold their space until they are gone
+    RELEASING = "releasing"  # its volumes hold their space until they are removed
     RELEASED = "released"
     REFUSED = "refused"
     FAILED = "failed"
@@ -58,7 +58,7 @@ LIVE = frozenset({State.ASKED, State.QUEUED, *HELD})
 NEXT: Mapping[State, frozenset[State]] = {
     State.ASKED: frozenset({State.QUEUED, State.GRANTED, State.REFUSED}),
     State.QUEUED: frozenset({State.QUEUED, State.GRANTED, State.REFUSED, State.RELEASED}),
-    # Back to the queue where a disk goes before anything was made on it.
+    # Back to the queue if its disk disappears before anything is created on it.
     State.GRANTED: frozenset({State.MAKING, State.QUEUED, State.RELEASED, State.EXPIRED}),
     State.MAKING: frozenset({State.READY, State.RELEASING}),
     State.READY: frozenset({State.IN_USE, State.RELEASING}),
@@ -66,14 +66,14 @@ NEXT: Mapping[State, frozenset[State]] = {
     State.RELEASING: frozenset({State.RELEASED, State.EXPIRED, State.FAILED}),
     **{state: frozenset() for state in ENDED},
 }
-"""What may follow what."""
+"""The states that may follow each state."""
 
 
 class VolumeState(StrEnum):
-    """Where a volume is in its life."""
+    """The states of a volume."""
 
     PLANNED = "planned"
-    MAKING = "making"  # its agent has been asked to make it, or to mend what is only half there
+    MAKING = "making"  # its agent creates it, or repairs an incomplete one
     MADE = "made"
     LOST = "lost"
     GONE = "gone"
@@ -84,17 +84,17 @@ VOLUME_NEXT: Mapping[VolumeState, frozenset[VolumeState]] = {
     VolumeState.PLANNED: frozenset({VolumeState.MAKING, VolumeState.GONE}),
     VolumeState.MAKING: frozenset({VolumeState.MADE, VolumeState.LOST, VolumeState.GONE}),
     VolumeState.MADE: frozenset({VolumeState.MAKING, VolumeState.LOST, VolumeState.GONE}),
-    VolumeState.LOST: frozenset({VolumeState.MAKING}),  # it turned up again
+    VolumeState.LOST: frozenset({VolumeState.MAKING}),  # it was found again
     VolumeState.GONE: frozenset(),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What somebody asks for: `size` bytes for `seconds`, from `start` (seconds since 1970) or from now on.
+    """A request for `size` bytes for `seconds`, from `start` (seconds since 1970) or from now on.
 
-    `wants` are fields that its disks (or their nodes) must have, such as {"tier": "nvme"}. Sent again with the same
-    `key` by the same user, it is the same request. `ceiling` is bytes per second, 0 for none.
+    `wants` are fields that its disks (or their nodes) must have, such as {"tier": "nvme"}. A second request with the
+    same `key` from the same user is the same request. `ceiling` is in bytes per second, 0 for none.
     """
 
     grant: str
@@ -115,10 +115,10 @@ class Ask:
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.grant):
             raise BadInput("grant", f"must be 32 hexadecimal digits, not {self.grant[:40]!r}")
-        _within("size", self.size, 1, MOST_BYTES, "bytes")
-        _within("uid", self.uid, 0, MOST_UID)
-        _within("gid", self.gid, 0, MOST_UID)
-        _within("mode", self.mode, 0, 0o7777)
+        _check_whole("size", self.size, 1, MOST_BYTES, "bytes")
+        _check_whole("uid", self.uid, 0, MOST_UID)
+        _check_whole("gid", self.gid, 0, MOST_UID)
+        _check_whole("mode", self.mode, 0, 0o7777)
         if not (math.isfinite(self.seconds) and 0 < self.seconds <= MOST_SECONDS):
             raise BadInput(
                 "seconds",
@@ -131,36 +131,36 @@ class Ask:
         if not self.key:
             raise BadInput("key", "must not be empty")
         for name in ("key", "user", "job", "expose"):
-            _word(name, getattr(self, name))
+            _check_text(name, getattr(self, name))
         for name, value in self.wants.items():
-            _word("wants", name)
-            _word(f"wants.{name}", value)
+            _check_text("wants", name)
+            _check_text(f"wants.{name}", value)
 
     def is_again(self, other: Ask) -> bool:
-        """Whether both ask for the same, whatever number each was given."""
+        """Whether both ask for the same, whatever their grant ids."""
         return replace(self, grant=other.grant) == other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What became of an Ask. Times are seconds since 1970; those that don't apply yet are 0."""
+    """An Ask and its state. Times are seconds since 1970, or 0 if they do not apply yet."""
 
     ask: Ask
-    order: int  # how many asked before
+    order: int  # how many requests came before
     asked: float
     state: State = State.ASKED
-    because: str = ""  # why it is in this state, in words
+    because: str = ""  # why it is in this state
     reason: Reason = Reason.NONE  # the same as a code
     start: float = 0.0
     end: float = 0.0
     volumes: int = 0
-    tried: int = 0  # how often it came again from the queue
-    until: float = 0.0  # when a queued one is tried again
-    expected: float = 0.0  # when there should be space for a queued one, if that is known
+    tried: int = 0  # how often it left the queue
+    until: float = 0.0  # when a queued grant is tried again
+    expected: float = 0.0  # when a queued grant should get space, if known
     policy: str = ""
     outcome: State = State.RELEASED  # what follows `releasing`
     ended: float = 0.0
-    let_go: bool = False  # an administrator has said that nothing of it need be kept
+    let_go: bool = False  # an administrator has given up its volumes
 
     @property
     def id(self) -> str:
@@ -168,13 +168,13 @@ class Grant:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its volumes."""
+        """The names of its volumes."""
         return tuple(f"{self.ask.grant}.{number}" for number in range(self.volumes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """A part of a grant on one disk; `disk` is the node's name, a slash, and the disk's own name."""
+    """The part of a grant on one disk; `disk` is the node's name, a slash, and the disk's own name."""
 
     name: str
     grant: str
@@ -183,9 +183,9 @@ class Volume:
     state: VolumeState = VolumeState.PLANNED
     path: str = ""
     device: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict)  # for whom it is exposed to
+    settings: Mapping[str, str] = field(default_factory=dict)  # for clients to which it is exposed
     because: str = ""
-    failed: tuple[str, ...] = ()  # disks on which it could not be made
+    failed: tuple[str, ...] = ()  # disks on which it could not be created
 
     @property
     def node(self) -> str:
@@ -200,12 +200,12 @@ def node_of(disk: str) -> str:
     return disk.partition("/")[0]
 
 
-def _within(where: str, value: int, least: int, most: int, unit: str = "") -> None:
+def _check_whole(where: str, value: int, least: int, most: int, unit: str = "") -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        told = f" {unit}" if unit else ""
-        raise BadInput(where, f"must be whole, at least {least:,} and at most {most:,}{told}, not {value!r:.40}")
+        bounds = f"at least {least:,} and at most {most:,} {unit}".rstrip()
+        raise BadInput(where, f"must be whole, {bounds}, not {value!r:.40}")
 
 
-def _word(where: str, value: str) -> None:
-    if len(value) > MOST_WORDS or not value.isprintable():
-        raise BadInput(where, f"must be at most {MOST_WORDS} printable characters, not {value[:40]!r}")
+def _check_text(where: str, value: str) -> None:
+    if len(value) > MOST_CHARACTERS or not value.isprintable():
+        raise BadInput(where, f"must be at most {MOST_CHARACTERS} printable characters, not {value[:40]!r}")

@@ -1,4 +1,4 @@
-"""How a file is laid out over targets, and what is known of the targets it could be laid out over."""
+"""How a file is striped over targets, and the state of the targets to choose from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GRAIN = 64 * KIB
 DEFAULT_SIZE = MIB
 MOST_SIZE = (4 << 30) - GRAIN
 ANY = -1
-"""As the first target: the file system chooses."""
+"""The first target that leaves the choice to the file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +37,10 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """An OST or storage target as it is now.
+    """The current state of an OST or storage target.
 
-    `users` is how many running jobs have files on it (as far as Forebay knows), `busy` the bytes
-    per second that it was last seen to serve; one that is not `usable` (down, full, read-only,
-    drained) is never chosen.
+    `users` is the number of running jobs known to have files on it, `busy` the bytes per second that it last served.
+    A target that is not `usable` (down, full, read-only, drained) is never chosen; `because` says why.
     """
 
     index: int
@@ -53,4 +52,4 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.index < 0 or self.users < 0 or self.free_bytes < 0 or not (self.busy >= 0 and math.isfinite(self.busy)):
-            raise ValueError(f"target {self.index}: nothing of a target can be negative")
+            raise ValueError(f"target {self.index}: no value of a target may be negative")

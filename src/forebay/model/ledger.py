@@ -1,22 +1,22 @@
 """The ledger: how much space is booked on which disk, and when.
 
-A booking holds `size` bytes of a disk over [start, end). Each disk has a timeline of its
-bookings' starts and ends (see `timeline`), so that every question costs O(log bookings).
+A booking holds `size` bytes of a disk over [start, end). Each disk has a timeline of its bookings' starts and ends
+(see `timeline`), so that every query costs O(log bookings).
 
-What lies before the horizon, a time before which nobody will ask or unbook again, is folded
-into three numbers per disk. Where requests come in the order of their starts there is then
-nothing ahead but ends, and a disk answers at once. The caller moves `horizon[0]` forward.
+No query or change concerns a time before the horizon, so everything before it is folded into three numbers per disk.
+If requests come in the order of their starts, only ends remain ahead, and a disk answers at once. The caller moves
+`horizon[0]` forward.
 
-The ledger is in `model` because whoever decides needs it, the simulator and the live service alike.
+The simulator and the live service share the ledger.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 from forebay.model.system import Platform
 from forebay.model.timeline import earliest, erase, events, find, insert, paths, take_first
 from forebay.model.timeline_queries import changes, first_beyond, highest, last_end, latest_end, longest_within
@@ -30,9 +30,9 @@ DISK = np.dtype(
         ("root", np.uint32),  # its timeline
         ("level", np.int64),  # bytes booked at the horizon
         ("live", np.int64),  # bookings at the horizon
-        ("latest", np.float64),  # the latest end of those
+        ("latest", np.float64),  # the latest end of those bookings
         ("next", np.float64),  # the first event of the timeline; inf if there is none
-        ("ahead", np.int64),  # bookings of the timeline that have yet to start
+        ("ahead", np.int64),  # bookings of the timeline that have not started
     ]
 )
 NODE = np.dtype([("network_bandwidth", np.float64), ("capacity", np.int64), ("first", np.int32), ("disks", np.int32)])
@@ -43,17 +43,17 @@ _FREE, _USED, _SERIAL = 0, 1, 2
 class Ledger(NamedTuple):
     """All state of a platform's space."""
 
-    disks: Any
-    nodes: Any
-    servers: Any
-    events: Any
-    path: Any  # scratch
-    horizon: Any  # [nobody asks or unbooks before this time]
-    counters: Any  # [first free slot of `events`, slots ever used, bookings ever made]
+    disks: Array
+    nodes: Array
+    servers: Array
+    events: Array
+    path: Array  # scratch
+    horizon: Array  # [no query or change concerns a time before this]
+    counters: Array  # [first free slot of `events`, slots ever used, bookings ever made]
 
 
 def ledger(platform: Platform, *, bookings: int = 1024) -> Ledger:
-    """Nothing booked yet, and room for some bookings; `widen` makes more."""
+    """A ledger without bookings, and with room for some; `widen` adds more."""
     nodes = np.zeros(len(platform.nodes), dtype=NODE)
     nodes["network_bandwidth"] = [node.network_bandwidth for node in platform.nodes]
     nodes["capacity"] = [sum(disk.capacity for disk in node.disks) for node in platform.nodes]
@@ -71,20 +71,20 @@ def ledger(platform: Platform, *, bookings: int = 1024) -> Ledger:
 
 
 def widen(full: Ledger) -> Ledger:
-    """The same with room for twice as many bookings."""
+    """The same ledger with room for twice as many bookings."""
     room = events(2 * (full.events.size - 1))
     room[: full.events.size] = full.events
     return full._replace(events=room)
 
 
 @kernel
-def has_room(ledger: Any, bookings: int) -> bool:
-    """Whether that many more bookings surely fit in before the ledger must be `widen`."""
+def has_room(ledger: Array, bookings: int) -> bool:
+    """Whether that many more bookings certainly fit; if not, `widen` the ledger first."""
     return ledger.counters[_USED] + 2 * bookings < ledger.events.size  # type: ignore[no-any-return]
 
 
 @kernel
-def book(ledger: Any, disk: int, start: float, end: float, size: int) -> int:
+def book(ledger: Array, disk: int, start: float, end: float, size: int) -> int:
     """Hold `size` bytes of a disk over [start, end); returns the booking's serial number."""
     counters = ledger.counters
     serial = counters[_SERIAL]
@@ -92,7 +92,7 @@ def book(ledger: Any, disk: int, start: float, end: float, size: int) -> int:
     if start < end:
         fold(ledger, disk)
         record = ledger.disks[disk]
-        if start <= ledger.horizon[0]:  # nobody will ask about a time before it starts
+        if start <= ledger.horizon[0]:  # no query concerns a time before it starts
             record.level += size
             record.live += 1
             record.latest = max(record.latest, end)
@@ -104,8 +104,8 @@ def book(ledger: Any, disk: int, start: float, end: float, size: int) -> int:
 
 
 @kernel
-def _enter(ledger: Any, record: Any, time: float, other: float, size: int, serial: int) -> None:
-    """A start, or with negative size an end, becomes an event of the disk's timeline."""
+def _enter(ledger: Array, record: Array, time: float, other: float, size: int, serial: int) -> None:
+    """Add a start, or with negative size an end, to the disk's timeline."""
     new = _slot(ledger)
     event = ledger.events[new]
     event.time, event.end, event.size, event.serial = time, other, size, serial
@@ -114,12 +114,12 @@ def _enter(ledger: Any, record: Any, time: float, other: float, size: int, seria
 
 
 @kernel
-def unbook(ledger: Any, disk: int, start: float, end: float, serial: int) -> None:
-    """Take a booking back that has not ended by the horizon."""
+def unbook(ledger: Array, disk: int, start: float, end: float, serial: int) -> None:
+    """Remove a booking that has not ended by the horizon."""
     fold(ledger, disk)
     record = ledger.disks[disk]
     last = find(ledger.events, record.root, end, False, serial)
-    if last == 0:  # it held nothing for no time
+    if last == 0:  # it held no time at all
         return
     first = find(ledger.events, record.root, start, True, serial)
     if first != 0:
@@ -128,19 +128,19 @@ def unbook(ledger: Any, disk: int, start: float, end: float, serial: int) -> Non
         record.level += ledger.events[last].size
         record.live -= 1
     _drop(ledger, record, last)
-    _mend_latest(ledger, record, end)
+    _update_latest(ledger, record, end)
 
 
 @kernel
-def _mend_latest(ledger: Any, record: Any, gone: float) -> None:
-    """One of those that ended at `gone` doesn't any more."""
+def _update_latest(ledger: Array, record: Array, gone: float) -> None:
+    """Find the latest end again if the booking that no longer ends at `gone` had it."""
     if record.latest == gone:
         record.latest = last_end(ledger.events, record.root, ledger.horizon[0], ledger.path)
 
 
 @kernel
-def shorten(ledger: Any, disk: int, start: float, end: float, sooner: float, serial: int) -> None:
-    """Let a booking end sooner, at a time that is not before its start nor before the horizon."""
+def shorten(ledger: Array, disk: int, start: float, end: float, sooner: float, serial: int) -> None:
+    """Let a booking end sooner, but not before the horizon."""
     if sooner <= start:
         unbook(ledger, disk, start, end, serial)
         return
@@ -157,11 +157,11 @@ def shorten(ledger: Any, disk: int, start: float, end: float, sooner: float, ser
                 event.time = sooner
             record.root = insert(ledger.events, record.root, at, ledger.path)
     record.next = min(record.next, sooner)
-    _mend_latest(ledger, record, end)
+    _update_latest(ledger, record, end)
 
 
 @kernel
-def _slot(ledger: Any) -> int:
+def _slot(ledger: Array) -> int:
     counters = ledger.counters
     free = counters[_FREE]
     if free != 0:
@@ -172,14 +172,14 @@ def _slot(ledger: Any) -> int:
 
 
 @kernel
-def _drop(ledger: Any, record: Any, gone: int) -> None:
+def _drop(ledger: Array, record: Array, gone: int) -> None:
     record.root = erase(ledger.events, record.root, gone, ledger.path)
     _free(ledger, record, gone)
 
 
 @kernel
-def _free(ledger: Any, record: Any, gone: int) -> None:
-    """Give back the slot of an event that was just taken out of the disk's timeline."""
+def _free(ledger: Array, record: Array, gone: int) -> None:
+    """Free the slot of an event that was just removed from the disk's timeline."""
     record.ahead -= ledger.events[gone].size > 0
     ledger.events[gone].left = ledger.counters[_FREE]
     ledger.counters[_FREE] = gone
@@ -188,8 +188,8 @@ def _free(ledger: Any, record: Any, gone: int) -> None:
 
 
 @kernel
-def fold(ledger: Any, disk: int) -> None:
-    """Fold what lies before the horizon into the disk's three numbers."""
+def fold(ledger: Array, disk: int) -> None:
+    """Fold all events before the horizon into the disk's three numbers."""
     record = ledger.disks[disk]
     while record.next < ledger.horizon[0]:
         first, record.root = take_first(ledger.events, record.root, ledger.path)
@@ -204,29 +204,29 @@ def fold(ledger: Any, disk: int) -> None:
 
 
 @kernel
-def overlapping(ledger: Any, disk: int, start: float, end: float) -> tuple[Any, Any]:
+def overlapping(ledger: Array, disk: int, start: float, end: float) -> tuple[Array, Array]:
     """Bytes and number of the bookings that share any time with [start, end)."""
     fold(ledger, disk)
     return _overlapping(ledger.events, ledger.disks[disk], start, end)
 
 
 @kernel
-def peak(ledger: Any, disk: int, start: float, end: float) -> tuple[Any, Any]:
+def peak(ledger: Array, disk: int, start: float, end: float) -> tuple[Array, Array]:
     """The most bytes, and the most bookings, at any one time of [start, end)."""
     fold(ledger, disk)
     return _peak(ledger.events, ledger.disks[disk], start, end)
 
 
 @kernel
-def longest_overlap(ledger: Any, disk: int, start: float, end: float) -> Any:
+def longest_overlap(ledger: Array, disk: int, start: float, end: float) -> Array:
     """The longest time of [start, end) that one and the same booking holds; 0 if there is none."""
     fold(ledger, disk)
     return _longest_overlap(ledger.events, ledger.disks[disk], start, end)
 
 
 @kernel
-def survey(ledger: Any, start: float, end: float, at_most: bool, taken: Any, others: Any) -> None:
-    """Of every disk at once `peak` if `at_most`, else `overlapping`."""
+def survey(ledger: Array, start: float, end: float, at_most: bool, taken: Array, others: Array) -> None:
+    """`peak` of every disk if `at_most`, else `overlapping`."""
     disks, timelines, horizon = ledger.disks, ledger.events, ledger.horizon[0]
     for disk in range(disks.size):
         record = disks[disk]
@@ -241,8 +241,8 @@ def survey(ledger: Any, start: float, end: float, at_most: bool, taken: Any, oth
 
 
 @kernel
-def survey_longest(ledger: Any, start: float, end: float, others: Any, longest: Any) -> None:
-    """Of every disk at once `longest_overlap`, after a `survey` told where there are `others` at all."""
+def survey_longest(ledger: Array, start: float, end: float, others: Array, longest: Array) -> None:
+    """`longest_overlap` of every disk, after a `survey` found where there are `others`."""
     disks, timelines = ledger.disks, ledger.events
     for disk in range(disks.size):
         record = disks[disk]
@@ -254,17 +254,17 @@ def survey_longest(ledger: Any, start: float, end: float, others: Any, longest: 
             longest[disk] = 0.0
 
 
-# Numba counts references for every array of a tuple that it hands on, so what runs for every disk gets only these.
+# Numba counts references to every array of a tuple that it passes on, so what runs for every disk gets only these.
 
 
 @kernel
-def _steady(record: Any, start: float) -> bool:
-    """Whether nothing is ahead but ends, and those later than `start`."""
+def _steady(record: Array, start: float) -> bool:
+    """Whether only ends are ahead, all later than `start`."""
     return record.ahead == 0 and record.next > start  # type: ignore[no-any-return]
 
 
 @kernel
-def _overlapping(timelines: Any, record: Any, start: float, end: float) -> tuple[Any, Any]:
+def _overlapping(timelines: Array, record: Array, start: float, end: float) -> tuple[Array, Array]:
     if end <= start:
         return np.int64(0), np.int64(0)
     if _steady(record, start):
@@ -275,7 +275,7 @@ def _overlapping(timelines: Any, record: Any, start: float, end: float) -> tuple
 
 
 @kernel
-def _peak(timelines: Any, record: Any, start: float, end: float) -> tuple[Any, Any]:
+def _peak(timelines: Array, record: Array, start: float, end: float) -> tuple[Array, Array]:
     if _steady(record, start):
         return record.level, record.live
     size, live, _, _ = changes(timelines, record.root, start, True)
@@ -284,7 +284,7 @@ def _peak(timelines: Any, record: Any, start: float, end: float) -> tuple[Any, A
 
 
 @kernel
-def _longest_overlap(timelines: Any, record: Any, start: float, end: float) -> Any:
+def _longest_overlap(timelines: Array, record: Array, start: float, end: float) -> Array:
     latest, inner = record.latest, 0.0
     if record.ahead > 0:
         latest = max(latest, latest_end(timelines, record.root, start))
@@ -293,7 +293,7 @@ def _longest_overlap(timelines: Any, record: Any, start: float, end: float) -> A
 
 
 @kernel
-def next_free(ledger: Any, disk: int, size: int, start: float, duration: float) -> Any:
+def next_free(ledger: Array, disk: int, size: int, start: float, duration: float) -> Array:
     """The earliest time from `start` on at which `size` bytes are free for `duration` seconds; inf if never."""
     fold(ledger, disk)
     record = ledger.disks[disk]

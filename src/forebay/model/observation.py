@@ -1,4 +1,4 @@
-"""What an I/O node saw of the requests that passed through it in one period."""
+"""What an I/O node observed of its requests in one period."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import dataclass
 class Observation:
     """One period (a second, on a live machine) at one I/O node; sizes and distances in bytes.
 
-    A distance is how far a request begins from the end of the one before it to the same file, whichever process
-    sent either; `spread` is the mean distance as a share of each file's extent, so that it does not depend on how
-    large the files are. `load` is the mean number of requests that were there, waiting or in flight, over the
-    period, and `busy` the share of the period in which there was any.
+    A `distance` is from the end of one request to the start of the next on the same file, whichever processes sent
+    them. `spread` is the mean distance as a share of each file's extent, so that it does not depend on file sizes.
+    `load` is the mean number of requests waiting or in flight, and `busy` the share of the period with at least one.
     """
 
     seconds: float
@@ -38,10 +37,10 @@ class Observation:
 
     @property
     def operation(self) -> str:
-        """What most bytes were for: "read" or "write"."""
+        """The operation with most bytes: "read" or "write"."""
         return "write" if self.bytes_written > self.bytes_read else "read"
 
     @property
     def bandwidth(self) -> float:
-        """Bytes a second, both ways."""
+        """Bytes per second, read and written."""
         return (self.bytes_read + self.bytes_written) / self.seconds

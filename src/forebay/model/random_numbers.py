@@ -1,22 +1,20 @@
-"""Chance from a number that the caller keeps, for kernels: the same seed, the same draws, on every machine."""
+"""Random numbers for kernels, from a state that the caller keeps: the same seed gives the same draws everywhere."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 
 
-def seed_state(seed: int) -> Any:
+def seed_state(seed: int) -> Array:
     """A state to draw from."""
     return np.array([mix_bits(np.uint64(seed % 2**64))], dtype=np.uint64)
 
 
 @kernel
-def mix_bits(number: Any) -> Any:
-    """Another 64-bit number for each, as if at random (the finaliser of SplitMix64: Steele, Lea and Flood 2014)."""
+def mix_bits(number: Array) -> Array:
+    """Map a 64-bit number to another that looks random (the finaliser of SplitMix64: Steele, Lea and Flood 2014)."""
     z = number * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -24,7 +22,7 @@ def mix_bits(number: Any) -> Any:
 
 
 @kernel
-def draw(state: Any, below: int) -> Any:
+def draw(state: Array, below: int) -> Array:
     """A whole number from 0 up to, but not including, `below`; all equally likely to within 2**-32."""
     state[0] += np.uint64(1)
     # The high half times `below`, to avoid a division.

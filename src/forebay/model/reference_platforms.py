@@ -32,9 +32,9 @@ def reference_platform(name: str) -> Platform:
 
 
 def homogeneous(name: str, layout: str, capacity: int) -> Platform:
-    """A platform of one of the `LAYOUTS`: eight disks of an eighth of `capacity` bytes each, rounded down.
+    """A platform of one of the `LAYOUTS`: eight disks, each with an eighth of `capacity` bytes, rounded down.
 
-    1N1D is one disk of the whole at half the bandwidth.
+    1N1D is one disk of the whole capacity at half the bandwidth.
 
     >>> [disk.capacity for disk in homogeneous("small", "1N1D", 10**12).disks]
     [1000000000000]
@@ -56,9 +56,9 @@ def _heterogeneous() -> Platform:
 
 
 def _platform(name: str, nodes: list[tuple[float, tuple[Disk, ...]]]) -> Platform:
-    """One server with these nodes, each a network bandwidth and disks."""
-    made = tuple(
+    """One server with these nodes, each given as network bandwidth and disks."""
+    all_nodes = tuple(
         Node(name=f"node-{index}", network_bandwidth=network, disks=disks)
         for index, (network, disks) in enumerate(nodes)
     )
-    return Platform(name=name, servers=(Server(name="S-0", nodes=made),))
+    return Platform(name=name, servers=(Server(name="S-0", nodes=all_nodes),))

@@ -14,10 +14,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requests:
-    """Who wants how much space, from when on and for how long, in the order in which they ask.
+    """Requests in their order: how much space, from when, for how long.
 
-    Times are seconds since 1970 (UTC), sizes bytes. `volume` is what the job reads and writes
-    through the space, where that is known, else its size. `origin` says in words where they come from.
+    Times are seconds since 1970 (UTC), sizes bytes. `volume` is what the job reads and writes through the space, or
+    its size if that is not known. `origin` is a phrase that says where the requests come from.
     """
 
     ids: NDArray[Any]

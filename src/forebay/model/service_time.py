@@ -1,7 +1,7 @@
-"""How long a data server takes for one request, given what it served just before.
+"""The time that a data server takes for one request, given the request before it.
 
-The one formula for the simulator and for live servers that emulate it. Its constants are fitted to published figures
-of request schedulers; they are not a validation of them.
+The simulator and the live servers that emulate it share this formula. Its constants are fitted to published results
+of request schedulers, so a simulation with them does not validate those results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LAST_NODE, LAST_FILE, LAST_END = 0, 1, 2
-"""Where a server's state holds the I/O node and the file of the request before, and the offset at which it ended."""
+"""The indices of a server's state: the I/O node, the file and the end offset of its last request."""
 _NANO = 1e9
 
 
@@ -26,10 +26,10 @@ _NANO = 1e9
 class ServiceTime:
     """What a data server charges; times in seconds, bandwidth in bytes per second.
 
-    `start` for every request, `switch` when another I/O node than the last time asks (times `write_switch` for
-    writes), `file` for another file than the last time, else `gap` when the request does not begin where the last one
-    ended. All of that grows by the share `crowd` (`write_crowd` for writes) with each further I/O node that has
-    requests at the server, and varies by a lognormal factor of median 1 and the given `sigma`.
+    Every request costs `start`. A change of the I/O node adds `switch` (times `write_switch` for writes). A change of
+    the file adds `file`; in the same file a request that does not begin where the last one ended adds `gap`. The sum
+    grows by the share `crowd` (`write_crowd` for writes) with each further I/O node that has requests at the server,
+    and varies by a lognormal factor of median 1 and the given `sigma`.
     """
 
     start: float = 60e-6
@@ -49,7 +49,7 @@ class ServiceTime:
                 raise ValueError(f"{name} must be finite and not negative, not {value:g}")
 
     def packed(self) -> Floats:
-        """For the kernels, in the order of the fields."""
+        """The fields in their order, for the kernels."""
         return np.array(astuple(self), np.float64)
 
 
@@ -60,7 +60,7 @@ MODELS = {"fitted": FITTED, "hdd": HDD, "ssd": SSD}
 
 
 def new_state() -> Ints:
-    """Of a server that has served nothing yet: its first request is one of another node and of another file."""
+    """The state of a new server, whose first request counts as a change of node and file."""
     return np.full(3, -1, np.int64)
 
 
@@ -68,10 +68,10 @@ def new_state() -> Ints:
 def service_time(
     packed: Floats, state: Ints, node: int, file: int, offset: int, size: int, write: bool, nodes: int
 ) -> float:
-    """Nanoseconds (float) that the request takes but for the noise, and `state` moved on to it.
+    """The nanoseconds (float) that a request takes without noise; moves `state` on to it.
 
-    `nodes` is how many I/O nodes have requests at the server now, this one included. Multiply by
-    exp(sigma * z), z of a standard normal distribution, for the noise; `packed[8]` is sigma.
+    `nodes` is the number of I/O nodes that have requests at the server now, this one included. For noise, multiply
+    by exp(sigma * z) with z from a standard normal distribution; `packed[8]` is sigma.
     """
     start, bandwidth, switch, write_switch, gap, other, crowd, write_crowd = packed[:8]
     seconds = start + size / bandwidth

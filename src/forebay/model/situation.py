@@ -1,4 +1,4 @@
-"""What tells one bandit instance of the council from another."""
+"""The situation of an I/O node, for each of which the council has one bandit instance."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ OPERATIONS = ("read", "write")
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Situation:
-    """Bez et al. 2019, section 4.1: what was identified there as having an effect on the best window.
+    """What affects the best window (Bez et al. 2019, section 4.1).
 
-    `pattern` says both how files are approached and in which order. Numbers are powers of two, so that 127 and
-    128 processes are one situation and what was learned with the one holds for the other.
+    `pattern` is one of PATTERNS. Numbers are rounded to powers of two, so that 127 and 128 processes are the same
+    situation and share what was learned.
     """
 
     operation: str
@@ -28,10 +28,10 @@ class Situation:
 
 
 def situation(observed: Observation, pattern: str, *, servers: int, io_nodes: int) -> Situation:
-    """That of a period at an I/O node whose accesses were recognised as `pattern`.
+    """The situation of a period at an I/O node with the detected `pattern`.
 
-    >>> seen = Observation(seconds=1.0, bytes_read=4096, clients=30, processes=127)
-    >>> situation(seen, "shared-strided", servers=4, io_nodes=2).processes
+    >>> observed = Observation(seconds=1.0, bytes_read=4096, clients=30, processes=127)
+    >>> situation(observed, "shared-strided", servers=4, io_nodes=2).processes
     128
     """
     return Situation(
@@ -58,7 +58,7 @@ def bucket(count: int) -> int:
 
 
 def majority(accesses: Iterable[tuple[Situation, int]]) -> Situation | None:
-    """Of several situations seen at one node with so many accesses each: the one with most, or None of none.
+    """The situation with most accesses; None if there are none.
 
     Ties go to the one that sorts first, so that the order of arrival makes no difference.
     """
@@ -67,7 +67,7 @@ def majority(accesses: Iterable[tuple[Situation, int]]) -> Situation | None:
 
 
 def distance(a: Situation, b: Situation) -> int:
-    """In how many doublings two situations differ; those of another operation or pattern count eight each.
+    """The doublings by which two situations differ; another operation or pattern counts as eight.
 
     >>> x = Situation(operation="read", pattern="shared-strided", servers=4, io_nodes=2, clients=32, processes=128)
     >>> y = Situation(operation="read", pattern="shared-strided", servers=4, io_nodes=8, clients=32, processes=64)

@@ -12,7 +12,7 @@ MOST_BYTES = 10**18  # an exabyte: sums over a year's requests still fit into 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A machine whose `targets` (I/O nodes, OSTs) are alike and whose compute nodes are shared out."""
+    """A machine with `targets` (I/O nodes, OSTs) that are all alike, and compute nodes."""
 
     targets: int
     compute_nodes: float
@@ -26,7 +26,7 @@ class System:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """A disk: bytes, bytes per second, and whatever else its owner says of it."""
+    """A disk: bytes and bytes per second. `fields` are whatever else its file says."""
 
     capacity: int
     write_bandwidth: float
@@ -59,7 +59,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """What answers for some nodes."""
+    """A group of nodes under one name."""
 
     name: str
     nodes: tuple[Node, ...]

@@ -1,36 +1,33 @@
-"""What changes when: a balanced tree of events in the order of time, which knows sums and extremes.
+"""A timeline: a balanced tree of events in the order of time, with sums and extremes of its subtrees.
 
-Each booking of space is two events: at its start its size is added, at its end it is taken away
-again. The tree is a treap (Seidel and Aragon 1996): a binary search tree by (time, ends first,
-serial number) that is at the same time a heap by a priority that looks random. Expected depth is
-O(log n) whatever the order of insertion, and so is the cost of every function here. All trees
-live in one array of EVENT records, in which slot 0 is the empty tree.
+Each booking of space is two events: its start adds its size, its end subtracts it. The tree is a treap (Seidel and
+Aragon 1996): a binary search tree by (time, ends first, serial number) that is also a heap by a priority that looks
+random. Its expected depth is O(log n) whatever the order of insertion, and so is the cost of every function here. All
+trees are in one array of EVENT records, where slot 0 is the empty tree.
 
-Beside itself, every event knows of the subtree below it:
+Every event also describes the subtree below it:
 
-- `sum` and `live`: by how much size and number of bookings change over all of its events;
+- `sum` and `live`: the change of size and number of bookings over all of its events;
 - `plus` and `starts`: the size and number of the bookings that start there;
-- `high` and `low`: the largest and smallest size that adds up from its first event to any of its events;
-- `crowd`: the largest number of bookings that adds up in the same way;
+- `high` and `low`: the largest and smallest sum of sizes from its first event to any of its events;
+- `crowd`: the largest number of bookings, in the same way;
 - `latest` and `longest`: the latest end and the longest duration of the bookings that start there
-  (an end counts like a booking of negative duration, which is never what anybody asks for).
+  (an end counts as a booking of negative duration, which is never the longest).
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 from forebay.model.random_numbers import mix_bits
 
-Slot = Any  # where in the array of events; np.uint32 in the kernels, which need no check of the sign
+Slot = Array  # an index of the array of events; np.uint32 in kernels, which then need not check its sign
 EVENT = np.dtype(
     [
         ("time", np.float64),
-        ("size", np.int64),  # added at a start, taken away (negative) at an end
-        ("end", np.float64),  # when what starts here ends; at an end, when it started
+        ("size", np.int64),  # negative at an end
+        ("end", np.float64),  # the end of what starts here; at an end, its start
         ("serial", np.int64),
         ("left", np.uint32),
         ("right", np.uint32),
@@ -52,21 +49,21 @@ NIL = np.uint32(0)
 _DEEPEST = 400  # a treap of 2**32 events is deeper than this with a probability below 1e-60
 
 
-def events(count: int) -> Any:
-    """Room for `count` events; slot 0, the empty tree, is neutral in every sum and extreme."""
+def events(count: int) -> Array:
+    """An array for `count` events; slot 0, the empty tree, is neutral in every sum and extreme."""
     room = np.zeros(count + 1, dtype=EVENT)
     room["latest"][0] = room["longest"][0] = -np.inf
     room["high"][0], room["low"][0], room["crowd"][0] = -FAR, FAR, FEW
     return room
 
 
-def paths() -> Any:
-    """Scratch to note the way down a tree in."""
+def paths() -> Array:
+    """Scratch space for the path down a tree."""
     return np.zeros((2, _DEEPEST), dtype=np.uint32)
 
 
 @kernel
-def _comes_before(a: Any, b: Any) -> bool:
+def _comes_before(a: Array, b: Array) -> bool:
     if a.time != b.time:
         return a.time < b.time  # type: ignore[no-any-return]
     if (a.size > 0) != (b.size > 0):
@@ -75,8 +72,8 @@ def _comes_before(a: Any, b: Any) -> bool:
 
 
 @kernel
-def _pull(tree: Any, at: Slot) -> None:
-    """What `at` knows of its subtree, anew from its children."""
+def _pull(tree: Array, at: Slot) -> None:
+    """Update what `at` says of its subtree from its children."""
     node = tree[at]
     left = tree[node.left]
     right = tree[node.right]
@@ -95,8 +92,8 @@ def _pull(tree: Any, at: Slot) -> None:
 
 
 @kernel
-def insert(tree: Any, root: Slot, new: Slot, path: Any) -> Slot:
-    """Put the event in slot `new` into the tree; returns its new root."""
+def insert(tree: Array, root: Slot, new: Slot, path: Array) -> Slot:
+    """Insert the event in slot `new`; returns the new root."""
     event = tree[new]
     event.priority = np.uint32(mix_bits(np.uint64(2 * event.serial + (event.size > 0))))
     deep = 0
@@ -107,16 +104,16 @@ def insert(tree: Any, root: Slot, new: Slot, path: Any) -> Slot:
         at = tree[at].left if _comes_before(event, tree[at]) else tree[at].right
     _split(tree, at, new, path[1])
     _pull(tree, new)
-    return _mend(tree, path[0], deep, np.uint32(new), root)
+    return _attach(tree, path[0], deep, np.uint32(new), root)
 
 
 @kernel
-def _split(tree: Any, at: Slot, new: Slot, spine: Any) -> None:
-    """Hang what comes before the event `new` under its left, what comes after under its right."""
+def _split(tree: Array, at: Slot, new: Slot, spine: Array) -> None:
+    """Move what comes before the event `new` under its left, and what comes after under its right."""
     event = tree[new]
     event.left = NIL
     event.right = NIL
-    low = np.uint32(new)  # where the next smaller subtree goes: under its right, or under `new`'s left
+    low = np.uint32(new)  # the next smaller subtree goes under its right, or under `new`'s left
     high = np.uint32(new)
     deep = 0
     while at != NIL:
@@ -146,8 +143,8 @@ def _split(tree: Any, at: Slot, new: Slot, spine: Any) -> None:
 
 
 @kernel
-def _mend(tree: Any, path: Any, deep: int, below: Slot, root: Slot) -> Slot:
-    """Hang `below` where the path ends, and let everything on the path know; returns the root."""
+def _attach(tree: Array, path: Array, deep: int, below: Slot, root: Slot) -> Slot:
+    """Attach `below` where the path ends and update everything on the path; returns the root."""
     if deep == 0:
         return below
     parent = tree[path[deep - 1]]
@@ -161,8 +158,8 @@ def _mend(tree: Any, path: Any, deep: int, below: Slot, root: Slot) -> Slot:
 
 
 @kernel
-def erase(tree: Any, root: Slot, gone: Slot, path: Any) -> Slot:
-    """Take the event in slot `gone` out of the tree; returns its new root."""
+def erase(tree: Array, root: Slot, gone: Slot, path: Array) -> Slot:
+    """Remove the event in slot `gone`; returns the new root."""
     event = tree[gone]
     deep = 0
     at = np.uint32(root)
@@ -171,12 +168,12 @@ def erase(tree: Any, root: Slot, gone: Slot, path: Any) -> Slot:
         deep += 1
         at = tree[at].left if _comes_before(event, tree[at]) else tree[at].right
     path[0, deep] = at
-    return _mend(tree, path[0], deep, _merge(tree, event.left, event.right, path[1]), root)
+    return _attach(tree, path[0], deep, _merge(tree, event.left, event.right, path[1]), root)
 
 
 @kernel
-def take_first(tree: Any, root: Slot, path: Any) -> tuple[Slot, Slot]:
-    """Take the first event out of the tree, of which there is one; returns its slot and the new root."""
+def take_first(tree: Array, root: Slot, path: Array) -> tuple[Slot, Slot]:
+    """Remove the first event of a tree that is not empty; returns its slot and the new root."""
     deep = 0
     at = np.uint32(root)
     while tree[at].left != NIL:
@@ -193,10 +190,10 @@ def take_first(tree: Any, root: Slot, path: Any) -> tuple[Slot, Slot]:
 
 
 @kernel
-def _merge(tree: Any, left: Slot, right: Slot, spine: Any) -> Slot:
-    """One tree of two, all of `left` before all of `right`."""
+def _merge(tree: Array, left: Slot, right: Slot, spine: Array) -> Slot:
+    """Merge two trees, all of `left` before all of `right`."""
     top = NIL
-    hook = NIL  # whose free side the rest goes to
+    hook = NIL  # the rest goes to its free side
     to_right = False
     deep = 0
     while left != NIL and right != NIL:
@@ -229,8 +226,8 @@ def _merge(tree: Any, left: Slot, right: Slot, spine: Any) -> Slot:
 
 
 @kernel
-def earliest(tree: Any, root: Slot) -> Slot:
-    """The slot of the first event; 0 if there is none."""
+def earliest(tree: Array, root: Slot) -> Slot:
+    """The slot of the first event; 0 for the empty tree."""
     at = np.uint32(root)
     while tree[at].left != NIL:
         at = tree[at].left
@@ -238,8 +235,8 @@ def earliest(tree: Any, root: Slot) -> Slot:
 
 
 @kernel
-def find(tree: Any, root: Slot, time: float, begins: bool, serial: int) -> Slot:
-    """The slot of a booking's start or end; 0 if it is not there."""
+def find(tree: Array, root: Slot, time: float, begins: bool, serial: int) -> Slot:
+    """The slot of a booking's start or end; 0 if the tree does not have it."""
     at = np.uint32(root)
     while at != NIL:
         node = tree[at]

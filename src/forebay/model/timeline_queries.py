@@ -1,18 +1,16 @@
-"""What a timeline answers, each in one or two ways down its tree (see `timeline`)."""
+"""Queries of a timeline (see `timeline`), each in one or two passes down its tree."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 from forebay.model.timeline import FAR, FEW, NIL, Slot
 
 
 @kernel
-def changes(tree: Any, root: Slot, until: float, inclusive: bool) -> tuple[Any, Any, Any, Any]:
-    """Over all events before `until`, or up to and including it: sum, live, plus, starts."""
+def changes(tree: Array, root: Slot, until: float, inclusive: bool) -> tuple[Array, Array, Array, Array]:
+    """Sum, live, plus and starts over all events before `until`, or up to and including it."""
     total, live, plus, starts = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     at = np.uint32(root)
     while at != NIL:
@@ -36,17 +34,16 @@ def changes(tree: Any, root: Slot, until: float, inclusive: bool) -> tuple[Any, 
 
 
 @kernel
-def highest(tree: Any, root: Slot, after: float, before: float) -> tuple[Any, Any]:
-    """The largest size, and the largest number of bookings, that add up from the first event to any event
-    strictly between the two times; far below zero if there is none.
-    """
+def highest(tree: Array, root: Slot, after: float, before: float) -> tuple[Array, Array]:
+    """The largest sum of sizes and of bookings from the first event to any event strictly between the two times;
+    far below zero if there is none."""
     at = np.uint32(root)
     size, live = np.int64(0), np.int64(0)
     while at != NIL:
         node = tree[at]
         if node.time <= after:
             size += tree[node.left].sum + node.size
-            live += tree[node.left].live + _one(node)
+            live += tree[node.left].live + _sign(node)
             at = node.right
         elif node.time >= before:
             at = node.left
@@ -56,14 +53,14 @@ def highest(tree: Any, root: Slot, after: float, before: float) -> tuple[Any, An
         return -FAR, np.int64(FEW)
     top = tree[at]
     here = size + tree[top.left].sum + top.size
-    there = live + tree[top.left].live + _one(top)
+    there = live + tree[top.left].live + _sign(top)
     most, crowd = here, there
     down = top.left  # of these, what comes after `after`
     while down != NIL:
         node = tree[down]
         left, right = tree[node.left], tree[node.right]
         size_here = size + left.sum + node.size
-        live_here = live + left.live + _one(node)
+        live_here = live + left.live + _sign(node)
         if node.time > after:
             most = max(most, max(size_here, size_here + right.high))
             crowd = max(crowd, max(live_here, live_here + right.crowd))
@@ -79,7 +76,7 @@ def highest(tree: Any, root: Slot, after: float, before: float) -> tuple[Any, An
             most = max(most, here + left.high)
             crowd = max(crowd, there + left.crowd)
             here += left.sum + node.size
-            there += left.live + _one(node)
+            there += left.live + _sign(node)
             most = max(most, here)
             crowd = max(crowd, there)
             down = node.right
@@ -89,17 +86,17 @@ def highest(tree: Any, root: Slot, after: float, before: float) -> tuple[Any, An
 
 
 @kernel
-def _one(node: Any) -> int:
+def _sign(node: Array) -> int:
     return 1 if node.size > 0 else -1
 
 
 @kernel
-def first_beyond(tree: Any, root: Slot, after: float, limit: int, above: bool, path: Any) -> float:
-    """When, later than `after`, the sum first is above `limit` (or, if not `above`, at most `limit`); inf if never."""
+def first_beyond(tree: Array, root: Slot, after: float, limit: int, above: bool, path: Array) -> float:
+    """The first time after `after` at which the sum is above `limit` (or, if not `above`, at most it); inf if never."""
     deep = 0
     at = np.uint32(root)
     total = np.int64(0)
-    while at != NIL:  # note every event later than `after` on the way
+    while at != NIL:  # collect every event later than `after` on the way
         node = tree[at]
         if node.time > after:
             path[0, deep] = at
@@ -108,7 +105,7 @@ def first_beyond(tree: Any, root: Slot, after: float, limit: int, above: bool, p
         else:
             total += tree[node.left].sum + node.size
             at = node.right
-    for k in range(deep - 1, -1, -1):  # in the order of time: the event, then what is under its right
+    for k in range(deep - 1, -1, -1):  # in order of time: the event, then what is under its right
         node = tree[path[0, k]]
         total += node.size
         if (total > limit) == above:
@@ -131,16 +128,16 @@ def first_beyond(tree: Any, root: Slot, after: float, limit: int, above: bool, p
 
 
 @kernel
-def _reaches(node: Any, total: int, limit: int, above: bool) -> bool:
-    """Whether the sum goes beyond the limit somewhere in this subtree, of which there must be something."""
+def _reaches(node: Array, total: int, limit: int, above: bool) -> bool:
+    """Whether the sum passes the limit somewhere in this subtree; never in the empty one."""
     if node.high == -FAR:
         return False
     return total + node.high > limit if above else total + node.low <= limit  # type: ignore[no-any-return]
 
 
 @kernel
-def latest_end(tree: Any, root: Slot, until: float) -> float:
-    """The latest end of the bookings that start no later than `until`; no later than that if there is none."""
+def latest_end(tree: Array, root: Slot, until: float) -> float:
+    """The latest end of the bookings that start no later than `until`; at most `until` if there is none."""
     at = np.uint32(root)
     best = -np.inf
     while at != NIL:
@@ -154,7 +151,7 @@ def latest_end(tree: Any, root: Slot, until: float) -> float:
 
 
 @kernel
-def last_end(tree: Any, root: Slot, until: float, path: Any) -> float:
+def last_end(tree: Array, root: Slot, until: float, path: Array) -> float:
     """The latest end in the tree of a booking that starts no later than `until`; -inf if there is none."""
     deep = 0
     at = np.uint32(root)
@@ -172,7 +169,7 @@ def last_end(tree: Any, root: Slot, until: float, path: Any) -> float:
 
 
 @kernel
-def _longest_after(tree: Any, at: Slot, after: float) -> float:
+def _longest_after(tree: Array, at: Slot, after: float) -> float:
     """The longest duration of the bookings under `at` that start later than `after`."""
     best = -np.inf
     while at != NIL:
@@ -186,16 +183,16 @@ def _longest_after(tree: Any, at: Slot, after: float) -> float:
 
 
 @kernel
-def longest_within(tree: Any, root: Slot, after: float, before: float) -> float:
-    """The longest that one booking which starts strictly between the two times lasts before the second; or below 0.
+def longest_within(tree: Array, root: Slot, after: float, before: float) -> float:
+    """The longest time before `before` that a booking lasts which starts strictly between the two times; else below 0.
 
-    For a booking that starts at x and lasts d that is min(d, before - x). Let P(x) be the longest
-    duration of those that start up to x. min(P(x), before - x) is never more than what some
-    booking reaches, and for the best booking's x no less. P rises and before - x falls with x, so
-    the largest of them is where they cross, which one way down the tree finds.
+    For a booking that starts at x and lasts d, this is min(d, before - x). Let P(x) be the longest duration of those
+    that start up to x. min(P(x), before - x) is never more than what some booking reaches, and no less for the best
+    booking's x. P rises and before - x falls with x, so the maximum is where they cross, which one pass down the tree
+    finds.
     """
     best = -np.inf
-    longest = -np.inf  # P up to what is left behind
+    longest = -np.inf  # P of everything to the left
     whole = False  # whether everything under `at` is later than `after`
     at = np.uint32(root)
     while at != NIL:

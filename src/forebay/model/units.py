@@ -52,7 +52,7 @@ def parse_duration(text: str | float) -> float:
 
 
 def require_unit(value: object) -> str:
-    """`value`, if it is text with a unit; a bare number could be meant in anything.
+    """`value` itself, which must be text with a unit: a bare number is ambiguous.
 
     >>> require_unit("200 GB")
     '200 GB'
@@ -79,7 +79,7 @@ def format_bandwidth(bandwidth: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """In the largest unit in which few digits tell it exactly, so that it can be typed again; roughly, if in none.
+    """In the largest unit that needs few digits to be exact, so that it can be typed again; else rounded.
 
     >>> [format_duration(seconds) for seconds in (2_592_000, 5400, 90, 3700, 0.5, 0, 12_345.678)]
     ['30 d', '1.5 h', '1.5 min', '3700 s', '0.5 s', '0 s', '3.43 h']
@@ -113,7 +113,7 @@ def _split(text: str | float) -> tuple[float, str]:
 
 
 def _bytes(unit: str, text: str | float) -> float:
-    """How many bytes one `unit` has: a prefix, then `bit` or `B`; nothing at all is bytes."""
+    """The bytes in one `unit`: a prefix, then `bit` or `B`; no unit is bytes."""
     if not unit:
         return 1.0
     for suffix, factor in (("bit", 0.125), ("B", 1.0)):

@@ -10,7 +10,7 @@ from forebay.decide.grants.commands import Fault
 from forebay.decide.grants.machine import DISK_NAME
 from forebay.history.toml import Field, Table
 from forebay.model.errors import BadInput
-from forebay.model.grant import MOST_SECONDS, MOST_UID, MOST_WORDS
+from forebay.model.grant import MOST_SECONDS, MOST_UID, MOST_CHARACTERS
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import parse_bandwidth, parse_duration, parse_size
 
@@ -34,7 +34,7 @@ Moment = Annotated[float, Field(ge=-1e12, le=1e12)]
 Bandwidth = Annotated[Quantity, _quantity(0, 1e300)]
 Count = Annotated[int, _described(minimum=0, maximum=10**18)]
 Id = Annotated[int, _described(minimum=0, maximum=MOST_UID)]
-Word = Annotated[str, _described(maxLength=MOST_WORDS)]
+Word = Annotated[str, _described(maxLength=MOST_CHARACTERS)]
 Path = Annotated[str, Field(max_length=4096)]
 DiskName = Annotated[str, _described(pattern=f"^{DISK_NAME}$")]
 _Words = Annotated[dict[str, Word], Field(max_length=1000)]
@@ -84,7 +84,7 @@ class DiskForm(Table):
     capacity: Size
     read_bandwidth: Bandwidth
     write_bandwidth: Bandwidth
-    kind: str = Field(default="", max_length=MOST_WORDS)
+    kind: str = Field(default="", max_length=MOST_CHARACTERS)
     identity: str = Field(default="", max_length=4096)
     fields: _Fields = Field(default_factory=dict)
 
@@ -135,7 +135,7 @@ class ReportForm(Table):
     kind: Literal["made", "failed", "lost", "gone", "stuck", "found"]
     number: int = Field(default=0, ge=0, lt=2**62)
     volume: str = Field(default="", max_length=200)
-    disk: Annotated[str, Field(max_length=MOST_WORDS)] = ""
+    disk: Annotated[str, Field(max_length=MOST_CHARACTERS)] = ""
     path: Path = ""
     device: Path = ""
     settings: _Texts = Field(default_factory=dict)
@@ -156,7 +156,7 @@ class LogForm(Table):
 class DrainForm(Table):
     """Without `disk`, the whole node."""
 
-    disk: Annotated[str, Field(max_length=MOST_WORDS)] = ""
+    disk: Annotated[str, Field(max_length=MOST_CHARACTERS)] = ""
 
 
 class DiscardForm(Table):
@@ -175,7 +175,7 @@ class AdoptForm(Table):
 class PolicyForm(Table):
     """The policy to decide by from now on."""
 
-    policy: str = Field(max_length=MOST_WORDS)
+    policy: str = Field(max_length=MOST_CHARACTERS)
 
 
 class RulesForm(Table):
