@@ -31,8 +31,8 @@ from forebay.simulate.workload import PAPER_APPLICATIONS, PAPER_SYSTEM
 from forebay.studies.io_resources.experiment import IoResourcesStudy
 from forebay.studies.io_resources.results import TRUE
 from forebay.studies.runner import run_study
-from forebay.work import Workers, dask_crew, each
-from forebay.work.dask import connected
+from forebay.work import Workers, dask_crew, run_pieces
+from forebay.work.dask import connect_workers
 
 LOADS = tuple(round(0.2 + 0.1 * n, 1) for n in range(10))
 PAPER = ("random", "static", "best-bandwidth", "nsys", "tcpu", "mckp")
@@ -109,7 +109,7 @@ def _dask(count: int, studies: Iterable[IoResourcesStudy]) -> Iterator[Workers]:
         make: Any = distributed.LocalCluster
         cluster = make(n_workers=count, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=60)
     try:
-        with connected(cluster.scheduler_address, lambda words: print(words, file=sys.stderr)) as workers:
+        with connect_workers(cluster.scheduler_address, lambda words: print(words, file=sys.stderr)) as workers:
             ready = time.perf_counter() - begin
             for study in studies:
                 _timed(replace(study, sets=max(1, count // 2)), workers)
@@ -135,8 +135,8 @@ def _overheads(workers: Workers, count: int) -> None:
 def _through(workers: Workers, pieces: int, ahead: int) -> float:
     """Seconds for so many pieces in which nothing is to be done."""
     begin = time.perf_counter()
-    with closing(each(workers, abs, range(pieces), ahead=ahead)) as results:
-        assert sum(result for _, result in results) == pieces * (pieces - 1) // 2
+    with closing(run_pieces(workers, abs, range(pieces), ahead=ahead)) as results:
+        assert sum(result for _, result in results if isinstance(result, int)) == pieces * (pieces - 1) // 2
     return time.perf_counter() - begin
 
 

@@ -136,7 +136,7 @@ def test_a_folder_without_logs_is_named_with_what_to_do_and_makes_no_history(for
 def test_no_workers_at_all_are_refused_before_anything_is_done(forebay: Forebay, command: tuple[str, ...]) -> None:
     ran = forebay(*command, "--workers", 0)
     assert (ran.code, ran.out) == (2, "")
-    assert "--workers: 0 is not possible; give 1 to 256 processes; without --workers there is one for each" in ran.err
+    assert "--workers: 0 is not possible; give 1 to 256 processes (the default is one per core" in ran.err
 
 
 @pytest.mark.parametrize(

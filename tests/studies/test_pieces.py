@@ -73,7 +73,7 @@ class Leaving:
     def give(self, number: int, piece: str) -> None:
         self._given.append((number, piece))
 
-    def ready(self) -> list[tuple[int, Any]]:
+    def wait(self) -> list[tuple[int, Any]]:
         if not self._left:
             raise Gone("dask://h:1: has no workers, after 60 s")
         self._left -= 1

@@ -20,7 +20,7 @@ from forebay.model.errors import BadInput
 from forebay.show.workers import hired
 from forebay.studies.pieces import Interrupted, do_all
 from forebay.studies.pieces import Store as Pieces
-from forebay.work import Died, Gone, each
+from forebay.work import Died, Gone, run_pieces
 from forebay.work import dask as door
 from support import work
 from support.command import Forebay
@@ -61,7 +61,10 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_worker_killed_half_way_costs_nothing_but_time(cluster: Any, tmp_path: Path) -> None:
-    with hired(address(cluster)) as workers, closing(each(workers, work.first_alone(tmp_path), range(9))) as results:
+    with (
+        hired(address(cluster)) as workers,
+        closing(run_pieces(workers, work.first_alone(tmp_path), range(9))) as results,
+    ):
         found = [next(results)]
         wait_until(lambda: bool(work.at_work(tmp_path)), "no worker began")
         number, process = next(iter(work.at_work(tmp_path).items()))
@@ -81,7 +84,7 @@ def _others(folder: Path, number: int, process: int) -> bool:
 def test_only_the_piece_that_nobody_survives_has_died(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)  # so that fewer have to die
     with hired(address(cluster)) as workers:
-        found = dict(each(workers, work.deadly, [n for n in range(120) if n % 5 or n == 80], ahead=3))
+        found = dict(run_pieces(workers, work.deadly, [n for n in range(120) if n % 5 or n == 80], ahead=3))
     assert isinstance(found.pop(80), Died)  # though it was sent in a bundle with others
     assert found == {n: 2 * n for n in range(120) if n % 5}
 
@@ -91,14 +94,14 @@ def test_short_pieces_come_back_in_order_too_and_in_few_messages(cluster: Any) -
     with hired(address(cluster)) as workers:
         submit = workers.client.submit  # type: ignore[union-attr]
         workers.client.submit = lambda *args, **how: sent.append(args) or submit(*args, **how)  # type: ignore[union-attr]
-        found = list(each(workers, work.doubled, range(1000), in_order=True))
+        found = list(run_pieces(workers, work.doubled, range(1000), in_order=True))
     assert found == [(n, 2 * n) for n in range(1000)]
     assert len(sent) < 300
 
 
 def test_an_error_of_a_piece_is_told_and_nothing_is_left_behind(cluster: Any) -> None:
     with hired(address(cluster)) as workers, pytest.raises(ValueError, match="no threes"):
-        list(each(workers, work.refuse, range(20)))
+        list(run_pieces(workers, work.refuse, range(20)))
     wait_until(lambda: not cluster.scheduler.tasks, "pieces are left")
     assert not [name for name in cluster.scheduler.worker_plugins if name.startswith("forebay")]
 
@@ -129,7 +132,7 @@ def test_the_overhead_of_a_piece_is_not_the_size_of_the_work(cluster: Any) -> No
     with hired(address(cluster)) as workers:
         submit = workers.client.submit  # type: ignore[union-attr]
         workers.client.submit = lambda *args, **how: sizes.append(len(str(args))) or submit(*args, **how)  # type: ignore[union-attr]
-        found = dict(each(workers, work.carrying(b"x" * 1_000_000), range(4)))
+        found = dict(run_pieces(workers, work.carrying(b"x" * 1_000_000), range(4)))
     assert found == dict.fromkeys(range(4), 1_000_000)
     assert max(sizes) < 500
 
@@ -186,7 +189,7 @@ def test_a_cluster_without_workers_is_waited_for_and_then_said(
 ) -> None:
     monkeypatch.setattr(door, "LOOK", 0.1)
     where = address(empty)
-    with pytest.raises(Gone, match="has no workers, after 1 s; start some with: dask worker "):
+    with pytest.raises(Gone, match="no workers after 1 s; start some with: dask worker "):
         door_opened(where, wait=1)
     assert capfd.readouterr().err == ""
     told: list[str] = []
@@ -197,7 +200,7 @@ def test_a_cluster_without_workers_is_waited_for_and_then_said(
 
 def door_opened(where: str, *, wait: float, told: list[str] | None = None) -> None:
     say = [] if told is None else told
-    with door.connected(where.removeprefix("dask://"), say.append, wait=wait):
+    with door.connect_workers(where.removeprefix("dask://"), say.append, wait=wait):
         pytest.fail("there is a worker")
 
 
@@ -205,7 +208,7 @@ def door_opened(where: str, *, wait: float, told: list[str] | None = None) -> No
     ("version", "words"),
     [
         ("0.0.1", "has forebay 0.0.1, here it is "),
-        (None, "lacks the package forebay; there, with its Python: pip"),
+        (None, "lacks the package forebay; install it with the worker's Python: pip"),
     ],
 )
 def test_workers_of_another_version_or_without_the_package_are_said(

@@ -10,7 +10,7 @@ import pytest
 
 from forebay.model.errors import BadInput
 from forebay.show.workers import hired
-from forebay.work import each
+from forebay.work import run_pieces
 from support import work
 from support.command import Forebay
 from support.forward_processes import wait_until
@@ -57,7 +57,7 @@ def test_a_study_in_jobs_gives_the_same_bytes_and_leaves_no_job(slurm: Slurm, fo
     for name, workers in (("one", "1"), ("jobs", "slurm:2")):
         ran = forebay(*STUDY, *POLICIES, "--out", name, "--workers", workers)
         assert ran.code == 0, ran.err
-    assert ran.err == "forebay: slurm:2: no workers yet; waiting for the first, for 2 min at most\n"
+    assert ran.err == "forebay: slurm:2: no workers yet; waiting up to 2 min for the first\n"
     one, other = files(Path("one")), files(Path("jobs"))
     assert len(one) > 9 and list(one) == list(other)
     assert [name for name in one if one[name] != other[name]] == []
@@ -69,7 +69,7 @@ def test_a_job_that_is_ended_half_way_costs_nothing_but_time(slurm: Slurm, tmp_p
     folder.mkdir()
     with hired("slurm:2") as workers:
         wait_until(lambda: workers.count() == 2, "not all workers come")  # type: ignore[union-attr]
-        with closing(each(workers, work.first_alone(folder), range(7))) as results:
+        with closing(run_pieces(workers, work.first_alone(folder), range(7))) as results:
             found = [next(results)]
             wait_until(lambda: len(set(work.at_work(folder).values())) == 2, "not both began")
             ended = work.at_work(folder)

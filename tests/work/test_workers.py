@@ -7,23 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.model.errors import BadInput
-from forebay.work import Dask, Processes, Slurm, workers_of
+from forebay.work import Dask, Processes, Slurm, parse_workers
 
 
 @pytest.mark.parametrize("text", [None, ""])
 def test_nothing_said_is_a_process_for_each_core(text: str | None) -> None:
-    assert workers_of(text) == Processes(os.cpu_count() or 1)
+    assert parse_workers(text) == Processes(os.cpu_count() or 1)
 
 
 @given(st.integers(1, 256))
 def test_a_number_is_so_many_processes_or_jobs(count: int) -> None:
-    assert workers_of(str(count)) == workers_of(count) == Processes(count)
-    assert workers_of(f"slurm:{count}") == Slurm(count)
+    assert parse_workers(str(count)) == parse_workers(count) == Processes(count)
+    assert parse_workers(f"slurm:{count}") == Slurm(count)
 
 
 @pytest.mark.parametrize("address", ["login1:8786", "10.0.0.1:1", "[fe80::1]:65535", "a-b.example.org:80"])
 def test_a_scheduler_is_named_by_host_and_port(address: str) -> None:
-    assert workers_of(f"dask://{address}") == workers_of(f"dask://{address}/") == Dask(address)
+    assert parse_workers(f"dask://{address}") == parse_workers(f"dask://{address}/") == Dask(address)
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_a_scheduler_is_named_by_host_and_port(address: str) -> None:
 )
 def test_anything_else_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(BadInput, match=r"^--workers: ") as refused:
-        workers_of(text)
+        parse_workers(text)
     assert "\n" not in str(refused.value)
 
 
 @given(st.text())
 def test_no_text_does_harm(text: str) -> None:
     try:
-        workers_of(text)
+        parse_workers(text)
     except BadInput as refused:
         assert refused.where == "--workers"

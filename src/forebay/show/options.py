@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def _check_workers(text: str | None) -> str | None:
     """Before any work is done: some commands have much to do before they need anybody."""
     if text is not None:
-        from forebay.work import workers_of
+        from forebay.work import parse_workers
 
-        workers_of(text)
+        parse_workers(text)
     return text
 
 

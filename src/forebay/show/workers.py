@@ -14,7 +14,7 @@ import typer
 from forebay.act.command import run_unchecked
 from forebay.history.toml import BytesWithUnit, Field, OpenTable, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput
-from forebay.work import Dask, Slurm, SlurmOptions, Workers, workers_of
+from forebay.work import Dask, Slurm, SlurmOptions, Workers, parse_workers
 
 _COMMAND = 20.0
 """Seconds for an answer of Slurm's commands; they wait ten for a controller that is away."""
@@ -56,17 +56,17 @@ class _Configuration(OpenTable):
 @contextmanager
 def hired(text: str | None) -> Iterator[Workers]:
     """Those that `--workers` names, looked over and ready; what was started for it ends with the context."""
-    asked = workers_of(text)
+    asked = parse_workers(text)
     if isinstance(asked, Dask):
-        from forebay.work.dask import connected
+        from forebay.work.dask import connect_workers
 
-        with connected(asked.address, _tell) as found:
+        with connect_workers(asked.address, _tell) as found:
             yield found
     elif isinstance(asked, Slurm):
-        from forebay.work.dask_slurm import in_jobs
+        from forebay.work.dask import start_slurm_workers
 
         options, where = slurm_options()
-        with in_jobs(asked.count, options, lambda script: _would_start(script, where), _tell) as found:
+        with start_slurm_workers(asked.count, options, lambda script: _would_start(script, where), _tell) as found:
             yield found
     else:
         yield asked

@@ -17,7 +17,7 @@ import numpy as np
 
 from forebay.model.errors import BadInput, ForebayError, why
 from forebay.model.units import plural
-from forebay.work import Died, Gone, Work, Workers, each
+from forebay.work import Died, Gone, Work, Workers, run_pieces
 
 
 class Interrupted(ForebayError):
@@ -91,7 +91,7 @@ def do_all(keys: Sequence[str], work: Work, store: Store, *, workers: Workers, p
     progress(done)
     fatal = ""
     try:
-        with closing(each(workers, work, missing)) as found:
+        with closing(run_pieces(workers, work, missing)) as found:
             for key, piece in found:
                 if isinstance(piece, Died):
                     fatal = fatal or f"piece {key}: {piece.because}"

@@ -1,8 +1,7 @@
 """Many independent pieces of work, done by processes here, by a Dask cluster, or by jobs of Slurm."""
 
-from forebay.work.crew import Died, Work
-from forebay.work.each import Workers, each, is_local
-from forebay.work.workers import Dask, Gone, Processes, Slurm, SlurmOptions, workers_of
+from forebay.work.pieces import Workers, is_local, run_pieces
+from forebay.work.workers import Dask, Died, Gone, Processes, Slurm, SlurmOptions, Work, parse_workers
 
 __all__ = [
     "Dask",
@@ -13,7 +12,7 @@ __all__ = [
     "SlurmOptions",
     "Work",
     "Workers",
-    "each",
     "is_local",
-    "workers_of",
+    "parse_workers",
+    "run_pieces",
 ]

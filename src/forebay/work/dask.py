@@ -1,103 +1,151 @@
-"""The workers of a Dask scheduler: connected to, and looked over before they get anything to do."""
+"""The workers of a Dask scheduler, or of one started for them in jobs of Slurm; their versions are checked first."""
 
 from __future__ import annotations
 
 import logging
 import socket
+import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from forebay import __version__
 from forebay.model.errors import BadInput
 from forebay.model.units import format_duration
-from forebay.work.crew import Work
-from forebay.work.workers import Gone
+from forebay.work.workers import Gone, SlurmOptions, Work
+
+if TYPE_CHECKING:
+    from forebay.work.dask_crew import DaskCrew
 
 CONNECT = 10.0
 """Seconds to wait for a scheduler's answer."""
 WAIT = 60.0
-"""Seconds to wait for the first worker, and for another one when all have gone."""
+"""Seconds to wait for the first worker, and for a new one when all have gone."""
 LOOK = 2.0
-"""Seconds between looks at who is there."""
+"""Seconds between looks at the workers."""
 SAME = ("python", "dask", "distributed", "cloudpickle", "numpy", "numba", "forebay")
-"""What workers must have in the same version: to understand us, and to get the same bytes as we would."""
+"""What workers must have in our version, to understand us and to compute the same bytes."""
 _SCHEDULER = ("python", "dask", "distributed")
-Told = Callable[[str], None]
+_INSTALL = "install the same versions there as here"
+Notify = Callable[[str], None]
+Versions = Mapping[str, Mapping[str, str | None]]
+"""By "packages": the version of each package, None if it is missing."""
 
 
 @contextmanager
-def connected(address: str, told: Told, *, where: str | None = None, wait: float = WAIT) -> Iterator[DaskWorkers]:
-    """The workers of the scheduler at `address`, once there are any; `told` is told if that takes a while.
+def connect_workers(
+    address: str, notify: Notify, *, where: str | None = None, wait: float = WAIT
+) -> Iterator[DaskWorkers]:
+    """The workers of the scheduler at `address`, as soon as there is one; `notify` hears if that takes a while.
 
-    The address is HOST:PORT, or one as Dask writes it; `where` is what the user calls it; `wait` in seconds.
+    The address is HOST:PORT, or one as Dask writes it. `where` is the user's name for it, `wait` is in seconds.
     """
     where = where or f"dask://{address}"
-    client = _client(address, where)
+    client = _connect(address, where)
     try:
         workers = DaskWorkers(client, where, wait)
-        workers.await_first(told)
+        workers.await_first(notify)
         yield workers
     finally:
         client.close(timeout=2)
 
 
-def _client(address: str, where: str) -> Any:
+@contextmanager
+def start_slurm_workers(
+    count: int, options: SlurmOptions, check: Callable[[str], None], notify: Notify
+) -> Iterator[DaskWorkers]:
+    """Start workers in jobs of Slurm, and go on as soon as there is one; the jobs are cancelled at the end.
+
+    `check` gets the script of a job before any is submitted, and raises Slurm's objection to it: later, nobody would
+    hear that a job was refused.
+    """
+    where = f"slurm:{count}"
+    cluster = _slurm_cluster(options, where)
+    try:
+        check(cluster.job_script())
+        cluster.scale(n=count)
+        with connect_workers(cluster.scheduler_address, notify, where=where, wait=options.wait) as workers:
+            yield workers
+    finally:
+        cluster.close(timeout=10)
+
+
+def _slurm_cluster(options: SlurmOptions, where: str) -> Any:
+    try:
+        from dask_jobqueue.slurm import SLURMCluster
+    except ModuleNotFoundError:
+        raise BadInput(where, "needs Dask and dask-jobqueue: pip install 'forebay[scale]'") from None
+    _silence_dask()
+    output = [] if options.logs else ["--output=/dev/null", "--error=/dev/null"]
+    try:
+        return SLURMCluster(
+            queue=options.partition,
+            account=options.account,
+            walltime=options.time,
+            memory=f"{options.memory} B",
+            cores=options.cores,
+            processes=options.cores,
+            interface=options.interface,
+            log_directory=options.logs,
+            job_extra_directives=[*output, *options.directives],
+            job_name="forebay",
+            python=sys.executable,
+            scheduler_options={"dashboard_address": ":0"},
+            silence_logs="critical",
+        )
+    except (ValueError, OSError, RuntimeError) as error:
+        raise BadInput(f"{where}: [workers.slurm]", " ".join(str(error).split())) from None
+
+
+def _connect(address: str, where: str) -> Any:
     try:
         import dask
         import distributed
     except ModuleNotFoundError:
         raise BadInput(where, "needs Dask: pip install 'forebay[scale]'") from None
-    quieten()
-    make: Any = distributed.Client
-    away = f"no Dask scheduler answers there; start one with: dask scheduler --port {address.rpartition(':')[2]}"
-    # Dask itself would wait for ever for the first word of one that takes a call and says nothing.
+    _silence_dask()
+    make_client: Any = distributed.Client
+    absent = f"no Dask scheduler answers there; start one with: dask scheduler --port {address.rpartition(':')[2]}"
+    # Dask would wait forever for the first message of a server that accepts connections and sends nothing.
     plain = "://" not in address and dask.config.get("distributed.comm.default-scheme", "tcp") == "tcp"
     if plain and not _greets(address):
-        raise BadInput(where, away)
+        raise BadInput(where, absent)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # other versions: we look ourselves, and say it in a line
+        warnings.simplefilter("ignore")  # about other versions: `_check_versions` says it in one line
         try:
-            return make(address, timeout=CONNECT, set_as_default=False, name="forebay")
+            return make_client(address, timeout=CONNECT, set_as_default=False, name="forebay")
         except (OSError, TimeoutError, ValueError):
-            raise BadInput(where, away) from None
-        except Exception as error:  # one of another version may answer with anything
-            raise BadInput(
-                where, f"answers, but not as Dask {version('distributed')} does: {_line(error)}; {_INSTALL}"
-            ) from None
+            raise BadInput(where, absent) from None
+        except Exception as error:  # a scheduler of another version may answer with anything
+            line = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            reason = f"answers, but not as Dask {version('distributed')} does: {line}; {_INSTALL}"
+            raise BadInput(where, reason) from None
 
 
 def _greets(address: str) -> bool:
-    """Whether it begins with a message of Dask: 8 bytes for its length, which is small."""
+    """Whether the server begins with a message of Dask: 8 bytes for its length, which is small."""
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT) as door:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT) as connection:
             length = b""
-            while len(length) < 8 and (more := door.recv(8 - len(length))):
-                length += more
+            while len(length) < 8 and (received := connection.recv(8 - len(length))):
+                length += received
     except OSError:
         return False
     return len(length) == 8 and int.from_bytes(length, "little") < 1 << 20
 
 
-_INSTALL = "install the same versions there as here"
-
-
-def quieten() -> None:
-    """Dask prints what goes wrong; we say it."""
+def _silence_dask() -> None:
+    """Dask would print errors that we report ourselves."""
     for name in ("distributed", "distributed.client", "distributed.scheduler", "tornado", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
-
-
 class DaskWorkers:
-    """Connected workers; `where` is what the user calls them by."""
+    """Connected workers; `where` is the user's name for them."""
 
     def __init__(self, client: Any, where: str, wait: float) -> None:
         self.client, self.where = client, where
@@ -105,71 +153,71 @@ class DaskWorkers:
         self._checked: set[str] = set()
         self._count = 0
         self._looked = -LOOK
-        self._seen = time.monotonic()
+        self._last_seen = time.monotonic()
 
-    def crew(self, work: Work) -> Any:
+    def crew(self, work: Work) -> DaskCrew:
         from forebay.work.dask_crew import DaskCrew
 
         return DaskCrew(self, work)
 
-    def await_first(self, told: Told) -> None:
-        """Until there is a worker."""
-        self._seen = time.monotonic()
-        said = False
+    def await_first(self, notify: Notify) -> None:
+        """Wait until there is a worker."""
+        self._last_seen = time.monotonic()
+        notified = False
         while not self.count():
-            if not said:
-                said = True
-                told(f"{self.where}: no workers yet; waiting for the first, for {format_duration(self._wait)} at most")
+            if not notified:
+                notified = True
+                notify(f"{self.where}: no workers yet; waiting up to {format_duration(self._wait)} for the first")
             time.sleep(LOOK / 4)
 
     def count(self) -> int:
-        """How many there are, as of the last look; whoever is new is looked over. None for too long: `Gone`."""
+        """How many workers there are, as of the last look, which checks new ones; `Gone` if none for too long."""
         now = time.monotonic()
         if now - self._looked >= LOOK or not self._count:
             self._look()
             self._looked = now
         if self._count:
-            self._seen = now
-        elif now - self._seen > self._wait:
-            raise Gone(f"{self.where}: has no workers, after {format_duration(self._wait)}; {self._way_out()}")
+            self._last_seen = now
+        elif now - self._last_seen > self._wait:
+            raise Gone(f"{self.where}: no workers after {format_duration(self._wait)}; {self._way_out()}")
         return self._count
 
     def _way_out(self) -> str:
         if self.where.startswith("slurm:"):
-            return "squeue says what the jobs wait for; [workers.slurm] in forebay.toml says what they ask for"
+            return "squeue shows why the jobs wait; [workers.slurm] in forebay.toml sets what they request"
         return f"start some with: dask worker {self.where.removeprefix('dask://')} --nworkers N --nthreads 1"
 
     def _look(self) -> None:
         try:
-            here = set(self.client.nthreads())
-            if here - self._checked:
-                _check(self.client.get_versions(packages=["forebay", "numba"]), self.where)
+            present = set(self.client.nthreads())
+            if present - self._checked:
+                _check_versions(self.client.get_versions(packages=["forebay", "numba"]), self.where)
         except (OSError, TimeoutError):
-            raise Gone(f"{self.where}: the Dask scheduler went away") from None
-        self._checked |= here
-        self._count = len(here)
+            raise Gone(f"{self.where}: lost the connection to the Dask scheduler") from None
+        self._checked |= present
+        self._count = len(present)
 
 
-def _check(found: dict[str, Any], where: str) -> None:
-    """All of the same versions as here?"""
-    ours = found["client"]["packages"]
-    _compare(where, "the scheduler", found["scheduler"]["packages"], ours, _SCHEDULER)
-    for address, theirs in found["workers"].items():
-        if theirs is not None:  # it left while it was asked
-            _compare(where, f"the worker {address}", theirs["packages"], ours, SAME)
+def _check_versions(versions: Mapping[str, Any], where: str) -> None:
+    """Refuse a scheduler or workers with other versions than here."""
+    ours: Versions = versions["client"]
+    _compare(where, "the scheduler", versions["scheduler"], ours, _SCHEDULER)
+    for address, theirs in versions["workers"].items():
+        if theirs is not None:  # None if it left before it answered
+            _compare(where, f"the worker {address}", theirs, ours, SAME)
 
 
-def _compare(where: str, who: str, theirs: dict[str, Any], ours: dict[str, Any], names: tuple[str, ...]) -> None:
-    if "forebay" in names and theirs.get("forebay") is None:
-        reason = f"lacks the package forebay; there, with its Python: pip install 'forebay[scale]=={__version__}'"
-        raise BadInput(where, f"{who} {reason}")
+def _compare(where: str, who: str, theirs: Versions, ours: Versions, names: tuple[str, ...]) -> None:
+    if "forebay" in names and theirs["packages"].get("forebay") is None:
+        way_out = f"install it with the worker's Python: pip install 'forebay[scale]=={__version__}'"
+        raise BadInput(where, f"{who} lacks the package forebay; {way_out}")
     for name in names:
-        one, other = _short(name, theirs.get(name)), _short(name, ours.get(name))
-        if one != other:
-            raise BadInput(where, f"{who} has {name} {one or 'not at all'}, here it is {other}; {_INSTALL}")
+        there, here = (_significant(name, side["packages"].get(name)) for side in (theirs, ours))
+        if there != here:
+            raise BadInput(where, f"{who} has {name} {there or '(none)'}, here it is {here}; {_INSTALL}")
 
 
-def _short(name: str, found: Any) -> str:
-    """Of Python, 3.11 says enough."""
-    parts = str(found or "").split(".")
+def _significant(name: str, text: str | None) -> str:
+    """The part of a version that must agree: of Python, 3.11 is enough."""
+    parts = (text or "").split(".")
     return ".".join(parts[:2] if name == "python" else parts)

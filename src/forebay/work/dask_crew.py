@@ -1,9 +1,8 @@
 """Pieces done by Dask workers.
 
-The work goes to each worker once, and then only pieces and results travel; short pieces are sent in bundles, for each
-message costs some milliseconds. Dask itself does a bundle again whose worker dies. When several workers died over one,
-the others that were waiting there with it are as suspect to Dask as the culprit: so each of their pieces is done once
-more, alone.
+The work goes to each worker once; then only pieces and results travel. Short pieces are sent in bundles, because each
+message costs some milliseconds. If a worker dies, Dask repeats its bundle. When several workers have died, Dask also
+suspects the bundles that waited on the same workers, so each piece of theirs is done once more, alone.
 """
 
 from __future__ import annotations
@@ -20,25 +19,24 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import KilledWorker, WorkerPlugin
 
-from forebay.work.crew import Died, Work
-from forebay.work.workers import Gone
+from forebay.work.workers import Died, Gone, Work
 
 if TYPE_CHECKING:
     from forebay.work.dask import DaskWorkers
 
 POLL = 1.0
-"""Seconds without news after which to see whether anybody is left."""
+"""Seconds without results after which to check that workers are left."""
 BUNDLE = 0.25
-"""Seconds of work to send in one message, as far as pieces are that short; no more than `MOST` of them."""
+"""Seconds of work to send in one message, in at most `MOST` pieces."""
 MOST = 64
 _works: dict[str, Work] = {}
-"""In a worker: what it does, by a name that only this one run has."""
+"""In a worker: its work, by the unique name of the run."""
 _one_at_a_time = threading.Lock()
-_DIED = Died("the workers that did it died, one after the other (out of memory?)")
+_DIED = Died("the workers that did it died one after the other (out of memory?)")
 
 
-class _Bring(WorkerPlugin):
-    """Brings the work to every worker, also to those that come later."""
+class _WorkPlugin(WorkerPlugin):
+    """Brings the work to every worker, also to those that join later."""
 
     def __init__(self, name: str, work: Work) -> None:
         self.name = name
@@ -53,10 +51,10 @@ class _Bring(WorkerPlugin):
         _works.pop(self.name, None)
 
 
-def forebay_pieces(name: str, pieces: list[Any]) -> tuple[float, list[Any]]:
-    """In a worker: what comes of each, and the seconds that it took.
+def forebay_pieces(name: str, pieces: list[object]) -> tuple[float, list[Any]]:
+    """In a worker: the seconds that the pieces took, and their results.
 
-    A worker may have several threads, but neither Darshan's library nor anybody's policy need be ready for that.
+    One piece at a time, even with several threads: Darshan's library and policies need not be thread-safe.
     """
     with _one_at_a_time:
         begin = time.perf_counter()
@@ -66,47 +64,45 @@ def forebay_pieces(name: str, pieces: list[Any]) -> tuple[float, list[Any]]:
 
 @dataclass(slots=True)
 class _Given:
-    """A piece; `suspect` if several workers died while it was with them."""
+    """A piece; `suspect` if several workers died while they had it."""
 
     number: int
-    piece: Any
+    piece: object
     suspect: bool = False
 
 
 class DaskCrew:
-    """All workers that there are, for one kind of work."""
+    """All workers of a scheduler, for one kind of work."""
 
     def __init__(self, workers: DaskWorkers, work: Work) -> None:
         self._workers, self._client = workers, workers.client
         self._name = f"forebay-{uuid.uuid4().hex}"
-        self._plugin = _Bring(self._name, work)
+        self._plugin = _WorkPlugin(self._name, work)
         self._new: deque[_Given] = deque()
         self._suspects: deque[_Given] = deque()
-        self._under_way: dict[str, tuple[Any, list[_Given]]] = {}  # futures with what is in them, by their key
+        self._under_way: dict[str, tuple[Any, list[_Given]]] = {}  # futures and their bundles, by key
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._seconds = BUNDLE  # of a piece, as of late
+        self._seconds = BUNDLE  # of a recent piece
 
     def size(self) -> int:
-        return max(1, self._workers.count()) * self._bundle()
+        return max(1, self._workers.count()) * self._bundle_size()
 
-    def _bundle(self) -> int:
-        """How many pieces to send at once."""
+    def _bundle_size(self) -> int:
         return max(1, min(MOST, int(BUNDLE / self._seconds)))
 
-    def give(self, number: int, piece: Any) -> None:
+    def give(self, number: int, piece: object) -> None:
         self._new.append(_Given(number, piece))
 
-    def ready(self) -> list[tuple[int, Any]]:
+    def wait(self) -> list[tuple[int, Any]]:
         while True:
             self._submit()
-            found = self._taken(self._news())
-            if found:
-                return found
+            if results := self._collect(self._wait_for_futures()):
+                return results
 
     def _submit(self) -> None:
-        """As much as may be under way together: a suspect only alone."""
+        """Submit what may run together: a suspect runs alone."""
         while self._new and not self._suspects:
-            self._send([self._new.popleft() for _ in range(min(self._bundle(), len(self._new)))])
+            self._send([self._new.popleft() for _ in range(min(self._bundle_size(), len(self._new)))])
         if self._suspects and not self._under_way:
             self._send([self._suspects.popleft()])
 
@@ -115,8 +111,8 @@ class DaskCrew:
         self._under_way[future.key] = future, bundle
         future.add_done_callback(self._done.put)
 
-    def _news(self) -> list[Any]:
-        """Futures that are done; none if nothing happens for a while and there is still somebody at work."""
+    def _wait_for_futures(self) -> list[Any]:
+        """Futures that are done; none after a while without any, if workers are left."""
         try:
             done = [self._done.get(timeout=POLL)]
         except queue.Empty:
@@ -127,25 +123,25 @@ class DaskCrew:
                 done.append(self._done.get_nowait())
         return done
 
-    def _taken(self, done: list[Any]) -> list[tuple[int, Any]]:
+    def _collect(self, done: list[Any]) -> list[tuple[int, Any]]:
         pairs = [self._under_way.pop(future.key) for future in done if future.key in self._under_way]
         finished = [(future, bundle) for future, bundle in pairs if future.status == "finished"]
         answers = self._client.gather([future for future, _ in finished]) if finished else []
-        found: list[tuple[int, Any]] = []
-        for (_, bundle), (seconds, results) in zip(finished, answers, strict=True):
+        results: list[tuple[int, Any]] = []
+        for (_, bundle), (seconds, values) in zip(finished, answers, strict=True):
             self._seconds = 0.7 * self._seconds + 0.3 * max(seconds / len(bundle), 1e-6)
-            found += [(given.number, result) for given, result in zip(bundle, results, strict=True)]
-        return found + [pair for future, bundle in pairs for pair in self._not_finished(future, bundle)]
+            results += [(given.number, value) for given, value in zip(bundle, values, strict=True)]
+        return results + [pair for future, bundle in pairs for pair in self._handle_failure(future, bundle)]
 
-    def _not_finished(self, future: Any, bundle: list[_Given]) -> list[tuple[int, Any]]:
-        """What to say of pieces without a result: nothing, if they are done again."""
+    def _handle_failure(self, future: Any, bundle: list[_Given]) -> list[tuple[int, Any]]:
+        """`Died` for suspects whose worker died again; other pieces become suspects and are done again."""
         if future.status == "finished":
             return []
         error = future.exception() if future.status == "error" else None
         if error is not None and not isinstance(error, KilledWorker):
             raise error
         if error is None and self._client.status != "running":
-            raise Gone(f"{self._workers.where}: the Dask scheduler went away")
+            raise Gone(f"{self._workers.where}: lost the connection to the Dask scheduler")
         self._suspects += [replace(given, suspect=True) for given in bundle if not given.suspect]
         return [(given.number, _DIED) for given in bundle if given.suspect]
 
@@ -154,7 +150,7 @@ class DaskCrew:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """What has begun can't be stopped in a worker, but what comes of it is dropped."""
+        """Workers can't stop a piece that has begun, but its result is dropped."""
         futures = [future for future, _ in self._under_way.values()]
         self._under_way.clear()
         if self._client.status != "running":

@@ -1,8 +1,8 @@
 """Pieces done by processes of this machine.
 
-A thread stands behind every process and hands it one piece at a time: no piece waits behind a long one while somebody
-is idle, and when a process dies it is known which piece it was at. Nobody but these two holds an end of what they talk
-through, so that the death of one is seen by the other even in the middle of a message.
+Each process has a thread here that hands it one piece at a time: no piece waits behind a long one while a process is
+idle, and when a process dies its piece is known. Only these two hold the ends of their pipe, so that each notices the
+other's death, even in the middle of a message.
 """
 
 from __future__ import annotations
@@ -21,51 +21,51 @@ from functools import partial
 from multiprocessing import connection
 from typing import Any
 
-from forebay.work.crew import Died, Work
+from forebay.work.workers import Died, Work
 
 DIED = Died("the process that did it died (out of memory?)")
 TRIES = 2
-"""Processes that may die over a piece."""
+"""Processes that may die doing a piece."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """Instead of a result."""
+    """Instead of a result: what the work raised."""
 
     error: Exception
 
 
 class ProcessCrew:
-    """`count` processes, started as there is something for them; `quiet` ones keep their errors off the screen."""
+    """Up to `count` processes, started when there is work for them; stderr of `quiet` ones goes nowhere."""
 
     def __init__(self, count: int, work: Work, *, quiet: bool, preload: Sequence[str]) -> None:
-        # Not forked: the thread of a progress bar must not be copied half way through something.
+        # Not forked, which would copy locks that the thread of a progress bar holds.
         context: Any = multiprocessing.get_context("forkserver" if preload else "spawn")
         if preload:
             context.set_forkserver_preload(list(preload))
         self._count = count
         self._to_do: queue.SimpleQueue[tuple[int, Any] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
-        self._hand = partial(_Hand, context, work, quiet, self._to_do, self._done)
+        self._new_hand = partial(_Hand, context, work, quiet, self._to_do, self._done)
         self._hands: list[_Hand] = []
 
     def size(self) -> int:
         return self._count
 
-    def give(self, number: int, piece: Any) -> None:
+    def give(self, number: int, piece: object) -> None:
         self._to_do.put((number, piece))
         if len(self._hands) < self._count:
-            self._hands.append(self._hand())
+            self._hands.append(self._new_hand())
 
-    def ready(self) -> list[tuple[int, Any]]:
-        found = [self._done.get()]
+    def wait(self) -> list[tuple[int, Any]]:
+        results = [self._done.get()]
         with suppress(queue.Empty):
             while True:
-                found.append(self._done.get_nowait())
-        for _, result in found:
+                results.append(self._done.get_nowait())
+        for _, result in results:
             if isinstance(result, _Raised):
                 raise result.error
-        return found
+        return results
 
     def __enter__(self) -> ProcessCrew:
         return self
@@ -79,7 +79,7 @@ class ProcessCrew:
 
 
 class _Hand(threading.Thread):
-    """One process after the other, as long as there is something to do."""
+    """A thread with one process, which it replaces if it dies."""
 
     def __init__(
         self,
@@ -93,41 +93,40 @@ class _Hand(threading.Thread):
         self._context, self._work, self._quiet = context, work, quiet
         self._to_do, self._done = to_do, done
         self._process: Any = None
-        self._door: Any = None
-        self._over = False
+        self._pipe: Any = None
+        self._dismissed = False
         self.start()
 
     def run(self) -> None:
-        # Ctrl-C is the main thread's matter: processes that this one starts never see it, for one that did while it
-        # starts would fill the screen.
+        # The main thread handles Ctrl-C. Processes inherit the mask: interrupted at its start, one would print a lot.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        while (task := self._to_do.get()) is not None and not self._over:
+        while (task := self._to_do.get()) is not None and not self._dismissed:
             number, piece = task
             self._done.put((number, self._result(piece)))
         self._end()
 
-    def _result(self, piece: Any) -> Any:
+    def _result(self, piece: object) -> Any:
         try:
             for _ in range(TRIES):
-                if self._over:
+                if self._dismissed:
                     break
                 if self._process is None:
                     self._begin()
-                with suppress(EOFError, OSError):  # it died
-                    self._door.send(piece)
-                    return self._door.recv()
+                with suppress(EOFError, OSError):  # the process died
+                    self._pipe.send(piece)
+                    return self._pipe.recv()
                 self._end()
             return DIED
-        except Exception as error:  # no process can be started, or something can't be sent
+        except Exception as error:  # a process can't be started, or a piece can't be sent
             return _Raised(error)
 
     def _begin(self) -> None:
-        self._door, theirs = self._context.Pipe()
+        self._pipe, theirs = self._context.Pipe()
         with theirs:
             process = self._context.Process(target=_serve, args=(theirs, self._work, self._quiet), daemon=True)
             process.start()
         self._process = process
-        if self._over:
+        if self._dismissed:
             process.kill()
 
     def _end(self) -> None:
@@ -135,45 +134,41 @@ class _Hand(threading.Thread):
         if process is not None:
             process.kill()
             process.join()
-            self._door.close()
+            self._pipe.close()
 
     def dismiss(self) -> None:
-        """What it is at is left undone, and nothing else begun. Called by another thread."""
-        self._over = True
+        """Drop the current piece, and begin no other. Other threads call this."""
+        self._dismissed = True
         process = self._process
         if process is not None:
             process.kill()
         self._to_do.put(None)
 
 
-def _serve(door: Any, work: Work, quiet: bool) -> None:
-    """In the process: one piece after the other, until it is killed."""
+def _serve(pipe: Any, work: Work, quiet: bool) -> None:
+    """In the process: do one piece after the other until killed."""
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     if quiet:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         while True:
-            door.send_bytes(_answer(work, door.recv()))
+            pipe.send_bytes(_answer(work, pipe.recv()))
 
 
-def _answer(work: Work, piece: Any) -> bytes:
+def _answer(work: Work, piece: object) -> bytes:
     try:
         return pickle.dumps(work(piece))
     except Exception as error:
-        error.add_note(f"in a process of its own:\n{traceback.format_exc()}")
-        return _sendable(error)
-
-
-def _sendable(error: Exception) -> bytes:
-    try:
-        return pickle.dumps(_Raised(error))
-    except Exception:  # it holds something that can't be sent
-        return pickle.dumps(_Raised(RuntimeError(repr(error))))
+        error.add_note(f"in a worker process:\n{traceback.format_exc()}")
+        try:
+            return pickle.dumps(_Raised(error))
+        except Exception:  # the error holds something that can't be sent
+            return pickle.dumps(_Raised(RuntimeError(repr(error))))
 
 
 def _end_with_parent() -> None:
-    """However that ended."""
+    """End this process when its parent has ended, however that ended."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])

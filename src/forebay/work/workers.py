@@ -1,26 +1,59 @@
-"""Who does the work, as a user names it, and as values."""
+"""Who does the work: as a user names it, and what the loop over the pieces needs of it."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from forebay.model.errors import BadInput, UserError
 
 MOST = 10_000
-"""Workers; more is a slip of the finger."""
+"""Workers in jobs of Slurm; a larger number is a typing error."""
 MOST_PROCESSES = 256
 """On one machine."""
 
+Work = Callable[[Any], Any]
+"""From a piece to its result: a function of a module or a partial of one, so that it can be sent to workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """Instead of a result: more than one worker died while doing the piece."""
+
+    because: str
+
 
 class Gone(UserError):
-    """Those who did the work went away: nobody is left to do the rest."""
+    """No worker is left to do the remaining pieces."""
+
+
+class Crew(Protocol):
+    """Workers that do one kind of work."""
+
+    def size(self) -> int:
+        """How many pieces they can do at a time, now."""
+
+    def give(self, number: int, piece: object) -> None:
+        """Give them another piece, known by its number."""
+
+    def wait(self) -> list[tuple[int, Any]]:
+        """Wait for results, by number. Raises what a piece raised."""
+
+
+class Cluster(Protocol):
+    """Workers on other machines."""
+
+    def crew(self, work: Work) -> AbstractContextManager[Crew]:
+        """A crew for this work; at the end of the context the workers drop everything that belongs to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """So many processes on this machine."""
+    """That many processes on this machine."""
 
     count: int
 
@@ -34,18 +67,18 @@ class Dask:
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """So many Dask workers in jobs of Slurm, started for this and ended with it."""
+    """That many Dask workers in jobs of Slurm, which end with the command."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmOptions:
-    """What the jobs ask Slurm for: `memory` bytes and `cores` of each job, with a worker on each core.
+    """What each job asks Slurm for: `memory` in bytes and `cores`, with a worker on each core.
 
-    `time` is as sbatch takes it, `directives` go into the job's script as they are, and `interface` is the network
-    by which workers reach this machine. `wait` is how long to wait for the first worker, in seconds; what the workers
-    print goes to files in `logs`, or nowhere.
+    `time` has the format of sbatch, `directives` are copied into the job's script, and `interface` is the network on
+    which workers reach this machine. `wait` is the time to wait for the first worker, in seconds. Workers write their
+    output to files in `logs`, or nowhere.
     """
 
     partition: str | None = None
@@ -59,26 +92,25 @@ class SlurmOptions:
     logs: str | None = None
 
 
-def workers_of(text: str | int | None) -> Processes | Dask | Slurm:
-    """As `--workers` says it.
+def parse_workers(text: str | int | None) -> Processes | Dask | Slurm:
+    """The workers that `--workers` names; one process per core by default.
 
-    >>> workers_of("4"), workers_of("dask://login1:8786"), workers_of("slurm:16")
+    >>> parse_workers("4"), parse_workers("dask://login1:8786"), parse_workers("slurm:16")
     (Processes(count=4), Dask(address='login1:8786'), Slurm(count=16))
     """
-    told = "" if text is None else str(text).strip()
+    name = "" if text is None else str(text).strip()
     cores = os.cpu_count() or 1
-    if not told:
+    if not name:
         return Processes(cores)
-    if re.fullmatch(r"[0-9]+", told):
-        without = f"without --workers there is one for each core, {cores} here"
-        return Processes(_count(told, MOST_PROCESSES, f"processes; {without}"))
-    if found := re.fullmatch(r"slurm:([0-9]+)", told):
-        return Slurm(_count(found[1], MOST, "jobs of Slurm"))
-    if found := re.fullmatch(r"dask://((?:[\w.-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5}))/?", told):
-        if 0 < int(found[2]) < 1 << 16:
-            return Dask(found[1])
-        raise BadInput("--workers", f"a port is a number from 1 to 65535, not {found[2]}")
-    raise BadInput("--workers", f"must be a number of processes, dask://HOST:PORT or slurm:N, not {told!r}")
+    if re.fullmatch(r"[0-9]+", name):
+        return Processes(_count(name, MOST_PROCESSES, f"processes (the default is one per core, {cores} here)"))
+    if match := re.fullmatch(r"slurm:([0-9]+)", name):
+        return Slurm(_count(match[1], MOST, "jobs of Slurm"))
+    if match := re.fullmatch(r"dask://((?:[\w.-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5}))/?", name):
+        if 0 < int(match[2]) < 1 << 16:
+            return Dask(match[1])
+        raise BadInput("--workers", f"a port must be from 1 to 65535, not {match[2]}")
+    raise BadInput("--workers", f"must be a number of processes, dask://HOST:PORT or slurm:N, not {name!r}")
 
 
 def _count(digits: str, most: int, what: str) -> int:

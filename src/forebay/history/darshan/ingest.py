@@ -24,7 +24,7 @@ from forebay.history.store import Store
 from forebay.history.store.logs import clear_stale, find_unchanged, list_stale, read_process_summaries, record_logs
 from forebay.history.store.runs import add_runs, remove_runs
 from forebay.model.errors import BadInput, UserError, why
-from forebay.work import Died, Workers, each, is_local
+from forebay.work import Died, Workers, is_local, run_pieces
 
 CHUNK = 50
 """Logs that a worker reads before it reports."""
@@ -199,7 +199,7 @@ def _read(
     chunks: Iterable[list[str]], workers: Workers
 ) -> Generator[tuple[list[str], list[ScannedLog] | Died], None, None]:
     # Apart, for Darshan's library may die, and prints.
-    return each(workers, read_many, chunks, ahead=AHEAD, in_order=True, apart=True, preload=PRELOADED)
+    return run_pieces(workers, read_many, chunks, ahead=AHEAD, in_order=True, apart=True, preload=PRELOADED)
 
 
 def _seen_from_here(path: str, found: ScannedLog) -> ScannedLog:

@@ -21,7 +21,7 @@ from forebay.profile.detector_training import train
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.run import Simulation
 from forebay.simulate.requests.workload import Workload
-from forebay.work import Died, Gone, Workers, each
+from forebay.work import Died, Gone, Workers, run_pieces
 
 Example = tuple[Observation, str]
 
@@ -95,7 +95,9 @@ def examples(
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Example]:
     """Periods of so many scenarios, each pattern as often, and what they show; the same whoever simulates them."""
-    with closing(each(workers, partial(_scenario, sizes, seed), range(scenarios), ahead=4, in_order=True)) as found:
+    with closing(
+        run_pieces(workers, partial(_scenario, sizes, seed), range(scenarios), ahead=4, in_order=True)
+    ) as found:
         for number, seen in found:
             if isinstance(seen, Died):
                 raise Gone(f"scenario {number}: {seen.because}")

@@ -16,7 +16,7 @@ from forebay.model.system import MOST_BYTES, Platform
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import GB, Rules
 from forebay.simulate.storage.run import run_storage
-from forebay.work import Died, Gone, Workers, each, is_local
+from forebay.work import Died, Gone, Workers, is_local, run_pieces
 
 _BELOW = 3  # steps below the answer that are looked at: the share hardly ever falls as capacity grows
 
@@ -129,7 +129,7 @@ def smallest_of_each(
     if len(policies) == 1 and is_local(workers):
         return [work(policies[0], progress=progress)]
     found = []
-    with closing(each(workers, work, policies, in_order=True)) as sizes:
+    with closing(run_pieces(workers, work, policies, in_order=True)) as sizes:
         for name, sizing in sizes:
             if isinstance(sizing, Died):
                 raise Gone(f"{name}: {sizing.because}")

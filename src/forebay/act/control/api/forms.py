@@ -10,7 +10,7 @@ from forebay.decide.grants.commands import Fault
 from forebay.decide.grants.machine import DISK_NAME
 from forebay.history.toml import Field, Table
 from forebay.model.errors import BadInput
-from forebay.model.grant import MOST_SECONDS, MOST_UID, MOST_CHARACTERS
+from forebay.model.grant import MOST_CHARACTERS, MOST_SECONDS, MOST_UID
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import parse_bandwidth, parse_duration, parse_size
 
