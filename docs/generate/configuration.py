@@ -83,7 +83,7 @@ FILES = (
         "slurm.toml",
         "What is done before and after jobs: `forebay slurm prolog` and `epilog --config FILE`. A table that is left "
         "out is not done. Example: [examples/slurm.toml](../../examples/slurm.toml).",
-        jobs_file._File,
+        jobs_file.JobSettings,
     ),
     File(
         "filesystem.toml",

@@ -16,7 +16,7 @@ from forebay.act.control.api.forms import TokenForm
 from forebay.act.control.auth.tokens import new_token, write_secret
 from forebay.act.control.client import Client, parse_service
 from forebay.act.volumes.kinds import volumes
-from forebay.act.volumes.volume import Made
+from forebay.act.volumes.volume import Volume
 from forebay.history.store import open_store
 from forebay.history.store.tokens import remove_token
 from support.forward_processes import PATIENCE, wait_until
@@ -141,7 +141,7 @@ class System:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def on_disks(self) -> list[Made]:
+    def on_disks(self) -> list[Volume]:
         """All volumes that there are."""
         return [
             made for root, how in self._disks.items() for made in volumes(how["kind"], root, local=how["local"]).find()

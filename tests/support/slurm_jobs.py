@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from forebay.act.slurm.jobs.environment import Told
+from forebay.act.slurm.jobs.environment import Preparation
 from forebay.act.slurm.jobs.job import Job
-from forebay.act.slurm.jobs.prolog import prolog
-from forebay.act.slurm.jobs.settings import JobsFile, read_jobs_file
+from forebay.act.slurm.jobs.prolog import run_prolog
+from forebay.act.slurm.jobs.settings import JobSettings, read_job_settings
 from forebay.history.store import Store
 from forebay.history.store.leases import jobs_by_target
 from support.filesystems import Pretended
@@ -37,8 +37,8 @@ def _value(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
-def rules_of(folder: Path, **given: Any) -> JobsFile:
-    return read_jobs_file(jobs_file(folder, **given))
+def rules_of(folder: Path, **given: Any) -> JobSettings:
+    return read_job_settings(jobs_file(folder, **given))
 
 
 def own_job(job: str = "12", **more: Any) -> Job:
@@ -47,8 +47,8 @@ def own_job(job: str = "12", **more: Any) -> Job:
     return Job(job=job, **(usual | more))
 
 
-def before(store: Store, rules: JobsFile, job: Job | None = None, *, now: float = NOW, **more: Any) -> Told:
-    return prolog(store, rules, job or own_job(), lambda one: one, now=now, chance=0.3, **more)
+def before(store: Store, rules: JobSettings, job: Job | None = None, *, now: float = NOW, **more: Any) -> Preparation:
+    return run_prolog(store, rules, job or own_job(), lambda one: one, now=now, chance=0.3, **more)
 
 
 def leases(store: Store, system: str, now: float = NOW) -> dict[str, set[int]]:

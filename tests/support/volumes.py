@@ -21,8 +21,8 @@ from forebay.act.volumes.mounts import mounts
 from forebay.act.volumes.nvmet import Nvmet
 from forebay.act.volumes.nvmf import Nvmf
 from forebay.act.volumes.subsystem import CONFIGFS
-from forebay.act.volumes.volume import Made
-from forebay.act.volumes.volume_lifecycle import Life, nothing
+from forebay.act.volumes.volume import Volume
+from forebay.act.volumes.volume_lifecycle import VolumeLifecycle, ignore_step
 from forebay.model.errors import UserError
 
 MIB = 1 << 20
@@ -58,11 +58,11 @@ class Disk:
     loses: bool = False
     """Whether a restart of the node takes anything away."""
 
-    def volumes(self, after: After = nothing) -> Life:
+    def volumes(self, after: After = ignore_step) -> VolumeLifecycle:
         """As a new agent would see it."""
         raise NotImplementedError
 
-    def entered(self, made: Made) -> AbstractContextManager[Path]:
+    def entered(self, made: Volume) -> AbstractContextManager[Path]:
         """Where the user can write."""
         return nullcontext(made.path)
 
@@ -74,7 +74,7 @@ class Disk:
         ]
         return sorted({*files, *points, *loops_below(self.root)})
 
-    def restart(self, made: Made) -> None:
+    def restart(self, made: Volume) -> None:
         """What a restart of the node takes away."""
 
     def steps(self, first: int) -> Iterator[int]:
@@ -84,7 +84,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class FolderDisk(Disk):
-    def volumes(self, after: After = nothing) -> Life:
+    def volumes(self, after: After = ignore_step) -> VolumeLifecycle:
         return Directory(root=self.root, after=after)
 
 
@@ -93,39 +93,39 @@ class LoopDisk(Disk):
     fs: str = "ext4"
     local: bool = True
 
-    def volumes(self, after: After = nothing) -> Life:
+    def volumes(self, after: After = ignore_step) -> VolumeLifecycle:
         return Loop(root=self.root, fs=self.fs, local=self.local, after=after)
 
-    def entered(self, made: Made) -> AbstractContextManager[Path]:
+    def entered(self, made: Volume) -> AbstractContextManager[Path]:
         return nullcontext(made.path) if self.local else mounted(made.path, "-o", "loop")
 
-    def restart(self, made: Made) -> None:
+    def restart(self, made: Volume) -> None:
         if self.local:
             sh("umount", made.path)
 
 
 @dataclass(frozen=True)
 class BtrfsDisk(Disk):
-    def volumes(self, after: After = nothing) -> Life:
+    def volumes(self, after: After = ignore_step) -> VolumeLifecycle:
         return Btrfs(root=self.root, after=after)
 
 
 @dataclass(frozen=True)
 class LvmDisk(Disk):
-    def volumes(self, after: After = nothing) -> Life:
+    def volumes(self, after: After = ignore_step) -> VolumeLifecycle:
         return Lvm(root=self.root, group="testers", after=after)
 
     def left(self) -> list[str]:
         return super().left() + sh("lvs", "--noheadings", "-o", "lv_name", "testers").split()
 
-    def restart(self, made: Made) -> None:
+    def restart(self, made: Volume) -> None:
         sh("umount", made.path)
         sh("lvchange", "--activate", "n", f"testers/{Path(made.device).name}")
 
 
 @dataclass(frozen=True)
 class NvmetDisk(LvmDisk):
-    def volumes(self, after: After = nothing) -> Life:
+    def volumes(self, after: After = ignore_step) -> VolumeLifecycle:
         return Nvmet(root=self.root, group="testers", after=after)
 
     def left(self) -> list[str]:
@@ -133,7 +133,7 @@ class NvmetDisk(LvmDisk):
         return super().left() + [str(path) for kind in kinds for path in (CONFIGFS / kind).iterdir()]
 
     @contextmanager
-    def entered(self, made: Made) -> Iterator[Path]:
+    def entered(self, made: Volume) -> Iterator[Path]:
         host = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a"
         means = Nvmf(folder=self.root.parent)
         plan = means.plan(made, (host,))
@@ -144,7 +144,7 @@ class NvmetDisk(LvmDisk):
         finally:
             means.stop(made.name)
 
-    def restart(self, made: Made) -> None:
+    def restart(self, made: Volume) -> None:
         drop_subsystem(next(CONFIGFS.glob(f"subsystems/*{made.name}/namespaces/1")))
         sh("lvchange", "--activate", "n", f"testers/{made.path.name}")
 

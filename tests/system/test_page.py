@@ -15,7 +15,7 @@ import pytest
 from forebay.act.control.agent.agent import Agent
 from forebay.act.control.agent.settings import read_agent
 from forebay.act.volumes.directory import Directory
-from forebay.act.volumes.volume import Made, VolumeFailed
+from forebay.act.volumes.volume import Volume, VolumeFailed
 from support.browser import MISSING, Visitor, browser, visitor
 from support.certificates import certificate
 from support.control_processes import MB, SILENT, System, control_system, forebay
@@ -276,7 +276,7 @@ def bad_disks(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     root, away = site.system.folder / "n2-d1", site.system.folder / "away"
     real, process = Directory.make, site.system.agents["n2"]
 
-    def resist(self: Directory, name: str, size: int, **how: Any) -> Made:
+    def resist(self: Directory, name: str, size: int, **how: Any) -> Volume:
         if self.root.name == "n2-d0":
             raise VolumeFailed(f"volume {name}: read-only file system")
         return real(self, name, size, **how)

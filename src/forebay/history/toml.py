@@ -79,8 +79,8 @@ def _whole_path(value: object) -> object:
     return Path(value) if isinstance(value, str) else value
 
 
-RelativePath = Annotated[Path | None, BeforeValidator(_relative_path)]
-"""A path that is relative to the folder of the file; "" is None."""
+RelativePath = BeforeValidator(_relative_path)
+"""Marks a path that is relative to the folder of the file; "" is None."""
 WholePath = Annotated[Path, BeforeValidator(_whole_path)]
 
 

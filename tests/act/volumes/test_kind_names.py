@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from forebay.act.volumes.kinds import KINDS, volumes
-from forebay.act.volumes.record import Records, checked
+from forebay.act.volumes.record import Records, check_request
 from forebay.model.errors import BadInput, UnknownName, UserError
 
 ABSENT = "/does/not/exist"
@@ -44,7 +44,7 @@ def test_a_missing_command_is_told(kind: str, tmp_path: Path, monkeypatch: pytes
 
 def test_a_mark_comes_back_as_it_was_written_at_every_stage(tmp_path: Path) -> None:
     records = Records(tmp_path / "marks", lambda _: None)
-    record = checked("0" * 32 + ".5", 10**12, 1000, 100, 0o750, 2.5e9)
+    record = check_request("0" * 32 + ".5", 10**12, 1000, 100, 0o750, 2.5e9)
     records.write(record)
     for stage in ("whole", "releasing"):
         assert records.all() == [record]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from forebay.act.command import CommandFailed
-from forebay.act.volumes.volume import Made, NoRoom, NotOurs
-from forebay.act.volumes.volume_lifecycle import Life
+from forebay.act.volumes.volume import NoRoom, NotOurs, Volume
+from forebay.act.volumes.volume_lifecycle import VolumeLifecycle
 from forebay.model.errors import BadInput, UserError
 from support.volumes import GROUP, KINDS, MIB, NAME, OTHER, UNMARKED, USER, Disk, Killed, disk_of, dying, written
 
@@ -20,7 +20,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
         yield made
 
 
-def make(volumes: Life, disk: Disk, name: str = NAME) -> Made:
+def make(volumes: VolumeLifecycle, disk: Disk, name: str = NAME) -> Volume:
     return volumes.make(name, disk.size, uid=USER, gid=GROUP, mode=0o750)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from forebay.act.volumes.exposure import Exposed, Exposures
 from forebay.act.volumes.kinds import exposures
-from forebay.act.volumes.volume import Made
+from forebay.act.volumes.volume import Volume
 from forebay.model.errors import BadInput, UnknownName, UserError
 from support.volumes import GROUP, NAME, USER, Disk, Killed, disk_of, dying
 
@@ -28,7 +28,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 @pytest.fixture
-def made(disk: Disk) -> Made:
+def made(disk: Disk) -> Volume:
     return disk.volumes().make(NAME, disk.size, uid=USER, gid=GROUP)
 
 
@@ -47,7 +47,7 @@ def client(exposed: Exposed, folder: Path, *, key: str | None = None) -> subproc
     return subprocess.run(("nbdcopy", uri, "-"), capture_output=True, check=False, timeout=60)
 
 
-def test_whoever_has_the_key_reads_the_volume(made: Made, door: Exposures, tmp_path: Path) -> None:
+def test_whoever_has_the_key_reads_the_volume(made: Volume, door: Exposures, tmp_path: Path) -> None:
     exposed = door.expose(made, "nbd", [LOCAL])
     assert (exposed.state, exposed.kind) == ("whole", "nbd")
     read = client(exposed, tmp_path)
@@ -55,14 +55,14 @@ def test_whoever_has_the_key_reads_the_volume(made: Made, door: Exposures, tmp_p
     assert read.stdout == made.path.read_bytes()
 
 
-def test_nobody_reads_it_with_another_key_or_without_one(made: Made, door: Exposures, tmp_path: Path) -> None:
+def test_nobody_reads_it_with_another_key_or_without_one(made: Volume, door: Exposures, tmp_path: Path) -> None:
     exposed = door.expose(made, "nbd", [LOCAL])
     assert client(exposed, tmp_path, key="00" * 32).returncode != 0
     plain = exposed.settings["uri"].replace("nbds://forebay@", "nbd://")
     assert subprocess.run(("nbdinfo", plain), capture_output=True, check=False, timeout=60).returncode != 0
 
 
-def test_exposed_again_it_is_the_same_also_after_the_agent_died(made: Made, door: Exposures, tmp_path: Path) -> None:
+def test_exposed_again_it_is_the_same_also_after_the_agent_died(made: Volume, door: Exposures, tmp_path: Path) -> None:
     exposed = door.expose(made, "nbd", [LOCAL])
     assert door.expose(made, "nbd", [LOCAL]) == exposed
     door.means["nbd"].stop(NAME)
@@ -73,7 +73,7 @@ def test_exposed_again_it_is_the_same_also_after_the_agent_died(made: Made, door
 
 
 def test_what_an_agent_that_was_killed_left_serving_is_ended_by_the_next_one(
-    made: Made, door: Exposures, tmp_path: Path
+    made: Volume, door: Exposures, tmp_path: Path
 ) -> None:
     exposed = door.expose(made, "nbd", [LOCAL])
     exposures(tmp_path / "exposed").withdraw(NAME)
@@ -82,7 +82,7 @@ def test_what_an_agent_that_was_killed_left_serving_is_ended_by_the_next_one(
     door.means["nbd"].stop(NAME)
 
 
-def test_what_is_withdrawn_can_not_be_read_and_leaves_no_key(made: Made, door: Exposures, tmp_path: Path) -> None:
+def test_what_is_withdrawn_can_not_be_read_and_leaves_no_key(made: Volume, door: Exposures, tmp_path: Path) -> None:
     exposed = door.expose(made, "nbd", [LOCAL])
     door.withdraw(NAME)
     door.withdraw(NAME)
@@ -91,7 +91,7 @@ def test_what_is_withdrawn_can_not_be_read_and_leaves_no_key(made: Made, door: E
     assert list((tmp_path / "exposed").iterdir()) == []
 
 
-def test_the_key_is_in_files_of_the_owner_only_and_in_no_text(made: Made, door: Exposures, tmp_path: Path) -> None:
+def test_the_key_is_in_files_of_the_owner_only_and_in_no_text(made: Volume, door: Exposures, tmp_path: Path) -> None:
     exposed = door.expose(made, "nbd", [LOCAL])
     key = exposed.settings["key"]
     assert key not in repr(exposed)
@@ -110,7 +110,7 @@ def _ours(path: Path) -> bool:
         return False
 
 
-def test_an_exposure_that_dies_at_any_step_is_withdrawn_without_a_trace(made: Made, tmp_path: Path) -> None:
+def test_an_exposure_that_dies_at_any_step_is_withdrawn_without_a_trace(made: Volume, tmp_path: Path) -> None:
     folder = tmp_path / "exposed"
     for step in range(20):
         door = exposures(folder, after=dying(step, Killed()))
@@ -145,20 +145,20 @@ def test_a_folder_is_not_exposed(tmp_path: Path, door: Exposures) -> None:
 
 @pytest.mark.parametrize(("how", "hosts", "kind"), [("nbd", [], BadInput), ("iscsi", [LOCAL], UnknownName)])
 def test_what_can_not_be_is_refused(
-    made: Made, door: Exposures, how: str, hosts: list[str], kind: type[UserError]
+    made: Volume, door: Exposures, how: str, hosts: list[str], kind: type[UserError]
 ) -> None:
     with pytest.raises(kind):
         door.expose(made, how, hosts)
     assert door.exposed() == []
 
 
-def test_another_host_on_the_same_volume_is_refused(made: Made, door: Exposures) -> None:
+def test_another_host_on_the_same_volume_is_refused(made: Volume, door: Exposures) -> None:
     door.expose(made, "nbd", [LOCAL])
     with pytest.raises(BadInput, match=r"is exposed already, by nbd to .*; withdraw it first"):
         door.expose(made, "nbd", ["192.0.2.7"])
 
 
-def test_a_plan_that_can_not_be_read_is_told_and_withdrawn(made: Made, door: Exposures, tmp_path: Path) -> None:
+def test_a_plan_that_can_not_be_read_is_told_and_withdrawn(made: Volume, door: Exposures, tmp_path: Path) -> None:
     door.expose(made, "nbd", [LOCAL])
     (tmp_path / "exposed" / f"{NAME}.exposed").write_text("{")
     assert [found.state for found in door.exposed()] == ["half"]
@@ -168,5 +168,5 @@ def test_a_plan_that_can_not_be_read_is_told_and_withdrawn(made: Made, door: Exp
     assert door.exposed() == []
 
 
-def test_exposed_by_nothing_it_is_its_path(made: Made, door: Exposures) -> None:
+def test_exposed_by_nothing_it_is_its_path(made: Volume, door: Exposures) -> None:
     assert door.expose(made, "none", []).settings == {"path": str(made.path)}

@@ -7,7 +7,7 @@ import pytest
 
 from forebay.act.volumes.kinds import exposures
 from forebay.act.volumes.subsystem import CONFIGFS
-from forebay.act.volumes.volume import Made
+from forebay.act.volumes.volume import Volume
 from forebay.model.errors import BadInput
 from support.volumes import GROUP, NAME, OTHER, USER, Disk, Killed, connected, disk_of, dying
 
@@ -21,7 +21,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         yield made
 
 
-def make(disk: Disk, name: str = NAME) -> Made:
+def make(disk: Disk, name: str = NAME) -> Volume:
     return disk.volumes().make(name, disk.size, uid=USER, gid=GROUP)
 
 

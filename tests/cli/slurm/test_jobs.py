@@ -131,7 +131,7 @@ def test_a_file_system_that_hangs_holds_no_job_up(
     system.change(hang=["lfs setstripe"])
     ran = forebay("slurm", "prolog", "--config", jobs_file(tmp_path, system=system, limit=6), *job, "--app", "vpic")
     assert (ran.code, ran.out) == (0, "")
-    assert told(ran.err)["trouble"] == "not done within 6 s; ended"
+    assert told(ran.err)["trouble"] == "not finished within 6 s; ended"
     with open_store(str(tmp_path / "history.db")) as store:
         assert leases(store, "scratch", datetime.now().timestamp()) == {}
 
@@ -142,7 +142,7 @@ def test_what_goes_wrong_inside_is_a_line_too(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of our own making")
 
-    monkeypatch.setattr("forebay.act.slurm.jobs.prolog.prolog", broken)
+    monkeypatch.setattr("forebay.act.slurm.jobs.prolog.run_prolog", broken)
     ran = forebay("slurm", "prolog", "--config", jobs_file(tmp_path), *job)
     assert ran.code == 0
     assert "ZeroDivisionError" in told(ran.err)["trouble"]

@@ -14,7 +14,7 @@ from forebay.act.volumes.formats import FileSystemKind, filesystem
 from forebay.act.volumes.mounts import Mount, mounted_at, unmount
 from forebay.act.volumes.record import Record
 from forebay.act.volumes.volume import NotOurs, VolumeFailed
-from forebay.act.volumes.volume_lifecycle import Life
+from forebay.act.volumes.volume_lifecycle import VolumeLifecycle
 from forebay.model.units import format_size
 
 _SAFE = ("nosuid", "nodev")
@@ -22,7 +22,7 @@ _SAFE = ("nosuid", "nodev")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block(Life):
+class Block(VolumeLifecycle):
     """What images and logical volumes share.
 
     With `local` the volume is mounted at `root/<name>`; without, it is formatted and handed over the same way and then

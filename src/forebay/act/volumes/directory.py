@@ -13,7 +13,7 @@ from typing import ClassVar
 from forebay.act.volumes.mounts import mounted_below
 from forebay.act.volumes.record import Record, Records, Stage
 from forebay.act.volumes.volume import NotOurs
-from forebay.act.volumes.volume_lifecycle import Life, vacant
+from forebay.act.volumes.volume_lifecycle import VolumeLifecycle, check_vacant
 
 _LONGEST = 3600.0
 """Seconds that it may take to remove all files of a volume; what is left then is removed at the next try."""
@@ -27,7 +27,7 @@ HOME = ".forebay"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnFiles(Life):
+class OnFiles(VolumeLifecycle):
     """Kinds whose marks are files beside the volumes."""
 
     @property
@@ -41,7 +41,7 @@ class OnFiles(Life):
         return self.records.read(name)
 
     def _check_vacant(self, record: Record) -> None:
-        vacant(self.path(record.name))
+        check_vacant(self.path(record.name))
 
     def _begin(self, record: Record) -> None:
         self.records.write(record)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Protocol
 
 from forebay.act.volumes.mounts import mounted_at
-from forebay.act.volumes.record import synced
-from forebay.act.volumes.volume import BadRequest, Made, State, VolumeFailed, checked_name, is_name
-from forebay.act.volumes.volume_lifecycle import nothing
+from forebay.act.volumes.record import sync_folder
+from forebay.act.volumes.volume import BadRequest, State, Volume, VolumeFailed, check_name, is_name
+from forebay.act.volumes.volume_lifecycle import ignore_step
 from forebay.model.errors import BadInput, UnknownName, UserError, why
 
 
@@ -47,7 +47,7 @@ class Means(Protocol):
     def check(self) -> None:
         """Whether it can work here; what is in its way, in one line, if not."""
 
-    def plan(self, made: Made, hosts: tuple[str, ...]) -> Plan:
+    def plan(self, made: Volume, hosts: tuple[str, ...]) -> Plan:
         """How the volume would be exposed, with settings that stay the same; BadInput for what it can't do."""
 
     def start(self, plan: Plan) -> None:
@@ -65,9 +65,9 @@ class Exposures:
 
     folder: Path
     means: dict[str, Means]
-    after: Callable[[str], None] = nothing
+    after: Callable[[str], None] = ignore_step
 
-    def expose(self, made: Made, how: str, hosts: Sequence[str], *, key: str = "") -> Exposed:
+    def expose(self, made: Volume, how: str, hosts: Sequence[str], *, key: str = "") -> Exposed:
         """Let those hosts reach the volume, and nobody else; the same again if it is exposed that way already.
 
         `key` is for means that need one, which make one up if there is none.
@@ -75,7 +75,7 @@ class Exposures:
         if how == "none":
             return Exposed(name=made.name, kind="none", settings={"path": str(made.path)})
         means = self._means(how)
-        name = checked_name(made.name)
+        name = check_name(made.name)
         _check(made, hosts)
         known = self._read(name)
         plan = known or means.plan(made, tuple(hosts))
@@ -94,7 +94,7 @@ class Exposures:
 
     def withdraw(self, name: str) -> None:
         """No host can reach it any more; that none could is no error."""
-        plan = self._path(checked_name(name))
+        plan = self._path(check_name(name))
         try:
             if plan.exists():
                 for means in self.means.values():  # all, as a plan that can't be read does not say which
@@ -142,7 +142,7 @@ class Exposures:
             file.flush()
             os.fsync(file.fileno())
         self._new(plan.name).rename(self._path(plan.name))
-        synced(self.folder)
+        sync_folder(self.folder)
         self.after(f"plan the exposure of {plan.name}")
 
 
@@ -150,7 +150,7 @@ def _with_key(plan: Plan, key: str) -> Plan:
     return replace(plan, settings={**plan.settings, "key": key}) if key and "key" in plan.settings else plan
 
 
-def _check(made: Made, hosts: Sequence[str]) -> None:
+def _check(made: Volume, hosts: Sequence[str]) -> None:
     where = f"volume {made.name}"
     if not hosts:
         raise BadRequest(where, "name at least one host that may connect")

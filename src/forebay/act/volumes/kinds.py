@@ -14,7 +14,7 @@ from forebay.act.volumes.nbd import Nbd
 from forebay.act.volumes.nvmet import Nvmet
 from forebay.act.volumes.nvmf import Nvmf
 from forebay.act.volumes.volume import Volumes
-from forebay.act.volumes.volume_lifecycle import nothing
+from forebay.act.volumes.volume_lifecycle import ignore_step
 from forebay.model.errors import BadInput, UnknownName
 
 KINDS = ("directory", "loop", "btrfs", "lvm", "nvmet")
@@ -38,7 +38,7 @@ def volumes(kind: str, root: Path, *, fs: str = "ext4", group: str = "", local: 
     return Lvm(root=root, fs=fs, group=group, local=local) if kind == "lvm" else Nvmet(root=root, fs=fs, group=group)
 
 
-def exposures(folder: Path, *, address: str = "127.0.0.1", after: Callable[[str], None] = nothing) -> Exposures:
+def exposures(folder: Path, *, address: str = "127.0.0.1", after: Callable[[str], None] = ignore_step) -> Exposures:
     """The exposures of one node, reached at `address`; their plans and keys are kept in `folder`."""
     means: dict[str, Means] = {
         "nbd": Nbd(folder=folder, address=address, after=after),

@@ -25,7 +25,7 @@ from forebay.act.volumes.directory import HOME, OnFiles
 from forebay.act.volumes.mounts import Mount, filesystem_of, mounted_at, shut_down
 from forebay.act.volumes.record import Record
 from forebay.act.volumes.volume import VolumeFailed
-from forebay.act.volumes.volume_lifecycle import vacant, words
+from forebay.act.volumes.volume_lifecycle import check_vacant, describe_error
 from forebay.model.errors import BadInput
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "bcachefs")
@@ -57,7 +57,7 @@ class Loop(Block, OnFiles):
         return self.root / HOME / f"{name}.image"
 
     def _check_vacant(self, record: Record) -> None:
-        vacant(self.path(record.name), self.image(record.name))
+        check_vacant(self.path(record.name), self.image(record.name))
 
     def _allocate(self, record: Record) -> None:
         image = self.image(record.name)
@@ -80,7 +80,9 @@ class Loop(Block, OnFiles):
                     fcntl.ioctl(file, _RESERVE, where)
                     self.after(f"reserve from {start} on")
         except OSError as error:
-            raise VolumeFailed(f"volume {record.name}: its space could not be set aside: {words(error)}") from None
+            raise VolumeFailed(
+                f"volume {record.name}: its space could not be set aside: {describe_error(error)}"
+            ) from None
         return True
 
     def _finish(self, record: Record, stopped: Callable[[], bool]) -> None:

@@ -17,9 +17,9 @@ from typing import ClassVar
 from forebay.act.command import run
 from forebay.act.volumes.block import Block
 from forebay.act.volumes.mounts import Mount
-from forebay.act.volumes.record import Record, Stage, unreadable
+from forebay.act.volumes.record import Record, Stage, unreadable_record
 from forebay.act.volumes.volume import is_name
-from forebay.act.volumes.volume_lifecycle import vacant
+from forebay.act.volumes.volume_lifecycle import check_vacant
 from forebay.model.errors import BadInput
 
 _MARK = "forebay"
@@ -56,7 +56,7 @@ class Lvm(Block):
         return sorted(found, key=lambda record: record.name)
 
     def _check_vacant(self, record: Record) -> None:
-        vacant(self.path(record.name))  # lvcreate refuses a name that is taken
+        check_vacant(self.path(record.name))  # lvcreate refuses a name that is taken
 
     def _begin(self, record: Record) -> None:
         tags = ("--addtag", _MARK, "--addtag", _details(record))
@@ -142,7 +142,7 @@ def _details(record: Record) -> str:
 def _parsed(name: str, tags: str) -> Record:
     found = next(filter(None, map(_DETAILS.fullmatch, tags.split(","))), None)
     if found is None:
-        return unreadable(name)
+        return unreadable_record(name)
     size, uid, gid, mode = (int(word) for word in found.groups()[1:5])
     ceiling = int(found[6]) if found[6] else None
     stage: Stage = next(s for s in ("making", "whole", "releasing") if s == found[1])

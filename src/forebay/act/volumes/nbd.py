@@ -16,8 +16,9 @@ from pathlib import Path
 
 from forebay.act.command import Child, CommandFailed, end_orphan
 from forebay.act.volumes.exposure import Plan
-from forebay.act.volumes.volume import Made
-from forebay.act.volumes.volume_lifecycle import nothing
+from forebay.act.volumes.record import write_synced
+from forebay.act.volumes.volume import Volume
+from forebay.act.volumes.volume_lifecycle import ignore_step
 from forebay.model.errors import BadInput
 
 _USER = "forebay"
@@ -38,14 +39,14 @@ class Nbd:
 
     folder: Path
     address: str = "127.0.0.1"
-    after: Callable[[str], None] = nothing
+    after: Callable[[str], None] = ignore_step
     _running: dict[str, Child] = field(default_factory=dict, init=False, repr=False)
 
     def check(self) -> None:
         if not any(Path(folder, "nbdkit").exists() for folder in os.get_exec_path()):
             raise BadInput("nbd", "needs the command nbdkit, which is not installed")
 
-    def plan(self, made: Made, hosts: tuple[str, ...]) -> Plan:
+    def plan(self, made: Volume, hosts: tuple[str, ...]) -> Plan:
         port = _free_port(self.address)
         settings = {
             "uri": f"nbds://{_USER}@{_in_uri(self.address)}:{port}/{made.name}",
@@ -112,8 +113,7 @@ class Nbd:
 
     def _write_key(self, plan: Plan) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(self._key_file(plan.name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(f"{plan.settings['user']}:{plan.settings['key']}\n")
+        write_synced(self._key_file(plan.name), f"{plan.settings['user']}:{plan.settings['key']}\n", 0o600)
 
     def _key_file(self, name: str) -> Path:
         return self.folder / f"{name}.psk"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from forebay.act.volumes.exposure import Plan
 from forebay.act.volumes.subsystem import CONFIGFS, Subsystem
-from forebay.act.volumes.volume import BadRequest, Made
-from forebay.act.volumes.volume_lifecycle import nothing
+from forebay.act.volumes.volume import BadRequest, Volume
+from forebay.act.volumes.volume_lifecycle import ignore_step
 from forebay.model.errors import BadInput
 
 _NQN = re.compile(r"nqn\.\d{4}-\d{2}\.[A-Za-z0-9.:_-]{1,200}")
@@ -30,13 +30,13 @@ class Nvmf:
     transport: str = "tcp"
     port: int = 7716
     configfs: Path = CONFIGFS
-    after: Callable[[str], None] = nothing
+    after: Callable[[str], None] = ignore_step
 
     def check(self) -> None:
         if not (self.configfs / "ports").is_dir():
             raise BadInput("nvmet", "needs the NVMe target: modprobe nvmet nvmet-tcp, and configfs mounted")
 
-    def plan(self, made: Made, hosts: tuple[str, ...]) -> Plan:
+    def plan(self, made: Volume, hosts: tuple[str, ...]) -> Plan:
         for host in hosts:
             if not _NQN.fullmatch(host):
                 raise BadRequest(f"host {host!r}", "is no host NQN; see /etc/nvme/hostnqn on the client")

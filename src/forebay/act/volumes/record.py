@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from forebay.act.volumes.volume import BadRequest, checked_name, is_name
+from forebay.act.volumes.volume import BadRequest, check_name, is_name
 from forebay.model.errors import BadInput
 from forebay.model.units import format_size
 
@@ -39,9 +39,9 @@ class Record:
         return self.name, self.size, self.uid, self.gid, self.mode, self.ceiling
 
 
-def checked(name: str, size: int, uid: int, gid: int, mode: int, ceiling: float | None) -> Record:
+def check_request(name: str, size: int, uid: int, gid: int, mode: int, ceiling: float | None) -> Record:
     """A volume to be made, if all of that is possible anywhere."""
-    where = f"volume {checked_name(name)}"
+    where = f"volume {check_name(name)}"
     if not isinstance(size, int) or not 0 < size <= _MOST:
         raise BadRequest(where, f"size must be from 1 byte to {format_size(_MOST)}, not {size!r}")
     for label, number in (("uid", uid), ("gid", gid)):
@@ -54,7 +54,7 @@ def checked(name: str, size: int, uid: int, gid: int, mode: int, ceiling: float 
     return Record(name=name, size=size, uid=uid, gid=gid, mode=mode, ceiling=None if ceiling is None else int(ceiling))
 
 
-def unreadable(name: str, stage: Stage = "unreadable") -> Record:
+def unreadable_record(name: str, stage: Stage = "unreadable") -> Record:
     """A mark of which no more can be read than whose it is."""
     return Record(name=name, size=0, uid=0, gid=0, mode=0, stage=stage)
 
@@ -77,23 +77,20 @@ class Records:
         if not self.folder.is_dir():
             return []
         found = {file.stem for stage in ("begun", *_PLACED) for file in self.folder.glob(f"*.{stage}")}
-        return [self.read(name) or unreadable(name, "begun") for name in sorted(filter(is_name, found))]
+        return [self.read(name) or unreadable_record(name, "begun") for name in sorted(filter(is_name, found))]
 
     def read(self, name: str) -> Record | None:
         """None: there is none in place."""
         for stage in _PLACED:
             with suppress(FileNotFoundError):
-                return _parsed(name, stage, self._path(name, stage).read_text())
+                return _parse_record(name, stage, self._path(name, stage).read_text())
         return None
 
     def write(self, record: Record) -> None:
         """Put it in place whole or not at all, and on the disk before anything else happens."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         begun = self._path(record.name, "begun")
-        with os.fdopen(os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump({key: value for key, value in asdict(record).items() if key != "stage"}, file)
-            file.flush()
-            os.fsync(file.fileno())
+        write_synced(begun, json.dumps({key: value for key, value in asdict(record).items() if key != "stage"}), 0o600)
         self.after(f"begin the mark of {record.name}")
         self._rename(record.name, "begun", record.stage)
 
@@ -113,41 +110,46 @@ class Records:
         for stage in ("begun", *_PLACED):
             self._path(name, stage).unlink(missing_ok=True)
         if self.folder.is_dir():
-            synced(self.folder)
+            sync_folder(self.folder)
         self.after(f"remove the mark of {name}")
 
     def _rename(self, name: str, before: Stage, now: Stage) -> None:
         self._path(name, before).rename(self._path(name, now))
-        synced(self.folder)
+        sync_folder(self.folder)
         self.after(f"mark {name}: {now}")
 
     def _path(self, name: str, stage: str) -> Path:
         return self.folder / f"{name}.{stage}"
 
 
-def _parsed(name: str, stage: Stage, text: str) -> Record:
+def _parse_record(name: str, stage: Stage, text: str) -> Record:
     try:
         record = Record(**json.loads(text), stage=stage)
-        checked(record.name, record.size, record.uid, record.gid, record.mode, record.ceiling)
+        check_request(record.name, record.size, record.uid, record.gid, record.mode, record.ceiling)
     except (ValueError, TypeError, AttributeError, BadInput):
-        return unreadable(name)
-    return record if record.name == name else unreadable(name)
+        return unreadable_record(name)
+    return record if record.name == name else unreadable_record(name)
 
 
-def written(path: Path, text: str) -> None:
+def write_file(path: Path, text: str, mode: int = 0o666) -> None:
     """Put a file in place whole or not at all, and on the disk before anything else happens."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.new")
-    with new.open("w") as file:
+    write_synced(new, text, mode)
+    new.rename(path)
+    sync_folder(path.parent)
+
+
+def write_synced(path: Path, text: str, mode: int) -> None:
+    """Write the file and wait until it is on the disk."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    new.rename(path)
-    synced(path.parent)
 
 
-def synced(folder: Path) -> None:
-    """All names in the folder are on the disk."""
+def sync_folder(folder: Path) -> None:
+    """Write all names in the folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.act.volumes.volume_lifecycle import nothing
+from forebay.act.volumes.volume_lifecycle import ignore_step
 
 CONFIGFS = Path("/sys/kernel/config/nvmet")
 PREFIX = "nqn.2025-01.io.forebay:"
@@ -20,7 +20,7 @@ class Subsystem:
 
     name: str
     configfs: Path = CONFIGFS
-    after: Callable[[str], None] = nothing
+    after: Callable[[str], None] = ignore_step
 
     @property
     def nqn(self) -> str:

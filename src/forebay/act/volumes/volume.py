@@ -35,7 +35,7 @@ class NotOurs(VolumeFailed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class Volume:
     """A volume as it is on the disk."""
 
     name: str
@@ -74,14 +74,14 @@ class Volumes(Protocol):
     @abstractmethod
     def make(
         self, name: str, size: int, *, uid: int, gid: int, mode: int = 0o700, ceiling: float | None = None
-    ) -> Made:
+    ) -> Volume:
         """A volume into which `uid` can write `size` bytes; the same again if it is there, whole, and alike.
 
         One that a crash left half made is finished. If it fails, nothing is left behind.
         """
 
     @abstractmethod
-    def find(self) -> list[Made]:
+    def find(self) -> list[Volume]:
         """Everything on this disk that carries Forebay's mark, by name; half-made things too."""
 
     @abstractmethod
@@ -104,10 +104,10 @@ class Volumes(Protocol):
         """Whether this kind can work here; what is in its way, in one line, if not."""
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     """`name`, if it is one of Forebay's: the grant's id and the volume's number.
 
-    >>> checked_name("00f3e7a1c4b25d8890a1b2c3d4e5f607.0")
+    >>> check_name("00f3e7a1c4b25d8890a1b2c3d4e5f607.0")
     '00f3e7a1c4b25d8890a1b2c3d4e5f607.0'
     """
     if not _NAME.fullmatch(name):

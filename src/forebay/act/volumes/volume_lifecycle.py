@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from forebay.act.command import format_command, run
-from forebay.act.volumes.record import Record, Stage, checked
-from forebay.act.volumes.volume import Made, NoRoom, NotOurs, VolumeFailed, WrongOwner, checked_name
+from forebay.act.volumes.record import Record, Stage, check_request
+from forebay.act.volumes.volume import NoRoom, NotOurs, Volume, VolumeFailed, WrongOwner, check_name
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_size
 
@@ -24,12 +24,12 @@ _LONGEST = 200
 """Characters of a path that an error repeats: users can make longer ones."""
 
 
-def nothing(_step: str) -> None:
+def ignore_step(_step: str) -> None:
     """What is done after each step, outside tests."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Life(ABC):
+class VolumeLifecycle(ABC):
     """What all kinds share. `root` is the folder in which users find their volumes, one entry a volume."""
 
     kind: ClassVar[str]
@@ -38,36 +38,36 @@ class Life(ABC):
     root: Path
     timeout: float = 60.0
     """Seconds that each outside command may take."""
-    after: Callable[[str], None] = nothing
+    after: Callable[[str], None] = ignore_step
     """Told of each step as soon as it is done; a test that raises here leaves all as a crash would."""
 
     def make(
         self, name: str, size: int, *, uid: int, gid: int, mode: int = 0o700, ceiling: float | None = None
-    ) -> Made:
-        wanted = checked(name, size, uid, gid, mode, ceiling)
-        with _told(name):
+    ) -> Volume:
+        wanted = check_request(name, size, uid, gid, mode, ceiling)
+        with _wrap_errors(name):
             known = self._record(name)
             if known is not None and known.stage == "releasing":
                 self._remove(known)
                 known = None
-            return self._completed(self._begun(wanted) if known is None else _same(known, wanted))
+            return self._completed(self._begun(wanted) if known is None else _match_record(known, wanted))
 
-    def find(self) -> list[Made]:
-        with _told():
+    def find(self) -> list[Volume]:
+        with _wrap_errors():
             return [self._made(record) for record in self._records()]
 
     def release(self, name: str) -> None:
-        with _told(checked_name(name)):
+        with _wrap_errors(check_name(name)):
             for record in self._records():
                 if record.name == name:
                     self._remove(record)
 
     def usable(self) -> int:
-        with _told():
+        with _wrap_errors():
             return self._net(self._bytes_free() + sum(map(self._held, self._records())))
 
     def free(self) -> int:
-        with _told():
+        with _wrap_errors():
             return self._net(self._bytes_free())
 
     def path(self, name: str) -> Path:
@@ -87,7 +87,7 @@ class Life(ABC):
             raise
         return record
 
-    def _completed(self, record: Record) -> Made:
+    def _completed(self, record: Record) -> Volume:
         fresh = record.stage == "making"
         used = not fresh and self._is_up(record)
         try:
@@ -98,7 +98,11 @@ class Life(ABC):
                 record = self._mark(record, "whole")
             self._up(record)
         except (OSError, UserError) as error:
-            says = error if isinstance(error, UserError) else VolumeFailed(f"volume {record.name}: {words(error)}")
+            says = (
+                error
+                if isinstance(error, UserError)
+                else VolumeFailed(f"volume {record.name}: {describe_error(error)}")
+            )
             raise says if used else self._undone(record, says, fresh) from None
         return self._made(record)
 
@@ -110,8 +114,8 @@ class Life(ABC):
             else:
                 self._down(record)
         except (OSError, UserError) as second:
-            if words(second) != str(says):  # else it could not begin, for the same reason
-                return VolumeFailed(f"{says}; what was made is still there: {words(second)}")
+            if describe_error(second) != str(says):  # else it could not begin, for the same reason
+                return VolumeFailed(f"{says}; what was made is still there: {describe_error(second)}")
         return says
 
     def _remove(self, record: Record) -> None:
@@ -122,9 +126,9 @@ class Life(ABC):
             self._clear(record)
         self._forget(record)
 
-    def _made(self, record: Record) -> Made:
+    def _made(self, record: Record) -> Volume:
         whole = record.stage == "whole" and self._is_up(record)
-        return Made(
+        return Volume(
             name=record.name,
             size=record.size,
             path=self._place(record),
@@ -268,14 +272,14 @@ def _whose(record: Record) -> dict[str, Any]:
     return {"uid": record.uid, "gid": record.gid, "mode": record.mode, "asked_ceiling": float(record.ceiling or 0)}
 
 
-def vacant(*places: Path) -> None:
+def check_vacant(*places: Path) -> None:
     """NotOurs, if one of them is there."""
     for place in places:
         if os.path.lexists(place):
             raise NotOurs(f"{place}: is there already and does not carry Forebay's mark; it was not touched")
 
 
-def _same(known: Record, wanted: Record) -> Record:
+def _match_record(known: Record, wanted: Record) -> Record:
     if known.stage == "unreadable":
         raise BadInput(f"volume {wanted.name}", "is there with a mark that can't be read; release it first")
     if known.asked() != wanted.asked():
@@ -285,15 +289,15 @@ def _same(known: Record, wanted: Record) -> Record:
 
 
 @contextmanager
-def _told(name: str = "") -> Iterator[None]:
+def _wrap_errors(name: str = "") -> Iterator[None]:
     """What the system refuses is told in one line."""
     try:
         yield
     except OSError as error:
-        raise VolumeFailed(f"volume {name}: {words(error)}" if name else words(error)) from None
+        raise VolumeFailed(f"volume {name}: {describe_error(error)}" if name else describe_error(error)) from None
 
 
-def words(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """What is wrong, in one line."""
     if not isinstance(error, OSError):
         return str(error)

@@ -11,8 +11,8 @@ import typer
 from forebay.show.options import Json
 
 if TYPE_CHECKING:
-    from forebay.act.slurm.jobs.job import Job, Said
-    from forebay.act.slurm.jobs.settings import JobsFile
+    from forebay.act.slurm.jobs.job import Job, JobOptions
+    from forebay.act.slurm.jobs.settings import JobSettings
 
 CONFIG = Path("/etc/forebay/slurm.toml")
 Config = Annotated[
@@ -42,39 +42,41 @@ def prolog(
     json: Json = False,
 ) -> None:
     """Prepare a job: folder layout, targets, environment. Always ends with 0, in time."""
-    from forebay.act.slurm.jobs.job import Said
+    from forebay.act.slurm.jobs.job import JobOptions
 
     if check:
         _check(config, json)
         return
-    said = Said(job=job, user=user, name=name, app=app, nprocs=nprocs)
-    _guarded("prolog", config, said, lambda rules: rules.limit, lambda r, j: _before(r, j, said, env=env, json=json))
+    said = JobOptions(job=job, user=user, name=name, app=app, nprocs=nprocs)
+    _guarded(
+        "prolog", config, said, lambda rules: rules.jobs.limit, lambda r, j: _before(r, j, said, env=env, json=json)
+    )
 
 
 @commands.command(epilog="Example: forebay slurm epilog --config slurm.toml --job 4711 --user ann")
 def epilog(config: Config = CONFIG, job: JobId = "", user: User = "", json: Json = False) -> None:
     """Tidy up after a job: free its targets, ingest its Darshan logs. Always ends with 0."""
-    from forebay.act.slurm.jobs.job import Said
+    from forebay.act.slurm.jobs.job import JobOptions
 
-    said = Said(job=job, user=user)
-    _guarded("epilog", config, said, lambda rules: rules.ingest_limit, lambda r, j: _after(r, j, json=json))
+    said = JobOptions(job=job, user=user)
+    _guarded("epilog", config, said, lambda rules: rules.epilog_limit, lambda r, j: _after(r, j, json=json))
 
 
 def _guarded(
     what: str,
     config: Path,
-    said: Said,
-    limit: Callable[[JobsFile], float],
-    work: Callable[[JobsFile, Job], dict[str, Any]],
+    said: JobOptions,
+    limit: Callable[[JobSettings], float],
+    work: Callable[[JobSettings, Job], dict[str, Any]],
 ) -> None:
     """Do it in time, or not at all; what went wrong is a line in the log. A batch system takes a node out of service
     whose prolog fails, and holds the job: nothing that we do for a job is worth that."""
     import os
 
     from forebay.act.log import Log
-    from forebay.act.slurm.jobs.job import job_of
-    from forebay.act.slurm.jobs.settings import read_jobs_file
-    from forebay.act.slurm.jobs.time_limit import within
+    from forebay.act.slurm.jobs.job import identify_job
+    from forebay.act.slurm.jobs.settings import read_job_settings
+    from forebay.act.slurm.jobs.time_limit import run_within
 
     log, named = Log(), said.job or os.environ.get("SLURM_JOB_ID", "")
 
@@ -83,9 +85,9 @@ def _guarded(
         (log.warning if words.get("trouble") else log.info)(what, job=named, **words)
 
     try:
-        rules = read_jobs_file(config)
-        job = job_of(said, os.environ)
-        trouble = within(limit(rules), lambda: _told(log, what, named, worked))
+        rules = read_job_settings(config)
+        job = identify_job(said, os.environ)
+        trouble = run_within(limit(rules), lambda: _told(log, what, named, worked))
     except Exception as error:
         trouble = _one_line(error)
     if trouble:
@@ -107,46 +109,46 @@ def _one_line(error: Exception) -> str:
     return " ".join(words.split())
 
 
-def _before(rules: JobsFile, job: Job, said: Said, *, env: bool, json: bool) -> dict[str, Any]:
+def _before(rules: JobSettings, job: Job, said: JobOptions, *, env: bool, json: bool) -> dict[str, Any]:
     import os
     import random
     import time
 
-    from forebay.act.slurm.jobs.environment import lines
-    from forebay.act.slurm.jobs.job import asked
-    from forebay.act.slurm.jobs.prolog import prolog
+    from forebay.act.slurm.jobs.environment import export_lines
+    from forebay.act.slurm.jobs.job import query_controller
+    from forebay.act.slurm.jobs.prolog import run_prolog
     from forebay.history.store import open_store
     from forebay.show.output import print_json
 
-    in_slurm = rules.ask and job.job == os.environ.get("SLURM_JOB_ID")
-    with open_store(rules.db) as store:
-        found = prolog(
+    in_slurm = rules.jobs.ask and job.job == os.environ.get("SLURM_JOB_ID")
+    with open_store(rules.jobs.db) as store:
+        found = run_prolog(
             store,
             rules,
             job,
-            lambda one: asked(one, said) if in_slurm else one,
+            lambda one: query_controller(one, said) if in_slurm else one,
             now=time.time(),
             chance=random.random(),
         )
     if json:
-        print_json({"job": job.job, "app": found.app, "mode": rules.mode, "environment": found.environment,
-                    **found.words, "troubles": found.troubles})  # fmt: skip
+        print_json({"job": job.job, "app": found.app, "mode": rules.jobs.mode, "environment": found.environment,
+                    **found.log_fields, "troubles": found.troubles})  # fmt: skip
     elif env:
-        for line in lines(found.environment):
+        for line in export_lines(found.environment):
             typer.echo(line)
     trouble = {"trouble": "; ".join(found.troubles)} if found.troubles else {}
-    return {"app": found.app, "mode": rules.mode, **found.words, **trouble}
+    return {"app": found.app, "mode": rules.jobs.mode, **found.log_fields, **trouble}
 
 
-def _after(rules: JobsFile, job: Job, *, json: bool) -> dict[str, Any]:
+def _after(rules: JobSettings, job: Job, *, json: bool) -> dict[str, Any]:
     import time
 
-    from forebay.act.slurm.jobs.epilog import epilog
+    from forebay.act.slurm.jobs.epilog import run_epilog
     from forebay.history.store import open_store
     from forebay.show.output import print_json
 
-    with open_store(rules.db) as store:
-        found = epilog(store, rules, job, now=time.time())
+    with open_store(rules.jobs.db) as store:
+        found = run_epilog(store, rules, job, now=time.time())
     words: dict[str, Any] = {"freed": found.freed, "logs_read": found.logs.read, "logs_known": found.logs.known}
     if json:
         print_json({"job": job.job, **words, "troubles": found.troubles})
@@ -155,19 +157,19 @@ def _after(rules: JobsFile, job: Job, *, json: bool) -> dict[str, Any]:
 
 def _check(config: Path, json: bool) -> None:
     """All that can be told before a job comes; here, what is wrong is an error."""
-    from forebay.act.slurm.jobs.policies import check_policies
-    from forebay.act.slurm.jobs.settings import read_jobs_file
-    from forebay.act.slurm.jobs.target_share import warm
+    from forebay.act.slurm.jobs.decision import check_policies
+    from forebay.act.slurm.jobs.settings import read_job_settings
+    from forebay.act.slurm.jobs.target_share import warm_up
     from forebay.history.store import open_store
     from forebay.show.output import print_json
 
-    rules = read_jobs_file(config)
+    rules = read_job_settings(config)
     check_policies(rules)
-    with open_store(rules.db) as store:
+    with open_store(rules.jobs.db) as store:
         where = store.where
     if rules.targets is not None:
-        warm(rules.targets)
+        warm_up(rules.targets)
     if json:
-        print_json({"file": str(config), "mode": rules.mode, "history": where, "folder": str(rules.folder)})
+        print_json({"file": str(config), "mode": rules.jobs.mode, "history": where, "folder": str(rules.jobs.folder)})
     else:
-        typer.echo(f"{config}: fine: {rules.mode} mode, history {where}")
+        typer.echo(f"{config}: fine: {rules.jobs.mode} mode, history {where}")

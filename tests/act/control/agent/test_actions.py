@@ -13,7 +13,7 @@ from forebay.act.control.agent.disks import AgentDisk, found
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.exposure import Exposures, Plan
 from forebay.act.volumes.loop import Loop
-from forebay.act.volumes.volume import Made, VolumeFailed
+from forebay.act.volumes.volume import Volume, VolumeFailed
 from forebay.model.errors import UserError
 
 NAME = "0123456789abcdef" * 2 + ".0"
@@ -32,7 +32,7 @@ class Wire:
 
     def check(self) -> None: ...
 
-    def plan(self, made: Made, hosts: tuple[str, ...]) -> Plan:
+    def plan(self, made: Volume, hosts: tuple[str, ...]) -> Plan:
         return Plan(name=made.name, kind="wire", source=str(made.path), hosts=hosts, settings={"door": "7"})
 
     def start(self, plan: Plan) -> None:

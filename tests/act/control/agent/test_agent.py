@@ -18,7 +18,7 @@ from forebay.act.control.agent.agent import Agent
 from forebay.act.control.agent.report_numbers import Numbers
 from forebay.act.control.agent.settings import AgentFile, read_agent
 from forebay.act.volumes.directory import Directory
-from forebay.act.volumes.volume import Made, VolumeFailed
+from forebay.act.volumes.volume import Volume, VolumeFailed
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.errors import BadInput, UserError
@@ -95,7 +95,7 @@ def marks(folder: Path) -> list[str]:
     return sorted(made.name for disk in ("d0", "d1") for made in Directory(root=folder / disk).find())
 
 
-def make(folder: Path, disk: str, name: str) -> Made:
+def make(folder: Path, disk: str, name: str) -> Volume:
     return Directory(root=folder / disk).make(name, MB, uid=UID, gid=UID)
 
 
@@ -339,7 +339,7 @@ def test_a_volume_that_fails_on_one_disk_is_made_on_the_other_and_the_bad_disk_i
 ) -> None:
     real = Directory.make
 
-    def resist(self: Directory, name: str, size: int, **how: Any) -> Made:
+    def resist(self: Directory, name: str, size: int, **how: Any) -> Volume:
         if self.root.name == "d0":
             raise VolumeFailed(f"volume {name}: read-only file system")
         return real(self, name, size, **how)
@@ -370,13 +370,13 @@ def test_what_is_there_and_can_not_be_brought_up_is_not_given_up_at_once(
     tries: list[str] = []
     real = Directory.make
 
-    def resist(self: Directory, name: str, size: int, **how: Any) -> Made:
+    def resist(self: Directory, name: str, size: int, **how: Any) -> Volume:
         tries.append(name)
         if len(tries) == 1:
             raise VolumeFailed(f"volume {name}: the device is busy")
         return real(self, name, size, **how)
 
-    def half(self: Directory) -> list[Made]:
+    def half(self: Directory) -> list[Volume]:
         from dataclasses import replace
 
         return [replace(made, state="half") for made in look(self)]
@@ -577,7 +577,7 @@ def test_a_slow_volume_holds_up_no_other_and_is_worked_on_once(
     go_on, begun = threading.Event(), list[str]()
     real = Directory.make
 
-    def slow(self: Directory, name: str, size: int, **how: Any) -> Made:
+    def slow(self: Directory, name: str, size: int, **how: Any) -> Volume:
         begun.append(name)
         if name == begun[0]:
             assert go_on.wait(60.0)
@@ -603,7 +603,7 @@ def test_a_release_that_comes_while_its_volume_is_made_waits_for_it(
     go_on, order = threading.Event(), list[str]()
     make, release = Directory.make, Directory.release
 
-    def slow(self: Directory, name: str, size: int, **how: Any) -> Made:
+    def slow(self: Directory, name: str, size: int, **how: Any) -> Volume:
         order.append("make")
         assert go_on.wait(60.0)
         made = make(self, name, size, **how)

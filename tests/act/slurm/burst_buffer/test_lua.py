@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from forebay.act.slurm.burst_buffer.installation import lua_text
-from forebay.act.slurm.burst_buffer.queue import parse_limit
+from forebay.act.slurm.durations import parse_time_limit
 from forebay.model.units import parse_duration, parse_size
 from support.examples import examples
 from support.slurm_lua import Lua, skip_without_lua
@@ -94,7 +94,7 @@ def test_durations_are_read_as_everywhere_else(lua: Lua, words: list[str]) -> No
     )
 )
 def test_time_limits_are_read_as_in_python(lua: Lua, words: list[str]) -> None:
-    assert [found for found, _ in lua.each("limit", words)] == [parse_limit(word) for word in words]
+    assert [found for found, _ in lua.each("limit", words)] == [parse_time_limit(word) for word in words]
 
 
 def wish(lua: Lua, *lines: str) -> tuple[object, object]:

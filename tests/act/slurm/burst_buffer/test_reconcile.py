@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from forebay.act.command import CommandFailed
 from forebay.act.slurm.burst_buffer import reconcile
 from forebay.act.slurm.burst_buffer.grant_corrections import Terms, mends
-from forebay.act.slurm.burst_buffer.queue import QueuedJob, parse_jobs, parse_limit
+from forebay.act.slurm.burst_buffer.queue import QueuedJob, parse_jobs
 from forebay.act.slurm.burst_buffer.staging import KEPT
+from forebay.act.slurm.durations import parse_time_limit
 
 TERMS = Terms(time=1000.0, margin=10.0, queue=100.0, grace=60.0)
 NOW = 5000.0
@@ -131,12 +132,12 @@ def test_exactly_those_that_neither_the_queue_nor_a_buffer_needs_are_released(
 def test_a_limit_is_read_as_squeue_prints_it(days: int, hours: int, minutes: int, seconds: int) -> None:
     short = f"{hours:02}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
     text = f"{days}-{hours:02}:{minutes:02}:{seconds:02}" if days else short
-    assert parse_limit(text) == ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    assert parse_time_limit(text) == ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 @pytest.mark.parametrize("text", ["UNLIMITED", "INVALID", "NOT_SET", "", "1:2:3:4", "-5", "x-1:00"])
 def test_what_is_no_limit_is_none(text: str) -> None:
-    assert parse_limit(text) is None
+    assert parse_time_limit(text) is None
 
 
 ROW = "{:24}{:40}{:24}{:24}{:24}{:24}{:24}{:4}{:4}{:24}{:330}\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from forebay.act.slurm.jobs.epilog import day_folders, epilog, job_logs
+from forebay.act.slurm.jobs.epilog import day_folders, find_logs, run_epilog
 from forebay.history.store import Store
 from forebay.history.store.schema import runs
 from support.darshan_logs import Parts, wheel_log
@@ -37,7 +37,7 @@ def test_all_that_a_job_had_is_free_and_what_it_did_is_known(store: Store, prete
     before(store, rules, own_job("13"))
     a_log(tmp_path, NOW, "me_vpic_id12_11-14-80000-1_1.darshan")
     had = len(leases(store, "ions")["12"]) + len(leases(store, "scratch")["12"])
-    found = epilog(store, rules, own_job(), now=NOW + 10)
+    found = run_epilog(store, rules, own_job(), now=NOW + 10)
     assert (found.freed, found.logs.read, found.troubles) == (had, 1, ())
     assert leases(store, "ions").keys() == leases(store, "scratch").keys() == {"13"}
     assert not (tmp_path / "told" / "12.env").exists()
@@ -49,15 +49,15 @@ def test_a_second_time_changes_nothing(store: Store, tmp_path: Path) -> None:
     rules = rules_of(tmp_path, more=IONS + darshan(tmp_path))
     before(store, rules)
     a_log(tmp_path, NOW, "me_vpic_id12_11-14-80000-1_1.darshan")
-    epilog(store, rules, own_job(), now=NOW + 10)
-    again = epilog(store, rules, own_job(), now=NOW + 20)
+    run_epilog(store, rules, own_job(), now=NOW + 10)
+    again = run_epilog(store, rules, own_job(), now=NOW + 20)
     assert (again.freed, again.logs.read, again.logs.known, again.troubles) == (0, 0, 1, ())
 
 
 def test_an_epilog_without_a_prolog_still_reads_the_logs(store: Store, tmp_path: Path) -> None:
     rules = rules_of(tmp_path, more=darshan(tmp_path))
     a_log(tmp_path, NOW, "me_vpic_id12_11-14-80000-1_1.darshan")
-    found = epilog(store, rules, own_job(), now=NOW + 10)
+    found = run_epilog(store, rules, own_job(), now=NOW + 10)
     assert (found.freed, found.logs.read) == (0, 1)
 
 
@@ -67,14 +67,14 @@ def test_only_logs_of_the_job_are_read(tmp_path: Path) -> None:
     others = {"me_vpic_id112_x.darshan", "me_vpic_id1_x.darshan", "me_vpic_id123_x.darshan", "me_vpic_id12_x.txt"}
     for name in wanted | others:
         a_log(tmp_path, NOW, name)
-    assert {path.name for path in job_logs(rules, own_job(), began=NOW, now=NOW)} == wanted
+    assert {path.name for path in find_logs(rules, own_job(), began=NOW, now=NOW)} == wanted
 
 
 def test_a_job_that_ran_for_days_has_logs_of_all_of_them(tmp_path: Path) -> None:
     rules = rules_of(tmp_path, more=darshan(tmp_path))
     for number in range(4):
         a_log(tmp_path, NOW - number * DAY, f"me_vpic_id12_{number}.darshan")
-    found = [path.name for path in job_logs(rules, own_job(), began=NOW - 2 * DAY, now=NOW)]
+    found = [path.name for path in find_logs(rules, own_job(), began=NOW - 2 * DAY, now=NOW)]
     assert found == [f"me_vpic_id12_{number}.darshan" for number in (2, 1, 0)]
 
 
@@ -83,22 +83,22 @@ def test_a_job_that_ran_for_days_has_logs_of_all_of_them(tmp_path: Path) -> None
 )
 def test_as_many_days_are_looked_through_as_the_job_took(tmp_path: Path, began: float | None, days: int) -> None:
     rules = rules_of(tmp_path, more=darshan(tmp_path))
-    assert len(day_folders(rules, own_job(), began=began, now=NOW)) == days
+    assert len(day_folders(rules.darshan, own_job(), began=began, now=NOW)) == days
 
 
 def test_a_folder_without_days_is_looked_through_once(tmp_path: Path) -> None:
     rules = rules_of(tmp_path, more='[darshan]\nfolder = "/logs/{user}"\n')
-    assert day_folders(rules, own_job(), began=NOW - 5 * DAY, now=NOW) == [Path("/logs") / own_job().user]
+    assert day_folders(rules.darshan, own_job(), began=NOW - 5 * DAY, now=NOW) == [Path("/logs") / own_job().user]
 
 
 def test_a_damaged_log_is_told_and_the_others_are_read(store: Store, tmp_path: Path) -> None:
     rules = rules_of(tmp_path, more=darshan(tmp_path))
     a_log(tmp_path, NOW, "me_vpic_id12_1.darshan")
     a_log(tmp_path, NOW, "me_vpic_id12_2.darshan").write_bytes(b"no log")
-    found = epilog(store, rules, own_job(), now=NOW)
+    found = run_epilog(store, rules, own_job(), now=NOW)
     assert (found.logs.read, found.logs.failed) == (1, 1)
     assert "me_vpic_id12_2.darshan" in found.troubles[0]
 
 
 def test_a_job_without_a_number_has_no_logs(store: Store, tmp_path: Path) -> None:
-    assert epilog(store, rules_of(tmp_path, more=darshan(tmp_path)), own_job("lsf-x"), now=NOW).logs.seen == 0
+    assert run_epilog(store, rules_of(tmp_path, more=darshan(tmp_path)), own_job("lsf-x"), now=NOW).logs.seen == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.slurm.jobs.folder import acting_as, check_folder, make_folder
+from forebay.act.slurm.jobs.folder import acting_as, check_folder, create_folder
 from forebay.act.slurm.jobs.job import Job
 from forebay.model.errors import BadInput
 from support.slurm_jobs import own_job
@@ -33,21 +33,21 @@ def nobodys_job() -> Job:
 
 def test_what_is_missing_is_made_and_again_is_harmless(top: Path) -> None:
     job = own_job()
-    folder = make_folder(f"{top}/{{user}}/jobs/{{job}}", job)
+    folder = create_folder(f"{top}/{{user}}/jobs/{{job}}", job)
     (folder / "file").write_text("kept")
-    assert make_folder(f"{top}/{{user}}/jobs/{{job}}", job) == folder == top / job.user / "jobs" / "12"
+    assert create_folder(f"{top}/{{user}}/jobs/{{job}}", job) == folder == top / job.user / "jobs" / "12"
     assert (folder / "file").read_text() == "kept"
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_folders_of_everybody_must_be_there(top: Path) -> None:
-    with pytest.raises(BadInput, match="scratch: there is no such folder"):
-        make_folder(f"{top}/scratch/{{job}}", own_job())
+    with pytest.raises(BadInput, match="scratch: no such folder"):
+        create_folder(f"{top}/scratch/{{job}}", own_job())
 
 
 @needs_root
 def test_the_folder_is_the_users(top: Path) -> None:
-    folder = make_folder(f"{top}/{{user}}/{{job}}", nobodys_job())
+    folder = create_folder(f"{top}/{{user}}/{{job}}", nobodys_job())
     for one in (folder, folder.parent):
         assert (one.stat().st_uid, one.stat().st_gid) == (NOBODY.pw_uid, NOBODY.pw_gid)
     assert top.stat().st_uid == 0
@@ -61,8 +61,8 @@ def test_a_link_that_the_user_put_there_leads_nowhere(top: Path) -> None:
     home.mkdir()
     os.chown(home, NOBODY.pw_uid, NOBODY.pw_gid)
     (home / "12").symlink_to(other)
-    with pytest.raises(BadInput, match="is no folder of nobody's"):
-        make_folder(f"{top}/{{user}}/{{job}}", nobodys_job())
+    with pytest.raises(BadInput, match="is not a folder that nobody owns"):
+        create_folder(f"{top}/{{user}}/{{job}}", nobodys_job())
     assert (other.stat().st_uid, other.stat().st_mode & 0o777) == (0, 0o700)
 
 
@@ -72,14 +72,14 @@ def test_root_makes_nothing_in_a_folder_that_somebody_else_could_change(top: Pat
     home.mkdir(0o500)
     os.chown(home, NOBODY.pw_uid, NOBODY.pw_gid)
     with pytest.raises(BadInput, match="permission denied"):
-        make_folder(f"{top}/{{user}}/{{job}}", nobodys_job())
+        create_folder(f"{top}/{{user}}/{{job}}", nobodys_job())
     assert list(home.iterdir()) == []
 
 
 @needs_root
 def test_a_folder_of_somebody_else_is_refused(top: Path) -> None:
     (top / "12").mkdir(0o755)
-    with pytest.raises(BadInput, match="is no folder of nobody's"):
+    with pytest.raises(BadInput, match="is not a folder that nobody owns"):
         check_folder(top / "12", nobodys_job())
 
 

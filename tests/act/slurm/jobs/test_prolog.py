@@ -7,9 +7,9 @@ import pytest
 import sqlalchemy as sa
 
 from forebay.act.command import run
-from forebay.act.slurm.jobs.decision import application
+from forebay.act.slurm.jobs.decision import find_application
 from forebay.act.slurm.jobs.job import Job
-from forebay.act.slurm.jobs.prolog import prolog
+from forebay.act.slurm.jobs.prolog import run_prolog
 from forebay.history.store import Store
 from forebay.history.store.running_jobs import forget_job
 from forebay.history.store.schema import decisions, jobs
@@ -118,7 +118,7 @@ def test_a_node_waits_for_the_one_that_decides(store: Store, tmp_path: Path) -> 
             before(store, rules, job, pause=pause)
         return job
 
-    prolog(store, rules, own_job(), look_up, now=NOW, chance=0.3)
+    run_prolog(store, rules, own_job(), look_up, now=NOW, chance=0.3)
     assert len(waited) == 1
     assert before(store, rules, pause=lambda _: pytest.fail("all is decided")).environment["FOREBAY_TARGETS"] == "0"
 
@@ -185,8 +185,8 @@ def test_shadow_decides_and_remembers_and_touches_nothing(store: Store, pretend:
     system, job = pretend("lustre"), own_job()
     found = before(store, rules_of(tmp_path, system=system, mode="shadow", more=IONS), job)
     assert (found.environment, found.troubles) == ({}, ())
-    assert "stripe" in found.words["layout"]
-    assert found.words["targets"] == "2 of 8"
+    assert "stripe" in found.log_fields["layout"]
+    assert found.log_fields["targets"] == "2 of 8"
     assert [row["outcome"] for row in _decisions(store)] == ["shadow"]
     assert (leases(store, "scratch"), leases(store, "ions")) == ({}, {})
     assert not (system.mount / job.user).exists()
@@ -201,7 +201,7 @@ def test_an_application_is_known_by_what_is_said_its_command_its_name_or_the_las
     with store.writing() as connection:
         connection.execute(jobs.insert().values(job_id=5, job_name="weekly", user="ann"))
         unknown = Job(job="1", user="ann", uid=1, gid=1)
-        assert application(connection, unknown) == "unknown"
+        assert find_application(connection, unknown) == "unknown"
         for more, app in (
             ({"app": "said", "name": "vpic.x"}, "said"),
             ({"command": "/opt/bin/vpic.x deck.in", "name": "weekly"}, "vpic.x"),
@@ -212,7 +212,7 @@ def test_an_application_is_known_by_what_is_said_its_command_its_name_or_the_las
             ({"command": "/bin/new.x"}, "new.x"),
         ):
             values = {"user": "ann", **more}
-            assert application(connection, Job(job="1", uid=1, gid=1, **values)) == app  # type: ignore[arg-type]
+            assert find_application(connection, Job(job="1", uid=1, gid=1, **values)) == app  # type: ignore[arg-type]
 
 
 def test_the_name_of_a_job_is_kept_for_the_next_of_that_name(store: Store, tmp_path: Path) -> None:

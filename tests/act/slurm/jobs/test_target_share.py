@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.act.slurm.jobs.epilog import epilog
+from forebay.act.advice.stripe_view import JobRequest
+from forebay.act.slurm.jobs.epilog import run_epilog
 from forebay.act.slurm.jobs.settings import Targets
-from forebay.act.slurm.jobs.target_share import Newcomer, how_many, least_used, share_out, warm
+from forebay.act.slurm.jobs.target_share import allocate_targets, decide_share, least_used, warm_up
 from forebay.history.store import Store, open_store
 from forebay.history.store.leases import take_targets
 from support.examples import examples
@@ -27,13 +28,13 @@ def rules(
     return Targets(name="ions", count=count, allocate=allocate, unknown=unknown, curves=curves)
 
 
-def new(job: str, app: str = "vpic", nprocs: int = 64) -> Newcomer:
-    return Newcomer(job=job, app=app, nprocs=nprocs, now=NOW, until=NOW + 100, chance=0.5)
+def new(job: str, app: str = "vpic", nprocs: int = 64) -> JobRequest:
+    return JobRequest(job=job, app=app, nprocs=nprocs, now=NOW, until=NOW + 100, chance=0.5)
 
 
 def share(store: Store, targets: Targets, job: str, app: str = "vpic") -> tuple[int, ...]:
     with store.writing() as connection:
-        return share_out(connection, targets, new(job, app))[0]
+        return allocate_targets(connection, targets, new(job, app))[0]
 
 
 def test_the_policy_decides_how_many(store: Store) -> None:
@@ -56,9 +57,9 @@ def test_a_job_that_asks_again_is_not_in_its_own_way(store: Store) -> None:
 def test_of_an_unknown_application_the_file_says_how_many(store: Store) -> None:
     assert share(store, rules(unknown=3), "a", "new") == (0, 1, 2)
     with store.reading() as connection:
-        found = how_many(connection, rules(2, unknown=3), new("b", "new"), 2, "ions")
+        found = decide_share(connection, rules(2, unknown=3), new("b", "new"), 2, "ions")
     assert found.count == 2
-    assert "nothing tells how new does" in found.because
+    assert "no run shows how new scales" in found.because
 
 
 def test_runs_that_tell_no_bandwidth_tell_no_number(store: Store) -> None:
@@ -93,7 +94,7 @@ def test_running_jobs_keep_what_they_have_and_count(store: Store) -> None:
 def test_every_policy_of_ones_own_choice_can_share_out(store: Store) -> None:
     fill(store, [a_run(n, count=n, perf_by_slowest=1e8 * n**0.5) for n in (1, 2, 4, 8)])
     for name in ("forebay", "tcpu", "mckp", "nsys", "static", "random", "best-bandwidth"):
-        warm(rules(allocate=name))
+        warm_up(rules(allocate=name))
         assert 1 <= len(share(store, rules(allocate=name), f"job-{name}")) <= 8
 
 
@@ -147,12 +148,12 @@ def test_whoever_comes_and_goes_exactly_the_running_jobs_have_targets_and_are_to
             if starts:
                 before(store, rules, job)
             else:
-                epilog(store, rules, job, now=NOW)
+                run_epilog(store, rules, job, now=NOW)
             running = running | {job.job} if starts else running - {job.job}
             own = leases(store, "ions")
             assert own.keys() == running
             assert all(len(targets) == 2 for targets in own.values())
-            assert {path.stem for path in rules.folder.glob("*.env")} == running
+            assert {path.stem for path in rules.jobs.folder.glob("*.env")} == running
 
 
 @pytest.mark.parametrize("count", [1, 4])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.act.slurm.jobs import time_limit
-from forebay.act.slurm.jobs.time_limit import within
+from forebay.act.slurm.jobs.time_limit import run_within
 
 SHORT, LONG = 0.05, 60.0
 
@@ -18,7 +18,7 @@ SHORT, LONG = 0.05, 60.0
 def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A pipe: time is over once the work has written to it, and ended processes are waited for without hurry."""
     reading, writing = os.pipe()
-    ended = time_limit._ended
+    ended = time_limit._has_ended
 
     def over(watch: int, seconds: float) -> bool:
         if seconds == SHORT:
@@ -26,7 +26,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
             return False
         return ended(watch, LONG if seconds else 0.0)
 
-    monkeypatch.setattr(time_limit, "_ended", over)
+    monkeypatch.setattr(time_limit, "_has_ended", over)
     yield writing
     os.close(reading)
     os.close(writing)
@@ -39,7 +39,7 @@ def hang(begun: int) -> None:
 
 
 def test_what_is_done_in_time_is_done(tmp_path: Path) -> None:
-    assert within(LONG, lambda: (tmp_path / "done").touch()) == ""
+    assert run_within(LONG, lambda: (tmp_path / "done").touch()) == ""
     assert (tmp_path / "done").exists()
 
 
@@ -50,7 +50,7 @@ def test_what_hangs_is_interrupted_and_can_clean_up(tmp_path: Path, begun: int) 
         finally:
             (tmp_path / "cleaned").touch()
 
-    assert within(SHORT, work, grace=LONG) == "not done within 0.05 s; ended"
+    assert run_within(SHORT, work, grace=LONG) == "not finished within 0.05 s; ended"
     assert (tmp_path / "cleaned").exists()
 
 
@@ -66,19 +66,19 @@ def test_what_does_not_listen_is_ended(monkeypatch: pytest.MonkeyPatch, begun: i
         hang(begun)
 
     monkeypatch.setattr(os, "fork", noted)
-    assert "ended" in within(SHORT, work, grace=0.0)
+    assert "ended" in run_within(SHORT, work, grace=0.0)
     with pytest.raises(ProcessLookupError):
         os.kill(children[0], 0)
 
 
 def test_an_end_of_its_own_is_told() -> None:
-    assert within(LONG, lambda: os._exit(3)) == "ended with 3"
-    assert within(LONG, lambda: os.kill(os.getpid(), signal.SIGKILL)) == "ended by signal 9"
+    assert run_within(LONG, lambda: os._exit(3)) == "ended with 3"
+    assert run_within(LONG, lambda: os.kill(os.getpid(), signal.SIGKILL)) == "ended by signal 9"
 
 
 def test_an_interrupt_that_was_ignored_before_counts(begun: int) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        assert "ended" in within(SHORT, lambda: hang(begun), grace=LONG)
+        assert "ended" in run_within(SHORT, lambda: hang(begun), grace=LONG)
     finally:
         signal.signal(signal.SIGINT, before)

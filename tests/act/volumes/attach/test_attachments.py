@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.volumes.attach.attachments import Attachments, check_free
-from forebay.act.volumes.attach.connections import ByNvme, way_of
+from forebay.act.volumes.attach.attachments import Attachments, check_unused
+from forebay.act.volumes.attach.connections import NvmeConnection, open_connection
 from forebay.act.volumes.exposure import Exposed, Exposures
 from forebay.act.volumes.kinds import exposures
 from forebay.act.volumes.mounts import mounted_below
-from forebay.act.volumes.volume import Made
+from forebay.act.volumes.volume import Volume
 from forebay.model.errors import BadInput, Refused, UnknownName, UserError
 from support.volumes import GROUP, NAME, USER, Disk, disk_of
 
@@ -34,12 +34,12 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 @pytest.fixture
-def made(disk: Disk) -> Made:
+def made(disk: Disk) -> Volume:
     return disk.volumes().make(NAME, disk.size, uid=USER, gid=GROUP)
 
 
 @pytest.fixture
-def exposed(made: Made, tmp_path: Path) -> Iterator[Exposed]:
+def exposed(made: Volume, tmp_path: Path) -> Iterator[Exposed]:
     door: Exposures = exposures(tmp_path / "exposed")
     yield door.expose(made, "nbd", ["127.0.0.1"])
     door.withdraw(NAME)
@@ -58,7 +58,7 @@ def there(tmp_path: Path) -> Iterator[Attachments]:
 def _node(folder: Path) -> Iterator[Attachments]:
     node = Attachments(folder=folder)
     yield node
-    for name in node.attached():
+    for name in node.list_names():
         node.detach(name)
     assert mounted_below(folder) == []
 
@@ -78,8 +78,8 @@ def test_the_user_writes_to_it_and_finds_it_again(exposed: Exposed, here: Attach
 
 def test_attached_again_it_is_the_same(exposed: Exposed, here: Attachments) -> None:
     assert attach(here, exposed) == attach(here, exposed, used=True)
-    assert here.attached() == here.attached(GRANT) == [NAME]
-    assert here.attached("0" * 32) == []
+    assert here.list_names() == here.list_names(GRANT) == [NAME]
+    assert here.list_names("0" * 32) == []
 
 
 def test_a_second_node_is_refused_as_long_as_the_first_has_it(
@@ -88,7 +88,7 @@ def test_a_second_node_is_refused_as_long_as_the_first_has_it(
     path = attach(here, exposed)
     with pytest.raises(Refused, match="is in use on another node"):
         attach(there, exposed)
-    assert there.attached() == []
+    assert there.list_names() == []
     (path / "file").write_text("still there")
     here.detach(NAME)
     attach(there, exposed)
@@ -134,7 +134,7 @@ def test_the_key_is_in_no_file_of_others_and_in_no_command(exposed: Exposed, her
 def test_a_node_that_went_down_half_way_can_be_cleaned(here: Attachments) -> None:
     (here.folder / f".{NAME}").mkdir(parents=True)
     (here.folder / NAME).mkdir()
-    assert here.attached() == [NAME]
+    assert here.list_names() == [NAME]
     assert here.detach(NAME)
     assert list(here.folder.iterdir()) == []
 
@@ -142,20 +142,20 @@ def test_a_node_that_went_down_half_way_can_be_cleaned(here: Attachments) -> Non
 def test_of_other_file_systems_only_its_use_is_known(tmp_path: Path) -> None:
     device = tmp_path / "device"
     device.write_bytes(b"XFSB".ljust(4096, b"\0"))
-    check_free(NAME, device, used=False)
+    check_unused(NAME, device, used=False)
     with pytest.raises(Refused, match="is in use on another node"):
-        check_free(NAME, device, used=True)
+        check_unused(NAME, device, used=True)
 
 
 def test_what_is_no_way_to_a_volume_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="mounted on its own node"):
-        way_of("none", tmp_path, {}).connect()
-    with pytest.raises(UnknownName, match="no way to reach a volume 'iscsi'"):
-        way_of("iscsi", tmp_path, {})
+        open_connection("none", tmp_path, {}).connect()
+    with pytest.raises(UnknownName, match="no kind of connection 'iscsi'"):
+        open_connection("iscsi", tmp_path, {})
 
 
 @pytest.fixture
-def nvme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ByNvme:
+def nvme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmeConnection:
     """A kernel that connects: what `nvme` would make of it, in files."""
     script = tmp_path / "nvme"
     script.write_text(f"""#!/bin/sh
@@ -172,10 +172,10 @@ esac
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "sys/nvme-subsys0/subsysnqn").write_text("nqn.of-another\n")
     settings = {"nqn": NQN, "transport": "tcp", "address": "10.0.0.7", "service": "4420"}
-    return ByNvme(settings, subsystems=tmp_path / "sys", devices=tmp_path / "dev")
+    return NvmeConnection(settings, subsystems=tmp_path / "sys", devices=tmp_path / "dev")
 
 
-def test_a_device_is_found_by_its_subsystem_and_connected_once(nvme: ByNvme, tmp_path: Path) -> None:
+def test_a_device_is_found_by_its_subsystem_and_connected_once(nvme: NvmeConnection, tmp_path: Path) -> None:
     assert nvme.connect() == nvme.connect() == tmp_path / "dev" / "nvme3n1"
     nvme.disconnect()
     nvme.disconnect()

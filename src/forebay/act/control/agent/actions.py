@@ -9,7 +9,7 @@ from typing import Any
 from forebay.act.control.agent.disks import AgentDisk
 from forebay.act.control.auth.volume_keys import without_key
 from forebay.act.volumes.exposure import Exposures
-from forebay.act.volumes.volume import BadRequest, Made, NoRoom, WrongOwner, checked_name
+from forebay.act.volumes.volume import BadRequest, NoRoom, Volume, WrongOwner, check_name
 from forebay.decide.grants.action import Action
 from forebay.model.errors import UnknownName, UserError
 
@@ -72,7 +72,7 @@ class Node:
             "settings": settings,
         }
 
-    def _settings(self, made: Made, action: Order) -> dict[str, str]:
+    def _settings(self, made: Volume, action: Order) -> dict[str, str]:
         if action.expose in ("", "none"):
             return {}
         exposed = self.exposures.expose(made, action.expose, action.hosts, key=action.key)
@@ -81,7 +81,7 @@ class Node:
     def release(self, action: Action) -> dict[str, Any]:
         """Withdraw it from all hosts and take it away; the report. An error if it is still there."""
         disk = self.disk(action.disk)
-        self.exposures.withdraw(checked_name(action.volume))
+        self.exposures.withdraw(check_name(action.volume))
         disk.volumes.release(action.volume)
         return {"kind": "gone", "volume": action.volume, "disk": action.disk}
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from forebay.act.control.agent.disks import AgentDisk
 from forebay.act.volumes.directory import HOME
-from forebay.act.volumes.record import written
+from forebay.act.volumes.record import write_file
 from forebay.model.errors import BadInput, why
 
 
@@ -56,9 +56,9 @@ class Marks:
         known, there = self._read(disk, mark, kept)
         if not there:
             there = f"{secrets.token_hex(8)}\n"
-            written(mark, there)
+            write_file(mark, there)
         if not known:
-            written(kept, there)
+            write_file(kept, there)
 
     def _kept(self, disk: AgentDisk) -> Path:
         return self._folder / quote(disk.name, safe="")

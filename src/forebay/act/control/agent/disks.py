@@ -9,7 +9,7 @@ from typing import Any
 
 from forebay.act.control.auth.volume_keys import without_key
 from forebay.act.volumes.exposure import Exposed, Exposures
-from forebay.act.volumes.volume import Made, Volumes
+from forebay.act.volumes.volume import Volume, Volumes
 from forebay.model.errors import BadInput
 
 FIELD = "expose"
@@ -54,7 +54,7 @@ class AgentDisk:
         step = 1 << max(0, usable.bit_length() - 8)
         return before if before <= usable < before + 2 * step else usable // step * step
 
-    def reached(self, made: Made) -> dict[str, str]:
+    def reached(self, made: Volume) -> dict[str, str]:
         """Where users find a volume; one that is exposed has settings instead, and no path that means anything."""
         mounted = self.expose == "none"
         return {"path": str(made.path) if mounted else "", "device": made.device if mounted else ""}
@@ -72,7 +72,7 @@ def found(disk: AgentDisk, exposures: Exposures) -> list[dict[str, Any]]:
     return [_told(disk, made, served.get(made.name)) for made in disk.volumes.find()]
 
 
-def _told(disk: AgentDisk, made: Made, exposed: Exposed | None) -> dict[str, Any]:
+def _told(disk: AgentDisk, made: Volume, exposed: Exposed | None) -> dict[str, Any]:
     served = disk.expose == "none" or (exposed is not None and exposed.state == "whole")
     return {
         "name": made.name,

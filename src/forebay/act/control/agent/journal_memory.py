@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from forebay.act.volumes.record import written
+from forebay.act.volumes.record import write_file
 from forebay.model.errors import BadInput, why
 
 
@@ -22,7 +22,7 @@ class Memory:
         if seen == self.seen:
             return
         try:
-            written(self._file, f"{seen}\n")
+            write_file(self._file, f"{seen}\n")
         except OSError as error:
             raise BadInput(str(self._file), f"can't be written: {why(error)}") from None
         self.seen = seen

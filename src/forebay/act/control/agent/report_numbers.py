@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from forebay.act.volumes.record import written
+from forebay.act.volumes.record import write_file
 from forebay.model.errors import BadInput, why
 
 _BLOCK = 1 << 20
@@ -43,7 +43,7 @@ class Numbers:
 
     def _keep(self, most: int) -> None:
         try:
-            written(self._file, f"{most}\n")
+            write_file(self._file, f"{most}\n")
         except OSError as error:
             raise BadInput(str(self._file), f"can't be written: {why(error)}") from None
         self._most = most

@@ -15,7 +15,7 @@ from typing import Literal
 from forebay.act.control.client import parse_service
 from forebay.act.slurm.burst_buffer.staging import KEPT
 from forebay.act.slurm.jobs.scripts import scripts
-from forebay.act.slurm.jobs.settings import read_jobs_file
+from forebay.act.slurm.jobs.settings import read_job_settings
 from forebay.model.errors import BadInput, why
 
 BURST_BUFFER = ("forebay.lua", "burst_buffer.lua")
@@ -113,7 +113,7 @@ def conf_text(hooks: Hooks) -> str:
 
 def job_texts(hooks: Hooks, config: Path, log: Path) -> dict[str, str]:
     """The scripts before and after jobs; `config` says what they do."""
-    told = read_jobs_file(config).folder
+    told = read_job_settings(config).jobs.folder
     return scripts(command=hooks.command, config=config, told=told, log=log, conf=hooks.conf)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.act.command import run
+from forebay.act.slurm.durations import parse_time_limit
 
 _PATIENCE = 60.0
 _OVER = frozenset(
@@ -72,7 +73,7 @@ def _parse_job(line: str) -> QueuedJob:
     for name, width in _COLUMNS.items():
         word = line[at : at + width].strip()
         words[name], at = "" if word in ("(null)", "N/A") else word, at + width
-    limit = parse_limit(words["TimeLimit"])
+    limit = parse_time_limit(words["TimeLimit"])
     if limit is not None and limit >= _YEAR:  # what Slurm's backfill gives to a job without one
         limit = None
     return QueuedJob(
@@ -80,7 +81,7 @@ def _parse_job(line: str) -> QueuedJob:
         name=words["JobArrayID"] or words["JobID"],
         state=words["State"],
         limit=limit,
-        left=None if limit is None else parse_limit(words["TimeLeft"]),
+        left=None if limit is None else parse_time_limit(words["TimeLeft"]),
         buffer=words["BurstBufferState"],
         is_held=words["PriorityLong"] == "0",
         may_requeue=words["BatchFlag"] == "1" and words["HetJobID"] in ("", "0"),
@@ -120,25 +121,6 @@ def state_folder(conf: Path | None) -> Path | None:
     told = run((*environment(conf), "scontrol", "show", "config"), timeout=_PATIENCE)
     found = re.search(r"^StateSaveLocation\s*=\s*(/\S+)", told, re.MULTILINE)
     return Path(found[1]) if found else None
-
-
-def parse_limit(text: str) -> float | None:
-    """Seconds, of [days-]hours:minutes:seconds; None if there is no limit.
-
-    >>> parse_limit("10:00"), parse_limit("1-00:00:30"), parse_limit("30"), parse_limit("UNLIMITED")
-    (600.0, 86430.0, 1800.0, None)
-    """
-    days, dash, rest = text.rpartition("-")
-    parts = rest.split(":")
-    if not all(part.isdecimal() for part in (*parts, *([days] if dash else ()))) or len(parts) > 3:
-        return None
-    if dash:  # from the hours on
-        hours, minutes, seconds = (*parts, "0", "0")[:3]
-    elif len(parts) == 1:
-        hours, minutes, seconds = "0", parts[0], "0"
-    else:
-        hours, minutes, seconds = ("0", "0", *parts)[-3:]
-    return int(days or 0) * 86400.0 + int(hours) * 3600 + int(minutes) * 60 + int(seconds)
 
 
 def environment(conf: Path | None) -> tuple[str, ...]:

@@ -1,62 +1,76 @@
-"""What a job gets: its application, its targets among the running jobs, its folder and the layout of that."""
+"""What a job gets: its application, its targets among the running jobs, its folder and the folder's layout."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from forebay.act.advice.decision import Advice, advise, check_usable, choose_filesystem, recorded_mount
 from forebay.act.advice.stripe_view import JobRequest
 from forebay.act.filesystems.filesystem import describe_layout
 from forebay.act.filesystems.load import read_loads
 from forebay.act.filesystems.settings import open_filesystem
-from forebay.act.slurm.jobs.environment import Told, chosen, layout_words, numbers, system_of
-from forebay.act.slurm.jobs.folder import acting_as, check_folder, filled, fixed_part, make_folder
+from forebay.act.slurm.jobs.environment import (
+    Preparation,
+    format_targets,
+    layout_variables,
+    lease_name,
+    select_variables,
+)
+from forebay.act.slurm.jobs.folder import acting_as, check_folder, create_folder, fill_pattern, shared_part
 from forebay.act.slurm.jobs.job import Job
-from forebay.act.slurm.jobs.policies import check_policies
-from forebay.act.slurm.jobs.settings import JobsFile, Scratch, Targets
-from forebay.act.slurm.jobs.target_share import Newcomer, how_many, share_out
-from forebay.decide.registry import find
+from forebay.act.slurm.jobs.settings import JobSettings, Scratch, Targets
+from forebay.act.slurm.jobs.target_share import allocate_targets, decide_share
+from forebay.decide.registry import find, known
 from forebay.history.store import Connection, Store
 from forebay.history.store.jobs import add_jobs
 from forebay.history.store.running_jobs import find_app_of_job_name, is_known_app
-from forebay.model.errors import ForebayError, why
+from forebay.model.errors import BadInput, ForebayError, why
+
+_Part = tuple[dict[str, str], dict[str, str]]
+"""Variables for the job, and fields for the log."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Part:
-    """Of what is decided: what the job is told, and what the log is."""
+def check_policies(settings: JobSettings) -> None:
+    """Raise an error unless the policies that the file names exist and none of them simulates."""
+    if settings.scratch is not None:
+        known("scratch.policy", "stripe", settings.scratch.policy)
+    if settings.targets is not None:
+        spec = known("targets.allocate", "allocate", settings.targets.allocate)
+        if find("allocate", spec).simulates:
+            raise BadInput("targets.allocate", f"{spec!r} simulates, which takes too long for a job; choose another")
 
-    told: Mapping[str, str] = field(default_factory=dict)
-    words: Mapping[str, Any] = field(default_factory=dict)
 
-
-def decided(store: Store, rules: JobsFile, job: Job, *, now: float, until: float, chance: float) -> Told:
-    """All of it, and kept for the job until then; of what goes wrong with one part, the others know nothing."""
-    check_policies(rules)
+def prepare_job(
+    store: Store, settings: JobSettings, job: Job, *, now: float, until: float, chance: float
+) -> Preparation:
+    """Decide all of it, and lease targets to the job until then; a step that fails does not affect the others."""
+    check_policies(settings)
     with store.writing() as connection:
-        app = application(connection, job)
-        _note_job(connection, job, now)
-    new = Newcomer(job=job.job, app=app, nprocs=job.nprocs, now=now, until=until, chance=chance)
-    parts, troubles = [_Part(told={"FOREBAY_APP": app})], []
-    for step in (_shared, _folder_told, _laid_out):
+        app = find_application(connection, job)
+        _record_job(connection, job, now)
+    request = JobRequest(job=job.job, app=app, nprocs=job.nprocs, now=now, until=until, chance=chance)
+    variables, log_fields, troubles = {"FOREBAY_APP": app}, dict[str, str](), list[str]()
+    for step in (_prepare_targets, _prepare_folder, _prepare_layout):
         try:
-            parts.append(step(store, rules, job, new))
+            more_variables, more_fields = step(store, settings, job, request)
         except (ForebayError, OSError) as error:
             troubles.append(why(error) if isinstance(error, OSError) else str(error))
-            if step is _folder_told:  # there is nothing to give a layout to
+            if step is _prepare_folder:  # without it there is nothing to lay out
                 break
-    told = {name: value for part in parts for name, value in part.told.items()}
-    words = {name: value for part in parts for name, value in part.words.items()}
-    environment = {} if rules.mode == "shadow" else chosen(told)
-    return Told(app=app, environment=environment, words=words, troubles=tuple(troubles))
+        else:
+            variables |= more_variables
+            log_fields |= more_fields
+    environment = {} if settings.jobs.mode == "shadow" else select_variables(variables)
+    return Preparation(app=app, environment=environment, log_fields=log_fields, troubles=tuple(troubles))
 
 
-def application(connection: Connection, job: Job) -> str:
-    """As somebody says; else by the command or the job's name, if the history knows such an application; else what
-    the last job of that name and user ran; else the job's name, for the history to come to know it."""
+def find_application(connection: Connection, job: Job) -> str:
+    """The application that a job runs.
+
+    That is the one that somebody named; else the command or the job's name, if the history knows such an application;
+    else what the user's last job of that name ran; else the job's name, under which the history will know it.
+    """
     if job.app:
         return job.app
     command = job.command.split(" ")[0].rpartition("/")[2]
@@ -67,69 +81,75 @@ def application(connection: Connection, job: Job) -> str:
     return earlier or job.name or command or "unknown"
 
 
-def _shared(store: Store, rules: JobsFile, _job: Job, new: Newcomer) -> _Part:
-    """Targets of a kind of their own."""
-    targets = rules.targets
+def _prepare_targets(store: Store, settings: JobSettings, _job: Job, request: JobRequest) -> _Part:
+    """Targets that are not those of the file system."""
+    targets = settings.targets
     if targets is None or targets.count is None:
-        return _Part()
-    if rules.mode == "shadow":
+        return {}, {}
+    if settings.jobs.mode == "shadow":
         with store.reading() as connection:
-            share = how_many(connection, targets, new, targets.count, targets.name)
-        return _Part(words={"targets": f"{share.count} of {targets.count}", "targets_because": share.because})
+            share = decide_share(connection, targets, request, targets.count, targets.name)
+        return {}, {"targets": f"{share.count} of {targets.count}", "targets_because": share.because}
     with store.writing() as connection:
-        own, because = share_out(connection, targets, new)
-    told = numbers(own)
-    return _Part(told={"FOREBAY_TARGETS": told}, words={"targets": told, "targets_because": because})
+        chosen, because = allocate_targets(connection, targets, request)
+    text = format_targets(chosen)
+    return {"FOREBAY_TARGETS": text}, {"targets": text, "targets_because": because}
 
 
-def _folder_told(_store: Store, rules: JobsFile, job: Job, _new: Newcomer) -> _Part:
-    """The job's folder, which must be there before it can have a layout, and is of use without one."""
-    scratch = rules.scratch
-    if scratch is None or rules.mode == "shadow":
-        return _Part()
+def _prepare_folder(_store: Store, settings: JobSettings, job: Job, _request: JobRequest) -> _Part:
+    """The job's folder, which it can use even without a layout."""
+    scratch = settings.scratch
+    if scratch is None or settings.jobs.mode == "shadow":
+        return {}, {}
     if scratch.make:
-        folder = make_folder(scratch.folder, job)
+        folder = create_folder(scratch.folder, job)
     else:
-        folder = Path(filled(scratch.folder, job))
+        folder = Path(fill_pattern(scratch.folder, job))
         check_folder(folder, job)
-    return _Part(told={"FOREBAY_SCRATCH": str(folder)}, words={"folder": str(folder)})
+    return {"FOREBAY_SCRATCH": str(folder)}, {"folder": str(folder)}
 
 
-def _laid_out(store: Store, rules: JobsFile, job: Job, new: Newcomer) -> _Part:
-    if rules.scratch is None:
-        return _Part()
-    advice = _advised(store, rules.scratch, rules.targets, job, new, shadow=rules.mode == "shadow")
-    words = {"layout": describe_layout(advice.layout), "because": advice.striping.reason, "outcome": advice.outcome}
-    return _Part(told=layout_words(advice.layout, advice.striping.targets), words=words)
+def _prepare_layout(store: Store, settings: JobSettings, job: Job, request: JobRequest) -> _Part:
+    if settings.scratch is None:
+        return {}, {}
+    shadow = settings.jobs.mode == "shadow"
+    advice = _advise(store, settings.scratch, settings.targets, job, request, shadow=shadow)
+    fields = {"layout": describe_layout(advice.layout), "because": advice.striping.reason, "outcome": advice.outcome}
+    return layout_variables(advice.layout, advice.striping.targets), fields
 
 
-def _advised(
-    store: Store, scratch: Scratch, targets: Targets | None, job: Job, new: Newcomer, *, shadow: bool
+def _advise(
+    store: Store, scratch: Scratch, targets: Targets | None, job: Job, request: JobRequest, *, shadow: bool
 ) -> Advice:
-    """With no more stripes than the allocation among running jobs leaves to this one, if one is asked for."""
-    settings, above = scratch.settings, fixed_part(scratch.folder)
-    folder = Path(filled(scratch.folder, job))
-    there = open_filesystem(settings).targets(above)
-    if not shadow:  # there is a folder by now
+    """Advise and apply; the allocation among running jobs, if there is one, limits the stripe count."""
+    filesystem, above = scratch.settings, shared_part(scratch.folder)
+    folder = Path(fill_pattern(scratch.folder, job))
+    files = open_filesystem(filesystem)
+    current = files.targets(above)
+    if not shadow:  # else the folder may not exist
         with acting_as(job):
-            there = open_filesystem(settings).restrict(there, folder)
-    check_usable(there, settings.name or str(above))
-    mount = choose_filesystem(store, new.app, recorded_mount(settings), above).mount
+            current = files.restrict(current, folder)
+    check_usable(current, filesystem.name or str(above))
+    system = lease_name(filesystem)
+    mount = choose_filesystem(store, request.app, recorded_mount(filesystem), above).mount
     if targets is not None and targets.count is None:
         with store.reading() as connection:
-            share = how_many(connection, targets, new, sum(t.usable for t in there), system_of(settings), mount)
-        settings = settings.model_copy(update={"max_count": min(share.count, settings.max_count or share.count)})
-    asked = JobRequest(
-        app=new.app, nprocs=new.nprocs, now=new.now, chance=new.chance, job=new.job, until=new.until,
-        system=system_of(settings), filesystem=mount,
-    )  # fmt: skip
-    files = replace(open_filesystem(settings), identity=lambda: acting_as(job))
-    policy = find("stripe", scratch.policy)
-    return advise(store, asked, policy, files, there, read_loads(settings), apply_to=folder, shadow=shadow)
+            share = decide_share(connection, targets, request, sum(t.usable for t in current), system, mount)
+        files = replace(files, max_count=min(share.count, files.max_count))
+    return advise(
+        store,
+        replace(request, system=system, filesystem=mount),
+        find("stripe", scratch.policy),
+        replace(files, identity=lambda: acting_as(job)),
+        current,
+        read_loads(filesystem),
+        apply_to=folder,
+        shadow=shadow,
+    )
 
 
-def _note_job(connection: Connection, job: Job, now: float) -> None:
-    """So that the runs of its logs can be found by its name."""
+def _record_job(connection: Connection, job: Job, now: float) -> None:
+    """Record the job, so that the runs in its logs can be found by its name."""
     if job.number is None:
         return
     row = {"job_id": job.number, "job_name": job.name or None, "user": job.user, "nodes": job.nodes}

@@ -1,17 +1,17 @@
-"""What a job is told by its environment, and the file in which its tasks find it."""
+"""What a job finds in its environment, and the file from which its tasks read it."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from forebay.act.filesystems.settings import Settings
 from forebay.act.slurm.jobs.job import Job
-from forebay.act.slurm.jobs.settings import JobsFile
+from forebay.act.slurm.jobs.settings import JobSettings
 from forebay.history.store import Connection
 from forebay.history.store.running_jobs import applied_layout, last_app, list_targets
 from forebay.model.errors import BadInput, why
@@ -26,86 +26,83 @@ NAMES = (
     "FOREBAY_OSTS",
     "FOREBAY_TARGETS",
 )
-"""What a job is told of its files; FOREBAY_TARGETS are the OSTs where no other targets are shared out."""
-SPACE = ("FOREBAY_PATH", "FOREBAY_PATHS")
-"""What a job is told of its space on other nodes. (A burst buffer's is told by itself, under the same names.)"""
+"""The variables about a job's files; FOREBAY_TARGETS are the OSTs unless other targets are shared among jobs."""
+_SPACE_NAMES = ("FOREBAY_PATH", "FOREBAY_PATHS")
+"""The variables about exposed space. (The hooks of a burst buffer set the same ones.)"""
+_PLAIN = re.compile(r"[A-Za-z0-9/._@:+=,-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What a job is told by its environment; words for a log, and what went wrong on the way."""
+class Preparation:
+    """What was done for a job: its environment, fields for the log, and the problems on the way."""
 
     app: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    words: Mapping[str, Any] = field(default_factory=dict)
+    log_fields: Mapping[str, str] = field(default_factory=dict)
     troubles: tuple[str, ...] = ()
 
 
-def lines(environment: Mapping[str, str]) -> list[str]:
-    """For a shell, and for Slurm's TaskProlog, which knows no quotes.
+def export_lines(environment: Mapping[str, str]) -> list[str]:
+    """Lines for a shell, and for Slurm's TaskProlog, which knows no quotes.
 
-    >>> lines({"FOREBAY_TARGETS": "0,1"})
+    >>> export_lines({"FOREBAY_TARGETS": "0,1"})
     ['export FOREBAY_TARGETS=0,1']
     """
     return [f"export {name}={value}" for name, value in environment.items()]
 
 
-def chosen(told: Mapping[str, str]) -> dict[str, str]:
-    """In the order of the names, without what is empty or would need quotes."""
-    all_of_it = {"FOREBAY_TARGETS": told.get("FOREBAY_OSTS", ""), **told}
-    return {name: all_of_it[name] for name in (*NAMES, *SPACE) if _plain(all_of_it.get(name, ""))}
+def select_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables in the order of their names, without empty ones and those that would need quotes."""
+    variables = {"FOREBAY_TARGETS": variables.get("FOREBAY_OSTS", ""), **variables}
+    return {name: variables[name] for name in (*NAMES, *_SPACE_NAMES) if _PLAIN.fullmatch(variables.get(name, ""))}
 
 
-def _plain(value: str) -> bool:
-    return bool(value) and value.isascii() and all(c.isalnum() or c in "/._@:+=,-" for c in value)
-
-
-def layout_words(layout: Layout, osts: tuple[int, ...]) -> dict[str, str]:
+def layout_variables(layout: Layout, osts: tuple[int, ...]) -> dict[str, str]:
     """
-    >>> layout_words(Layout(count=2, start=3), (3, 4))["FOREBAY_OSTS"]
+    >>> layout_variables(Layout(count=2, start=3), (3, 4))["FOREBAY_OSTS"]
     '3,4'
     """
     return {
         "FOREBAY_STRIPE_COUNT": str(layout.count),
         "FOREBAY_STRIPE_SIZE": str(layout.size),
         "FOREBAY_STRIPE_OFFSET": str(layout.start),
-        "FOREBAY_OSTS": numbers(osts),
+        "FOREBAY_OSTS": format_targets(osts),
     }
 
 
-def numbers(targets: tuple[int, ...]) -> str:
+def format_targets(targets: tuple[int, ...]) -> str:
     return ",".join(map(str, sorted(targets)))
 
 
-def told_before(connection: Connection, rules: JobsFile, job: Job, now: float) -> dict[str, str]:
-    """What the store knows of a job for which all is decided."""
-    found: dict[str, str] = {"FOREBAY_APP": last_app(connection, job.job)}
-    if rules.scratch is not None and (row := applied_layout(connection, job.job)):
+def read_variables(connection: Connection, settings: JobSettings, job: Job, now: float) -> dict[str, str]:
+    """The variables of a job that another node has prepared, from the store."""
+    variables = {"FOREBAY_APP": last_app(connection, job.job)}
+    if settings.scratch is not None and (row := applied_layout(connection, job.job)):
         layout = Layout(count=row["stripe_count"], size=row["stripe_size"], start=row["stripe_offset"])
-        osts = list_targets(connection, system_of(rules.scratch.settings), job.job, now)
-        found |= {"FOREBAY_SCRATCH": row["applied_to"], **layout_words(layout, osts)}
-    if rules.targets is not None and rules.targets.count is not None:
-        found["FOREBAY_TARGETS"] = numbers(list_targets(connection, rules.targets.name, job.job, now))
-    return chosen(found)
+        osts = list_targets(connection, lease_name(settings.scratch.settings), job.job, now)
+        variables |= {"FOREBAY_SCRATCH": row["applied_to"], **layout_variables(layout, osts)}
+    if settings.targets is not None and settings.targets.count is not None:
+        variables["FOREBAY_TARGETS"] = format_targets(list_targets(connection, settings.targets.name, job.job, now))
+    return select_variables(variables)
 
 
-def system_of(settings: Settings) -> str:
-    """The file system's name in leases, as `forebay advise` has it."""
+def lease_name(settings: Settings) -> str:
+    """The name under which leases on the file system's targets are kept, the same as in `forebay advise`."""
     return settings.name or str(settings.mount or "default")
 
 
-def word_file(rules: JobsFile, job: Job) -> Path:
-    """Where the job's tasks find what they are told."""
-    return rules.folder / f"{job.job}.env"
+def environment_file(settings: JobSettings, job: Job) -> Path:
+    """The file from which the job's tasks read their environment."""
+    return settings.jobs.folder / f"{job.job}.env"
 
 
-def leave_word(rules: JobsFile, job: Job, environment: Mapping[str, str]) -> None:
-    """In a file that everybody can read, whole or not at all."""
-    path = word_file(rules, job)
+def write_environment(settings: JobSettings, job: Job, environment: Mapping[str, str]) -> None:
+    """Write the file, readable by everybody, whole or not at all."""
+    path = environment_file(settings, job)
     part = path.with_name(f".{job.job}.{os.getpid()}")
     try:
-        rules.folder.mkdir(0o755, parents=True, exist_ok=True)
-        part.write_text("".join(f"{line}\n" for line in lines(environment)))
+        path.parent.mkdir(0o755, parents=True, exist_ok=True)
+        part.write_text("".join(f"{line}\n" for line in export_lines(environment)))
         part.chmod(0o644)
         part.rename(path)
     except OSError as error:

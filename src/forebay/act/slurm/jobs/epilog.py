@@ -1,4 +1,4 @@
-"""After a job: its targets are free again, and what it did is in the history. Run twice, nothing happens twice."""
+"""After a job: release its targets and ingest its logs. A second run changes nothing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from forebay.act.slurm.jobs.environment import word_file
-from forebay.act.slurm.jobs.folder import filled
+from forebay.act.slurm.jobs.environment import environment_file
+from forebay.act.slurm.jobs.folder import fill_pattern
 from forebay.act.slurm.jobs.job import Job
-from forebay.act.slurm.jobs.settings import JobsFile
+from forebay.act.slurm.jobs.settings import Darshan, JobSettings
 from forebay.history.darshan.ingest import SUFFIXES, Report, ingest
 from forebay.history.store import Store
 from forebay.history.store.running_jobs import forget_job, last_decision_time
@@ -21,22 +21,26 @@ from forebay.model.errors import UserError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epilog:
-    """How many targets the job gave back, and what became of its Darshan logs."""
+    """The number of released targets, and the outcome of the ingestion."""
 
     freed: int
     logs: Report
     troubles: tuple[str, ...] = ()
 
 
-def epilog(store: Store, rules: JobsFile, job: Job, *, now: float) -> Epilog:
-    """Free first: what comes after may take its time."""
+def run_epilog(store: Store, settings: JobSettings, job: Job, *, now: float) -> Epilog:
+    """Release the targets first: the rest may take a while."""
     with store.writing() as connection:
         began = last_decision_time(connection, job.job, now)
         freed = forget_job(connection, job.job)
-    word_file(rules, job).unlink(missing_ok=True)
-    report, troubles = Report(), list(_detached(rules, job))
+    environment_file(settings, job).unlink(missing_ok=True)
+    report, troubles = Report(), list[str]()
+    if settings.space is not None:
+        from forebay.act.slurm.jobs.exposed_space import detach_space
+
+        troubles += detach_space(settings.space, job)
     try:
-        paths = list(job_logs(rules, job, began=began, now=now))
+        paths = list(find_logs(settings, job, began=began, now=now))
         if paths:
             report = ingest(store, paths, workers=1)
     except UserError as error:
@@ -45,21 +49,13 @@ def epilog(store: Store, rules: JobsFile, job: Job, *, now: float) -> Epilog:
     return Epilog(freed=freed, logs=report, troubles=tuple(troubles))
 
 
-def _detached(rules: JobsFile, job: Job) -> tuple[str, ...]:
-    if rules.space is None:
-        return ()
-    from forebay.act.slurm.jobs.exposed_space import detached_after
-
-    return detached_after(rules.space, job)
-
-
-def job_logs(rules: JobsFile, job: Job, *, began: float | None, now: float) -> Iterator[Path]:
+def find_logs(settings: JobSettings, job: Job, *, began: float | None, now: float) -> Iterator[Path]:
     """The logs that Darshan named after the job, in the folders of the days on which it ran."""
-    if rules.darshan is None or job.number is None:
+    if settings.darshan is None or job.number is None:
         return
-    # Darshan goes by the day on which a program began; USER_PROGRAM_idJOB_… or, since 3.3, …_idJOB-PROCESS_…
+    # Darshan uses the day on which a program began; USER_PROGRAM_idJOB_… or, since 3.3, …_idJOB-PROCESS_…
     named = re.compile(rf"_id{job.number}(?:-\d+)?_")
-    for folder in day_folders(rules, job, began=began, now=now):
+    for folder in day_folders(settings.darshan, job, began=began, now=now):
         try:
             names = sorted(os.listdir(folder))  # noqa: PTH208  # a day may have a hundred thousand
         except OSError:
@@ -67,14 +63,12 @@ def job_logs(rules: JobsFile, job: Job, *, began: float | None, now: float) -> I
         yield from (folder / name for name in names if name.endswith(SUFFIXES) and named.search(name))
 
 
-def day_folders(rules: JobsFile, job: Job, *, began: float | None, now: float) -> list[Path]:
-    """Of every day from the job's start to now, the newest `days` of them; of one whose start is not known, the
-    last two."""
-    assert rules.darshan is not None
+def day_folders(darshan: Darshan, job: Job, *, began: float | None, now: float) -> list[Path]:
+    """The folders of every day from the job's start to now, at most the newest `days`; without a start the last two."""
     last = datetime.fromtimestamp(now).date()
     first = last - timedelta(days=1) if began is None else datetime.fromtimestamp(began).date()
-    days = [last - timedelta(days=back) for back in range(min((last - first).days + 1, rules.days))]
-    pattern = filled(rules.darshan, job)
+    days = [last - timedelta(days=back) for back in range(min((last - first).days + 1, darshan.days))]
+    pattern = fill_pattern(darshan.folder, job)
     found = (
         pattern.replace("{year}", str(d.year)).replace("{month}", str(d.month)).replace("{day}", str(d.day))
         for d in reversed(days)

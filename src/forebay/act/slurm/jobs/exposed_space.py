@@ -1,36 +1,37 @@
-"""A job's space that is exposed by other nodes: mounted where the job runs, and taken away after it."""
+"""A job's space on other nodes: mounted where the job runs, and unmounted after it."""
 
 from __future__ import annotations
 
-from forebay.act.control.client import Client
+from pathlib import Path
+
+from forebay.act.control.client import Client, parse_service
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import Space
-from forebay.act.volumes.attach.attachments import Attachments
-from forebay.act.volumes.attach.grant_volumes import attach_grant, grants_of_job
+from forebay.act.volumes.attach.attachments import Attachments, attach_grant, list_job_grants
 from forebay.model.errors import UserError
 
 _PATIENCE = 2.0
-"""Seconds for a service that is away to come back: a job waits for it."""
+"""Seconds to wait for a service that does not answer, while the job waits."""
 
 
-def attached_for(space: Space, job: Job) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What the job is told of its space, and what went wrong. A node that is not the first has nothing to tell: a
-    volume's file system is not shared."""
-    node, paths, troubles = Attachments(folder=space.folder), [], []
-    with Client(space.service, token=space.token, authority=space.authority, patience=_PATIENCE) as client:
-        for grant in grants_of_job(client, job.user, job.job):
+def attach_space(space: Space, job: Job) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Attach the job's grants; its variables, and the problems. Only the first node of a job can mount a volume."""
+    node, paths, troubles = Attachments(folder=Path(space.folder)), list[str](), list[str]()
+    service = parse_service(space.service, "space.service")
+    with Client(service, token=space.token, authority=space.authority, patience=_PATIENCE) as client:
+        for grant in list_job_grants(client, job.user, job.job):
             try:
-                paths += [str(one.path) for one in attach_grant(client, node, grant, job=job.job)]
+                paths += [str(volume.path) for volume in attach_grant(client, node, grant, job=job.job)]
             except UserError as error:
                 troubles.append(str(error))
-    told = {"FOREBAY_PATH": paths[0], "FOREBAY_PATHS": ":".join(paths)} if paths else {}
-    return told, tuple(troubles)
+    variables = {"FOREBAY_PATH": paths[0], "FOREBAY_PATHS": ":".join(paths)} if paths else {}
+    return variables, tuple(troubles)
 
 
-def detached_after(space: Space, job: Job) -> tuple[str, ...]:
-    """Take all away that was attached for the job; what went wrong."""
-    node, troubles = Attachments(folder=space.folder), []
-    for name in node.of_job(job.job):
+def detach_space(space: Space, job: Job) -> tuple[str, ...]:
+    """Detach everything that was attached for the job; the problems."""
+    node, troubles = Attachments(folder=Path(space.folder)), []
+    for name in node.list_of_job(job.job):
         try:
             node.detach(name)
         except UserError as error:

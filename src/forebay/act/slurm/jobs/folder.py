@@ -1,6 +1,6 @@
-"""A job's folder on the file system, made and given its layout with no more rights than its user has.
+"""A job's folder on the file system, created with no more rights than its user has.
 
-A user can put links into folders of his own. Root would follow them; the user gets no further than he may go anyway.
+A user can put links into folders of their own. Root would follow them; the user reaches nothing new through them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from forebay.model.errors import BadInput, why
 
 @contextmanager
 def acting_as(job: Job) -> Iterator[None]:
-    """Root is the job's user meanwhile, for files and for commands that are started; the whole process is."""
+    """Switch the whole process from root to the job's user meanwhile, for files and for commands."""
     if os.geteuid() != 0 or job.uid == 0:
         yield
         return
@@ -32,18 +32,18 @@ def acting_as(job: Job) -> Iterator[None]:
         os.setgroups(before)
 
 
-def filled(pattern: str, job: Job) -> str:
+def fill_pattern(pattern: str, job: Job) -> str:
     """
-    >>> filled("/scratch/{user}/{job}", Job(job="12", user="ann", uid=1, gid=1))
+    >>> fill_pattern("/scratch/{user}/{job}", Job(job="12", user="ann", uid=1, gid=1))
     '/scratch/ann/12'
     """
     return pattern.replace("{user}", job.user).replace("{job}", job.job)
 
 
-def fixed_part(pattern: str) -> Path:
-    """The folders above all that belongs to one user or job.
+def shared_part(pattern: str) -> Path:
+    """The folder above all that belongs to one user or job.
 
-    >>> str(fixed_part("/scratch/of-{user}/{job}"))
+    >>> str(shared_part("/scratch/of-{user}/{job}"))
     '/scratch'
     """
     parts = pattern.split("/")
@@ -51,14 +51,14 @@ def fixed_part(pattern: str) -> Path:
     return Path("/".join(parts[:at]) or "/")
 
 
-def make_folder(pattern: str, job: Job) -> Path:
-    """The job's folder, with those above it that are missing and are not everybody's; again is harmless."""
-    above, folder = fixed_part(pattern), Path(filled(pattern, job))
+def create_folder(pattern: str, job: Job) -> Path:
+    """Create the job's folder, and missing ones between the shared part and it; an existing one is fine."""
+    above, folder = shared_part(pattern), Path(fill_pattern(pattern, job))
     if not above.is_dir():
-        raise BadInput(str(above), "there is no such folder")
+        raise BadInput(str(above), "no such folder")
     try:
         for level in (*reversed([p for p in folder.parents if above in p.parents]), folder):
-            _make_level(level, job)
+            _create_level(level, job)
         check_folder(folder, job)
     except OSError as error:
         raise BadInput(str(error.filename or folder), why(error)) from None
@@ -66,19 +66,19 @@ def make_folder(pattern: str, job: Job) -> Path:
 
 
 def check_folder(folder: Path, job: Job) -> None:
-    """It must be a folder, of the user's, and no link to one."""
+    """Raise BadInput unless it is a folder of the user's, and not a link to one."""
     with acting_as(job):
-        found = folder.lstat()
-    if found.st_uid != job.uid or not folder.is_dir() or folder.is_symlink():
-        raise BadInput(str(folder), f"is no folder of {job.user}'s")
+        status = folder.lstat()
+    if status.st_uid != job.uid or not folder.is_dir() or folder.is_symlink():
+        raise BadInput(str(folder), f"is not a folder that {job.user} owns")
 
 
-def _make_level(level: Path, job: Job) -> None:
+def _create_level(level: Path, job: Job) -> None:
     try:
         with acting_as(job):
             level.mkdir(0o700, exist_ok=True)
     except PermissionError:
-        # Only where the user can't put anything else in its place meanwhile.
+        # As root only where the user cannot replace it meanwhile.
         if os.geteuid() != 0 or level.parent.stat().st_uid != 0:
             raise
         level.mkdir(0o700)

@@ -1,4 +1,4 @@
-"""A job that is about to start or has ended, as a batch system or a script tells it."""
+"""A job that is about to start or has ended, as a batch system or a script describes it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import pwd
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 from forebay.act.command import CommandFailed, run
+from forebay.act.slurm.durations import parse_time_limit
 from forebay.history.run_fields import MOST_PROCESSES
 from forebay.model.errors import BadInput
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@\[\]-]{0,99}")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,99}")
-_ASKING = 3.0
-"""Seconds that Slurm has to tell of a job."""
+_TIMEOUT = 3.0
+"""Seconds to wait for `scontrol`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """`app` is the application where somebody says it; `seconds` is the job's time limit, 0 if not known."""
+    """`app` is the application, if somebody names it; `seconds` is the job's time limit, 0 if unknown."""
 
     job: str
     user: str
@@ -35,7 +35,7 @@ class Job:
 
     @property
     def number(self) -> int | None:
-        """As Darshan and the accounting have it: the digits that the id begins with.
+        """The digits at the start of the id, as Darshan and the accounting know the job.
 
         >>> Job(job="4711.pbs01", user="u", uid=1, gid=1).number
         4711
@@ -45,8 +45,8 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What somebody says of a job on the command line, and need not be looked up."""
+class JobOptions:
+    """What the command line says of a job."""
 
     job: str = ""
     user: str = ""
@@ -55,48 +55,49 @@ class Said:
     nprocs: int = 0
 
 
-def job_of(said: Said, environment: Mapping[str, str]) -> Job:
-    """The job by what is said, else by what Slurm puts into the environment of its prologs and epilogs."""
-    job = said.job or environment.get("SLURM_JOB_ID", "")
+def identify_job(options: JobOptions, environment: Mapping[str, str]) -> Job:
+    """The job by the options, else by the environment that Slurm gives to prologs and epilogs."""
+    job = options.job or environment.get("SLURM_JOB_ID", "")
     if not job:
-        raise BadInput("--job", "is missing, and Slurm does not say either (SLURM_JOB_ID)")
+        raise BadInput("--job", "is missing, and SLURM_JOB_ID is not set")
     if not _ID.fullmatch(job):
-        raise BadInput("--job", f"{job[:40]!r} is no name for a job")
-    # A job that is named is not the one that we may be running in.
-    told = environment if job == environment.get("SLURM_JOB_ID") else {}
-    user = _user(said.user or told.get("SLURM_JOB_USER", ""), told.get("SLURM_JOB_UID", ""))
-    nprocs = said.nprocs or _number(told.get("SLURM_JOB_NTASKS", "")) or _cpus(told.get("SLURM_JOB_CPUS_PER_NODE", ""))
-    if nprocs > MOST_PROCESSES or said.nprocs < 0:
+        raise BadInput("--job", f"{job[:40]!r} is not a valid job id")
+    # The environment may be that of another job, in which this command runs.
+    slurm = environment if job == environment.get("SLURM_JOB_ID") else {}
+    user = _find_user(options.user or slurm.get("SLURM_JOB_USER", ""), slurm.get("SLURM_JOB_UID", ""))
+    tasks = _parse_count(slurm.get("SLURM_JOB_NTASKS", "")) or _parse_cpus(slurm.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    nprocs = options.nprocs or tasks
+    if nprocs > MOST_PROCESSES or options.nprocs < 0:
         raise BadInput("--nprocs", f"must be between 1 and {MOST_PROCESSES}, not {nprocs}")
     return Job(
         job=job,
         user=user.pw_name,
         uid=user.pw_uid,
         gid=user.pw_gid,
-        name=said.name or told.get("SLURM_JOB_NAME", ""),
-        app=said.app,
+        name=options.name or slurm.get("SLURM_JOB_NAME", ""),
+        app=options.app,
         nprocs=nprocs or 1,
-        nodes=_number(told.get("SLURM_JOB_NUM_NODES", "")) or 1,
+        nodes=_parse_count(slurm.get("SLURM_JOB_NUM_NODES", "")) or 1,
     )
 
 
-def asked(job: Job, said: Said) -> Job:
-    """The job with what Slurm's controller knows of it besides; as it is where that does not answer."""
+def query_controller(job: Job, options: JobOptions) -> Job:
+    """The job with what Slurm's controller knows of it; unchanged if the controller does not answer."""
     try:
-        told = parse_job(run(("scontrol", "-o", "show", "job", job.job), timeout=_ASKING))
+        fields = parse_job(run(("scontrol", "-o", "show", "job", job.job), timeout=_TIMEOUT))
     except CommandFailed:
         return job
     return replace(
         job,
-        name=job.name or told.get("JobName", ""),
-        command=told.get("Command", ""),
-        nprocs=said.nprocs or _number(told.get("NumTasks", "")) or job.nprocs,
-        seconds=parse_limit(told.get("TimeLimit", "")),
+        name=job.name or fields.get("JobName", ""),
+        command=fields.get("Command", ""),
+        nprocs=options.nprocs or _parse_count(fields.get("NumTasks", "")) or job.nprocs,
+        seconds=parse_time_limit(fields.get("TimeLimit", "")) or 0.0,
     )
 
 
 def parse_job(line: str) -> dict[str, str]:
-    """What `scontrol -o show job` says; values may have spaces in them.
+    """The fields that `scontrol -o show job` prints; values may contain spaces.
 
     >>> parse_job("JobId=1 JobName=my job UserId=dev(999) Power= ")
     {'JobId': '1', 'JobName': 'my job', 'UserId': 'dev(999)', 'Power': ''}
@@ -104,37 +105,24 @@ def parse_job(line: str) -> dict[str, str]:
     return dict(re.findall(r"([A-Z][A-Za-z_/:]*)=(.*?)(?=\s+[A-Z][A-Za-z_/:]*=|\s*$)", line.strip()))
 
 
-def parse_limit(text: str) -> float:
-    """Seconds of DAYS-HOURS:MINUTES:SECONDS; 0 for UNLIMITED and what is no time.
-
-    >>> parse_limit("1-02:00:30"), parse_limit("00:10:00"), parse_limit("UNLIMITED")
-    (93630.0, 600.0, 0.0)
-    """
-    found = re.fullmatch(r"(?:(\d{1,6})-)?(\d{1,6}):(\d\d):(\d\d)", text)
-    if not found:
-        return 0.0
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds()
-
-
-def _user(name: str, uid: str) -> pwd.struct_passwd:
+def _find_user(name: str, uid: str) -> pwd.struct_passwd:
     if name and not _USER.fullmatch(name):
-        raise BadInput("--user", f"{name[:40]!r} is no name for a user")
+        raise BadInput("--user", f"{name[:40]!r} is not a valid user name")
     try:
         if name:
             return pwd.getpwnam(name)
         if uid:
             return pwd.getpwuid(int(uid))
     except (KeyError, ValueError):
-        raise BadInput("--user", f"this machine knows no user {name or uid!r}") from None
-    raise BadInput("--user", "is missing, and Slurm does not say either (SLURM_JOB_USER)")
+        raise BadInput("--user", f"unknown user {name or uid!r} on this machine") from None
+    raise BadInput("--user", "is missing, and SLURM_JOB_USER is not set")
 
 
-def _number(text: str) -> int:
+def _parse_count(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
-def _cpus(text: str) -> int:
-    """Of all nodes: "2(x3),1" is 7; 0 for anything else."""
+def _parse_cpus(text: str) -> int:
+    """The CPUs of all nodes: "2(x3),1" is 7; 0 for anything else."""
     parts = [re.fullmatch(r"(\d{1,6})(?:\(x(\d{1,6})\))?", part) for part in text.split(",")]
     return sum(int(part[1]) * int(part[2] or 1) for part in parts if part) if all(parts) else 0

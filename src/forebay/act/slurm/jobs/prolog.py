@@ -1,4 +1,4 @@
-"""Before a job: what it gets is decided once, and told on each of its nodes."""
+"""Before a job: the first of its nodes decides what it gets, and each node writes its environment."""
 
 from __future__ import annotations
 
@@ -6,87 +6,93 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from forebay.act.slurm.jobs.environment import Told, leave_word, told_before
+from forebay.act.slurm.jobs.environment import Preparation, read_variables, write_environment
 from forebay.act.slurm.jobs.job import Job
-from forebay.act.slurm.jobs.settings import JobsFile
+from forebay.act.slurm.jobs.settings import JobSettings
 from forebay.history.store import Store
 from forebay.history.store.running_jobs import begin_job, forget_job, is_decided, mark_decided
 from forebay.model.errors import UserError
 
 _SLACK = 600.0
-"""Seconds that targets are kept beyond the job's time limit, for whoever ends it to say so."""
+"""Seconds that a job keeps its targets beyond its time limit, for a late epilog."""
 _POLL = 0.1
 
 
-def prolog(
+def run_prolog(
     store: Store,
-    rules: JobsFile,
+    settings: JobSettings,
     job: Job,
     look_up: Callable[[Job], Job],
     *,
     now: float,
     chance: float,
     pause: Callable[[float], None] = time.sleep,
-) -> Told:
-    """Decide once for a job, however many of its nodes ask; every node leaves word for the tasks there.
+) -> Preparation:
+    """Prepare a job. Only the first of its nodes decides; each writes the environment for the tasks on it.
 
-    `look_up` tells more of the job, and is asked by the one that decides only. In shadow mode all is decided and
-    remembered, and nothing is kept, set or told.
+    `look_up` adds what Slurm knows of the job; only the node that decides calls it. In shadow mode everything is
+    decided and recorded, and nothing is leased, set or written.
     """
-    if rules.mode == "shadow":
-        return _decided(store, rules, look_up(job), now, chance)
+
+    def decide(full: Job) -> Preparation:
+        # Policies take most of a second to load, and the other nodes need none.
+        from forebay.act.slurm.jobs.decision import prepare_job
+
+        return prepare_job(store, settings, full, now=now, until=_lease_end(settings, full, now), chance=chance)
+
+    if settings.jobs.mode == "shadow":
+        return decide(look_up(job))
     with store.writing() as connection:
-        first = begin_job(connection, job.job, until=now + rules.lease, now=now)
-    found = _first(store, rules, look_up(job), now, chance) if first else _again(store, rules, job, now, pause)
-    found = _with_space(found, rules, job)
-    leave_word(rules, job, found.environment)
-    return found
+        is_first = begin_job(connection, job.job, until=now + settings.jobs.lease, now=now)
+    if is_first:
+        full = look_up(job)
+        # The other nodes wait until this one has finished, well or not.
+        try:
+            preparation = decide(full)
+        except BaseException:
+            with store.writing() as connection:
+                forget_job(connection, job.job)
+            raise
+        finally:
+            with store.writing() as connection:
+                mark_decided(connection, job.job, until=_lease_end(settings, full, now), now=now)
+    else:
+        preparation = _await_decision(store, settings, job, now, pause)
+    preparation = _add_space(preparation, settings, job)
+    write_environment(settings, job, preparation.environment)
+    return preparation
 
 
-def _with_space(found: Told, rules: JobsFile, job: Job) -> Told:
-    """Where the space of the job is on this node, if there is any."""
-    if rules.space is None:
-        return found
-    from forebay.act.slurm.jobs.exposed_space import attached_for
+def _add_space(preparation: Preparation, settings: JobSettings, job: Job) -> Preparation:
+    """Mount the exposed space of the job on this node."""
+    if settings.space is None:
+        return preparation
+    from forebay.act.slurm.jobs.exposed_space import attach_space
 
     try:
-        told, troubles = attached_for(rules.space, job)
+        variables, troubles = attach_space(settings.space, job)
     except UserError as error:
-        told, troubles = {}, (str(error),)
-    words = {**found.words, **({"space": told["FOREBAY_PATHS"]} if told else {})}
-    environment = {**found.environment, **told}
-    return replace(found, environment=environment, words=words, troubles=(*found.troubles, *troubles))
+        variables, troubles = {}, (str(error),)
+    return replace(
+        preparation,
+        environment={**preparation.environment, **variables},
+        log_fields={**preparation.log_fields, **({"space": variables["FOREBAY_PATHS"]} if variables else {})},
+        troubles=(*preparation.troubles, *troubles),
+    )
 
 
-def _first(store: Store, rules: JobsFile, job: Job, now: float, chance: float) -> Told:
-    """The others wait until this has come to an end, and a bad one lets them go as well."""
-    try:
-        return _decided(store, rules, job, now, chance)
-    except BaseException:
-        with store.writing() as connection:
-            forget_job(connection, job.job)
-        raise
-    finally:
-        with store.writing() as connection:
-            mark_decided(connection, job.job, until=_until(rules, job, now), now=now)
+def _lease_end(settings: JobSettings, job: Job, now: float) -> float:
+    return now + (job.seconds + _SLACK if job.seconds else settings.jobs.lease)
 
 
-def _decided(store: Store, rules: JobsFile, job: Job, now: float, chance: float) -> Told:
-    # Policies take most of a second to load, and nodes that are only told need none.
-    from forebay.act.slurm.jobs.decision import decided
-
-    return decided(store, rules, job, now=now, until=_until(rules, job, now), chance=chance)
-
-
-def _until(rules: JobsFile, job: Job, now: float) -> float:
-    return now + (job.seconds + _SLACK if job.seconds else rules.lease)
-
-
-def _again(store: Store, rules: JobsFile, job: Job, now: float, pause: Callable[[float], None]) -> Told:
-    """What another node had decided, once it has; whoever waits too long for that is ended by the limit."""
+def _await_decision(
+    store: Store, settings: JobSettings, job: Job, now: float, pause: Callable[[float], None]
+) -> Preparation:
+    """The decision of the first node; the time limit of the prolog ends the wait."""
     while True:
         with store.reading() as connection:
             if is_decided(connection, job.job, now):
-                told = told_before(connection, rules, job, now)
-                return Told(app=told.get("FOREBAY_APP", ""), environment=told, words={"decided": "already"})
+                environment = read_variables(connection, settings, job, now)
+                app = environment.get("FOREBAY_APP", "")
+                return Preparation(app=app, environment=environment, log_fields={"decided": "already"})
         pause(_POLL)

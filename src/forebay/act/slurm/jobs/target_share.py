@@ -1,4 +1,4 @@
-"""How many targets a job gets beside those that run, and which (Bandet et al. 2024, on the live machine)."""
+"""How many targets a job gets among the running ones, and which (Bandet et al. 2024, on the live machine)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from forebay.act.advice.stripe_view import JobRequest
 from forebay.act.slurm.jobs.settings import Targets
 from forebay.decide.registry import find
 from forebay.decide.schedule import schedule
@@ -24,59 +25,51 @@ from forebay.model.errors import UserError
 from forebay.model.system import System
 from forebay.profile.application import profile_of
 
-_PLACE = "greedy-non-clairvoyant"  # its aim, as many jobs on each target as on any other, is that of `least_used`
+_PLACE = "greedy-non-clairvoyant"  # it aims at the same number of jobs on every target, as `least_used` does
 LATEST_RUNS = 200
-"""How many of an application's runs tell what it is like, the newest."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Newcomer:
-    """A job about to start: `app` with `nprocs` processes; times in seconds since 1970, `chance` in [0, 1)."""
-
-    job: str
-    app: str
-    nprocs: int
-    now: float
-    until: float
-    chance: float
+"""The number of an application's runs that describe it, the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """So many targets, and why."""
+    """A number of targets, and the reason for it."""
 
     count: int
     because: str
 
 
-def how_many(
-    connection: Connection, rules: Targets, new: Newcomer, most: int, system: str, filesystem: str | None = None
+def decide_share(
+    connection: Connection, rules: Targets, request: JobRequest, most: int, system: str, filesystem: str | None = None
 ) -> Share:
-    """What the policy gives the newcomer of `most` targets, with the jobs that run as they are: they keep what they
-    have, for a file that exists can't be laid out anew. Runs on `filesystem` tell how applications do."""
+    """What the policy gives the new job of `most` targets. Running jobs keep theirs: existing files keep their layout.
+
+    Runs on `filesystem` show how applications behave.
+    """
     curves = read_curves(rules.curves).by_name if rules.curves else None
-    own = _application(connection, new.app, new.nprocs, curves, most, filesystem)
-    if own is None:
-        return Share(count=min(rules.unknown, most), because=f"nothing tells how {new.app} does on other numbers")
-    others = [one for one in list_running_jobs(connection, system, new.now) if one.job != new.job]
-    seen = (*(_as_it_is(connection, one, curves, most, filesystem) for one in others), own)
-    machine = System(targets=most, compute_nodes=sum(a.compute_nodes for a in seen))
-    view = View(machine, seen, rng=np.random.default_rng(int(new.chance * 2**32)))
+    application = _model_application(connection, request.app, request.nprocs, curves, most, filesystem)
+    if application is None:
+        return Share(count=min(rules.unknown, most), because=f"no run shows how {request.app} scales")
+    others = [job for job in list_running_jobs(connection, system, request.now) if job.job != request.job]
+    running = [_model_running(connection, job, curves, most, filesystem) for job in others]
+    applications = (*running, application)
+    machine = System(targets=most, compute_nodes=sum(a.compute_nodes for a in applications))
+    view = View(machine, applications, rng=np.random.default_rng(int(request.chance * 2**32)))
     answer = schedule(view, find("allocate", rules.allocate), find("place", _PLACE))
     if isinstance(answer, Never):
         return Share(count=min(rules.unknown, most), because=answer.because)
-    return Share(count=len(answer[-1]), because=f"{rules.allocate} among {len(seen)} running jobs")
+    return Share(count=len(answer[-1]), because=f"{rules.allocate} among {len(applications)} running jobs")
 
 
-def share_out(connection: Connection, rules: Targets, new: Newcomer) -> tuple[tuple[int, ...], str]:
-    """Targets of a machine's own kind (I/O nodes, say) for the newcomer, kept for it; and why so many."""
-    assert rules.count is not None
-    share = how_many(connection, rules, new, rules.count, rules.name)
-    users = {target: jobs - {new.job} for target, jobs in jobs_by_target(connection, rules.name, new.now).items()}
-    own = least_used(range(rules.count), users, share.count)
-    record_decision(connection, _row(rules, new, share))
-    take_targets(connection, rules.name, new.job, own, until=new.until, now=new.now)
-    return own, share.because
+def allocate_targets(connection: Connection, rules: Targets, request: JobRequest) -> tuple[tuple[int, ...], str]:
+    """Lease targets such as I/O nodes to the new job; they, and the reason for their number."""
+    assert rules.count is not None and request.job is not None
+    share = decide_share(connection, rules, request, rules.count, rules.name)
+    leases = jobs_by_target(connection, rules.name, request.now)
+    users = {target: jobs - {request.job} for target, jobs in leases.items()}
+    chosen = least_used(range(rules.count), users, share.count)
+    record_decision(connection, _decision_row(rules, request, share))
+    take_targets(connection, rules.name, request.job, chosen, until=request.until, now=request.now)
+    return chosen, share.because
 
 
 def least_used(targets: Sequence[int], users: Mapping[int, Collection[str]], count: int) -> tuple[int, ...]:
@@ -88,7 +81,7 @@ def least_used(targets: Sequence[int], users: Mapping[int, Collection[str]], cou
     return tuple(sorted(sorted(targets, key=lambda t: (len(users.get(t, ())), t))[:count]))
 
 
-def _application(
+def _model_application(
     connection: Connection,
     app: str,
     nprocs: int,
@@ -96,7 +89,7 @@ def _application(
     most: int,
     filesystem: str | None,
 ) -> Application | None:
-    """As its runs were; None if nothing tells its curve."""
+    """The application as its runs show it; None if its curve is unknown."""
     if not is_known_app(connection, app):
         return None
     try:
@@ -107,29 +100,33 @@ def _application(
     if curve is None or profile.forecast is None:
         return None
     seconds, volume = profile.measures["run_time"].median, profile.forecast.total_bytes.median
-    within = _within(curve, most)
     computing = max(seconds - profile.measures["time_by_slowest"].median, 1.0)
     return Application(
-        name=app, compute_nodes=float(nprocs), phases=1, compute_seconds=computing, volume=volume, curve=within
+        name=app,
+        compute_nodes=float(nprocs),
+        phases=1,
+        compute_seconds=computing,
+        volume=volume,
+        curve=_limit_curve(curve, most),
     )
 
 
-def _within(curve: Curve, most: int) -> Curve:
-    """What it says of at most so many targets; on all of them as on its fewest, if those are more."""
+def _limit_curve(curve: Curve, most: int) -> Curve:
+    """The curve up to `most` targets; if all its points are beyond, one with its first bandwidth."""
     points = {n: b for n, b in zip(curve.counts, curve.bandwidths, strict=True) if n <= most}
     return Curve.of(points or {most: curve.bandwidths[0]})
 
 
-def _as_it_is(
-    connection: Connection, one: RunningJob, curves: Mapping[str, Curve] | None, most: int, filesystem: str | None
+def _model_running(
+    connection: Connection, job: RunningJob, curves: Mapping[str, Curve] | None, most: int, filesystem: str | None
 ) -> Application:
-    """A running job on the number of targets that it has, and no other; one of unknown ways does no I/O."""
-    n = min(len(one.targets), most)
-    known = _application(connection, one.app, one.nprocs, curves, most, filesystem)
+    """A running job on exactly the targets that it has; if its application is unknown, without I/O."""
+    n = min(len(job.targets), most)
+    known = _model_application(connection, job.app, job.nprocs, curves, most, filesystem)
     bandwidth = 1.0 if known is None else known.curve.at(min(max(n, known.curve.first), known.curve.last))
     return Application(
-        name=one.job,
-        compute_nodes=float(one.nprocs),
+        name=job.job,
+        compute_nodes=float(job.nprocs),
         phases=1,
         compute_seconds=1.0 if known is None else known.compute_seconds,
         volume=0.0 if known is None else known.volume,
@@ -137,12 +134,12 @@ def _as_it_is(
     )
 
 
-def _row(rules: Targets, new: Newcomer, share: Share) -> dict[str, object]:
+def _decision_row(rules: Targets, request: JobRequest, share: Share) -> dict[str, object]:
     return {
-        "time": new.now,
-        "job": new.job,
-        "app": new.app,
-        "nprocs": new.nprocs,
+        "time": request.now,
+        "job": request.job,
+        "app": request.app,
+        "nprocs": request.nprocs,
         "policy": rules.allocate,
         "phase": TARGETS,
         "stripe_count": share.count,
@@ -154,9 +151,9 @@ def _row(rules: Targets, new: Newcomer, share: Share) -> dict[str, object]:
     }
 
 
-def warm(rules: Targets) -> None:
-    """Decide something once: what the policy needs is compiled then, which no job should have to wait for."""
+def warm_up(rules: Targets) -> None:
+    """Decide once, so that what the policy needs is compiled before a job waits for it."""
     curve = Curve.of({1: 1.0, 2: 1.5})
-    made_up = Application(name="a", compute_nodes=1.0, phases=1, compute_seconds=1.0, volume=1.0, curve=curve)
-    view = View(System(targets=2, compute_nodes=2.0), (made_up, made_up), rng=np.random.default_rng(0))
+    example = Application(name="a", compute_nodes=1.0, phases=1, compute_seconds=1.0, volume=1.0, curve=curve)
+    view = View(System(targets=2, compute_nodes=2.0), (example, example), rng=np.random.default_rng(0))
     schedule(view, find("allocate", rules.allocate), find("place", _PLACE))

@@ -1,6 +1,6 @@
-"""Work that must not hold up a job: in a process of its own, which is left behind if need be.
+"""Work that must not delay a job: in a process of its own, which is abandoned if it cannot be stopped.
 
-A file system that hangs holds a process inside the kernel, where no signal reaches it; nobody may wait for that one.
+A file system that hangs holds a process inside the kernel, where no signal reaches it, so nothing may wait for it.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from collections.abc import Callable
 from contextlib import suppress
 
 _GRACE = 1.0
-"""Seconds to put things back in order after the end of the time."""
+"""Seconds to undo what was begun after the time is up."""
 
 
-def within(seconds: float, work: Callable[[], None], *, grace: float = _GRACE) -> str:
-    """Do the work; what became of it in words, nothing if it was done in time.
+def run_within(seconds: float, work: Callable[[], None], *, grace: float = _GRACE) -> str:
+    """Do the work; return why it failed, or nothing.
 
-    After `seconds` it is interrupted as by Ctrl-C, so that what was half done is undone, then ended.
+    After `seconds` it is interrupted as by Ctrl-C, so that it can undo what it began, then killed.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     child = os.fork()
     if child == 0:
-        _work(work)
+        _run_child(work)
     watch = os.pidfd_open(child)
     try:
-        if _ended(watch, seconds):
-            return _words(os.waitpid(child, 0)[1])
+        if _has_ended(watch, seconds):
+            return _describe_status(os.waitpid(child, 0)[1])
         for number, patience in ((signal.SIGINT, grace), (signal.SIGKILL, 0.2)):
             with suppress(ProcessLookupError):
                 os.kill(child, number)
-            if _ended(watch, patience):
+            if _has_ended(watch, patience):
                 os.waitpid(child, 0)
                 break
-        return f"not done within {seconds:g} s; ended"
+        return f"not finished within {seconds:g} s; ended"
     finally:
         os.close(watch)
 
 
-def _work(work: Callable[[], None]) -> None:
-    """In the child, which never comes back."""
+def _run_child(work: Callable[[], None]) -> None:
+    """Do the work in the child; never returns."""
     code = 1
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where we come from
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent may ignore it
         work()
         code = 0
     except KeyboardInterrupt:
@@ -57,10 +57,10 @@ def _work(work: Callable[[], None]) -> None:
         os._exit(code)
 
 
-def _ended(watch: int, seconds: float) -> bool:
+def _has_ended(watch: int, seconds: float) -> bool:
     return bool(select.select([watch], [], [], seconds)[0])
 
 
-def _words(status: int) -> str:
+def _describe_status(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     return "" if code == 0 else f"ended with {code}" if code > 0 else f"ended by signal {-code}"

@@ -1,7 +1,7 @@
 """Volumes of other nodes on this one: connected, mounted for the user, and undone again.
 
-The file system of a volume is not shared: mounted on two nodes it would be destroyed. So a node that finds it in use
-elsewhere keeps away.
+The file system of a volume is not shared: two nodes that mount it destroy it. So a node refuses a volume that is in
+use elsewhere.
 """
 
 from __future__ import annotations
@@ -9,119 +9,167 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from forebay.act.command import run
-from forebay.act.volumes.attach.connections import Way, way_of
+from forebay.act.volumes.attach.connections import Connection, open_connection
 from forebay.act.volumes.mounts import mounted_at, unmount
-from forebay.act.volumes.volume import checked_name, is_name
+from forebay.act.volumes.volume import check_name, is_name
 from forebay.model.errors import BadInput, Refused, why
+
+if TYPE_CHECKING:
+    from forebay.act.control.client import Client, Document
 
 FOLDER = Path("/run/forebay/volumes")
 _TIMEOUT = 30.0
 _EXT4_AT, _EXT4, _NEEDS_RECOVERY = 1024, b"\x53\xef", 4
-_IN_USE = "is in use on another node, or was when that node went down; if you are sure that it is not: --force"
+_AVAILABLE = ("ready", "in-use")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached:
-    """A volume that is mounted here; `kind` is the way by which it was reached."""
+    """A volume that is mounted here; `kind` is how it is connected."""
 
     name: str
     kind: str
     path: Path
 
 
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What is needed to undo an attachment."""
+
+    kind: str = "none"
+    settings: dict[str, str] = field(default_factory=dict)
+    job: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachments:
-    """Those of this node. `folder` holds a mount point for each, and beside it what must be known to undo it."""
+    """The attached volumes of this node. `folder` has a mount point for each, and beside it a folder to undo it."""
 
     folder: Path = FOLDER
 
     def attach(
         self, name: str, kind: str, settings: dict[str, str], *, used: bool, force: bool = False, job: str = ""
     ) -> Attached:
-        """Connect and mount; the same again if it is mounted here. `used`: somebody has begun to work with it."""
-        own, point = self._own(checked_name(name)), self.folder / name
+        """Connect and mount, unless it is mounted already. `used`: somebody has begun to work with the volume."""
+        record_folder, point = self._record_folder(check_name(name)), self.folder / name
         if mounted_at(point) is not None:
-            return Attached(name=name, kind=self._record(name)["kind"], path=point)
+            return Attached(name=name, kind=self._read_record(name).kind, path=point)
         self._prepare(name, kind, settings, job)
-        way = way_of(kind, own, settings)
+        connection = open_connection(kind, record_folder, settings)
         try:
-            device = way.connect()
+            device = connection.connect()
             if not force:
-                check_free(name, device, used)
-            _mount(way, device, point)
+                check_unused(name, device, used)
+            _mount(connection, device, point)
         except BaseException:
             self.detach(name)
             raise
         return Attached(name=name, kind=kind, path=point)
 
     def detach(self, name: str) -> bool:
-        """Unmount and disconnect; whether there was anything. What is in use gets errors from then on."""
-        own, point = self._own(checked_name(name)), self.folder / name
-        if not own.exists():
+        """Unmount and disconnect; whether there was anything. A program that still uses it gets errors."""
+        record_folder, point = self._record_folder(check_name(name)), self.folder / name
+        if not record_folder.exists():
             return False
-        record = self._record(name)
+        record = self._read_record(name)
         while mounted_at(point) is not None:
-            unmount(point, _do)
-        way_of(record["kind"], own, record["settings"]).disconnect()
+            unmount(point, _run)
+        open_connection(record.kind, record_folder, record.settings).disconnect()
         with suppress(FileNotFoundError):
             point.rmdir()
-        shutil.rmtree(own)
+        shutil.rmtree(record_folder)
         return True
 
-    def attached(self, grant: str = "") -> list[str]:
-        """The volumes that are here, or were to be: of one grant, or all."""
+    def list_names(self, grant: str = "") -> list[str]:
+        """The volumes that are attached, or were about to be: of one grant, or all."""
         names = sorted(entry.name[1:] for entry in self.folder.glob(".*") if is_name(entry.name[1:]))
         return [name for name in names if not grant or name.startswith(f"{grant}.")]
 
-    def of_job(self, job: str) -> list[str]:
+    def list_of_job(self, job: str) -> list[str]:
         """The volumes that were attached for a job."""
-        return [name for name in self.attached() if job and self._record(name)["job"] == job]
+        return [name for name in self.list_names() if job and self._read_record(name).job == job]
 
-    def _own(self, name: str) -> Path:
+    def _record_folder(self, name: str) -> Path:
         return self.folder / f".{name}"
 
     def _prepare(self, name: str, kind: str, settings: dict[str, str], job: str) -> None:
         if os.geteuid() != 0:
-            raise Refused("to connect and mount a volume takes root")
-        own = self._own(name)
+            raise Refused("only root can connect and mount a volume; run this as root")
+        record_folder = self._record_folder(name)
         try:
             self.folder.mkdir(0o755, parents=True, exist_ok=True)
-            own.mkdir(0o700, exist_ok=True)
-            (self.folder / name).mkdir(0, exist_ok=True)  # nobody writes to it while nothing is mounted there
-            kept = {key: value for key, value in settings.items() if key != "key"}
-            (own / "record").write_text(json.dumps({"kind": kind, "settings": kept, "job": job}))
+            record_folder.mkdir(0o700, exist_ok=True)
+            (self.folder / name).mkdir(0, exist_ok=True)  # nobody can write to it while nothing is mounted there
+            public = {key: value for key, value in settings.items() if key != "key"}
+            (record_folder / "record").write_text(json.dumps({"kind": kind, "settings": public, "job": job}))
         except OSError as error:
             raise BadInput(str(error.filename), why(error)) from None
 
-    def _record(self, name: str) -> dict[str, Any]:
+    def _read_record(self, name: str) -> _Record:
         try:
-            found: dict[str, Any] = json.loads((self._own(name) / "record").read_text())
-            return {"kind": str(found["kind"]), "settings": dict(found["settings"]), "job": str(found["job"])}
+            record = json.loads((self._record_folder(name) / "record").read_text())
+            return _Record(str(record["kind"]), dict(record["settings"]), str(record["job"]))
         except (OSError, ValueError, KeyError, TypeError):
-            # It went down before that was written, so nothing was connected.
-            return {"kind": "none", "settings": {}, "job": ""}
+            return _Record()  # a crash before it was written: nothing was connected
 
 
-def check_free(name: str, device: Path, used: bool) -> None:
-    """Nobody may have it mounted. ext4 says so itself; of others, that somebody has used it is all that is known."""
+def check_unused(name: str, device: Path, used: bool) -> None:
+    """Raise Refused if another node may have it mounted. ext4 marks that on the device; for others, `used` decides."""
     with device.open("rb") as file:
-        head = file.read(_EXT4_AT + 100)
-    above = head[_EXT4_AT:]
-    is_ext4 = above[56:58] == _EXT4
-    if (above[96] & _NEEDS_RECOVERY) if is_ext4 else used:
-        raise Refused(f"volume {name} {_IN_USE}")
+        superblock = file.read(_EXT4_AT + 100)[_EXT4_AT:]
+    is_ext4 = superblock[56:58] == _EXT4
+    if (superblock[96] & _NEEDS_RECOVERY) if is_ext4 else used:
+        reason = "is in use on another node, or was when that node went down; if it is not in use, --force attaches it"
+        raise Refused(f"volume {name} {reason}")
 
 
-def _mount(way: Way, device: Path, point: Path) -> None:
-    options = ",".join(("nosuid", "nodev", *way.options))
-    _do("mount", "-o", options, device, point)
+def _mount(connection: Connection, device: Path, point: Path) -> None:
+    _run("mount", "-o", ",".join(("nosuid", "nodev", *connection.options)), device, point)
 
 
-def _do(*argv: object) -> str:
+def _run(*argv: str | Path) -> str:
     return run(tuple(map(str, argv)), timeout=_TIMEOUT)
+
+
+def attach_grant(
+    client: Client, node: Attachments, grant: Document, *, force: bool = False, job: str = ""
+) -> list[Attached]:
+    """Attach all volumes of a grant, in their order, or none; tell the service that it is in use."""
+    if grant["state"] not in _AVAILABLE:
+        raise Refused(f"grant {grant['id']} is {grant['state']}; only a ready grant can be attached")
+    if grant["expose"] in ("", "none"):
+        raise Refused(f"grant {grant['id']} is mounted on its own node, and other nodes cannot attach it")
+    before, attached = set(node.list_names(grant["id"])), []
+    used = grant["state"] == "in-use"
+    try:
+        for volume in grant["volumes"]:
+            name, settings = volume["name"], volume["settings"]
+            if not settings:
+                raise Refused(f"volume {name} is not exposed now; check its node {volume['node']}")
+            attached.append(node.attach(name, grant["expose"], settings, used=used, force=force, job=job))
+        client.used(grant["id"])
+    except BaseException:
+        for name in set(node.list_names(grant["id"])) - before:
+            node.detach(name)
+        raise
+    return attached
+
+
+def detach_grant(node: Attachments, grant: str) -> list[str]:
+    """Detach all volumes of a grant; the names of those that were attached."""
+    return [name for name in node.list_names(grant) if node.detach(name)]
+
+
+def list_job_grants(client: Client, user: str, job: str) -> Iterator[Document]:
+    """The exposed grants that a user requested for a job, the oldest first."""
+    grants = [g for g in client.grants(owner=user) if g["job"] == job and g["state"] in _AVAILABLE]
+    for grant in sorted(grants, key=lambda g: (g["created"], g["id"])):
+        if grant["expose"] not in ("", "none"):
+            yield client.grant(grant["id"])  # a list does not contain keys

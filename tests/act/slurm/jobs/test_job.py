@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.slurm.jobs.job import Job, Said, asked, job_of, parse_job, parse_limit
+from forebay.act.slurm.durations import parse_time_limit
+from forebay.act.slurm.jobs.job import Job, JobOptions, identify_job, parse_job, query_controller
 from forebay.model.errors import BadInput
 
 ME = getpass.getuser()
@@ -17,52 +18,52 @@ CONTROLLER = {"SLURM_JOB_ID": "12", "SLURM_JOB_USER": ME, "SLURM_JOB_NAME": "my 
 
 
 def test_slurms_environment_tells_the_job() -> None:
-    job = job_of(Said(), CONTROLLER)
+    job = identify_job(JobOptions(), CONTROLLER)
     assert (job.job, job.user, job.uid, job.name, job.nprocs, job.nodes) == ("12", ME, os.getuid(), "my job", 7, 4)
 
 
 def test_tasks_count_before_cpus() -> None:
-    assert job_of(Said(), CONTROLLER | {"SLURM_JOB_NTASKS": "3"}).nprocs == 3
+    assert identify_job(JobOptions(), CONTROLLER | {"SLURM_JOB_NTASKS": "3"}).nprocs == 3
 
 
 def test_a_user_without_a_name_is_known_by_its_number() -> None:
-    assert job_of(Said(job="1"), {"SLURM_JOB_ID": "1", "SLURM_JOB_UID": str(os.getuid())}).user == ME
+    assert identify_job(JobOptions(job="1"), {"SLURM_JOB_ID": "1", "SLURM_JOB_UID": str(os.getuid())}).user == ME
 
 
 def test_options_count_before_slurms_environment() -> None:
-    job = job_of(Said(job="12", name="other", app="vpic", nprocs=64), CONTROLLER)
+    job = identify_job(JobOptions(job="12", name="other", app="vpic", nprocs=64), CONTROLLER)
     assert (job.name, job.app, job.nprocs) == ("other", "vpic", 64)
 
 
 def test_another_job_than_the_one_we_run_in_is_not_taken_for_it() -> None:
-    job = job_of(Said(job="99.pbs01", user=ME), CONTROLLER)
+    job = identify_job(JobOptions(job="99.pbs01", user=ME), CONTROLLER)
     assert (job.name, job.nprocs, job.number) == ("", 1, 99)
 
 
 def test_a_job_whose_name_begins_with_a_letter_has_no_number() -> None:
-    assert job_of(Said(job="lsf-7", user=ME), {}).number is None
+    assert identify_job(JobOptions(job="lsf-7", user=ME), {}).number is None
 
 
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (Said(user=ME), "--job: is missing"),
-        (Said(job="../12", user=ME), "is no name for a job"),
-        (Said(job="1" * 200, user=ME), "is no name for a job"),
-        (Said(job="12"), "--user: is missing"),
-        (Said(job="12", user="nobody-has-this-name"), "knows no user 'nobody-has-this-name'"),
-        (Said(job="12", user="a/b"), "is no name for a user"),
-        (Said(job="12", user=ME, nprocs=1 << 25), "--nprocs: must be between"),
+        (JobOptions(user=ME), "--job: is missing"),
+        (JobOptions(job="../12", user=ME), "is not a valid job id"),
+        (JobOptions(job="1" * 200, user=ME), "is not a valid job id"),
+        (JobOptions(job="12"), "--user: is missing"),
+        (JobOptions(job="12", user="nobody-has-this-name"), "unknown user 'nobody-has-this-name'"),
+        (JobOptions(job="12", user="a/b"), "is not a valid user name"),
+        (JobOptions(job="12", user=ME, nprocs=1 << 25), "--nprocs: must be between"),
     ],
 )
-def test_what_can_not_be_is_told_in_one_line(said: Said, words: str) -> None:
+def test_what_can_not_be_is_told_in_one_line(said: JobOptions, words: str) -> None:
     with pytest.raises(BadInput, match=words):
-        job_of(said, {})
+        identify_job(said, {})
 
 
 @given(st.text())
 def test_no_text_of_slurms_breaks_the_reading(text: str) -> None:
-    assert parse_limit(text) >= 0
+    assert (parse_time_limit(text) or 0.0) >= 0
     assert all(isinstance(value, str) for value in parse_job(text).values())
 
 
@@ -72,21 +73,21 @@ def test_the_controller_tells_more(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch,
         "echo 'JobId=12 JobName=my job TimeLimit=1-00:00:00 NumTasks=64 Command=/bin/vpic.x deck'",
     )
-    job = asked(job_of(Said(job="12", user=ME), {}), Said())
+    job = query_controller(identify_job(JobOptions(job="12", user=ME), {}), JobOptions())
     assert (job.name, job.nprocs, job.seconds, job.command) == ("my job", 64, 86400.0, "/bin/vpic.x deck")
 
 
 def test_what_is_said_counts_before_what_the_controller_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _scontrol(tmp_path, monkeypatch, "echo 'JobId=12 JobName=other NumTasks=64 TimeLimit=UNLIMITED'")
-    said = Said(job="12", user=ME, name="mine", nprocs=2)
-    job = asked(job_of(said, {}), said)
+    said = JobOptions(job="12", user=ME, name="mine", nprocs=2)
+    job = query_controller(identify_job(said, {}), said)
     assert (job.name, job.nprocs, job.seconds) == ("mine", 2, 0.0)
 
 
 def test_a_controller_that_does_not_answer_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _scontrol(tmp_path, monkeypatch, "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
     job = Job(job="12", user=ME, uid=1, gid=1)
-    assert asked(job, Said()) == job
+    assert query_controller(job, JobOptions()) == job
 
 
 def _scontrol(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
