@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from forebay.act.control.api.app import build
 from forebay.act.control.api.description import event_schemas
 from forebay.act.control.errors import ErrorCode
+from forebay.model.reasons import Reason
 from generate.json_fields import meaning_of, schema_kind, schemas_section
 from generate.markdown import code, page, table, words
 
@@ -36,6 +37,7 @@ def http_page() -> str:
         "HTTP API",
         HEAD,
         _errors(),
+        _reasons(),
         *calls,
         schemas_section(document["components"]["schemas"] | event_schemas()),
     )
@@ -92,6 +94,12 @@ def _dependencies(dependant: Any) -> Iterator[str]:
 def _errors() -> str:
     rows = [(code(each.value), str(each.status), words(each.meaning)) for each in ErrorCode]
     return "## Errors\n\n" + table(("code", "status", "meaning"), rows)
+
+
+def _reasons() -> str:
+    rows = [(code(each.value) if each else "(empty)", words(each.meaning)) for each in Reason]
+    head = "Where `because` has a sentence, `reason` has its code. Read an unknown code as `other`."
+    return f"## Reasons\n\n{head}\n\n" + table(("code", "meaning"), rows)
 
 
 def _call(method: str, path: str, found: dict[str, Any], may: str) -> str:

@@ -73,9 +73,9 @@ class Caller(threading.Thread):
         except TurnedAway as error:
             self._book.heard[f"answer {error.code.status}"] += 1
             may = act in (self._extend, self._use) and error.code.status == _DECLINED
-            may = may or (self._book.put_back and error.status == _UNKNOWN)
+            may = may or (self._book.put_back and error.code.status == _UNKNOWN)
             if not may:  # a grant that somebody was told of is known, and a request sent again is that request
-                self._book.troubles.append(f"{act.__name__}: {error.status}: {error}")
+                self._book.troubles.append(f"{act.__name__}: {error.code.status}: {error}")
 
     def _ask(self) -> None:
         key = f"{self._number}-{len(self._book.wishes)}-{self._chance.getrandbits(48):x}"

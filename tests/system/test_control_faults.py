@@ -63,7 +63,7 @@ def busy(client: Client, chance: random.Random, mine: list[str], over: threading
             try:
                 client.extend(chosen, 3600.0)
             except TurnedAway as error:
-                assert error.status in (404, 409), error
+                assert error.code.status in (404, 409), error
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -56,7 +56,7 @@ def test_a_silent_node_gets_nothing_new_and_its_owners_are_told() -> None:
     [
         ((disk("a", 1), disk("a", 2)), "node n: disk[1]: disk 'a' is registered twice"),
         ((disk("a", 1, identity="x"), disk("b", 2, identity="x")), "node n: the disk with identity 'x' is registered"),
-        ((disk("a", 1, identity="taken"),), "node n: the disk with identity 'taken' is m/z already"),
+        ((disk("a", 1, identity="taken"),), "node n: the disk with identity 'taken' is already m/z"),
         ((disk("a", -1),), "node n: disk[0] (a): capacity must be at least 1"),
         ((disk("a", 10**19),), "node n: disk[0] (a): capacity must be at least 1"),
         ((disk("a", 1, write_bandwidth=0.0),), "node n: disk[0] (a): write_bandwidth must be positive"),

@@ -5,21 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
-from forebay.decide.grants import kept_volumes, lifecycle, nodes, reports
 from forebay.decide.grants.action import Action
 from forebay.decide.grants.codec import plain, read
+from forebay.decide.grants.commands import Command
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.machine import LiveDisk
-from forebay.decide.grants.requests import decide_request, retry_requests, sweep_queue
 from forebay.decide.grants.rules import GrantRules
+from forebay.decide.grants.schedule import let_time_pass, sweep_queue
 from forebay.decide.grants.state import Facts, Tables, key_of
-from forebay.decide.grants.suspensions import try_disks
-from forebay.decide.registry import find
 from forebay.model.errors import BadInput
 from forebay.model.grant import EXISTING, HELD, ON_DISK, Grant, NoSuchGrant, State, Volume, VolumeState, node_of
 
@@ -30,7 +27,7 @@ class Control:
     def __init__(self) -> None:
         self._tables = Tables()
 
-    def handle(self, command: co.Command, now: float) -> list[ev.Event]:
+    def handle(self, command: Command, now: float) -> list[ev.Event]:
         """What a command leads to at this time (seconds since 1970). It changes nothing: `apply` does.
 
         A refusal that is worth a line in the journal is an event; a command that makes no sense, or that the
@@ -38,20 +35,20 @@ class Control:
         """
         return self._decide(command, now, keep=False)
 
-    def do(self, command: co.Command, now: float) -> list[ev.Event]:
+    def do(self, command: Command, now: float) -> list[ev.Event]:
         """`handle`, and `apply` of all that it found, in a third of the time: what was tried out stays.
 
         An error leaves the state as it was.
         """
         return self._decide(command, now, keep=True)
 
-    def _decide(self, command: co.Command, now: float, *, keep: bool) -> list[ev.Event]:
+    def _decide(self, command: Command, now: float, *, keep: bool) -> list[ev.Event]:
         if not math.isfinite(now):
             raise BadInput("now", f"must be a time, not {now}")
         draft = Draft(self._tables, float(now))
         with self._tables.trial(keep=keep):
-            lifecycle.let_time_pass(draft)
-            _HANDLERS[type(command)](draft, command)
+            let_time_pass(draft)
+            command.decide(draft)
             if draft.frees_space:
                 sweep_queue(draft, afresh=True)
         return draft.events
@@ -198,53 +195,3 @@ def _trial_action(disk: LiveDisk) -> Action:
         kind="make", volume=suspension.volume, disk=disk.said.name, size=suspension.held, uid=trial.uid, gid=trial.gid,
         mode=trial.mode, expose=trial.expose, hosts=trial.hosts,
     )  # fmt: skip
-
-
-def _tick(draft: Draft, command: co.Tick) -> None:
-    co.require_administrator(command)
-    retry_requests(draft)
-    try_disks(draft)
-    if draft.tables.facts.swept and not draft.frees_space:
-        sweep_queue(draft, afresh=False)
-    lifecycle.forget_grants(draft)
-
-
-def _change_policy(draft: Draft, command: co.ChangePolicy) -> None:
-    co.require_administrator(command)
-    policy = find("storage", command.policy).name
-    if policy != draft.tables.facts.policy:
-        draft.emit(ev.PolicyChanged(at=draft.now, policy=policy))
-
-
-def _change_rules(draft: Draft, command: co.ChangeRules) -> None:
-    co.require_administrator(command)
-    old = draft.tables.rules
-    if command.rules.shadow != old.shadow and any(g.state in HELD for g in draft.tables.grants.values()):
-        raise BadInput("rules.shadow", "cannot change while grants exist; release them first")
-    if command.rules != old:
-        draft.emit(ev.RulesChanged(at=draft.now, rules=command.rules))
-
-
-_HANDLERS: dict[type[co.Command], Callable[[Draft, Any], None]] = {
-    co.Request: decide_request,
-    co.Release: lifecycle.release_grant,
-    co.Extend: lifecycle.extend_grant,
-    co.Use: lifecycle.use_grant,
-    co.Register: nodes.register_node,
-    co.Seen: nodes.note_heartbeat,
-    co.Silent: nodes.note_silence,
-    co.Drain: nodes.change_drain,
-    co.Undrain: nodes.change_drain,
-    co.Remove: nodes.remove_disks,
-    co.Discard: kept_volumes.discard_kept,
-    co.Adopt: kept_volumes.adopt_kept,
-    co.Made: reports.note_made,
-    co.NotMade: reports.note_not_made,
-    co.Lost: reports.note_lost,
-    co.Gone: reports.note_gone,
-    co.Stuck: reports.note_stuck,
-    co.Found: reports.note_found,
-    co.Tick: _tick,
-    co.ChangePolicy: _change_policy,
-    co.ChangeRules: _change_rules,
-}

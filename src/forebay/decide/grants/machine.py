@@ -140,11 +140,16 @@ class Stray:
 
     @property
     def key(self) -> str:
-        return f"{self.disk} {self.name}"
+        return stray_key(self.disk, self.name)
 
     @property
     def grant(self) -> str:
         return self.name.partition(".")[0]
+
+
+def stray_key(disk: str, volume: str) -> str:
+    """A volume may have been left on several disks, so its name alone is not enough."""
+    return f"{disk} {volume}"
 
 
 def check_node(name: str, network_bandwidth: float) -> None:

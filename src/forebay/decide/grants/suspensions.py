@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.commands import Report, require_agent
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.machine import LiveDisk, Stray, Suspension, Trial
 from forebay.decide.grants.space import ALWAYS, FOREVER
@@ -49,14 +48,6 @@ def try_disks(draft: Draft) -> None:
 def _suspend_again(draft: Draft, disk: str, old: Suspension, because: str, tries: int) -> None:
     due = draft.now + min(_LONGEST_PAUSE, _FIRST_TRIAL * 2 ** min(tries, 10))
     draft.emit(ev.DiskSuspended(at=draft.now, disk=disk, because=because, trial=old.trial, due=due, tries=tries))
-
-
-def disk_on_trial(draft: Draft, command: Report) -> LiveDisk | None:
-    """The disk for whose trial an agent was asked to make this volume."""
-    disk = find_tried_disk(draft, command.caller.node, command.volume)
-    if disk is not None:
-        require_agent(command, disk.node)
-    return disk
 
 
 def find_tried_disk(draft: Draft, node: str, volume: str) -> LiveDisk | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from forebay.decide.grants.events.base import Event, GrantEvent, event
-from forebay.decide.grants.machine import describe_wants
+from forebay.decide.grants.machine import describe_wants, stray_key
 from forebay.decide.grants.selection import Turned
 from forebay.decide.grants.state import BrokenJournal, Tables, key_of
 from forebay.model.grant import Ask, Grant, State, Volume, VolumeState
@@ -127,7 +127,7 @@ class Making(GrantEvent):
         grant = tables.move_grant(self.grant, State.MAKING)
         for volume in tables.volumes_of(grant):
             tables.move_volume(volume, VolumeState.MAKING)
-            stray = tables.strays.get(f"{volume.disk} {volume.name}")
+            stray = tables.strays.get(stray_key(volume.disk, volume.name))
             if stray is not None and stray.held:  # it has been there all the time, and is somebody's again
                 tables.strays.set(stray.key, None)
 

@@ -1,53 +1,18 @@
-"""Requests: granted, queued or refused; and tried again."""
+"""What happens by itself: requests are tried and tried again; grants begin, end and are forgotten."""
 
 from __future__ import annotations
 
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.commands import Request, require_owner
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.placement import Judgement, Placed, place_request
-from forebay.decide.grants.state import key_of
 from forebay.model.decision import Never
-from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import Ask, Grant, State
+from forebay.model.reasons import Because, Reason
 from forebay.model.units import format_duration
 
 _TRIES_AT_ONCE = 200  # more wait for the next tick
 _SWEPT_AT_ONCE = 16
-
-
-def decide_request(draft: Draft, command: Request) -> None:
-    """Sent twice, it is granted once."""
-    ask = command.ask
-    require_owner(command, ask.uid)
-    known = draft.tables.keys.get(key_of(ask.uid, ask.key))
-    if known is not None:
-        if not ask.is_again(draft.tables.grants[known].ask):
-            raise Refused(f"key {ask.key!r} is already used for another request, grant {known}; choose another key")
-        return
-    _check_ask(draft, ask)
-    if command.caller.role != "administrator":
-        _check_count(draft, ask.uid)
-    draft.emit(ev.Asked(at=draft.now, ask=ask))
-    attempt_grant(draft, draft.tables.grants[ask.grant])
-
-
-def _check_ask(draft: Draft, ask: Ask) -> None:
-    rules = draft.tables.rules
-    if ask.grant in draft.tables.grants:
-        raise BadInput("grant", f"{ask.grant} belongs to another request")
-    if ask.seconds > rules.longest:
-        longest, wanted = format_duration(rules.longest), format_duration(ask.seconds)
-        raise BadInput("seconds", f"a grant lasts at most {longest}, not {wanted}")
-    if ask.start is not None and ask.start > draft.now + rules.ahead:
-        raise BadInput("start", f"must be within the next {format_duration(rules.ahead)}")
-
-
-def _check_count(draft: Draft, uid: int) -> None:
-    """One user must not keep all others waiting; whoever asks on behalf of others must know how many that are."""
-    most = draft.tables.rules.most
-    if most and draft.tables.live[uid] >= most:
-        raise Refused(f"uid {uid} already holds or waits for {most:,} grants, the limit; release some first")
+_FORGOTTEN_AT_ONCE = 1000
 
 
 def attempt_grant(draft: Draft, grant: Grant, *, counts: bool = True) -> bool:
@@ -156,3 +121,24 @@ def _is_no_easier(ask: Ask, other: Ask) -> bool:
     """Whether there will be no space for `ask` either, where there is none for `other`."""
     same = (ask.start, ask.wants) == (other.start, other.wants)
     return same and ask.size >= other.size and ask.seconds >= other.seconds
+
+
+def let_time_pass(draft: Draft) -> None:
+    """End those whose time is over, begin those whose time has come. All that is decided comes after this."""
+    tables = draft.tables
+    for name in tables.ends.due(draft.now):
+        grant = tables.grants[name]
+        if grant.state is State.GRANTED:
+            draft.end(grant, State.EXPIRED, Because(Reason.NO_ROOM, "its space did not come free while it lasted"))
+        else:
+            because = f"its time of {format_duration(grant.end - grant.start)} is over"
+            draft.release(grant, State.EXPIRED, Because(Reason.TIME_OVER, because))
+    for name in tables.starts.due(draft.now):
+        begin_grant(draft, tables.grants[name])
+
+
+def forget_grants(draft: Draft) -> None:
+    """Forget what ended long ago; the journal still has it."""
+    old = draft.tables.past.due(draft.now - draft.tables.rules.remember)[:_FORGOTTEN_AT_ONCE]
+    if old:
+        draft.emit(ev.Forgotten(at=draft.now, grants=tuple(old)))

@@ -1,0 +1,48 @@
+"""What every command is, and who may give it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from forebay.decide.grants.draft import Draft
+from forebay.model.grant import NotAllowed
+
+Role = Literal["user", "agent", "administrator"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who is calling; `uid` counts for users, `node` for agents. The service itself calls as an administrator."""
+
+    role: Role
+    uid: int = -1
+    node: str = ""
+
+
+SERVICE = Caller(role="administrator")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """Something that can be asked of the service; `decide` finds what it leads to."""
+
+    caller: Caller
+
+    def decide(self, draft: Draft) -> None:
+        raise NotImplementedError
+
+    def require_administrator(self) -> None:
+        if self.caller.role != "administrator":
+            raise NotAllowed("only an administrator may do this")
+
+    def require_owner(self, uid: int) -> None:
+        """The user whose it is, or an administrator."""
+        if self.caller.role == "agent" or (self.caller.role == "user" and self.caller.uid != uid):
+            raise NotAllowed("only its owner or an administrator may do this")
+
+    def require_agent(self, node: str) -> None:
+        if self.caller.role != "agent":
+            raise NotAllowed(f"only the agent of node {node!r} may say this")
+        if self.caller.node != node:
+            raise NotAllowed(f"the agent of node {self.caller.node!r} may not report for node {node!r}")

@@ -1,0 +1,142 @@
+"""What users do: request, release, extend and use space."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from forebay.decide.grants import events as ev
+from forebay.decide.grants.commands.base import Command
+from forebay.decide.grants.draft import Draft
+from forebay.decide.grants.schedule import attempt_grant
+from forebay.decide.grants.state import key_of
+from forebay.model.errors import BadInput, Refused
+from forebay.model.grant import ENDED, Ask, Grant, NotAllowed, State
+from forebay.model.reasons import Because, Reason
+from forebay.model.units import format_duration, format_size
+
+_EXTENDABLE = (State.GRANTED, State.MAKING, State.READY, State.IN_USE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Command):
+    """Ask for space. Sent twice, it is granted once."""
+
+    ask: Ask
+
+    def decide(self, draft: Draft) -> None:
+        ask = self.ask
+        self.require_owner(ask.uid)
+        known = draft.tables.keys.get(key_of(ask.uid, ask.key))
+        if known is not None:
+            if not ask.is_again(draft.tables.grants[known].ask):
+                raise Refused(f"key {ask.key!r} is already used for another request, grant {known}; choose another key")
+            return
+        _check_ask(draft, ask)
+        if self.caller.role != "administrator":
+            _check_count(draft, ask.uid)
+        draft.emit(ev.Asked(at=draft.now, ask=ask))
+        attempt_grant(draft, draft.tables.grants[ask.grant])
+
+
+def _check_ask(draft: Draft, ask: Ask) -> None:
+    rules = draft.tables.rules
+    if ask.grant in draft.tables.grants:
+        raise BadInput("grant", f"{ask.grant} belongs to another request")
+    if ask.seconds > rules.longest:
+        longest, wanted = format_duration(rules.longest), format_duration(ask.seconds)
+        raise BadInput("seconds", f"a grant lasts at most {longest}, not {wanted}")
+    if ask.start is not None and ask.start > draft.now + rules.ahead:
+        raise BadInput("start", f"must be within the next {format_duration(rules.ahead)}")
+
+
+def _check_count(draft: Draft, uid: int) -> None:
+    """One user must not keep all others waiting; whoever asks on behalf of others must know how many that are."""
+    most = draft.tables.rules.most
+    if most and draft.tables.live[uid] >= most:
+        raise Refused(f"uid {uid} already holds or waits for {most:,} grants, the limit; release some first")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release(Command):
+    """Give it back. To do so again changes nothing."""
+
+    grant: str
+    because: str = ""
+
+    def decide(self, draft: Draft) -> None:
+        grant = draft.grant(self.grant)
+        self.require_owner(grant.ask.uid)
+        is_owner = self.caller.uid == grant.ask.uid
+        because = self.because or f"released by {'its owner' if is_owner else 'an administrator'}"
+        why = Because(Reason.OWNER if is_owner else Reason.ADMINISTRATOR, because)
+        if grant.state in (State.QUEUED, State.GRANTED):
+            draft.end(grant, State.RELEASED, why)
+        elif grant.state is not State.RELEASING and grant.state not in ENDED:
+            draft.release(grant, State.RELEASED, why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extend(Command):
+    """Let a grant end at `end` (seconds since 1970) and not before: sent twice, it is extended once."""
+
+    grant: str
+    end: float
+
+    def decide(self, draft: Draft) -> None:
+        """Let it end later, if the space stays free until then."""
+        grant = draft.grant(self.grant)
+        self.require_owner(grant.ask.uid)
+        if not (math.isfinite(self.end) and abs(self.end) < 1e12):
+            raise BadInput("end", f"must be a time, not {self.end:g}")
+        if self.end == grant.end and grant.state in _EXTENDABLE:
+            return
+        why = _explain_no_extension(draft, grant, self.end)
+        if why is None:
+            draft.emit(ev.Extended(at=draft.now, grant=grant.id, end=self.end))
+        else:
+            _decline(draft, grant, "extend", why)
+
+
+def _explain_no_extension(draft: Draft, grant: Grant, end: float) -> Because | None:
+    tables = draft.tables
+    if grant.state not in _EXTENDABLE:
+        return Because(Reason.WRONG_STATE, f"it is {grant.state}")
+    if end < grant.end:
+        return Because(Reason.ENDS_LATER, "it already ends later; to end it sooner, release it")
+    if end - grant.start > tables.rules.longest:
+        return Because(Reason.TOO_LONG, f"a grant lasts at most {format_duration(tables.rules.longest)} in all")
+    sizes: Counter[str] = Counter()
+    for volume in tables.volumes_of(grant):
+        sizes[volume.disk] += volume.size
+    for disk, size in sizes.items():
+        if tables.disks[disk].drained or tables.nodes[tables.disks[disk].node].drained:
+            return Because(Reason.CLOSED, f"disk {disk} is drained")
+        free = tables.space.free(disk, grant.end, end)
+        if free < size:
+            have, need = format_size(max(0, free)), format_size(size)
+            return Because(Reason.NO_ROOM, f"disk {disk} has only {have} of {need} free until then")
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use(Command):
+    """Somebody works with it."""
+
+    grant: str
+
+    def decide(self, draft: Draft) -> None:
+        grant = draft.grant(self.grant)
+        if self.caller.role != "agent":
+            self.require_owner(grant.ask.uid)
+        elif self.caller.node not in {volume.node for volume in draft.tables.volumes_of(grant)}:
+            raise NotAllowed(f"node {self.caller.node!r} has no part of this grant")
+        if grant.state is State.READY:
+            draft.emit(ev.InUse(at=draft.now, grant=grant.id))
+        elif grant.state is not State.IN_USE:
+            _decline(draft, grant, "use", Because(Reason.WRONG_STATE, f"it is {grant.state}"))
+
+
+def _decline(draft: Draft, grant: Grant, what: str, why: Because) -> None:
+    draft.emit(ev.Declined(at=draft.now, grant=grant.id, what=what, because=why.text, reason=why.reason))

@@ -1,0 +1,325 @@
+"""What agents report, in whatever order and however often it arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from forebay.decide.grants import events as ev
+from forebay.decide.grants.commands.base import Command
+from forebay.decide.grants.draft import Draft
+from forebay.decide.grants.losses import lose_volume
+from forebay.decide.grants.machine import LiveDisk, Stray, stray_key
+from forebay.decide.grants.placement import find_other_disk
+from forebay.decide.grants.space import ALWAYS, FOREVER
+from forebay.decide.grants.suspensions import fail_trial, find_tried_disk, note_failure, resume_disk
+from forebay.model.errors import BadInput
+from forebay.model.grant import EXISTING, ON_DISK, State, Volume, VolumeState, node_of
+from forebay.model.reasons import Because, Reason
+
+Fault = Literal["disk", "room", "request"]
+_MARKED = ("uid", "gid", "mode", "ceiling", "since", "path")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(Command):
+    """An agent reports on one volume. Its reports are numbered, and a later one has a higher number.
+
+    `disk` is the disk's name on its node; "" if it can only be where the volume is.
+    """
+
+    volume: str
+    number: int = 0
+    disk: str = ""
+
+    def _find_volume(self, draft: Draft) -> Volume | None:
+        """The volume, if it is one that may be there; only the agent of its node may report on it.
+
+        Reports from a disk on which it could not be made may come late.
+        """
+        volume, node = draft.tables.volumes.get(self.volume), self.caller.node
+        if volume is None or (volume.node != node and node in map(node_of, volume.failed)):
+            self.require_agent(node)
+            return None
+        self.require_agent(volume.node)
+        if self.disk and volume.disk != f"{node}/{self.disk}":
+            return None
+        known = draft.tables.grants[volume.grant].state in EXISTING and volume.state in ON_DISK
+        return volume if known else None
+
+    def _find_stray(self, draft: Draft) -> Stray | None:
+        """What belongs to no grant and has this name on this disk."""
+        stray = draft.tables.strays.get(stray_key(f"{self.caller.node}/{self.disk}", self.volume))
+        if stray is not None:
+            self.require_agent(self.caller.node)
+        return stray
+
+    def _find_trial(self, draft: Draft) -> LiveDisk | None:
+        """The disk for whose trial an agent was asked to make this volume."""
+        disk = find_tried_disk(draft, self.caller.node, self.volume)
+        if disk is not None:
+            self.require_agent(disk.node)
+        return disk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made(Report):
+    """The volume is there. A late report changes nothing if it is to be removed meanwhile, or is gone already."""
+
+    path: str = ""
+    device: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def decide(self, draft: Draft) -> None:
+        tried = self._find_trial(draft)
+        if tried is not None:
+            resume_disk(draft, tried, "a volume could be made there again")
+            return
+        volume = self._find_volume(draft)
+        if volume is None or draft.tables.grants[volume.grant].state is State.RELEASING:
+            return
+        _mark_made(draft, volume, self.path, self.device, dict(self.settings), self.number)
+
+
+def _mark_made(draft: Draft, volume: Volume, path: str, device: str, settings: dict[str, str], number: int) -> None:
+    if volume.state is not VolumeState.MAKING:
+        return
+    where = {"path": path, "device": device}
+    draft.emit(ev.VolumeMade(at=draft.now, volume=volume.name, settings=settings, report=number, **where))
+    grant = draft.tables.grants[volume.grant]
+    if grant.state is State.MAKING:
+        resume_disk(draft, draft.tables.disks[volume.disk], f"volume {volume.name} could be made there")
+    if grant.state is State.MAKING and all(v.state is VolumeState.MADE for v in draft.tables.volumes_of(grant)):
+        draft.emit(ev.Ready(at=draft.now, grant=grant.id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotMade(Report):
+    """The volume could not be made. `fault` is the disk, a lack of room on it, or the request."""
+
+    because: str
+    fault: Fault = "disk"
+
+    def decide(self, draft: Draft) -> None:
+        """Make it on another disk, or else fail the grant. A volume that was whole and cannot be repaired is lost."""
+        tried = self._find_trial(draft)
+        if tried is not None:
+            fail_trial(draft, tried, self.because)
+            return
+        volume = self._find_volume(draft)
+        if volume is None or volume.state is not VolumeState.MAKING:
+            return
+        grant = draft.tables.grants[volume.grant]
+        because = f"volume {volume.name} on {volume.disk} could not be made: {self.because}"
+        if grant.state is State.MAKING:
+            if self.fault == "disk":
+                note_failure(draft, volume, grant.ask, self.because)
+            if not _make_elsewhere(draft, volume, self):
+                disks = len(volume.failed) + 1
+                more = f"tried on {disks} disks" if disks > 1 else "no other disk has room for it"
+                draft.notify_owner(grant, because)
+                draft.release(grant, State.FAILED, Because(Reason.NOT_MADE, f"{because}; {more}"))
+        elif grant.state is not State.RELEASING:
+            lose_volume(draft, volume, Because(Reason.NOT_REPAIRED, self.because), self.number)
+            _note_stray(draft, volume, self.number)  # some of it may be there
+
+
+def _make_elsewhere(draft: Draft, volume: Volume, command: NotMade) -> bool:
+    """Have it made on another disk, if one has the room; whether that is so."""
+    disk = find_other_disk(draft.tables, draft.tables.grants[volume.grant], volume, draft.now)
+    if disk is None:
+        return False
+    because, number = command.because, command.number
+    draft.emit(ev.VolumeMoved(at=draft.now, volume=volume.name, disk=disk, because=because, report=number))
+    _note_stray(draft, volume, command.number)  # some of it may be there
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost(Report):
+    """The volume is not there any more."""
+
+    because: str
+
+    def decide(self, draft: Draft) -> None:
+        volume = self._find_volume(draft)
+        if volume is not None:
+            lose_volume(draft, volume, Because(Reason.REPORTED, self.because), self.number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone(Report):
+    """It was removed from that disk: its space is free. What nobody had asked to be removed is lost."""
+
+    def decide(self, draft: Draft) -> None:
+        stray = self._find_stray(draft)
+        if stray is not None:
+            draft.emit(ev.StrayGone(at=draft.now, stray=stray, report=self.number))
+            return
+        volume = self._find_volume(draft)
+        if volume is None:
+            return
+        if draft.tables.grants[volume.grant].state is State.RELEASING:
+            draft.emit(ev.VolumeGone(at=draft.now, volume=volume.name, report=self.number))
+            draft.finish(volume.grant)
+        else:
+            why = Because(Reason.REMOVED, "something other than Forebay removed it")
+            lose_volume(draft, volume, why, self.number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck(Report):
+    """It could not be removed in several tries; its agent goes on trying.
+
+    The grant ends all the same; the volume holds its space until it is gone.
+    """
+
+    because: str
+
+    def decide(self, draft: Draft) -> None:
+        stray = self._find_stray(draft)
+        if stray is not None:
+            if not stray.because:
+                stray = replace(stray, because=self.because)
+                draft.emit(ev.Strayed(at=draft.now, stray=stray, report=self.number))
+            return
+        volume = self._find_volume(draft)
+        if volume is None or draft.tables.grants[volume.grant].state is not State.RELEASING:
+            return
+        because, number = self.because, self.number
+        draft.emit(ev.VolumeStuck(at=draft.now, volume=volume.name, because=because, report=number))
+        _note_stray(draft, volume, self.number, because=self.because)
+        draft.finish(volume.grant)
+
+
+def _note_stray(draft: Draft, volume: Volume | FoundVolume, number: int, disk: str = "", because: str = "") -> None:
+    disk = disk or volume.disk
+    if stray_key(disk, volume.name) in draft.tables.strays:
+        return
+    grant = draft.tables.grants.get(volume.name.partition(".")[0])
+    held = draft.tables.is_kept(node_of(disk), grant)
+    about: dict[str, Any] = {}
+    if isinstance(volume, FoundVolume):
+        about = {name: getattr(volume, name) for name in _MARKED}
+    elif grant is not None:
+        ask = grant.ask
+        about = {"uid": ask.uid, "gid": ask.gid, "mode": ask.mode, "since": grant.start, "path": volume.path}
+    stray = Stray(name=volume.name, disk=disk, size=volume.size, held=held, because=because, **about)
+    draft.emit(ev.Strayed(at=draft.now, stray=stray, report=number))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundVolume:
+    """What an agent found on a disk, which it calls by the disk's own name.
+
+    It is `whole` if nothing is left to be made, mounted or exposed. The last five are as in `Stray`.
+    """
+
+    name: str
+    disk: str
+    size: int
+    whole: bool = True
+    path: str = ""
+    device: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    uid: int = -1
+    gid: int = -1
+    mode: int = 0o700
+    ceiling: float = 0.0
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found(Command):
+    """Everything with Forebay's mark that there is on a node's disks. An older report than the last is not heeded.
+
+    An agent must ask again for what it was to do before it looked and has not done.
+    """
+
+    node: str
+    number: int
+    volumes: tuple[FoundVolume, ...]
+
+    def decide(self, draft: Draft) -> None:
+        """Reconcile what an agent finds on its disks with what should be there, both ways."""
+        self.require_agent(self.node)
+        tables = draft.tables
+        if self.node not in tables.nodes:
+            raise BadInput(f"node {self.node}", "must register its disks first")
+        if self.number >= tables.nodes[self.node].report:
+            reconcile(draft, self)
+
+
+def reconcile(draft: Draft, command: Found) -> None:
+    """Reconcile by a report that is not older than the last one."""
+    tables = draft.tables
+    there = _by_place(draft, command)
+    if command.number > tables.nodes[command.node].report:
+        draft.emit(ev.Reported(at=draft.now, node=command.node, report=command.number))
+    for key, each in there.items():
+        _reconcile_found(draft, key, each, command)
+    unseen = {disk.key for disk in tables.disks_of(command.node) if disk.unseen}
+    for volume in tables.on_node(command.node):
+        if stray_key(volume.disk, volume.name) not in there and volume.disk not in unseen:
+            _reconcile_missing(draft, volume.name, command.number)
+    for stray in tables.strays_on(command.node):
+        if stray.key not in there and stray.disk not in unseen:
+            draft.emit(ev.StrayGone(at=draft.now, stray=stray, report=command.number))
+
+
+def _by_place(draft: Draft, command: Found) -> dict[str, FoundVolume]:
+    there: dict[str, FoundVolume] = {}
+    for at, each in enumerate(command.volumes):
+        disk = draft.tables.disks.get(f"{command.node}/{each.disk}")
+        if disk is None or not disk.there:
+            raise BadInput(f"node {command.node}: volume[{at}]", f"disk {each.disk!r} is not registered")
+        if not 0 <= each.size < 2**62:
+            raise BadInput(f"node {command.node}: volume[{at}]", f"size must not be negative, not {each.size}")
+        there[stray_key(disk.key, each.name)] = each
+    return there
+
+
+def _reconcile_found(draft: Draft, key: str, each: FoundVolume, command: Found) -> None:
+    """What is there is finished, repaired, or to be removed."""
+    disk = f"{command.node}/{each.disk}"
+    volume = draft.tables.volumes.get(each.name)
+    tried = find_tried_disk(draft, command.node, each.name)
+    if tried is not None and tried.key == disk:
+        if each.whole:
+            resume_disk(draft, tried, "a volume could be made there again")
+    elif volume is None or volume.disk != disk or not _belongs(draft, volume, key):
+        _note_stray(draft, each, command.number, disk)
+    elif draft.tables.grants[volume.grant].state is not State.RELEASING:
+        if volume.state is not VolumeState.MAKING and (volume.state is VolumeState.LOST or not each.whole):
+            because = "its agent found only a part of it" if volume.state is VolumeState.MADE else "it is there again"
+            draft.emit(ev.VolumeHalf(at=draft.now, volume=volume.name, because=because, report=command.number))
+        if each.whole:
+            now = draft.tables.volumes[volume.name]
+            _mark_made(draft, now, each.path, each.device, dict(each.settings), command.number)
+
+
+def _belongs(draft: Draft, volume: Volume, key: str) -> bool:
+    """Whether a grant still wants it. What was given up for lost is wanted again while others of its grant live."""
+    grant, tables = draft.tables.grants[volume.grant], draft.tables
+    if volume.state is not VolumeState.LOST:
+        return volume.state in ON_DISK and grant.state in EXISTING
+    alive = grant.state in (State.READY, State.IN_USE) and key not in tables.strays
+    return alive and tables.space.free(volume.disk, ALWAYS, FOREVER) >= volume.size
+
+
+def _reconcile_missing(draft: Draft, name: str, number: int) -> None:
+    """What was whole is lost.
+
+    What is to be made may not be there yet. Nor is it a proof that something is gone for good which is to be
+    removed: its agent may have made it since it looked, and will say so when it has removed it. But what is kept
+    nobody is asked to remove, so nobody will say so.
+    """
+    volume = draft.tables.volumes[name]
+    grant = draft.tables.grants[volume.grant]
+    if grant.state is State.RELEASING:
+        is_lost = volume.state in ON_DISK and draft.tables.is_kept(volume.node, grant)
+    else:
+        is_lost = volume.state is VolumeState.MADE and grant.state in EXISTING
+    if is_lost:
+        lose_volume(draft, volume, Because(Reason.NOT_FOUND, "its agent does not find it"), number)
