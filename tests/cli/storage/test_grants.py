@@ -280,7 +280,7 @@ def test_what_will_not_come_back_is_given_up_only_when_that_is_said(forebay: For
     assert ran.err == "forebay: n1: not given up, it has volumes of 1 grants; --yes skips the confirmation\n"
     assert fake.control.tables.disks["n1/d0"].there
     ran = forebay("storage", "give-up", "n1", "--disk", "d0", "--yes")
-    assert ran.out == "n1/d0: given up; grants with something there: 1\n"
+    assert ran.out == "n1/d0: given up; grants with volumes there: 1\n"
     assert not fake.control.tables.disks["n1/d0"].there
     assert fake.control.tables.grants[name].because.endswith("was lost: an administrator removed n1/d0")
     assert "n9" in forebay("storage", "give-up", "n9", "--yes").err
