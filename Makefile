@@ -58,7 +58,7 @@ benchmarks: .venv/dev
 		{ echo "$(PYTHON) cannot make virtual environments. On Debian: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(PIP) install -c constraints.txt hatchling editables
-	$(PIP) install --no-compile -c constraints.txt --no-build-isolation -e '.$(patsubst .venv/%,[%],$(filter-out .venv/run,$@))'
+	$(PIP) install --no-compile -c constraints.txt --no-build-isolation -e '.[$(patsubst run,all,$(@F))]'
 	$(if $(filter .venv/dev,$@),$(BIN)/python -m compileall -qq -j 2 .venv/lib || true  # some packages bring files that are not for this Python)
 	touch $@ .venv/run
 

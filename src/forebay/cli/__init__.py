@@ -33,6 +33,7 @@ from forebay.cli import (
     study,
     token,
 )
+from forebay.cli.packages import describe_missing
 from forebay.cli.simulate import applications
 from forebay.model.errors import ForebayError, UserError, why
 from forebay.show.compiling import announce_compiling
@@ -105,14 +106,17 @@ def main() -> None:
         _fail(str(error), 1)
     except typer.TyperException as error:
         _misused(error.format_message())
+    except ModuleNotFoundError as error:
+        command_name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+        if line := describe_missing(error, command_name):
+            _fail(line, 2)
+        _fail_internally(error)
     except Exception as error:
         if isinstance(error, OSError) and error.filename is not None:
             _fail(f"{error.filename}: {why(error)}", 2)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             _fail(why(error), 2)
-        if os.environ.get("FOREBAY_TRACEBACK"):
-            raise
-        _fail(f"internal error: {error!r}; FOREBAY_TRACEBACK=1 shows where", 1)
+        _fail_internally(error)
     if code == 130:  # typer's way to say Ctrl-C
         _fail("interrupted", 130)
     sys.exit(code)
@@ -135,6 +139,12 @@ def _misused(message: str) -> NoReturn:
         typer.echo(message, err=True)
         sys.exit(2)
     _fail(f"{message} (--help tells)", 2)
+
+
+def _fail_internally(error: Exception) -> NoReturn:
+    if os.environ.get("FOREBAY_TRACEBACK"):
+        raise error
+    _fail(f"internal error: {error!r}; set FOREBAY_TRACEBACK=1 to see where", 1)
 
 
 def _fail(message: str, code: int) -> NoReturn:

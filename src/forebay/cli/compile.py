@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from forebay.cli.packages import describe_missing
 from forebay.show.options import Json
 
 commands = typer.Typer()
@@ -51,25 +52,33 @@ def _run_steps() -> None:
     from forebay.show.output import progress
 
     with tempfile.TemporaryDirectory(prefix="forebay-") as name:
-        steps = [*_live_steps(), *_simulation_steps(Path(name))]
+        steps = [_warm_service, _warm_forwarding, *_simulation_steps(Path(name))]
         with progress("Compiling", len(steps)) as show:
             for number, run_step in enumerate(steps):
                 show(number)
-                with redirect_stdout(io.StringIO()):
-                    run_step()
+                try:
+                    with redirect_stdout(io.StringIO()):
+                        run_step()
+                except ModuleNotFoundError as error:
+                    if describe_missing(error, "compile") is None:
+                        raise  # else it is of a group that this machine does not have
 
 
-def _live_steps() -> Iterator[Callable[[], None]]:
+def _warm_service() -> None:
     from forebay.act.control.service.warm_up import warm_up
+
+    warm_up("forebay")
+
+
+def _warm_forwarding() -> None:
     from forebay.act.forward.council.process import compile_council
-    from forebay.act.forward.node.io_node import compile_kernels
+    from forebay.act.forward.node.io_node import compile_kernels as compile_node
     from forebay.decide.registry import policies
     from forebay.decide.tune.council import new_council
 
-    yield partial(warm_up, "forebay")
-    yield compile_kernels
+    compile_node()
     for name in policies("tune"):
-        yield partial(compile_council, new_council("window", (1, 2), tuner=name), lambda _seen: None)
+        compile_council(new_council("window", (1, 2), tuner=name), lambda _seen: None)
 
 
 def _simulation_steps(folder: Path) -> Iterator[Callable[[], None]]:

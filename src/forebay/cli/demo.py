@@ -7,17 +7,21 @@ import select
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
+from forebay.cli.packages import describe_missing
 from forebay.model.errors import UserError
 from forebay.show.options import Json
+from forebay.show.output import print_json, ranges
 
 commands = typer.Typer()
+_SOCKET = "demo.sock"
 _START = 300.0
 """Seconds for a daemon to start: on the first run it compiles."""
 _AGENT = """
@@ -42,6 +46,7 @@ class Step(NamedTuple):
     question: str
     line: str
     limits: str = ""
+    prepare: Callable[[ExitStack], None] = lambda _running: None
 
 
 @commands.command(epilog="Example: forebay demo")
@@ -50,23 +55,30 @@ def demo(
     json: Json = False,
 ) -> None:
     """Run the whole system once on this machine, in under two minutes."""
-    from forebay.show.output import print_json
-
     out.mkdir(parents=True, exist_ok=True)
-    documents = {}
+    documents, skipped = {}, []
     with ExitStack() as running:
-        for number, step in enumerate(_steps(out, running, json), start=1):
+        for number, step in enumerate(_steps(out, json), start=1):
+            if not json:
+                typer.secho(f"\n{number}. {step.question}", bold=True)
+                typer.echo(f"   $ {step.line}")
             try:
+                step.prepare(running)
                 if json:
                     documents[step.line] = _read_json(step)
                 else:
-                    typer.secho(f"\n{number}. {step.question}", bold=True)
-                    typer.echo(f"   $ {step.line}")
                     run_line(f"{step.line} {step.limits}")
             except UserError as error:
                 raise UserError(f"step {number} of the demo failed: {step.line}: {error}") from error
+            except ModuleNotFoundError as error:
+                if (line := describe_missing(error, step.line.split()[1])) is None:
+                    raise
+                skipped.append(number)
+                typer.echo(f"   skipped: {line}", err=json)
     if json:
         print_json(documents)
+    if skipped:
+        raise UserError(f"skipped steps {ranges(skipped)} of the demo; to run all: pip install 'forebay[all]'")
 
 
 def run_line(line: str) -> None:
@@ -88,7 +100,7 @@ def _read_json(step: Step) -> object:
     return json.loads(printed.getvalue())
 
 
-def _steps(out: Path, running: ExitStack, json: bool) -> Iterator[Step]:
+def _steps(out: Path, json: bool) -> Iterator[Step]:
     """All steps in order; each is run before the next one is prepared."""
     yield from _machine_steps(out)
     yield from _history_steps(out)
@@ -98,13 +110,13 @@ def _steps(out: Path, running: ExitStack, json: bool) -> Iterator[Step]:
         "forebay forward bench --processes 4 --pattern shared-strided --total '32 MiB' "
         "--schedulers fifo,hbrr,twins-work-conserving",
     )
-    running.enter_context(_live_system())
     yield Step(
         "The live system: a control service and a storage node on this machine. A user requests space.",
         "forebay storage request --size 50MB --time 1h --tier ssd --wait",
         limits="--at-most 2min",
+        prepare=_start_live_system,
     )
-    if not json:
+    if not json and os.environ.get("FOREBAY_SERVICE", "").endswith(_SOCKET):
         from forebay.act.control.client import Client, service_of
 
         with Client(service_of(None)) as client:
@@ -115,6 +127,7 @@ def _steps(out: Path, running: ExitStack, json: bool) -> Iterator[Step]:
 
 def _machine_steps(out: Path) -> Iterator[Step]:
     machine, buffer = write_example(out / "machine.toml"), write_example(out / "burst-buffer.toml")
+    draws = find_spec("matplotlib") is not None
     yield Step(
         "A machine with 8 I/O nodes and three applications. Who gets how many, and which?",
         f"forebay allocate {machine}",
@@ -122,7 +135,7 @@ def _machine_steps(out: Path) -> Iterator[Step]:
     yield Step(
         "What would every policy do? Slowdown is I/O time over that alone on the best n;\n"
         "   idle is the part of the compute nodes that waits for I/O.",
-        f"forebay simulate {machine} --allocate all --plot {out / 'machine.png'}",
+        f"forebay simulate {machine} --allocate all" + (f" --plot {out / 'machine.png'}" if draws else ""),
     )
     yield Step(
         "Does that hold in general? A small version of the published evaluation, on synthetic curves.",
@@ -133,12 +146,13 @@ def _machine_steps(out: Path) -> Iterator[Step]:
         "A burst buffer of 16 TB and a year of requests for space. Which disks hold which job's data?",
         f"forebay simulate {buffer} --policy all --feedback",
     )
-    yield Step("How large must it be to serve 99 % of the bytes?", f"forebay size --plot {out / 'size.png'}")
+    yield Step(
+        "How large must it be to serve 99 % of the bytes?",
+        "forebay size" + (f" --plot {out / 'size.png'}" if draws else ""),
+    )
 
 
 def _history_steps(out: Path) -> Iterator[Step]:
-    from importlib.util import find_spec
-
     spec, store = find_spec("darshan"), out / "history.db"
     logs = Path(spec.origin).parent / "examples" if spec and spec.origin else Path("LOGS")
     yield Step(
@@ -160,24 +174,25 @@ def write_example(path: Path) -> Path:
     return path
 
 
-@contextmanager
-def _live_system() -> Iterator[None]:
-    """A service and an agent with one disk, for the commands that this process runs."""
-    before = dict(os.environ)
-    with tempfile.TemporaryDirectory(prefix="forebay-") as name, ExitStack() as running:
-        folder = Path(name)
-        (folder / "disk").mkdir()
-        (folder / "agent.toml").write_text(_AGENT.format(service=f"unix:{folder / 'service.sock'}"))
-        start_daemon(running, "serve", "--socket", str(folder / "service.sock"), "--db", str(folder / "service.db"))
-        start_daemon(running, "agent", str(folder / "agent.toml"))
-        for variable in ("FOREBAY_TOKEN_FILE", "FOREBAY_AUTHORITY"):
-            os.environ.pop(variable, None)
-        os.environ["FOREBAY_SERVICE"] = f"unix:{folder / 'service.sock'}"
-        try:
-            yield
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+def _start_live_system(running: ExitStack) -> None:
+    """Start a service and an agent with one disk; this process's commands use that service."""
+    import forebay.act.control.api.server  # noqa: F401  # so that a missing package is named here, not by a daemon
+
+    folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="forebay-")))
+    socket = folder / _SOCKET
+    (folder / "disk").mkdir()
+    (folder / "agent.toml").write_text(_AGENT.format(service=f"unix:{socket}"))
+    start_daemon(running, "serve", "--socket", str(socket), "--db", str(folder / "service.db"))
+    start_daemon(running, "agent", str(folder / "agent.toml"))
+    running.callback(_restore_environment, dict(os.environ))
+    for variable in ("FOREBAY_TOKEN_FILE", "FOREBAY_AUTHORITY"):
+        os.environ.pop(variable, None)
+    os.environ["FOREBAY_SERVICE"] = f"unix:{socket}"
+
+
+def _restore_environment(variables: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
 
 
 def start_daemon(running: ExitStack, *words: str) -> None:

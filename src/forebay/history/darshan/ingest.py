@@ -85,7 +85,9 @@ def ingest(
 def check_library() -> None:
     """PyDarshan's packages for some Pythons bring no library to read logs with, and then none can be read."""
     package = find_spec("darshan")
-    origin = package.origin if package else None
+    if package is None:
+        raise ModuleNotFoundError("PyDarshan is not installed", name="darshan")
+    origin = package.origin
     if origin and any((Path(origin).parents[1] / "darshan.libs").glob("libdarshan-util*")):
         return
     try:
