@@ -25,10 +25,9 @@ from typing import Any
 from bench import verdict
 from forward_speed import Layer
 
-from forebay.act.forward.bench.drive import Task, drive
-from forebay.act.forward.bench.pattern import Workload
-from forebay.act.forward.bench.through import Through
-from forebay.act.forward.fuse import Manner, Operations, Times, mount
+from forebay.act.forward.bench.client_processes import Task, Through, drive
+from forebay.act.forward.bench.workload import Workload
+from forebay.act.forward.fuse import MountOptions, Times, mount
 from forebay.act.forward.net.address import parse_address
 
 JOBS = 4
@@ -37,7 +36,7 @@ FILE = 64 << 20
 GOAL = 400e6
 
 
-class Passthrough(Operations):
+class Passthrough:
     """A folder as it is; only what fio needs."""
 
     use_ns = flag_nopath = flag_nullpath_ok = True
@@ -142,7 +141,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.passthrough:
         root, point = map(Path, options.passthrough)
-        mount(Passthrough(root), point, Manner())
+        mount(Passthrough(root), point, MountOptions())
         return 0
     if shutil.which("fio") is None or not os.access("/dev/fuse", os.R_OK | os.W_OK):
         print("skipped: fio and /dev/fuse are needed (Debian: apt-get install fio fuse3)")

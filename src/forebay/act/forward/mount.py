@@ -1,9 +1,9 @@
 """The layer as a mounted file system: what each call of an unmodified program becomes.
 
-Nothing is kept here: a write is with the data servers when it returns, and a read asks them. Symbolic and hard links,
-and device files are not there, and unless everybody may use it, no owner but the one who mounts; the time of the last
-access is that of the last change. Appending is done at the end that the kernel knows of: processes of one mount take
-turns, those of several mounts have to agree among themselves, as with NFS. A file can be mapped into memory for reading
+Nothing is cached here: a write is with the data servers when it returns, and a read asks them. There are no symbolic or
+hard links and no device files; unless everybody may use the mount, all files belong to whoever mounts. The time of the
+last access is that of the last change. Appending happens at the end that the kernel knows: processes of one mount take
+turns, those of several mounts must agree among themselves, as with NFS. A file can be mapped into memory for reading
 (MAP_PRIVATE), not shared.
 """
 
@@ -14,30 +14,29 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from forebay.act.filesystems.forebay_mount import LAYOUT, format_layout, parse_layout
-from forebay.act.forward.clients.operations import Stat
+from forebay.act.forward.clients.operations import Handle, Stat
 from forebay.act.forward.clients.sync import Client, File
-from forebay.act.forward.fuse import Operations, Times
+from forebay.act.forward.fuse import Times
 
 _BLOCK = 4096
 _BEST = 1 << 20
-"""Bytes that programs are told to ask for at once: the most that the kernel passes on whole."""
+"""The recommended size of requests: the most that the kernel passes on in one piece."""
 
 
-class Mount(Operations):
-    """Files of one client; `ready` is called once programs can use them."""
+class Mount:
+    """Files of one client; `ready` is called once programs can use them. See `fuse.mount`."""
 
-    use_ns = True  # these three are for mfusepy: times in ns, and no paths where there is a handle
+    use_ns = True  # these are for mfusepy: times in ns, and no paths if there is a handle
     flag_nopath = True
     flag_nullpath_ok = True
 
     def __init__(
         self, client: Client, ready: Callable[[], None], caller: Callable[[], tuple[int, int]] | None = None
     ) -> None:
-        """`caller` tells the user and group of the program that calls, where everybody may use the mount; without it
-        all files belong to who mounts."""
+        """`caller` returns the user and group of the calling program, if everybody may use the mount; without it, all
+        files belong to whoever mounts."""
         self._client, self._ready, self._caller = client, ready, caller
         self._numbers = itertools.count(1)
         self._files: dict[int, File] = {}
@@ -65,84 +64,63 @@ class Mount(Operations):
     def write(self, handle: int, data: memoryview, offset: int) -> int:
         return self._files[handle].pwrite(data, offset)
 
-    def fsync(self, path: str | None, datasync: int, handle: int) -> int:  # noqa: ARG002
+    def fsync(self, path: str | None, datasync: int, handle: int) -> None:  # noqa: ARG002
         self._files[handle].fsync()
-        return 0
 
-    def release(self, path: str | None, handle: int) -> int:  # noqa: ARG002
+    def release(self, path: str | None, handle: int) -> None:  # noqa: ARG002
         self._files.pop(handle).close()
-        return 0
 
     # Names
 
-    def getattr(self, path: str | None, handle: int | None) -> dict[str, Any]:
-        return self._attributes(self._client.stat(path) if path is not None else self._file(handle).stat())
+    def getattr(self, path: str | None, handle: int | None) -> dict[str, int]:
+        return self._attributes(self._client.stat(self._where(path, handle)))
 
     def opendir(self, path: str) -> int:
         number = next(self._numbers)
         self._folders[number] = path
         return number
 
-    def releasedir(self, path: str | None, handle: int) -> int:  # noqa: ARG002
+    def releasedir(self, path: str | None, handle: int) -> None:  # noqa: ARG002
         del self._folders[handle]
-        return 0
 
     def readdir(self, path: str | None, handle: int) -> Iterable[tuple[str, int, int]]:  # noqa: ARG002
+        """Name, type as in a mode, and 0, of each entry."""
         yield from ((name, stat.S_IFDIR, 0) for name in (".", ".."))
         for entry in self._client.readdir(self._folders[handle]):
             yield entry.name, stat.S_IFDIR if entry.is_folder else stat.S_IFREG, 0
 
-    def truncate(self, path: str | None, length: int, handle: int | None) -> int:
+    def truncate(self, path: str | None, length: int, handle: int | None) -> None:
         if path is None:
             self._file(handle).truncate(length)
         else:
             self._client.truncate(path, length)
-        return 0
 
-    def unlink(self, path: str) -> int:
+    def unlink(self, path: str) -> None:
         self._client.unlink(path)
-        return 0
 
-    def mkdir(self, path: str, mode: int) -> int:
+    def mkdir(self, path: str, mode: int) -> None:
         self._client.mkdir(path, stat.S_IMODE(mode), owner=self._new_owner())
-        return 0
 
-    def rmdir(self, path: str) -> int:
+    def rmdir(self, path: str) -> None:
         self._client.rmdir(path)
-        return 0
 
-    def rename(self, old: str, new: str) -> int:
+    def rename(self, old: str, new: str) -> None:
         self._client.rename(old, new)
-        return 0
 
-    def chmod(self, path: str | None, mode: int, handle: int | None) -> int:
-        if path is None:
-            self._file(handle).chmod(stat.S_IMODE(mode))
-        else:
-            self._client.chmod(path, stat.S_IMODE(mode))
-        return 0
+    def chmod(self, path: str | None, mode: int, handle: int | None) -> None:
+        self._client.chmod(self._where(path, handle), stat.S_IMODE(mode))
 
-    def chown(self, path: str | None, uid: int, gid: int, handle: int | None) -> int:
-        if self._caller is None:
-            if uid not in (-1, self._owner["st_uid"]) or gid not in (-1, self._owner["st_gid"]):
-                raise OSError(errno.EPERM, "all files belong to who mounts")
-            return 0
-        wanted = None if uid == -1 else uid, None if gid == -1 else gid  # the kernel has checked who may do that
-        if path is None:
-            self._file(handle).chown(*wanted)
-        else:
-            self._client.chown(path, *wanted)
-        return 0
+    def chown(self, path: str | None, uid: int, gid: int, handle: int | None) -> None:
+        """-1 leaves the user or the group; the kernel has checked that the caller may do it."""
+        if self._caller is not None:
+            user, group = (None if number == -1 else number for number in (uid, gid))
+            self._client.chown(self._where(path, handle), user, group)
+        elif uid not in (-1, self._owner["st_uid"]) or gid not in (-1, self._owner["st_gid"]):
+            raise OSError(errno.EPERM, "all files belong to whoever mounts")
 
-    def utimens(self, path: str | None, times: Times, handle: int | None) -> int:
-        changed = times[1]
-        if changed is None:
-            return 0
-        if path is None:
-            self._file(handle).utime(changed)
-        else:
-            self._client.utime(path, changed)
-        return 0
+    def utimens(self, path: str | None, times: Times, handle: int | None) -> None:
+        if times[1] is not None:
+            self._client.utime(self._where(path, handle), times[1])
 
     def statfs(self, path: str) -> dict[str, int]:  # noqa: ARG002
         space = self._client.statfs()
@@ -158,14 +136,14 @@ class Mount(Operations):
             "f_namemax": 255,
         }
 
-    # The layout, which is an extended attribute. It is not listed, so that programs which copy attributes leave it.
+    # The layout is an extended attribute. It is not listed, so that programs which copy attributes leave it alone.
 
     def getxattr(self, path: str, name: str) -> bytes:
         if name != LAYOUT:
             raise OSError(errno.ENODATA, "no such attribute")
         return format_layout(self._client.layout(path)).encode()
 
-    def setxattr(self, path: str, name: str, value: bytes, options: int) -> int:  # noqa: ARG002
+    def setxattr(self, path: str, name: str, value: bytes, options: int) -> None:  # noqa: ARG002
         if name != LAYOUT:
             raise OSError(errno.EOPNOTSUPP, f"only {LAYOUT} can be set")
         try:
@@ -173,22 +151,15 @@ class Mount(Operations):
         except ValueError as error:
             raise OSError(errno.EINVAL, str(error)) from None
         self._client.set_layout(path, layout)
-        return 0
 
     def listxattr(self, path: str) -> Iterable[str]:  # noqa: ARG002
         return ()
 
-    def removexattr(self, path: str, name: str) -> int:  # noqa: ARG002
-        raise OSError(errno.EPERM if name == LAYOUT else errno.ENODATA, "can't be removed")
+    def removexattr(self, path: str, name: str) -> None:  # noqa: ARG002
+        raise OSError(errno.EPERM if name == LAYOUT else errno.ENODATA, "the attribute cannot be removed")
 
     def _new_owner(self) -> tuple[int, int]:
         return self._caller() if self._caller else (self._owner["st_uid"], self._owner["st_gid"])
-
-    def _owner_of(self, found: Stat) -> dict[str, int]:
-        if self._caller is None:
-            return self._owner
-        own = {"st_uid": found.uid, "st_gid": found.gid}
-        return self._owner | {name: number for name, number in own.items() if number is not None}
 
     def _opened(self, file: File) -> int:
         number = next(self._numbers)
@@ -201,9 +172,21 @@ class Mount(Operations):
         except KeyError:
             raise OSError(errno.EBADF, "not open") from None
 
-    def _attributes(self, found: Stat) -> dict[str, Any]:
-        times = {"st_mtime": found.mtime, "st_ctime": found.ctime, "st_atime": found.mtime}
-        links = 2 if found.is_folder else 1
-        blocks = -(-found.allocated // 512)
-        sizes = {"st_size": found.size, "st_blocks": blocks, "st_blksize": _BEST, "st_nlink": links}
-        return {"st_mode": found.mode} | self._owner_of(found) | times | sizes
+    def _where(self, path: str | None, handle: int | None) -> str | Handle:
+        return self._file(handle).handle if path is None else path
+
+    def _attributes(self, status: Stat) -> dict[str, int]:
+        owner = self._owner.copy()
+        if self._caller is not None:
+            known = {"st_uid": status.uid, "st_gid": status.gid}
+            owner |= {name: number for name, number in known.items() if number is not None}
+        return owner | {
+            "st_mode": status.mode,
+            "st_mtime": status.mtime,
+            "st_ctime": status.ctime,
+            "st_atime": status.mtime,
+            "st_size": status.size,
+            "st_blocks": -(-status.allocated // 512),
+            "st_blksize": _BEST,
+            "st_nlink": 2 if status.is_folder else 1,
+        }

@@ -49,17 +49,18 @@ def mount(
     """Mount the layer, for programs that know nothing of it. Unmounting it, SIGTERM or Ctrl-C end it."""
     from forebay.act.forward.clients.identity import identify
     from forebay.act.forward.clients.sync import Client
-    from forebay.act.forward.fuse import Manner, caller, check, mount
+    from forebay.act.forward.fuse import MountOptions, calling_user, check_mount_point, mount
     from forebay.act.forward.mount import Mount
     from forebay.act.forward.net.key import read_key
 
-    check(folder)
+    check_mount_point(folder)
     who = identify(app, job or "", processes or 0)
     there, secret, wait = addresses(nodes), read_key(key), _seconds("--patience", patience)
-    manner = Manner(foreground=not daemon, threads=threads, cache=_seconds("--cache", cache), everybody=everybody)
+    seconds = _seconds("--cache", cache)
+    options = MountOptions(foreground=not daemon, threads=threads, cache=seconds, everybody=everybody)
     check_layer(nodes, there, secret, min(wait, LOOK))
     client = Client(there, secret, who=who, patience=wait, connections=threads, checked=checksums)
-    mount(Mount(client, lambda: _ready(folder), caller if everybody else None), folder, manner)
+    mount(Mount(client, lambda: _ready(folder), calling_user if everybody else None), folder, options)
 
 
 def addresses(text: str) -> list[Address]:

@@ -378,7 +378,7 @@ def test_a_file_that_threads_share_is_closed_on_every_connection(pretend_layer: 
         def use() -> None:
             sock = client._take()
             together.wait(60)
-            assert client._carry_out(sock, client._operations.write(file._handle, memoryview(b"abc"), 0)) == 3
+            assert client._carry_out(sock, client._operations.write(file.handle, memoryview(b"abc"), 0)) == 3
             client._put_back(sock)
 
         threads = [threading.Thread(target=use) for _ in range(4)]

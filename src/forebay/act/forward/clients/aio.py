@@ -63,7 +63,7 @@ def _of_file(
 
     @wraps(operation)
     async def method(file: AsyncFile, /, *args: P.args, **options: P.kwargs) -> T:
-        return await file._run(operation(file._client._operations, file._handle, *args, **options))
+        return await file._run(operation(file._client._operations, file.handle, *args, **options))
 
     return method
 
@@ -168,17 +168,17 @@ class AsyncFile(OpenFile):
         return bytes(memoryview(room)[:count])
 
     async def preadinto(self, room: Buffer, offset: int) -> int:
-        return await self._run(self._client._operations.read(self._handle, memoryview(room).cast("B"), offset))
+        return await self._run(self._client._operations.read(self.handle, memoryview(room).cast("B"), offset))
 
     async def pwrite(self, data: Buffer, offset: int) -> int:
         """Do not change `data` before this returns."""
-        return await self._run(self._client._operations.write(self._handle, memoryview(data).cast("B"), offset))
+        return await self._run(self._client._operations.write(self.handle, memoryview(data).cast("B"), offset))
 
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
-            if self._client._operations.close(self._handle) and not self._client._closed:
-                await self._client._channel.leave(self._handle.file)
+            if self._client._operations.close(self.handle) and not self._client._closed:
+                await self._client._channel.leave(self.handle.file)
 
     async def __aenter__(self) -> AsyncFile:
         return self

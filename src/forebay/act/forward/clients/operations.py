@@ -107,16 +107,16 @@ class OpenFile:
     """What both kinds of open files have in common."""
 
     def __init__(self, handle: Handle) -> None:
-        self._handle = handle
+        self.handle = handle
         self._closed = False
 
     @property
     def id(self) -> int:
-        return self._handle.file
+        return self.handle.file
 
     @property
     def layout(self) -> Layout:
-        return self._handle.layout
+        return self.handle.layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,7 +59,7 @@ def _of_file(operation: Callable[Concatenate[Operations, Handle, P], Steps[T]]) 
 
     @wraps(operation)
     def method(file: File, /, *args: P.args, **options: P.kwargs) -> T:
-        return file._run(operation(file._client._operations, file._handle, *args, **options))
+        return file._run(operation(file._client._operations, file.handle, *args, **options))
 
     return method
 
@@ -238,18 +238,18 @@ class File(OpenFile):
 
     def preadinto(self, room: Buffer, offset: int) -> int:
         """Fill `room`, straight from the socket; the number of bytes is smaller only at the end of the file."""
-        return self._run(self._client._operations.read(self._handle, memoryview(room).cast("B"), offset))
+        return self._run(self._client._operations.read(self.handle, memoryview(room).cast("B"), offset))
 
     def pwrite(self, data: Buffer, offset: int) -> int:
         """When it returns, the data servers have all of it (on their disks only after `fsync`)."""
-        return self._run(self._client._operations.write(self._handle, memoryview(data).cast("B"), offset))
+        return self._run(self._client._operations.write(self.handle, memoryview(data).cast("B"), offset))
 
     def close(self) -> None:
         """A second call does nothing."""
         if not self._closed:
             self._closed = True
-            if self._client._operations.close(self._handle) and not self._client._closed:
-                self._client._leave(self._handle.file)
+            if self._client._operations.close(self.handle) and not self._client._closed:
+                self._client._leave(self.handle.file)
 
     def __enter__(self) -> File:
         return self
