@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.forward.bench.drive import Task, drive
-from forebay.act.forward.bench.pattern import PATTERNS, Pattern, Workload
-from forebay.act.forward.bench.through import Through
+from forebay.act.forward.bench.client_processes import Task, Through, drive
+from forebay.act.forward.bench.workload import PATTERNS, Pattern, Workload
 from support.cephfs import OSDS, CephFS, cephfs
 from support.fio import fio, needs_fio
 from support.forward_processes import Layer, layer

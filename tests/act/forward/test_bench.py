@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.forward.bench.compare import turns, ways
-from forebay.act.forward.bench.content import PERIOD, Content
+from forebay.act.forward.bench.client_processes import Doing, File, Measured, ProcessFailed, Task, WrongBytes, drive
 from forebay.act.forward.bench.council import busy, decisions
-from forebay.act.forward.bench.drive import Doing, File, Measured, ProcessFailed, Task, WrongBytes, drive
-from forebay.act.forward.bench.pattern import PATTERNS, Pattern, Workload
+from forebay.act.forward.bench.rounds import turns, ways
+from forebay.act.forward.bench.workload import PATTERNS, PERIOD, Content, Pattern, Workload
 from forebay.model.errors import BadInput, UnknownName
 
 LONGEST = 4096
@@ -69,7 +68,7 @@ def test_contiguous_processes_have_a_part_each() -> None:
     [
         ({"processes": 0}, "--processes: must be between 1 and 1024, not 0"),
         ({"request": 0}, "--request: must be at least one byte"),
-        ({"total": 39}, "--total: 39 bytes are less than one request of each process"),
+        ({"total": 39}, "--total: 39 bytes are less than one request for each process"),
     ],
 )
 def test_impossible_workloads_say_what_is_wrong(change: dict[str, int], words: str) -> None:
@@ -116,7 +115,7 @@ class PlainFile:
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT)
 
-    def pread_into(self, room: memoryview, offset: int) -> int:
+    def preadinto(self, room: memoryview, offset: int) -> int:
         return os.preadv(self._file, [room], offset)
 
     def pwrite(self, data: memoryview, offset: int) -> int:

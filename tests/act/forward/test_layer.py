@@ -62,7 +62,7 @@ def test_the_example_is_a_layer_with_a_council() -> None:
             r"server\[0\] and server\[1\] both keep their data in",
         ),
         ("[layer]\nservers = 0", "layer.servers"),
-        ('[layer]\nservers = 2\n[[server]]\naddress = "h:1"\nfolder = "a"', "layer.servers: is there beside"),
+        ('[layer]\nservers = 2\n[[server]]\naddress = "h:1"\nfolder = "a"', "layer.servers: conflicts with"),
         ('[layer]\nscheduler = "twin"', "layer.scheduler: no request scheduler 'twin'"),
         ('[layer]\nstripe_size = "1000 B"', "layer.stripe_size: a stripe size must be"),
         ('[[ion]]\naddress = "nowhere"', r"ion\[0\].address: must be like"),

@@ -1,8 +1,8 @@
-"""A whole layer as one TOML file describes it, checked: who listens where, and where everything is kept."""
+"""A whole layer as one TOML file describes it: who listens where, and where everything is stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,17 +17,19 @@ from forebay.model.layout import ANY, Layout
 WINDOWS = ("0.125 ms", "0.25 ms", "0.5 ms", "1 ms", "2 ms", "4 ms", "8 ms")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ALL = ("0.0.0.0", "::")
+_ION_OPTIONS = {"scheduler", "window", "aggregate", "in_flight", "patience", "timeout", "memory"}
+"""Keys of [layer] that are options of `forebay forward ion`."""
 
 
 class _Layer(Table):
     folder: str = "layer"
-    """Sockets, data, key, and what the council learned; relative to this file."""
+    """The folder for sockets, data, the key and the council's state; relative to this file."""
     key: str = "key"
-    """The file of the layer's key, in `folder`; made if it is not there."""
+    """The file with the layer's key, in `folder`; created if it does not exist."""
     servers: int | None = Field(None, ge=1, le=4096)
-    """How many data servers, where there is no [[server]] table. [default: 4]"""
+    """Number of data servers, if there is no [[server]] table. [default: 4]"""
     ions: int | None = Field(None, ge=1, le=1024)
-    """How many I/O nodes, where there is no [[ion]] table. [default: 1]"""
+    """Number of I/O nodes, if there is no [[ion]] table. [default: 1]"""
     stripes: int | None = Field(None, ge=1)
     """The stripe count of new files. [default: all servers]"""
     stripe_size: Bytes = float(1 << 20)
@@ -35,37 +37,37 @@ class _Layer(Table):
     scheduler: str = "fifo"
     """The request scheduler of I/O nodes; `forebay policies` lists them."""
     window: Seconds | None = None
-    """How long `twins` stays on one server; a council changes it."""
+    """How long `twins` stays at one server; a council changes it."""
     aggregate: Bytes | None = None
-    """Contiguous requests go together, up to this size. [default: they do not]"""
+    """Send contiguous requests together, up to this size. [default: separately]"""
     in_flight: int | None = Field(None, ge=1)
-    """Messages sent and not answered, per I/O node. [default: 128, with windows 32]"""
+    """Most messages without an answer, for each I/O node. [default: 128, with windows 32]"""
     patience: Seconds = 30.0
-    """How long requests wait for a server that is away."""
+    """How long requests wait for a missing server."""
     timeout: Seconds = 0.0
-    """How long a server may take for one request; 0: as long as it likes."""
+    """How long a server may take for one request; 0: no limit."""
     memory: Bytes = float(256 << 20)
     """Memory of each I/O node for requests."""
     emulate: float | None = None
-    """Servers answer as late as the modelled ones, times this dilation of time. [default: at once]"""
+    """Servers answer as late as the modelled ones, times this factor. [default: at once]"""
     db: str | None = None
-    """The history that gets what jobs did. [default: none]"""
+    """The history that records what jobs did. [default: none]"""
 
 
 class _Server(Table):
     address: str
     """Where it listens: unix:PATH or HOST:PORT."""
     folder: str
-    """Where its part of all files is kept."""
+    """Where it stores its part of all files."""
     metrics: str | None = None
-    """Where it serves Prometheus metrics: HOST:PORT. [default: nowhere]"""
+    """HOST:PORT of its Prometheus metrics. [default: none]"""
 
 
 class _Ion(Table):
     address: str | list[str]
     """Where it listens: unix:PATH or HOST:PORT, or a list of them."""
     metrics: str | None = None
-    """HOST:PORT at which it serves metrics. [default: none]"""
+    """HOST:PORT of its Prometheus metrics. [default: none]"""
 
 
 class _Council(Table):
@@ -78,17 +80,17 @@ class _Council(Table):
     tuner: str = DEFAULT
     """The tuner; `forebay policies` lists them."""
     reward: str = "demand"
-    """What counts: bandwidth, or demand (normalised by the load)."""
+    """What it maximises: bandwidth, or demand (bandwidth relative to the load)."""
     every: Seconds = 1.0
     """How often it decides."""
     state: str = "council.json"
-    """The file that keeps what it learned, in the layer's folder."""
+    """The file for what it learned, in the layer's folder."""
     log: str | None = None
-    """The file to which each decision is appended, a JSON document a line. [default: none]"""
+    """The file for its decisions, one JSON document per line. [default: none]"""
     ignore: bool = False
-    """Decide, but have the I/O nodes not follow."""
+    """Decide, but let the I/O nodes ignore the decisions."""
     metrics: str | None = None
-    """HOST:PORT at which it serves metrics. [default: none]"""
+    """HOST:PORT of its Prometheus metrics. [default: none]"""
 
 
 class _Mount(Table):
@@ -98,169 +100,156 @@ class _Mount(Table):
 
 class _File(Table):
     layer: _Layer = _Layer()
-    """What all parts share."""
+    """What all processes share."""
     server: list[_Server] = Field(default_factory=list)
-    """A data server, one table for each, in their order; the first keeps the names."""
+    """A data server, one table for each, in order; the first keeps the names."""
     ion: list[_Ion] = Field(default_factory=list)
     """An I/O node, one table for each."""
     council: _Council | None = None
-    """The council; without this table, windows stay as they are."""
+    """The council; without this table, windows do not change."""
     mount: _Mount | None = None
     """Also mount the layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One process: what it is called here, the words after `forebay forward`, and where it listens."""
+    """One process: its name, the arguments of `forebay forward`, and where it listens."""
 
     name: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     addresses: tuple[Address, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerFile:
-    """The parts in the order in which they are started."""
+    """The processes of a layer."""
 
     folder: Path
     key: Path
     servers: tuple[Part, ...]
-    council: Part | None
+    council: tuple[Part, ...]
     ions: tuple[Part, ...]
-    mount: Part | None
+    mounts: tuple[Part, ...]
 
     @property
-    def parts(self) -> Iterator[Part]:
-        yield from self.servers
-        yield from (self.council,) if self.council else ()
-        yield from self.ions
-        yield from (self.mount,) if self.mount else ()
+    def parts(self) -> tuple[Part, ...]:
+        """In the order in which they start."""
+        return (*self.servers, *self.council, *self.ions, *self.mounts)
+
+
+def arguments(command: str, **options: object) -> tuple[str, ...]:
+    """Arguments of `forebay forward`; None and False leave an option out, a list repeats it.
+
+    >>> arguments("server", index=0, stripe_size=65536, metrics=None, listen=["unix:a", "unix:b"])
+    ('server', '--index', '0', '--stripe-size', '65536', '--listen', 'unix:a', '--listen', 'unix:b')
+    """
+    words = [command]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if each is True:
+                words.append(option)
+            elif each is not None and each is not False:
+                words += (option, f"{each:.9f}" if isinstance(each, float) else str(each))
+    return tuple(words)
 
 
 def read_layer(path: Path) -> LayerFile:
     """The layer; an error says what is wrong, and under which key of the file."""
     file = validate(path, load_toml(path), _File)
-    reader = _Reader(path, file)
-    servers, ions = reader.servers(), reader.ions()
-    council = reader.council()
-    listening = [part for part in (*servers, *ions, *((council,) if council else ())) if part.addresses]
-    _check_addresses(path, listening)
-    return LayerFile(
-        folder=reader.folder, key=reader.key, servers=servers, council=council, ions=ions, mount=reader.mount(ions)
+    layer = file.layer
+    folder = path.absolute().parent / layer.folder
+    key = folder / layer.key
+    known(f"{path}: layer.scheduler", "order", layer.scheduler)
+    servers = _servers(path, file, folder, key)
+    council = _council(path, file, folder, key)
+    ions = _ions(path, file, folder, key, servers, council)
+    _check_addresses(path, (*servers, *ions, *council))
+    mounts: tuple[Part, ...] = ()
+    if file.mount is not None:
+        nodes = ",".join(str(ion.addresses[0]) for ion in ions)
+        where = str(path.absolute().parent / file.mount.folder)
+        mounts = (Part(name="mount", arguments=("mount", where, "--nodes", nodes, "--key", str(key))),)
+    return LayerFile(folder=folder, key=key, servers=servers, council=council, ions=ions, mounts=mounts)
+
+
+def _servers(path: Path, file: _File, folder: Path, key: Path) -> tuple[Part, ...]:
+    layer, tables = file.layer, file.server
+    if tables and layer.servers is not None:
+        raise BadInput(f"{path}: layer.servers", "conflicts with the [[server]] tables; remove one of them")
+    count = len(tables) or layer.servers or 4
+    tables = tables or [_Server(address=f"unix:{folder}/server{i}", folder=f"data{i}") for i in range(count)]
+    folders = [(folder / table.folder).resolve() for table in tables]
+    for i, mine in enumerate(folders):
+        for j, other in enumerate(folders[:i]):
+            if mine == other or mine.is_relative_to(other) or other.is_relative_to(mine):
+                raise BadInput(str(path), f"server[{j}] and server[{i}] both keep their data in {mine}")
+    layout = locate_errors(
+        f"{path}: layer.stripe_size",
+        lambda: Layout(count=layer.stripes or count, size=int(layer.stripe_size), start=ANY),
+    )
+    shared = {"key": key, "of": count, "stripes": layout.count, "stripe_size": layout.size, "emulate": layer.emulate}
+    return tuple(
+        Part(
+            name=f"server[{i}]",
+            arguments=arguments(
+                "server", index=i, folder=folders[i], listen=table.address, metrics=table.metrics, **shared
+            ),
+            addresses=(parse_address(table.address, f"{path}: server[{i}].address"),),
+        )
+        for i, table in enumerate(tables)
     )
 
 
-class _Reader:
-    def __init__(self, path: Path, file: _File) -> None:
-        self._path, self._file = path, file
-        self.folder = path.absolute().parent / file.layer.folder
-        self.key = self.folder / file.layer.key
-        self._layout = self._checked_layout()
-        known(f"{path}: layer.scheduler", "order", file.layer.scheduler)
+def _council(path: Path, file: _File, folder: Path, key: Path) -> tuple[Part, ...]:
+    table = file.council
+    if table is None:
+        return ()
+    known(f"{path}: council.tuner", "tune", table.tuner)
+    if table.parameter not in PARAMETERS:
+        unknown = UnknownName("parameter", table.parameter, PARAMETERS)
+        raise BadInput(f"{path}: council.parameter", str(unknown))
+    listen = table.address or f"unix:{folder}/council"
+    options = table.model_dump(exclude={"address", "values", "state", "log"}) | {
+        "values": ",".join(table.values),
+        "state": folder / table.state,
+        "log": table.log and folder / table.log,
+        "db": file.layer.db,
+    }
+    address = parse_address(listen, f"{path}: council.address")
+    words = arguments("council", listen=listen, key=key, **options)
+    return (Part(name="council", arguments=words, addresses=(address,)),)
 
-    def _checked_layout(self) -> Layout:
-        layer = self._file.layer
-        count = layer.stripes or len(self._file.server) or layer.servers or 4
-        return locate_errors(
-            f"{self._path}: layer.stripe_size", lambda: Layout(count=count, size=int(layer.stripe_size), start=ANY)
-        )
 
-    def servers(self) -> tuple[Part, ...]:
-        given = self._file.server
-        if given and self._file.layer.servers is not None:
-            raise BadInput(f"{self._path}: layer.servers", "is there beside [[server]] tables; one of both is enough")
-        if not given:
-            count = self._file.layer.servers or 4
-            given = [_Server(address=f"unix:{self.folder}/server{i}", folder=f"data{i}") for i in range(count)]
-        folders = [(self.folder / server.folder).resolve() for server in given]
-        self._check_folders(folders)
-        found = []
-        emulate = self._file.layer.emulate
-        for i, (server, folder) in enumerate(zip(given, folders, strict=True)):
-            words = ["server", "--folder", str(folder), "--listen", server.address, "--key", str(self.key)]
-            words += ["--index", str(i), "--of", str(len(given)), "--stripes", str(self._layout.count)]
-            words += ["--stripe-size", str(self._layout.size)]
-            words += [] if emulate is None else ["--emulate", f"{emulate:g}"]
-            words += ["--metrics", server.metrics] if server.metrics else []
-            address = parse_address(server.address, f"{self._path}: server[{i}].address")
-            found.append(Part(name=f"server[{i}]", words=tuple(words), addresses=(address,)))
-        return tuple(found)
-
-    def _check_folders(self, folders: Sequence[Path]) -> None:
-        for i, one in enumerate(folders):
-            for j, other in enumerate(folders[:i]):
-                if one == other or one.is_relative_to(other) or other.is_relative_to(one):
-                    raise BadInput(str(self._path), f"server[{j}] and server[{i}] both keep their data in {one}")
-
-    def ions(self) -> tuple[Part, ...]:
-        given = self._file.ion
-        if given and self._file.layer.ions is not None:
-            raise BadInput(f"{self._path}: layer.ions", "is there beside [[ion]] tables; one of both is enough")
-        if not given:
-            given = [_Ion(address=f"unix:{self.folder}/ion{i}") for i in range(self._file.layer.ions or 1)]
-        return tuple(self._ion(i, ion) for i, ion in enumerate(given))
-
-    def _ion(self, i: int, ion: _Ion) -> Part:
-        texts = [ion.address] if isinstance(ion.address, str) else ion.address
-        addresses = tuple(parse_address(text, f"{self._path}: ion[{i}].address") for text in texts)
-        words = ["ion", *(word for text in texts for word in ("--listen", text)), "--key", str(self.key)]
-        words += ["--index", str(i), "--name", f"ion{i}@{self.folder}"[-200:], *self._ion_settings()]
-        words += [word for server in self.servers() for a in server.addresses for word in ("--server", str(a))]
-        if self._file.council is not None:
-            words += ["--council", self._council_address()]
-        elif self._file.layer.db is not None:
-            words += ["--db", self._file.layer.db]
-        words += ["--metrics", ion.metrics] if ion.metrics else []
-        return Part(name=f"ion[{i}]", words=tuple(words), addresses=addresses)
-
-    def _ion_settings(self) -> list[str]:
-        layer = self._file.layer
-        words = ["--scheduler", layer.scheduler, "--patience", f"{layer.patience:g}", "--memory", f"{layer.memory:.0f}"]
-        words += ["--timeout", f"{layer.timeout:g}"] if layer.timeout else []
-        words += ["--window", f"{layer.window:.9f}"] if layer.window is not None else []
-        words += ["--aggregate", f"{layer.aggregate:.0f}"] if layer.aggregate is not None else []
-        return words + (["--in-flight", str(layer.in_flight)] if layer.in_flight is not None else [])
-
-    def _council_address(self) -> str:
-        council = self._file.council
-        return (council.address if council else None) or f"unix:{self.folder}/council"
-
-    def council(self) -> Part | None:
-        council = self._file.council
-        if council is None:
-            return None
-        known(f"{self._path}: council.tuner", "tune", council.tuner)
-        if council.parameter not in PARAMETERS:
-            raise BadInput(
-                f"{self._path}: council.parameter", str(UnknownName("parameter", council.parameter, PARAMETERS))
-            )
-        address = self._council_address()
-        words = ["council", "--listen", address, "--key", str(self.key), "--parameter", council.parameter]
-        words += ["--values", ",".join(council.values), "--tuner", council.tuner, "--reward", council.reward]
-        words += ["--every", f"{council.every:g}", "--state", str(self.folder / council.state)]
-        words += ["--log", str(self.folder / council.log)] if council.log else []
-        words += ["--ignore"] if council.ignore else []
-        words += ["--metrics", council.metrics] if council.metrics else []
-        words += ["--db", self._file.layer.db] if self._file.layer.db is not None else []
-        listens = parse_address(address, f"{self._path}: council.address")
-        return Part(name="council", words=tuple(words), addresses=(listens,))
-
-    def mount(self, ions: Sequence[Part]) -> Part | None:
-        if self._file.mount is None:
-            return None
-        nodes = ",".join(str(address) for ion in ions for address in ion.addresses[:1])
-        folder = self._path.absolute().parent / self._file.mount.folder
-        return Part(name="mount", words=("mount", str(folder), "--nodes", nodes, "--key", str(self.key)))
+def _ions(
+    path: Path, file: _File, folder: Path, key: Path, servers: Sequence[Part], council: Sequence[Part]
+) -> tuple[Part, ...]:
+    layer, tables = file.layer, file.ion
+    if tables and layer.ions is not None:
+        raise BadInput(f"{path}: layer.ions", "conflicts with the [[ion]] tables; remove one of them")
+    tables = tables or [_Ion(address=f"unix:{folder}/ion{i}") for i in range(layer.ions or 1)]
+    shared = layer.model_dump(include=_ION_OPTIONS) | {
+        "key": key,
+        "server": [str(server.addresses[0]) for server in servers],
+        "council": [str(part.addresses[0]) for part in council],
+        "db": None if council else layer.db,
+        "timeout": layer.timeout or None,
+    }
+    ions = []
+    for i, table in enumerate(tables):
+        listen = [table.address] if isinstance(table.address, str) else table.address
+        options = shared | {"index": i, "name": f"ion{i}@{folder}"[-200:], "listen": listen, "metrics": table.metrics}
+        addresses = tuple(parse_address(text, f"{path}: ion[{i}].address") for text in listen)
+        ions.append(Part(name=f"ion[{i}]", arguments=arguments("ion", **options), addresses=addresses))
+    return tuple(ions)
 
 
 def _check_addresses(path: Path, parts: Sequence[Part]) -> None:
-    seen: list[tuple[str, Address]] = []
-    for part in parts:
-        for address in part.addresses:
-            for name, other in seen:
-                if _same(address, other):
-                    raise BadInput(str(path), f"{name} and {part.name} both listen at {address}")
-            seen.append((part.name, address))
+    listeners = [(part.name, address) for part in parts for address in part.addresses]
+    for i, (name, address) in enumerate(listeners):
+        for other, used in listeners[:i]:
+            if _same(address, used):
+                raise BadInput(str(path), f"{other} and {name} both listen at {address}")
 
 
 def _same(one: Address, other: Address) -> bool:

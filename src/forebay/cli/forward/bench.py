@@ -15,10 +15,9 @@ from forebay.model.errors import BadInput
 from forebay.show.options import Json, Plot, Seed
 
 if TYPE_CHECKING:
-    from forebay.act.forward.bench.compare import Way
+    from forebay.act.forward.bench.client_processes import Through
     from forebay.act.forward.bench.layer import Shape, Started
-    from forebay.act.forward.bench.run import Plan
-    from forebay.act.forward.bench.through import Through
+    from forebay.act.forward.bench.rounds import Plan, Way
 
 commands = typer.Typer()
 
@@ -70,8 +69,8 @@ def bench(
 
     Real processes write and read; every byte that comes back is checked.
     """
-    from forebay.act.forward.bench.pattern import OPERATIONS, Workload
-    from forebay.act.forward.bench.run import Plan, bench
+    from forebay.act.forward.bench.rounds import Plan, bench
+    from forebay.act.forward.bench.workload import OPERATIONS, Workload
     from forebay.model.errors import UnknownName
     from forebay.show.output import progress
 
@@ -152,8 +151,8 @@ def _shape(servers: int, ions: int, stripes: int | None, stripe_size: int, emula
 @contextmanager
 def _ways(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) -> Iterator[dict[str, Through]]:
     """By name, how the processes come to their files: a layer that is there, or one for each scheduler."""
+    from forebay.act.forward.bench.client_processes import Through
     from forebay.act.forward.bench.layer import started
-    from forebay.act.forward.bench.through import Through
     from forebay.act.forward.net.key import read_key
     from forebay.show.options import policy_list
 
@@ -172,7 +171,7 @@ def _ways(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) ->
 
 
 def _through(layer: Started, number: int, scheduler: str) -> Through:
-    from forebay.act.forward.bench.through import Through
+    from forebay.act.forward.bench.client_processes import Through
 
     plain = re.sub(r"[^a-z0-9-]+", "-", scheduler.lower())[:20]
     return Through(layer.nodes(f"{number}-{plain}", "--scheduler", scheduler), layer.key)

@@ -10,21 +10,20 @@ import typer
 from forebay.model.errors import UnknownName
 
 if TYPE_CHECKING:
-    from forebay.act.forward.bench.compare import Way
+    from forebay.act.forward.bench.advice_loop import Step
     from forebay.act.forward.bench.council import Decision
     from forebay.act.forward.bench.layer import Shape
-    from forebay.act.forward.bench.loop import Step
-    from forebay.act.forward.bench.run import Plan
+    from forebay.act.forward.bench.rounds import Plan, Way
 
 LOOPS = ("striping",)
 
 
 def council(plan: Plan, shape: Shape, scheduler: str, tuner: str, runs: int, plot: Path | None, json: bool) -> None:
     """What a council costs where its decisions are ignored, then which windows it chooses where they are not."""
+    from forebay.act.forward.bench.client_processes import Through
     from forebay.act.forward.bench.council import busy, decisions, learn, log_of, with_council
     from forebay.act.forward.bench.layer import started
-    from forebay.act.forward.bench.run import bench
-    from forebay.act.forward.bench.through import Through
+    from forebay.act.forward.bench.rounds import bench
     from forebay.show.output import print_json, progress
 
     with started(shape) as layer:
@@ -57,9 +56,9 @@ def loop(
     import tempfile
     from contextlib import ExitStack
 
+    from forebay.act.forward.bench.advice_loop import loop
+    from forebay.act.forward.bench.client_processes import Through
     from forebay.act.forward.bench.layer import started
-    from forebay.act.forward.bench.loop import loop
-    from forebay.act.forward.bench.through import Through
     from forebay.decide.registry import find
     from forebay.history.store import open_store
     from forebay.show.output import print_json, progress

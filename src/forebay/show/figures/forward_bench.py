@@ -9,8 +9,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from forebay.act.forward.bench.compare import Way
 from forebay.act.forward.bench.council import WINDOWS, Decision
+from forebay.act.forward.bench.rounds import Way
 from forebay.show.figures.looks import INK, Look, looks_of
 from forebay.show.figures.sheet import WIDTH, house_style, panels, write
 from forebay.show.figures.text import printable

@@ -1,4 +1,4 @@
-"""What a council did while the benchmark ran, and what it costs."""
+"""The decisions of a council while the benchmark runs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.act.forward.bench.drive import Measured, drive
+from forebay.act.forward.bench.client_processes import Measured, Through, drive
 from forebay.act.forward.bench.layer import Started
-from forebay.act.forward.bench.run import Plan, in_folder, make_folder, prepare, remove_folder, task
-from forebay.act.forward.bench.through import Through
+from forebay.act.forward.bench.rounds import Plan, in_folder, make_folder, prepare, remove_folder, task
 
 WINDOWS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Milliseconds: the values of the paper."""
@@ -18,8 +17,8 @@ WINDOWS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One decision of a council: `seconds` after its first, the window in seconds, why, and the bandwidth that the
-    I/O nodes had seen in the period before, in bytes per second."""
+    """One decision: `seconds` after the first, the window in seconds, the reason, and the bandwidth of the last period
+    in bytes per second."""
 
     seconds: float
     window: float | None
@@ -29,7 +28,7 @@ class Decision:
 
 
 def values(dilation: float) -> str:
-    """The windows to choose from, as an option; in dilated time they are as much longer.
+    """The windows to choose from, as an option; dilation makes them longer.
 
     >>> values(10)
     '1.25ms,2.5ms,5ms,10ms,20ms,40ms,80ms'
@@ -38,7 +37,7 @@ def values(dilation: float) -> str:
 
 
 def with_council(layer: Started, name: str, scheduler: str, *options: str) -> Through:
-    """I/O nodes of their own that a council of their own looks after."""
+    """New I/O nodes with a council."""
     council = ("--log", str(log_of(layer, name)), "--values", values(layer.shape.dilation), *options)
     return Through(layer.nodes(name, "--scheduler", scheduler, council=council), layer.key)
 
@@ -48,7 +47,7 @@ def log_of(layer: Started, name: str) -> Path:
 
 
 def learn(plan: Plan, through: Through, runs: int) -> list[list[Measured]]:
-    """The workload over and over, so that the council has something to learn from; what each run reached."""
+    """Repeat the workload, so that the council can learn; what each run reached."""
     place = in_folder(plan, through)
     make_folder(place, None)
     try:
@@ -59,7 +58,7 @@ def learn(plan: Plan, through: Through, runs: int) -> list[list[Measured]]:
 
 
 def decisions(log: Path) -> list[Decision]:
-    """What the council wrote down, oldest first; a last line that is not whole is left out."""
+    """The decisions in a council's log, oldest first, without an incomplete last line."""
     rows = []
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
         try:
@@ -69,9 +68,9 @@ def decisions(log: Path) -> list[Decision]:
     return [_decision(row, rows[0]["time"]) for row in rows]
 
 
-def busy(found: Sequence[Decision]) -> list[Decision]:
-    """Those of periods in which something went through."""
-    return [decision for decision in found if decision.bandwidth > 0]
+def busy(all_decisions: Sequence[Decision]) -> list[Decision]:
+    """The decisions for periods with I/O."""
+    return [decision for decision in all_decisions if decision.bandwidth > 0]
 
 
 def _decision(row: dict[str, object], begin: float) -> Decision:

@@ -1,25 +1,29 @@
-"""Client processes of their own that move a workload through the layer together, and tell how long it took."""
+"""Client processes that move a workload through the layer together, and how long that takes."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from threading import BrokenBarrierError
 from typing import Any, Literal, Protocol
 
-from forebay.act.forward.bench.content import Content
-from forebay.act.forward.bench.pattern import Workload
+from forebay.act.forward.bench.workload import Content, Workload
+from forebay.act.forward.clients.identity import Identity, identify
+from forebay.act.forward.clients.sync import Client
+from forebay.act.forward.clients.sync import File as LayerFile
+from forebay.act.forward.net.address import Address
 from forebay.model.errors import ForebayError, UserError
 
 Doing = Literal["read", "write"]
 Span = tuple[float, float]
 """When something began and ended, in seconds of a clock that all processes share."""
 _LONGEST = 3600.0
-"""Seconds that the processes may take at most."""
+"""The most seconds that the processes may take."""
 
 
 class WrongBytes(ForebayError):
@@ -27,27 +31,55 @@ class WrongBytes(ForebayError):
 
 
 class ProcessFailed(UserError):
-    """A process of the benchmark could not do its part."""
+    """A process of the benchmark failed."""
 
 
 class File(Protocol):
     """An open file."""
 
-    def pread_into(self, room: memoryview, offset: int) -> int: ...
+    def preadinto(self, room: memoryview, offset: int) -> int: ...
     def pwrite(self, data: memoryview, offset: int) -> int: ...
     def fsync(self) -> None: ...
     def close(self) -> None: ...
 
 
 class Opener(Protocol):
-    """How a process of the benchmark comes to a file: called in that process, once."""
+    """Opens the file of a process; called once, in that process."""
 
     def __call__(self, process: int, name: str, *, write: bool) -> File: ...
 
 
+class _OnlyFile(LayerFile):
+    """A file whose end is also that of its client."""
+
+    def close(self) -> None:
+        super().close()
+        self._client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """The layer's own client library; process p prefers I/O node p modulo their number. Files are in `folder`."""
+
+    nodes: Sequence[Address]
+    key: bytes
+    folder: str = ""
+    who: Identity | None = None
+
+    def __call__(self, process: int, name: str, *, write: bool) -> File:
+        client = self.client(process % len(self.nodes))
+        flags = os.O_RDWR | os.O_CREAT if write else os.O_RDONLY
+        return _OnlyFile(client, client.open(f"{self.folder}/{name}", flags).handle)
+
+    def client(self, first: int = 0) -> Client:
+        """A client that prefers I/O node `first`."""
+        order = (*self.nodes[first:], *self.nodes[:first])
+        return Client(order, self.key, who=self.who or identify("bench"), connections=1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """All processes together: `seconds` from the first one's begin to the last one's end."""
+    """All processes together: `seconds` from the first start to the last end."""
 
     doing: Doing
     bytes: int
@@ -64,7 +96,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What each process does, one after the other; files are `name.0`, `name.1` and so on."""
+    """What each process does, in order; the files are `name.0`, `name.1` and so on."""
 
     workload: Workload
     doings: tuple[Doing, ...]
@@ -74,13 +106,13 @@ class Task:
 
 
 def drive(task: Task, opener: Opener, *, patience: float = _LONGEST) -> list[Measured]:
-    """Start the processes, let them begin everything together, and wait for all; what each thing they did took.
+    """Start the processes, begin each operation in all of them together, and measure it.
 
-    The first process that fails ends the others.
+    If a process fails, the others end.
     """
     with _processes(task, opener) as pipes:
         times = list(_answers(pipes, patience))
-    return [_measured(task.workload, doing, [one[k] for one in times]) for k, doing in enumerate(task.doings)]
+    return [_measured(task.workload, doing, [spans[k] for spans in times]) for k, doing in enumerate(task.doings)]
 
 
 def _measured(load: Workload, doing: Doing, times: list[Span]) -> Measured:
@@ -97,7 +129,7 @@ def _measured(load: Workload, doing: Doing, times: list[Span]) -> Measured:
 
 @contextmanager
 def _processes(task: Task, opener: Opener) -> Iterator[list[Connection]]:
-    # Forked: they share the content's memory, and a hundred of them start within a second.
+    # Forked: they share the content's memory, and a hundred start within a second.
     context = multiprocessing.get_context("fork")
     content = Content(seed=task.seed, longest=task.workload.request)
     together = context.Barrier(task.workload.processes)
@@ -143,7 +175,7 @@ def _answer(pipe: Connection) -> list[list[Span]]:
 
 
 def _process(task: Task, number: int, opener: Opener, content: Content, together: Any, pipe: Connection) -> None:
-    """The life of one process; whatever goes wrong is told to the one that started it."""
+    """One process; it reports any error to the process that started it."""
     try:
         file = opener(number, f"{task.name}.{task.workload.file(number)}", write="write" in task.doings)
         spans = []
@@ -155,7 +187,7 @@ def _process(task: Task, number: int, opener: Opener, content: Content, together
         file.close()
         pipe.send(spans)
     except BrokenBarrierError:
-        pipe.send(None)  # another one failed, and tells why
+        pipe.send(None)  # another process failed, and says why
     except ForebayError as error:
         pipe.send(error)
         together.abort()
@@ -177,7 +209,7 @@ def _read(task: Task, number: int, file: File, content: Content) -> None:
     name, size = task.workload.file(number), task.workload.request
     room = memoryview(bytearray(size))
     for offset in task.workload.offsets(number):
-        count = file.pread_into(room, offset)
+        count = file.preadinto(room, offset)
         if count != size:
             raise WrongBytes(f"{task.name}.{name}: {count} bytes at {offset} instead of {size}")
         wrong = content.wrong(name, offset, room)

@@ -1,4 +1,4 @@
-"""The loop closed on a real layer: a program runs, the history learns of it, the advisor changes the layout, again."""
+"""The whole loop on a real layer: a program runs, the history records it, and the advisor changes the layout."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from forebay.act.advice.decision import Advice, advise
 from forebay.act.advice.stripe_view import JobRequest
 from forebay.act.filesystems.filesystem import AppliedLayout, Command, FileSystem, FittedLayout, numbered_targets
 from forebay.act.filesystems.forebay_mount import ForebayMount
-from forebay.act.forward.bench.drive import Measured, drive
-from forebay.act.forward.bench.run import Plan, make_folder, prepare, remove_folder, task
-from forebay.act.forward.bench.through import Through
+from forebay.act.forward.bench.client_processes import Measured, Through, drive
+from forebay.act.forward.bench.rounds import Plan, empty_folder, make_folder, prepare, remove_folder, task
 from forebay.act.forward.clients.identity import identify
 from forebay.decide.policy import Policy
 from forebay.history.store import Store
@@ -26,12 +25,12 @@ _PATIENCE = 30.0
 
 
 class NotInHistory(ForebayError):
-    """A run went through the layer, and the history does not know of it."""
+    """The history does not contain a run that used the layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One run of the program; `known` is what the history says of it afterwards."""
+    """One run of the program; `known` is its entry in the history."""
 
     number: int
     advice: Advice
@@ -40,7 +39,7 @@ class Step:
 
     @property
     def bandwidth(self) -> float:
-        """Bytes per second over all that it did."""
+        """Bytes per second over all operations."""
         return sum(m.bytes for m in self.measured) / sum(m.seconds for m in self.measured)
 
 
@@ -74,7 +73,7 @@ class Unmounted(FileSystem):
 def loop(
     plan: Plan, through: Through, store: Store, policy: Policy, *, app: str, servers: int, runs: int
 ) -> Iterator[Step]:
-    """Run the plan's workload so many times as the program `app`, each time as the policy advises by then."""
+    """Run the plan's workload `runs` times as the program `app`, each time with the layout that the policy advises."""
     chances = random.Random(plan.seed)
     place = replace(through, folder=f"/{app}")
     make_folder(place, None)
@@ -96,12 +95,12 @@ def _step(
     running = replace(through, who=identify(app, str(number), processes))
     measured = tuple(drive(replace(task(plan, number), name=f"run{number}"), running))
     known = _entered(store, app, number, sum(m.bytes for m in measured))
-    _forget(through)
+    empty_folder(through)  # the next run creates its files in its own layout
     return Step(number=number, advice=advice, measured=measured, known=known)
 
 
 def _entered(store: Store, app: str, number: int, moved: int) -> PastRun:
-    """The run, once the history has all of it: I/O nodes tell of a job when its last process is gone."""
+    """The run, once the history has all of it: I/O nodes report a job when its last process is gone."""
     end = time.monotonic() + _PATIENCE
     while True:
         found = _past(store, app)
@@ -115,10 +114,3 @@ def _entered(store: Store, app: str, number: int, moved: int) -> PastRun:
 def _past(store: Store, app: str) -> list[PastRun]:
     with store.reading() as connection:
         return list_past_runs(connection, app, 100_000)
-
-
-def _forget(through: Through) -> None:
-    """The next run makes its files anew, in its own layout."""
-    with through.client() as client:
-        for entry in client.readdir(through.folder):
-            client.unlink(f"{through.folder}/{entry.name}")

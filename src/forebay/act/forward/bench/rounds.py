@@ -1,20 +1,36 @@
-"""The benchmark itself: a workload through one or several ways, in turns, with every byte checked."""
+"""The benchmark: a workload in several ways, in turns, so that other load on the machine affects all of them alike."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from statistics import median
 
-from forebay.act.forward.bench.compare import Way, turns, ways
-from forebay.act.forward.bench.drive import Doing, Task, drive
-from forebay.act.forward.bench.pattern import Operation, Workload
-from forebay.act.forward.bench.through import Through
+from forebay.act.forward.bench.client_processes import Doing, Measured, Task, Through, drive
+from forebay.act.forward.bench.workload import Operation, Workload
 from forebay.act.forward.clients.identity import identify
 from forebay.model.layout import Layout
 
 Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One of them, for one operation; `bandwidths` (bytes per second) are those of its rounds.
+
+    `ratio` is the median over the rounds of its bandwidth over the first way's in the same round.
+    """
+
+    name: str
+    doing: Doing
+    bandwidths: tuple[float, ...]
+    ratio: float
+
+    @property
+    def bandwidth(self) -> float:
+        return median(self.bandwidths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +82,13 @@ def prepare(plan: Plan, through: Through) -> None:
 @contextmanager
 def _folders(plan: Plan, by_name: Mapping[str, Through], layout: Layout | None) -> Iterator[dict[str, Through]]:
     """A folder for each way, gone at the end."""
-    found = {name: in_folder(plan, through) for name, through in by_name.items()}
+    throughs = {name: in_folder(plan, through) for name, through in by_name.items()}
     try:
-        for through in found.values():
+        for through in throughs.values():
             make_folder(through, layout)
-        yield found
+        yield throughs
     finally:
-        for through in found.values():
+        for through in throughs.values():
             with suppress(OSError):
                 remove_folder(through)
 
@@ -88,9 +104,36 @@ def make_folder(through: Through, layout: Layout | None) -> None:
         client.mkdir(through.folder, layout=layout)
 
 
-def remove_folder(through: Through) -> None:
-    """With all files in it."""
+def empty_folder(through: Through) -> None:
     with through.client() as client:
         for entry in client.readdir(through.folder):
             client.unlink(f"{through.folder}/{entry.name}")
+
+
+def remove_folder(through: Through) -> None:
+    """With all files in it."""
+    empty_folder(through)
+    with through.client() as client:
         client.rmdir(through.folder)
+
+
+def turns(names: Sequence[str], rounds: int) -> Iterator[tuple[str, ...]]:
+    """Who comes when: every round has all of them, each round begins with another one.
+
+    >>> list(turns("ab", 3))
+    [('a', 'b'), ('b', 'a'), ('a', 'b')]
+    """
+    for number in range(rounds):
+        begin = number % len(names)
+        yield (*names[begin:], *names[:begin])
+
+
+def ways(rounds: Sequence[Mapping[str, Sequence[Measured]]], first: str) -> list[Way]:
+    """What the rounds say of each way; a round has, by name, what was measured, one for each operation."""
+    results = []
+    for place, measurement in enumerate(rounds[0][first]):
+        for name in rounds[0]:
+            widths = tuple(measured[name][place].bandwidth for measured in rounds)
+            shares = [w / measured[first][place].bandwidth for w, measured in zip(widths, rounds, strict=True)]
+            results.append(Way(name=name, doing=measurement.doing, bandwidths=widths, ratio=median(shares)))
+    return results

@@ -1,0 +1,110 @@
+"""Which process uses which bytes of which file, and what they contain: the patterns of MPI-IO Test and FORGE."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.model.errors import BadInput, UnknownName
+
+Pattern = Literal["file-per-process", "shared-contiguous", "shared-strided"]
+Operation = Literal["read", "write", "both"]
+PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+MOST_PROCESSES = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """All processes together move `total` bytes, each the same amount, in requests of `request` bytes."""
+
+    processes: int
+    pattern: Pattern
+    request: int
+    total: int
+
+    def __post_init__(self) -> None:
+        if self.pattern not in PATTERNS:
+            raise UnknownName("pattern", self.pattern, PATTERNS)
+        if not 1 <= self.processes <= MOST_PROCESSES:
+            raise BadInput("--processes", f"must be between 1 and {MOST_PROCESSES}, not {self.processes}")
+        if self.request < 1:
+            raise BadInput("--request", "must be at least one byte")
+        if self.total < self.processes * self.request:
+            raise BadInput("--total", f"{self.total} bytes are less than one request for each process")
+
+    @property
+    def files(self) -> int:
+        return self.processes if self.pattern == "file-per-process" else 1
+
+    @property
+    def requests(self) -> int:
+        """Requests of each process."""
+        return self.total // (self.processes * self.request)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that are really moved: as many whole requests as fit into the total."""
+        return self.processes * self.requests * self.request
+
+    def file(self, process: int) -> int:
+        """The number of the file that a process uses."""
+        return process if self.pattern == "file-per-process" else 0
+
+    def offsets(self, process: int) -> Iterator[int]:
+        """Where its requests begin, in order.
+
+        >>> list(Workload(processes=2, pattern="shared-strided", request=10, total=40).offsets(1))
+        [10, 30]
+        """
+        size, count = self.request, self.requests
+        if self.pattern == "shared-strided":
+            return iter(range(process * size, self.processes * count * size, self.processes * size))
+        start = process * count * size if self.pattern == "shared-contiguous" else 0
+        return iter(range(start, start + count * size, size))
+
+
+PERIOD = (1 << 20) + 7
+_SPREAD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio: files begin far from each other
+_memcmp = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+class Content:
+    """The bytes of all files of one seed; `longest` is the most that is used at once.
+
+    A file repeats one block of random bytes, and begins at its own place in it. The block's length is a prime, so that
+    no two stripes or requests of a file are alike unless they lie a multiple of it apart; and what to write, or to
+    compare with, is a slice that costs nothing.
+
+    >>> content = Content(seed=1, longest=100)
+    >>> bytes(content.at(2, 5, 3)) == bytes(content.at(2, 0, 100)[5:8])
+    True
+    """
+
+    def __init__(self, *, seed: int, longest: int) -> None:
+        block = np.random.default_rng(seed).integers(0, 256, PERIOD, dtype=np.uint8)
+        self._bytes: NDArray[np.uint8] = np.resize(block, PERIOD + longest)
+        self._view = self._bytes.data
+
+    def at(self, file: int, offset: int, length: int) -> memoryview:
+        """The `length` bytes of the file from `offset`; not to be changed."""
+        start = _start(file, offset)
+        return self._view[start : start + length]
+
+    def wrong(self, file: int, offset: int, found: bytes | bytearray | memoryview) -> int | None:
+        """Where in the file the first byte lies that is not what was written there, or None."""
+        there = np.frombuffer(found, dtype=np.uint8)
+        start = _start(file, offset)
+        if len(there) == 0 or not _memcmp(self._bytes.ctypes.data + start, there.ctypes.data, len(there)):
+            return None
+        return offset + int((self._bytes[start : start + len(there)] != there).argmax())
+
+
+def _start(file: int, offset: int) -> int:
+    return ((file * _SPREAD >> 20) + offset) % PERIOD
