@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import typer
 
-from forebay.cli import burst_buffer, request_windows
+from forebay.cli import request_windows
 from forebay.studies.registry import STUDIES
 
 app = typer.Typer(
@@ -34,5 +34,4 @@ def to_be_continued() -> Iterator[None]:
         sys.exit(130 if error.by_user else 1)
 
 
-app.command("burst-buffer", epilog=burst_buffer.EXAMPLE)(burst_buffer.burst_buffer)
 app.command("request-windows", epilog=request_windows.EXAMPLE)(request_windows.request_windows)

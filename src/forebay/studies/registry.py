@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from forebay.studies.burst_buffer.command import BURST_BUFFER
 from forebay.studies.exascale.command import EXASCALE
 from forebay.studies.io_resources.command import IO_NODES, OSTS, ROBUSTNESS
 from forebay.studies.striping.command import STRIPING
@@ -10,6 +11,7 @@ STUDIES = (
     IO_NODES,
     OSTS,
     ROBUSTNESS,
+    BURST_BUFFER,
     STRIPING,
     EXASCALE,
 )

@@ -9,32 +9,6 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader
 
 from forebay.show.figures.sheet import Drawn
-from forebay.studies.burst_buffer.results import StorageResults
-from forebay.studies.burst_buffer.tables import effects_by_kind, runs_by_group
-from forebay.studies.burst_buffer.view import StorageView
-
-
-def write_storage_report(
-    results: StorageResults,
-    conclusions: Sequence[str],
-    changes: Sequence[str],
-    figures: Sequence[Drawn],
-    command: str,
-    out: Path,
-) -> None:
-    """The same for a storage study; `changes` is what the correct rules change."""
-    view = StorageView(results)
-    _write(
-        "storage.html",
-        out,
-        results=results,
-        conclusions=conclusions,
-        changes=changes,
-        command=command,
-        figures=_inside(figures),
-        effects=effects_by_kind(view),
-        groups=runs_by_group(view),
-    )
 
 
 def write_request_windows_report(

@@ -300,14 +300,14 @@ def test_a_study_prints_tables_and_conclusions(forebay: Forebay) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert "Bytes served, in %, rules: correct" in ran.out
     assert "Bytes served, in %, rules: storalloc" in ran.out
-    assert "Between StorAlloc's own rules and the correct ones:" in ran.out
+    assert "What changes between StorAlloc's own rules and the correct ones:" in ran.out
     again = forebay("study", "burst-buffer", *FEW, "--grid", "grid.toml", "--out", "out", "--workers", 1, "--seed", 7)
     assert again.code == 2
     assert "holds a study with other settings" in again.err
 
 
 def test_an_interrupted_study_says_how_to_go_on(forebay: Forebay, monkeypatch: pytest.MonkeyPatch) -> None:
-    from forebay.studies.burst_buffer import experiment as burst_buffer
+    from forebay.studies.burst_buffer.experiment import BurstBufferStudy
 
     Path("grid.toml").write_text(GRID)
     arguments = ["study", "burst-buffer", *FEW, "--grid", "grid.toml", "--out", "out", "--workers", "1"]
@@ -316,7 +316,7 @@ def test_an_interrupted_study_says_how_to_go_on(forebay: Forebay, monkeypatch: p
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(burst_buffer, "run_piece", interrupted)
+        patch.setattr(BurstBufferStudy, "run_piece", interrupted)
         ran = forebay(*arguments)
     assert ran.code == 130
     assert "0 of 4 pieces are done and kept; the same command goes on from there: forebay study burst" in ran.err

@@ -19,28 +19,27 @@ from forebay.profile.theta_2020 import theta_2020
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import SPLIT, Feedback, Rules
 from forebay.simulate.storage.run import run_storage
-from forebay.studies.burst_buffer import experiment as burst_buffer
-from forebay.studies.burst_buffer.experiment import PAPER_POLICIES, Block, StorageStudy, paper_grid, read_grid, run
+from forebay.studies.burst_buffer.experiment import BurstBufferStudy
+from forebay.studies.burst_buffer.grid import PAPER_POLICIES, Block, paper_grid, read_grid
 from forebay.studies.burst_buffer.results import KEY, ROW, StorageResults, cohens_d, layout_of
 from forebay.studies.pieces import Interrupted
+from forebay.studies.runner import run_study
 from support.storage import platform_of
 
 GB = 10**9
 REQUESTS = theta_2020(np.random.default_rng(1), 300)
 CORRECT, LETTER = Rules(split=SPLIT), Rules(mode="storalloc", split=SPLIT)
 SMALL = Block(
-    platforms=(reference_platform("8TB/nNnD"), reference_platform("16TB/1N1D")),
-    policies=("worst-fit", "forebay"),
-    rules=(CORRECT, LETTER),
+    platforms=(reference_platform("8TB/nNnD"), reference_platform("16TB/1N1D")), policies=("worst-fit", "forebay"), rules=(CORRECT, LETTER)
 )
 
 
-def study(**changes: Any) -> StorageStudy:
-    return replace(StorageStudy(requests=REQUESTS, blocks=(SMALL,), feedback=None, seed=3), **changes)
+def study(**changes: Any) -> BurstBufferStudy:
+    return replace(BurstBufferStudy(requests=REQUESTS, blocks=(SMALL,), feedback=None, seed=3), **changes)
 
 
-def results(made: StorageStudy, folder: Path, workers: int = 1) -> StorageResults:
-    return run(made, folder, workers=workers, progress=lambda _: None)
+def results(made: BurstBufferStudy, folder: Path, workers: int = 1) -> StorageResults:
+    return run_study(made, folder, workers=workers, progress=lambda _: None)
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +69,8 @@ def test_both_modes_are_twice_as_many_runs() -> None:
 def test_keys_are_stable() -> None:
     keys = list(study().pieces())
     assert keys == [f"block-0/platform-{p}/rules-{r}" for p in range(2) for r in range(2)]
-    assert study().pieces()["block-0/platform-1/rules-0"] == (
-        reference_platform("16TB/1N1D"),
-        CORRECT,
-        ("worst-fit", "forebay"),
-    )
-    more = replace(
-        SMALL, platforms=(*SMALL.platforms, reference_platform("64TB/1N1D")), policies=(*SMALL.policies, "fill")
-    )
+    assert study().pieces()["block-0/platform-1/rules-0"] == (reference_platform("16TB/1N1D"), CORRECT, ("worst-fit", "forebay"))
+    more = replace(SMALL, platforms=(*SMALL.platforms, reference_platform("64TB/1N1D")), policies=(*SMALL.policies, "fill"))
     assert set(keys) < set(study(blocks=(more, SMALL)).pieces())
 
 
@@ -111,37 +104,35 @@ def test_the_number_of_workers_makes_no_difference(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = burst_buffer.run_piece
+    real = BurstBufferStudy.run_piece
     done: list[str] = []
 
-    def tired(made: StorageStudy, key: str) -> Any:
+    def tired(made: BurstBufferStudy, key: str) -> Any:
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append(key)
         return real(made, key)
 
-    monkeypatch.setattr(burst_buffer, "run_piece", tired)
+    monkeypatch.setattr(BurstBufferStudy, "run_piece", tired)
     with pytest.raises(Interrupted, match="2 of 4 pieces are done and kept"):
         results(study(), tmp_path / "a")
-    monkeypatch.setattr(burst_buffer, "run_piece", real)
+    monkeypatch.setattr(BurstBufferStudy, "run_piece", real)
     told: list[int] = []
-    resumed = run(study(), tmp_path / "a", workers=1, progress=told.append)
+    resumed = run_study(study(), tmp_path / "a", workers=1, progress=told.append)
     assert told == [2, 3, 4]
     assert resumed.rows.tobytes() == results(study(), tmp_path / "b").rows.tobytes()
 
 
 def test_other_policies_in_the_list_make_no_difference_to_a_policy() -> None:
     key = "block-0/platform-0/rules-0"
-    alone = burst_buffer.run_piece(study(blocks=(replace(SMALL, policies=("random",)),)), key)
-    among = burst_buffer.run_piece(study(blocks=(replace(SMALL, policies=("worst-fit", "random")),)), key)
+    alone = study(blocks=(replace(SMALL, policies=("random",)),)).run_piece(key)
+    among = study(blocks=(replace(SMALL, policies=("worst-fit", "random")),)).run_piece(key)
     assert among[among["policy"] == "random"].tobytes() == alone.tobytes()
 
 
 def test_seeds_differ_for_policies_that_draw() -> None:
     blocks = (replace(SMALL, policies=("random",)),)
-    one, other = (
-        burst_buffer.run_piece(study(blocks=blocks, seed=seed), "block-0/platform-0/rules-0") for seed in (1, 2)
-    )
+    one, other = (study(blocks=blocks, seed=seed).run_piece("block-0/platform-0/rules-0") for seed in (1, 2))
     assert one["max_use"].tolist() != other["max_use"].tolist()
 
 
@@ -237,7 +228,7 @@ def test_results_of_nothing() -> None:
 
 def test_with_feedback_there_are_slowdowns_by_the_correct_rules_only() -> None:
     made = study(feedback=Feedback())
-    correct, letter = (burst_buffer.run_piece(made, f"block-0/platform-1/rules-{r}") for r in (0, 1))
+    correct, letter = (made.run_piece(f"block-0/platform-1/rules-{r}") for r in (0, 1))
     for column in ("mean_slowdown", "median_slowdown", "max_slowdown"):
         assert (correct[column] >= 1.0).all()
         assert np.isnan(letter[column]).all()
@@ -246,7 +237,7 @@ def test_with_feedback_there_are_slowdowns_by_the_correct_rules_only() -> None:
 
 def test_the_kind_of_a_disk_is_kept() -> None:
     block = replace(SMALL, platforms=(reference_platform("32TB/heterogeneous"),), policies=("fill",))
-    rows = burst_buffer.run_piece(study(blocks=(block,)), "block-0/platform-0/rules-0")
+    rows = study(blocks=(block,)).run_piece("block-0/platform-0/rules-0")
     assert rows["kind"].tolist() == ["SSD"] * 10 + ["HDD"] * 8
     assert set(rows["layout"].tolist()) == {""}
 
@@ -307,9 +298,7 @@ def test_a_grid_is_read_from_a_file(tmp_path: Path) -> None:
     assert first.rules == tuple(
         Rules(split=split, tries=tries) for split in (100 * GB, 200 * GB, 0) for tries in (0, 12)
     )
-    assert second == Block(
-        platforms=(reference_platform("8TB/1N1D"),), policies=("random",), rules=(Rules(split=SPLIT),)
-    )
+    assert second == Block(platforms=(reference_platform("8TB/1N1D"),), policies=("random",), rules=(Rules(split=SPLIT),))
 
 
 def test_the_grid_of_the_documentation_is_read(tmp_path: Path) -> None:

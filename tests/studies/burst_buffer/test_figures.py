@@ -15,8 +15,8 @@ from forebay.show.figures.looks import ALLOCATORS, STORAGE, looks_of
 from forebay.show.figures.storage_run import draw_storage_run, levels
 from forebay.simulate.storage.rules import Rules
 from forebay.simulate.storage.run import Run, run_storage
-from forebay.studies.burst_buffer.figures.mixed import by_kind
-from forebay.studies.burst_buffer.figures.study import sketch_storage_study
+from forebay.studies.burst_buffer.figures import figures_of
+from forebay.studies.burst_buffer.figures.disks import by_kind
 from forebay.studies.burst_buffer.figures.subject import StorageSubject, some_of
 from forebay.studies.burst_buffer.results import StorageResults
 from forebay.studies.sizing.experiment import Point, Sizing
@@ -32,7 +32,7 @@ SMALL: dict[str, Any] = {"platforms": ("32TB/nNnD", "32TB/1N1D"), "tries": (0,),
 
 def numbers(results: StorageResults) -> list[str]:
     """The numbers of the figures sketched, each of which can be drawn."""
-    return numbers_of(sketch_storage_study(results))
+    return numbers_of(figures_of(results))
 
 
 def test_the_whole_grid_has_the_figures_of_the_paper() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forebay.studies.burst_buffer.findings import storage_changes, storage_conclusions
+from forebay.studies.burst_buffer.changes import changes
+from forebay.studies.burst_buffer.findings import conclusions
 from forebay.studies.burst_buffer.results import OPTIMAL, StorageResults, cohens_d
-from forebay.studies.burst_buffer.view import StorageView, cohens_table, effects, missed
+from forebay.studies.burst_buffer.view import StorageView, cohens_table, count_missed, effects
 from support.storage_rows import GB, PAPER, TB, random_results, results_of, run_rows
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -20,7 +21,7 @@ def correct(platform: str, policy: str, share: float, **more: Any) -> Any:
 
 
 def said(*runs: Any) -> str:
-    return " ".join(storage_conclusions(results_of(*runs)))
+    return " ".join(conclusions(results_of(*runs)))
 
 
 def test_the_least_capacity_that_is_enough_is_named_with_who_can() -> None:
@@ -130,7 +131,7 @@ def test_comparisons_without_their_runs_are_left_out() -> None:
     text = said(correct("32TB/nNnD", "fill", 1.0, split=0, disks=[("a", "", np.nan, np.nan)]))
     for word in ("Splitting", "requeue", "layouts", "Cohen", "forebay", "refused", "slowdown", "nan", "fullest"):
         assert word not in text
-    assert storage_conclusions(results_of()) == ["100 made-up requests; 0 runs."]
+    assert conclusions(results_of()) == ["100 made-up requests; 0 runs."]
 
 
 def test_results_by_storallocs_rules_alone_say_so() -> None:
@@ -153,7 +154,7 @@ def test_changes_are_told_figure_by_figure() -> None:
         *both("best-bandwidth", 0.96, 0.89, split_failed=(9, 0), split_refused=(10, 17)),
         run_rows("correct", "16TB/nNnD", "forebay", allocated_share=1.0),  # not in both, so no part of it
     )
-    lines = storage_changes(found)
+    lines = changes(found)
     assert [line.split(":")[0] for line in lines] == [f"Figure {n}" for n in range(4, 10)]
     assert "is 85.0 to 89.0 % (was 91.0 to 96.0 %) with 16 TB." in lines[0]
     assert "random 0 % (was 50 %) and best-bandwidth 0 % (as before)" in lines[1]
@@ -163,16 +164,16 @@ def test_changes_are_told_figure_by_figure() -> None:
 
 
 def test_there_are_no_changes_without_both_sets_of_rules() -> None:
-    assert storage_changes(random_results(modes=["correct"])) == []
-    assert storage_changes(results_of()) == []
+    assert changes(random_results(modes=["correct"])) == []
+    assert changes(results_of()) == []
     apart = results_of(correct("8TB/nNnD", "fill", 1.0), run_rows("storalloc", "8TB/nNnD", "random"))
-    assert storage_changes(apart) == []
+    assert changes(apart) == []
 
 
 @pytest.mark.parametrize("part", [{}, {"splits": [0]}, {"policies": ["random"]}, {"disks": 1}, {"tries": [12]}])
 def test_any_part_of_a_study_has_sentences(part: dict[str, Any]) -> None:
     results = random_results(slowdown=True, **part)
-    for sentence in [*storage_conclusions(results), *storage_changes(results)]:
+    for sentence in [*conclusions(results), *changes(results)]:
         assert sentence.endswith(".") and "nan" not in sentence and "  " not in sentence
 
 
@@ -216,4 +217,4 @@ def test_the_most_missed_are_of_one_run() -> None:
         correct("8TB/nNnD", "fill", 1.0, split_failed=5, split_refused=1),
         correct("8TB/nN1D", "fill", 1.0, split_failed=0, split_refused=5),
     ).runs
-    assert missed(runs) == (5, 1)
+    assert count_missed(runs) == (5, 1)

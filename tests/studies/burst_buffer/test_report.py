@@ -11,9 +11,10 @@ import duckdb
 import numpy as np
 import pytest
 
-from forebay.studies.burst_buffer.publish import publish_storage
-from forebay.studies.burst_buffer.tables import effects_by_kind, runs_by_group
+from forebay.studies.burst_buffer.report import make_report
+from forebay.studies.burst_buffer.tables import effects_table, run_tables
 from forebay.studies.burst_buffer.view import StorageView
+from forebay.studies.runner import publish
 from support.storage_rows import PAPER, SPLIT, random_results, results_of, run_rows
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -25,7 +26,7 @@ SMALL = random_results(platforms=("16TB/nNnD", "32TB/nNnD"), policies=PAPER[2:],
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
     out = tmp_path_factory.mktemp("study") / "new"
-    return out, publish_storage(SMALL, COMMAND, out)
+    return out, publish("burst-buffer", make_report(SMALL), COMMAND, out)
 
 
 def test_all_tables_are_there_with_all_rows(published: tuple[Path, dict[str, object]]) -> None:
@@ -56,11 +57,11 @@ def test_the_report_needs_nothing_else(published: tuple[Path, dict[str, object]]
     assert not re.search(r'(src|href)="(?!data:image/png;base64,)', page)
     assert page.count("<figure") == len(list(out.glob("*.png"))) == 8
     assert "&#39;a &amp; b.yml&#39;" in page
-    assert "What changes between StorAlloc's own rules and the correct ones" in page
+    assert "What changes between StorAlloc&#39;s own rules and the correct ones" in page
     assert "Table 5" in page
     sentences = [*document["conclusions"], *document["changes"]]  # type: ignore[misc]
     assert page.count("<li>") == len(sentences)
-    groups = runs_by_group(StorageView(SMALL))
+    groups = run_tables(StorageView(SMALL))
     assert page.count("<details") == len(groups)
     assert sum(len(group.rows) for group in groups) == SMALL.runs.size
 
@@ -69,7 +70,7 @@ def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
     results = results_of(*(run_rows("correct", "32TB/nNnD", policy) for policy in PAPER[:2]))
     first, second = tmp_path / "a", tmp_path / "b"
     for out in (first, second):
-        publish_storage(results, COMMAND, out)
+        publish("burst-buffer", make_report(results), COMMAND, out)
     assert sorted(p.name for p in first.iterdir()) == sorted(p.name for p in second.iterdir())
     for path in first.iterdir():
         assert path.read_bytes() == (second / path.name).read_bytes(), path.name
@@ -77,7 +78,7 @@ def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
 
 def test_one_run_of_one_disk_is_a_study_too(tmp_path: Path) -> None:
     alone = results_of(run_rows("storalloc", "mine", "my<own>", capacity=1, split=0, disks=[("a", "", np.nan, np.nan)]))
-    document = publish_storage(alone, COMMAND, tmp_path)
+    document = publish("burst-buffer", make_report(alone), COMMAND, tmp_path)
     assert document["effects"] == [] and not (tmp_path / "effects.csv").exists()
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "my&lt;own&gt;" in page and "my<own>" not in page
@@ -85,8 +86,7 @@ def test_one_run_of_one_disk_is_a_study_too(tmp_path: Path) -> None:
 
 
 def test_table_5_sets_best_bandwidth_beside_every_other_policy() -> None:
-    table = effects_by_kind(StorageView(SMALL))
-    assert table is not None
+    table = effects_table(StorageView(SMALL))
     assert table.heads == ("rules", "platform", "disks", "worst-fit")
     assert [row[:3] for row in table.rows[:4]] == [
         ("as StorAlloc", "32 TB", "all"),
@@ -94,11 +94,11 @@ def test_table_5_sets_best_bandwidth_beside_every_other_policy() -> None:
         ("as StorAlloc", "32TB/heterogeneous", "SSD"),
         ("as StorAlloc", "32TB/heterogeneous", "HDD"),
     ]
-    assert effects_by_kind(StorageView(results_of(run_rows("correct", "8TB/nNnD", "random")))) is None
+    assert effects_table(StorageView(results_of(run_rows("correct", "8TB/nNnD", "random")))).rows == []
 
 
 def test_runs_are_grouped_by_rules_splitting_and_capacity_the_best_first() -> None:
-    groups = runs_by_group(
+    groups = run_tables(
         StorageView(
             results_of(
                 run_rows("correct", "8TB/nNnD", "random", allocated_share=0.25),

@@ -2,81 +2,49 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from itertools import product
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 
-from forebay.decide.registry import find, known
-from forebay.history.toml import BytesWithUnit, Field, Table, load_toml, validate
+from forebay.decide.registry import find
 from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
-from forebay.model.reference_platforms import NAMES, reference_platform
 from forebay.model.request import Requests
 from forebay.model.system import Platform
+from forebay.show.report import Report
+from forebay.show.rows import Rows
 from forebay.simulate.storage.bound import bound_of
 from forebay.simulate.storage.outcome import document
-from forebay.simulate.storage.rules import OPTIMAL, SPLIT, TRIES, Feedback, Mode, Rules
+from forebay.simulate.storage.rules import OPTIMAL, Feedback, Rules
 from forebay.simulate.storage.run import run_storage
-from forebay.simulate.storage.scenario import find_platform
+from forebay.studies.burst_buffer.grid import PAPER_POLICIES, Block
 from forebay.studies.burst_buffer.results import ROW, StorageResults, layout_of
-from forebay.studies.pieces import Store, do_all
-from forebay.studies.study import policy_digests
-from forebay.work import Workers
-
-PAPER_POLICIES = ("random", "round-robin", "worst-fit", "best-bandwidth")
-HETEROGENEOUS = "32TB/heterogeneous"
+from forebay.studies.pieces import Store
+from forebay.studies.study import Study, concatenate, digest, policy_digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """Every policy on every platform, by every rule: 4 x 16 x 2 x 2 = 256 runs are Table 3."""
-
-    platforms: tuple[Platform, ...]
-    policies: tuple[str, ...]
-    rules: tuple[Rules, ...]
-
-
-def paper_grid(policies: Sequence[str], modes: Sequence[Mode]) -> tuple[Block, ...]:
-    """Table 3, and the heterogeneous platform of Table 4 with split requests."""
-    alike = tuple(reference_platform(name) for name in NAMES if name != HETEROGENEOUS)
-    rules = tuple(
-        Rules(mode=mode, split=split, tries=tries) for mode in modes for split in (0, SPLIT) for tries in (0, TRIES)
-    )
-    split = tuple(Rules(mode=mode, split=SPLIT) for mode in modes)
-    return (
-        Block(platforms=alike, policies=tuple(policies), rules=rules),
-        Block(platforms=(reference_platform(HETEROGENEOUS),), policies=tuple(policies), rules=split),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageStudy:
+class BurstBufferStudy(Study[StorageResults]):
     """What to run. In mode "storalloc" only policies that StorAlloc has are run."""
 
     requests: Requests
     blocks: tuple[Block, ...]
     feedback: Feedback | None
     seed: int
+    name = "burst-buffer"
+    noun = "platform"
 
     def settings(self) -> dict[str, object]:
-        """What the pieces depend on."""
         columns = (getattr(self.requests, c) for c in ("ids", "submitted", "start", "duration", "bytes", "volume"))
-        digest = hashlib.sha256()
-        for column in columns:
-            digest.update(np.ascontiguousarray(column).tobytes())
         specs = sorted({spec for block in self.blocks for spec in block.policies} - {OPTIMAL})
         return {
             "version of Forebay": sources_digest(),
             "policies": policy_digests((("storage", specs),)),
-            "requests": digest.hexdigest()[:16],
-            "grid": hashlib.sha256(repr(self.blocks).encode()).hexdigest()[:16],
+            "requests": digest(b"".join(np.ascontiguousarray(column).tobytes() for column in columns)),
+            "grid": digest(repr(self.blocks)),
             "feedback": None if self.feedback is None else [self.feedback.pfs, self.feedback.phases],
             "seed": self.seed,
         }
@@ -90,63 +58,63 @@ class StorageStudy:
             for r, rules in enumerate(block.rules)
         }
 
+    def keys(self) -> list[str]:
+        return list(self.pieces())
 
-def run(study: StorageStudy, folder: Path, *, workers: Workers, progress: Callable[[int], None]) -> StorageResults:
-    """Every piece, from `folder` what is there already, and all of them as one table."""
-    for block in study.blocks:
-        for spec in block.policies:
-            if spec != OPTIMAL:
-                find("storage", spec)
-    if not any(_runs(rules, spec) for _, rules, specs in study.pieces().values() for spec in specs):
-        raise BadInput("policies", f"none goes with as = 'storalloc', which has only {', '.join(PAPER_POLICIES)}")
-    settings = study.settings()
-    store = Store(folder, settings)
-    store.open()
-    keys = list(study.pieces())
-    do_all(keys, partial(run_piece, study), store, workers=workers, progress=progress)
-    return StorageResults(
-        origin=study.requests.origin,
-        requests=len(study.requests),
-        settings=settings,
-        rows=np.concatenate([store.get(key) for key in keys]),
-    )
+    def check(self) -> None:
+        for block in self.blocks:
+            for spec in block.policies:
+                if spec != OPTIMAL:
+                    find("storage", spec)
+        if not any(_goes_with(rules, spec) for _, rules, specs in self.pieces().values() for spec in specs):
+            raise BadInput("policies", f"none goes with as = 'storalloc', which has only {', '.join(PAPER_POLICIES)}")
+
+    def run_piece(self, key: str) -> Rows:
+        """One platform by one set of rules under every policy: a ROW for each disk of each run."""
+        platform, rules, policies = self.pieces()[key]
+        feedback = None if rules.letter else self.feedback
+        rows = [np.zeros(0, dtype=ROW)]
+        for spec in (spec for spec in policies if _goes_with(rules, spec)):
+            if spec == OPTIMAL:
+                rows.append(_bound(platform, self.requests, rules))
+            else:
+                seed = zlib.crc32(f"{self.seed} {key} {spec}".encode())
+                run = run_storage(platform, self.requests, find("storage", spec), rules, feedback=feedback, seed=seed)
+                rows.append(_rows(platform, rules, document(run)))
+        return np.concatenate(rows)
+
+    def collect(self, pieces: Store) -> StorageResults:
+        [rows] = concatenate(pieces, self.keys(), ROW)
+        return StorageResults(
+            origin=self.requests.origin, requests=len(self.requests), settings=self.settings(), rows=rows
+        )
+
+    def report(self, results: StorageResults) -> Report:
+        from forebay.studies.burst_buffer.report import make_report
+
+        return make_report(results)
 
 
-def run_piece(study: StorageStudy, key: str) -> Any:
-    """One platform by one set of rules under every policy: a ROW for each disk of each run."""
-    platform, rules, policies = study.pieces()[key]
-    feedback = None if rules.letter else study.feedback
-    rows = []
-    for spec in (spec for spec in policies if _runs(rules, spec)):
-        if spec == OPTIMAL:
-            rows.append(_bound(platform, study.requests, rules))
-        else:
-            seed = zlib.crc32(f"{study.seed} {key} {spec}".encode())
-            made = run_storage(platform, study.requests, find("storage", spec), rules, feedback=feedback, seed=seed)
-            rows.append(_rows(platform, rules, document(made)))
-    return np.concatenate(rows) if rows else np.zeros(0, dtype=ROW)
-
-
-def _runs(rules: Rules, spec: str) -> bool:
+def _goes_with(rules: Rules, spec: str) -> bool:
     """By StorAlloc's rules only its own policies; the bound is for what is really stored."""
     return not rules.letter or spec in PAPER_POLICIES
 
 
-def _rows(platform: Platform, rules: Rules, found: Mapping[str, Any]) -> Any:
-    rows = _blank(platform, rules, found["policy"], len(platform.disks))
-    flat = {**found, **{f"split_{key}": value for key, value in found["split"].items()}, **(found["jobs"] or {})}
+def _rows(platform: Platform, rules: Rules, outcome: Mapping[str, Any]) -> Rows:
+    rows = _blank(platform, rules, outcome["policy"], len(platform.disks))
+    flat = {**outcome, **{f"split_{key}": value for key, value in outcome["split"].items()}, **(outcome["jobs"] or {})}
     for column in ROW.names or ():
         if column in flat and column != "split":  # a table of its own there
             rows[column] = flat[column]
     kinds = [str(disk.fields.get("kind", "")) for disk in platform.disks]
-    for row, disk, kind in zip(rows, found["disks"], kinds, strict=True):
+    for row, disk, kind in zip(rows, outcome["disks"], kinds, strict=True):
         row["node"], row["disk"], row["kind"], row["disk_capacity"] = disk["node"], disk["disk"], kind, disk["capacity"]
         for column in ("max_use", "mean_use", "max_allocations", "mean_allocations"):
             row[column] = disk[column]
     return rows
 
 
-def _bound(platform: Platform, requests: Requests, rules: Rules) -> Any:
+def _bound(platform: Platform, requests: Requests, rules: Rules) -> Rows:
     """`optimal` is no run, but a number to compare with."""
     bound = bound_of(platform, requests, rules)
     row = _blank(platform, rules, OPTIMAL, 1)
@@ -156,7 +124,7 @@ def _bound(platform: Platform, requests: Requests, rules: Rules) -> Any:
     return row
 
 
-def _blank(platform: Platform, rules: Rules, policy: str, count: int) -> Any:
+def _blank(platform: Platform, rules: Rules, policy: str, count: int) -> Rows:
     rows = np.zeros(count, dtype=ROW)
     for column in (c for c in ROW.names or () if ROW[c] == np.float64):
         rows[column] = np.nan
@@ -164,67 +132,3 @@ def _blank(platform: Platform, rules: Rules, policy: str, count: int) -> Any:
     rows["capacity"], rows["policy"] = platform.capacity, policy
     rows["split"], rows["tries"], rows["interval"] = rules.split, rules.tries, rules.interval
     return rows
-
-
-class _Block(Table):
-    platforms: list[str]
-    """Platforms of the paper by name, or files."""
-    policies: list[str]
-    """Storage policies; `optimal` is the bound."""
-    split: list[Annotated[BytesWithUnit, Field(ge=1, le=1e18)] | Literal[False]] = Field(default=[float(SPLIT)])
-    """Above which sizes requests are split; false: none is."""
-    requeue: list[bool] = Field(default=[False])
-    """Whether refused requests come again."""
-    as_: list[Mode] = Field(default=["correct"], alias="as")
-    """The rules: `correct`, or StorAlloc's to the letter."""
-
-
-class _Grid(Table):
-    grid: list[_Block]
-    """Every combination of what it names is run; one table for each grid."""
-
-
-def read_grid(path: Path) -> tuple[Block, ...]:
-    """A grid from the [[grid]] tables of a TOML file; docs/storage.md describes it."""
-    blocks = []
-    for index, parsed in enumerate(validate(path, load_toml(path), _Grid).grid):
-        where = f"{path}: grid[{index}]"
-        for key in ("platforms", "policies", "split", "requeue", "as_"):
-            if not getattr(parsed, key):
-                raise BadInput(f"{where}.{key.rstrip('_')}", "must not be empty")
-        blocks.append(
-            Block(
-                platforms=tuple(find_platform(name, path.parent, f"{where}.platforms") for name in parsed.platforms),
-                policies=tuple(
-                    spec if spec == OPTIMAL else known(f"{where}.policies", "storage", spec) for spec in parsed.policies
-                ),
-                rules=tuple(
-                    _rules(where, mode, int(split or 0), TRIES if requeue else 0)
-                    for mode in parsed.as_
-                    for split in parsed.split
-                    for requeue in parsed.requeue
-                ),
-            )
-        )
-    if not blocks:
-        raise BadInput(f"{path}: grid", "there is none; add at least one [[grid]]")
-    _check_distinct(path, blocks)
-    return tuple(blocks)
-
-
-def _rules(where: str, mode: Mode, split: int, tries: int) -> Rules:
-    try:
-        return Rules(mode=mode, split=split, tries=tries)
-    except BadInput as error:
-        raise BadInput(f"{where}.{error.where.removeprefix('storage.')}", error.reason) from None
-
-
-def _check_distinct(path: Path, blocks: Sequence[Block]) -> None:
-    """Runs are told apart by these in the results."""
-    seen = set()
-    for index, block in enumerate(blocks):
-        for platform, spec, rules in product(block.platforms, block.policies, block.rules):
-            if (platform.name, spec, rules) in seen:
-                where = f"{path}: grid[{index}]"
-                raise BadInput(where, f"{spec!r} on {platform.name!r} comes twice by the same rules")
-            seen.add((platform.name, spec, rules))

@@ -1,16 +1,14 @@
-"""What came out of a storage study, in words, computed from its numbers."""
+"""The findings, computed from the results: sentences about the correct rules, unless only others were run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from forebay.model.units import plural
 from forebay.show.phrases import MODES, join_names, number, percent, size, span
-from forebay.show.rows import Rows, finite, select
-from forebay.studies.burst_buffer.changes import storage_changes
-from forebay.studies.burst_buffer.phrases import blocks, both, where
+from forebay.show.rows import Rows, distinct, finite, select
 from forebay.studies.burst_buffer.results import OPTIMAL, StorageResults
 from forebay.studies.burst_buffer.view import (
     BASELINE,
@@ -22,33 +20,33 @@ from forebay.studies.burst_buffer.view import (
     PAPER_POLICIES,
     StorageView,
     by_policy,
+    count_missed,
+    describe_missed,
     effect,
     enough_of,
-    missed,
     without_baseline,
 )
 
-__all__ = ["storage_changes", "storage_conclusions"]
+_SAME_RUN = ["platform", "split", "tries", "interval"]
 
 
-def storage_conclusions(results: StorageResults) -> list[str]:
-    """Sentences, each true of these results; a comparison whose runs are missing is left out.
+def conclusions(results: StorageResults) -> list[str]:
+    """A comparison whose runs are missing is left out.
 
-    They are about the correct rules, unless only others were run. Where runs with and without
-    requeueing are there, sizes are compared without.
+    Where runs with and without requeueing are there, sizes are compared without.
     """
+    parts = (
+        *(_data, _smallest, _sizing, _splitting, _requeueing, _layouts, _use, _fairness, _effects, _missed, _mixed),
+        *(_forebay, _forebay_crowd, _slowdown),
+    )
     view = StorageView(results)
-    said = [_data(view)]
-    for part in (_smallest, _sizing, _splitting, _requeueing, _layouts, _use, _fairness, _effects, _missed, _mixed):
-        said += part(view)
-    return said + _forebay(view) + _slowdown(view)
+    return [sentence for part in parts for sentence in part(view)]
 
 
-def _data(view: StorageView) -> str:
-    runs = view.results.runs
-    count = int((runs["policy"] != OPTIMAL).sum())
+def _data(view: StorageView) -> Iterator[str]:
+    count = int((view.results.runs["policy"] != OPTIMAL).sum())
     rules = "" if view.mode == CORRECT else f" All that follows is {MODES.get(view.mode, view.mode)}."
-    return f"{view.results.origin}; {plural(count, 'run')}.{rules}"
+    yield f"{view.results.origin}; {plural(count, 'run')}.{rules}"
 
 
 def _fit(view: StorageView) -> Rows:
@@ -58,254 +56,227 @@ def _fit(view: StorageView) -> Rows:
     return runs[runs["allocated_share"] >= ENOUGH]
 
 
-def _smallest(view: StorageView) -> list[str]:
+def _smallest(view: StorageView) -> Iterator[str]:
     """The smallest platform that serves 99 %, under the policy that serves most there."""
     fit = _fit(view)
-    if not fit.size:
-        return []
-    best = min(fit, key=lambda run: (run["capacity"], -run["allocated_share"]))
-    how = f"{size(best['split'])} blocks" if best["split"] else "requests that are not split"
-    return [
-        f"The smallest platform studied that serves at least {100 * ENOUGH:g} % of the bytes is {best['platform']} "
-        f"({size(best['capacity'])}), with {best['policy']} and {how}: {percent(best['allocated_share'])}."
-    ]
+    if fit.size:
+        best = min(fit, key=lambda run: (run["capacity"], -run["allocated_share"]))
+        how = f"{size(best['split'])} blocks" if best["split"] else "requests that are not split"
+        yield (
+            f"The smallest platform studied that serves at least {100 * ENOUGH:g} % of the bytes is {best['platform']} "
+            f"({size(best['capacity'])}), with {best['policy']} and {how}: {percent(best['allocated_share'])}."
+        )
 
 
-def _sizing(view: StorageView) -> list[str]:
+def _sizing(view: StorageView) -> Iterator[str]:
     """The least capacity that serves 99 %, and what the next smaller one serves."""
     runs = view.compared(view.mode)
     plain = view.plain(runs)
-    if not runs.size:
-        return []
     enough, again = enough_of(plain), enough_of(runs[runs["tries"] > 0])
+    if not runs.size or (enough is None and _fit(view).size):
+        return
     if enough is None:
-        if _fit(view).size:
-            return []
         best = plain[np.argmax(plain["allocated_share"])]
         said = (
-            f"No capacity studied serves {100 * ENOUGH:g} % of the bytes {blocks(view)} and without {BASELINE}; the "
-            f"most is {percent(best['allocated_share'])} with {best['policy']} and {size(best['capacity'])}."
+            f"No capacity studied serves {100 * ENOUGH:g} % of the bytes {view.blocks} and without {BASELINE}; the "
+            f"most is {percent(best['allocated_share'])} with {best['policy']} and {size(best['capacity'])}"
         )
     else:
         said = (
-            f"{size(enough)} {blocks(view)} and without {BASELINE} serve at least {100 * ENOUGH:g} % of the bytes "
+            f"{size(enough)} {view.blocks} and without {BASELINE} serve at least {100 * ENOUGH:g} % of the bytes "
             f"under {_able(select(plain, capacity=enough))}"
         )
-        smaller = [c for c in sorted(set(plain["capacity"].tolist())) if c < enough]
-        if smaller:
-            said += (
-                f"; {size(smaller[-1])} serve {span(100 * select(plain, capacity=smaller[-1])['allocated_share'])} %"
-            )
-        said += "."
+        smaller = max((c for c in distinct(plain, "capacity") if c < enough), default=None)
+        if smaller is not None:
+            said += f"; {size(smaller)} serve {span(100 * select(plain, capacity=smaller)['allocated_share'])} %"
+    said += "."
     if again is not None and again != enough and plain.size < runs.size:
         requeued = select(runs[runs["tries"] > 0], capacity=again)
         said += f" With requeueing {size(again)} do under {_able(requeued)}."
-    return [said]
+    yield said
 
 
 def _able(runs: Rows) -> str:
     """Who serves 99 % in every layout, with the least share of each."""
-    least = {name: own["allocated_share"].min() for name, own in by_policy(runs).items()}
+    least = {name: rows["allocated_share"].min() for name, rows in by_policy(runs).items()}
     return join_names(f"{name} ({percent(share)})" for name, share in least.items() if share >= ENOUGH)
 
 
-def _splitting(view: StorageView) -> list[str]:
+def _splitting(view: StorageView) -> Iterator[str]:
     """The best policy with and without, at every capacity where both were run."""
     runs = view.plain(select(without_baseline(view.runs), mode=view.mode))
-    told = []
-    for capacity in sorted(set(runs["capacity"].tolist())):
+    changes = []
+    for capacity in sorted(distinct(runs, "capacity")):
         whole, split = (select(runs, capacity=capacity, split=s)["allocated_share"] for s in (0, view.split))
         if view.split and whole.size and split.size:
-            told.append(f"from {percent(whole.max())} to {percent(split.max())} with {size(capacity)}")
-    if not told:
-        return []
-    return [
-        f"Splitting at {size(view.split)} brings what the best policy serves without {BASELINE} {join_names(told)}."
-    ]
+            changes.append(f"from {percent(whole.max())} to {percent(split.max())} with {size(capacity)}")
+    if changes:
+        yield (
+            f"Splitting at {size(view.split)} brings what the best policy serves without {BASELINE} "
+            f"{join_names(changes)}."
+        )
 
 
-def _requeueing(view: StorageView) -> list[str]:
+def _requeueing(view: StorageView) -> Iterator[str]:
     """Runs that had anything to requeue against the same without."""
     runs = select(view.runs, mode=view.mode)
-    same = ("platform", "policy", "split")
-    before = {tuple(run[list(same)].item()): float(run["allocated_share"]) for run in select(runs, tries=0)}
-    pairs = [(run, before[key]) for run in runs[runs["tries"] > 0] if (key := tuple(run[list(same)].item())) in before]
-    if not pairs:
-        return []
-    changed = [(run, was) for run, was in pairs if run["requeued"]]
-    if not changed:
-        return [f"Nothing was requeued in {plural(len(pairs), 'run')} with requeueing."]
-    gains = [100 * (float(run["allocated_share"]) - was) for run, was in changed]
-    run, was = changed[int(np.argmax(gains))]
-    return [
-        f"In {len(changed)} of {plural(len(pairs), 'run')} with requeueing something was requeued; the share served "
-        f"changes by {min(gains):+.2f} to {max(gains):+.2f} points, most with {run['policy']} on {run['platform']} "
-        f"(from {percent(was)} to {percent(run['allocated_share'])})."
-    ]
+    same = ["platform", "policy", "split"]
+    before = {run[same].item(): float(run["allocated_share"]) for run in select(runs, tries=0)}
+    pairs = [(run, before[key]) for run in runs[runs["tries"] > 0] if (key := run[same].item()) in before]
+    changed = [(run, share) for run, share in pairs if run["requeued"]]
+    if changed:
+        gains = [100 * (float(run["allocated_share"]) - share) for run, share in changed]
+        run, share = changed[int(np.argmax(gains))]
+        yield (
+            f"In {len(changed)} of {plural(len(pairs), 'run')} with requeueing something was requeued; the share "
+            f"served changes by {min(gains):+.2f} to {max(gains):+.2f} points, most with {run['policy']} on "
+            f"{run['platform']} (from {percent(share)} to {percent(run['allocated_share'])})."
+        )
+    elif pairs:
+        yield f"Nothing was requeued in {plural(len(pairs), 'run')} with requeueing."
 
 
-def _layouts(view: StorageView) -> list[str]:
+def _layouts(view: StorageView) -> Iterator[str]:
     """How far apart the layouts of one capacity are under each policy, with split requests."""
     runs = view.compared(view.mode)
     runs = runs[runs["layout"] != ""]
-    layouts = list(dict.fromkeys(runs["layout"].tolist()))
-    if len(layouts) < 2:
-        return []
-    spreads: dict[str, float] = {}
-    for name, own in by_policy(runs, view.results.policies()).items():
-        groups = {(run["capacity"].item(), run["tries"].item()) for run in own}
-        ranges = [np.ptp(select(own, capacity=c, tries=t)["allocated_share"]) for c, t in sorted(groups)]
-        spreads[name] = 100 * float(max(ranges))
-    told = [f"{points:.2f} ({name})" for name, points in spreads.items()]
-    return [
-        f"With split requests the layouts {join_names(layouts)} of one capacity differ in the share served by at most "
-        f"{join_names(told)} points."
-    ]
-
-
-def _use(view: StorageView) -> list[str]:
-    disks = {name: own for name, own in view.disks(view.mode).items() if finite(own["max_use"]).size}
-    if not disks:
-        return []
-    told = [f"{name} {100 * finite(own['max_use']).max():.1f} %" for name, own in disks.items()]
-    mean = finite(np.concatenate([own["mean_use"] for own in disks.values()]))
-    after = f", while disks are {100 * mean.mean():.2f} % full on average" if mean.size else ""
-    return [f"At {where(view)} the fullest disks reach {join_names(told)} of their capacity{after}."]
-
-
-def _fairness(view: StorageView) -> list[str]:
-    disks = view.disks(view.mode)
-    said = []
-    spread = _deviations(disks, "mean_allocations")
-    if spread:
-        said.append(
-            f"The mean number of allocations per disk at {where(view)} has a standard deviation of "
-            f"{join_names([f'{value:.3f} ({name})' for name, value in spread.items()])}."
+    layouts = distinct(runs, "layout")
+    if len(layouts) > 1:
+        spreads = []
+        for name, rows in by_policy(runs, view.results.policies()).items():
+            alike = (select(rows, capacity=c, tries=t) for c, t in distinct(rows, "capacity", "tries"))
+            spreads.append(f"{100 * max(np.ptp(own['allocated_share']) for own in alike):.2f} ({name})")
+        yield (
+            f"With split requests the layouts {join_names(layouts)} of one capacity differ in the share served by at "
+            f"most {join_names(spreads)} points."
         )
-    most = {name: finite(own["max_allocations"]) for name, own in disks.items()}
-    told = [f"{span(values, 0)} ({name})" for name, values in most.items() if values.size]
-    if told:
-        said.append(f"The most allocations at once on a disk are {join_names(told)}.")
-    return said
 
 
-def _effects(view: StorageView) -> list[str]:
+def _use(view: StorageView) -> Iterator[str]:
+    disks = {name: rows for name, rows in view.disks(view.mode).items() if finite(rows["max_use"]).size}
+    if disks:
+        fullest = [f"{name} {100 * finite(rows['max_use']).max():.1f} %" for name, rows in disks.items()]
+        mean = finite(np.concatenate([rows["mean_use"] for rows in disks.values()]))
+        after = f", while disks are {100 * mean.mean():.2f} % full on average" if mean.size else ""
+        yield f"At {view.where} the fullest disks reach {join_names(fullest)} of their capacity{after}."
+
+
+def _fairness(view: StorageView) -> Iterator[str]:
+    disks = view.disks(view.mode)
+    spread = [
+        f"{values.std(ddof=1):.3f} ({name})"
+        for name, rows in disks.items()
+        if (values := finite(rows["mean_allocations"])).size > 1
+    ]
+    if spread:
+        yield (
+            f"The mean number of allocations per disk at {view.where} has a standard deviation of {join_names(spread)}."
+        )
+    most = [f"{span(values, 0)} ({name})" for name, rows in disks.items() if (values := finite(rows[METRICS[1]])).size]
+    if most:
+        yield f"The most allocations at once on a disk are {join_names(most)}."
+
+
+def _effects(view: StorageView) -> Iterator[str]:
     """Cohen's d of the paper's recommended policy against the others."""
     disks = view.disks(view.mode)
-    told = [f"{number(d)} against {other}" for other, d in _against(disks).items()]
-    if not told:
-        return []
-    return [
-        f"Cohen's d of {BEST} for the maximum number of allocations is {join_names(told)} (positive: {BEST} has fewer)."
-    ]
+    others = {n: effect(disks[BEST], rows, METRICS[1]) for n, rows in disks.items() if BEST in disks and n != BEST}
+    sizes = [f"{number(d)} against {name}" for name, d in others.items() if not np.isnan(d)]
+    if sizes:
+        yield (
+            f"Cohen's d of {BEST} for the maximum number of allocations is {join_names(sizes)} "
+            f"(positive: {BEST} has fewer)."
+        )
 
 
-def _missed(view: StorageView) -> list[str]:
+def _missed(view: StorageView) -> Iterator[str]:
     """Split requests that failed or were refused, at every capacity."""
     runs = select(view.runs, mode=view.mode, split=view.split)
     if not view.split or not runs.size:
-        return []
-    told, none = [], []
-    for capacity in sorted(set(runs["capacity"].tolist())):
-        counts = {
-            n: missed(own) for n, own in by_policy(select(runs, capacity=capacity), view.results.policies()).items()
-        }
+        return
+    parts, none = [], []
+    for capacity in sorted(distinct(runs, "capacity")):
+        policies = by_policy(select(runs, capacity=capacity), view.results.policies())
+        counts = {name: count_missed(rows) for name, rows in policies.items()}
         if any(sum(both) for both in counts.values()):
-            most = join_names(f"{both(counted)} ({name})" for name, counted in counts.items())
-            told.append(f"with {size(capacity)} at most {most}")
+            most = join_names(f"{describe_missed(both)} ({name})" for name, both in counts.items())
+            parts.append(f"with {size(capacity)} at most {most}")
         else:
             none.append(size(capacity))
     if none:
-        told.append(f"with {join_names(none)} none")
-    return [f"Split requests that failed or were refused in one run: {'; '.join(told)}."]
+        parts.append(f"with {join_names(none)} none")
+    yield f"Split requests that failed or were refused in one run: {'; '.join(parts)}."
 
 
-def _mixed(view: StorageView) -> list[str]:
+def _mixed(view: StorageView) -> Iterator[str]:
     """What is served on the platform with several kinds of disks, and which kind holds it."""
-    if view.mixed is None:
-        return []
-    disks = {name: view.plain(rows) for name, rows in view.mixed_disks(view.mode).items()}
+    disks = {name: view.plain(rows) for name, rows in view.mixed_disks(view.mode).items()} if view.mixed else {}
+    if not disks:
+        return
     shares = [f"{percent(rows['allocated_share'].max())} ({name})" for name, rows in disks.items()]
-    if not shares:
-        return []
-    kinds = list(dict.fromkeys(kind for rows in disks.values() for kind in rows["kind"].tolist()))
+    kinds = [kind for rows in disks.values() for kind in distinct(rows, "kind")]
     fast = "SSD" if "SSD" in kinds else kinds[0]
     held = {name: np.nan_to_num(rows["mean_use"]) * rows["disk_capacity"] for name, rows in disks.items()}
     parts = [
-        f"{percent(own[disks[name]['kind'] == fast].sum() / own.sum())} ({name})"
-        for name, own in held.items()
-        if own.sum() > 0
+        f"{percent(space[disks[name]['kind'] == fast].sum() / space.sum())} ({name})"
+        for name, space in held.items()
+        if space.sum() > 0
     ]
     after = f"; of what is held there, weighted by time, {fast} disks have {join_names(parts)}" if parts else ""
-    return [f"On {view.mixed} the share served is {join_names(shares)}{after}."]
+    yield f"On {view.mixed} the share served is {join_names(shares)}{after}."
 
 
-def _forebay(view: StorageView) -> list[str]:
+def _forebay(view: StorageView) -> Iterator[str]:
     """forebay against the best of the paper's policies, and against the bound."""
     runs = view.plain(view.compared(view.mode))
-    told = []
-    for capacity in sorted(set(runs["capacity"].tolist())):
-        shares = {
-            name: own["allocated_share"].mean() for name, own in by_policy(select(runs, capacity=capacity)).items()
-        }
+    parts = []
+    for capacity in sorted(distinct(runs, "capacity")):
+        policies = by_policy(select(runs, capacity=capacity))
+        shares = {name: rows["allocated_share"].mean() for name, rows in policies.items()}
         others = {name: shares[name] for name in PAPER_POLICIES if name in shares}
-        if FOREBAY not in shares or not others:
-            continue
-        best = max(others, key=lambda name: others[name])
-        text = f"{percent(shares[FOREBAY], 2)} with {size(capacity)} ({best}: {percent(others[best], 2)}"
-        bound = _bound(view, select(runs, capacity=capacity, policy=FOREBAY))
-        told.append(text + (f"; no policy above {percent(bound, 2)})" if bound is not None else ")"))
-    said = [f"Averaged over the layouts without {BASELINE}, forebay serves {join_names(told)}."] if told else []
-    return said + _forebay_crowd(view)
+        if FOREBAY in shares and others:
+            best = max(others, key=others.__getitem__)
+            text = f"{percent(shares[FOREBAY], 2)} with {size(capacity)} ({best}: {percent(others[best], 2)}"
+            bound = _bound(view, policies[FOREBAY])
+            parts.append(text + (f"; no policy above {percent(bound, 2)})" if bound is not None else ")"))
+    if parts:
+        yield f"Averaged over the layouts without {BASELINE}, forebay serves {join_names(parts)}."
 
 
-def _forebay_crowd(view: StorageView) -> list[str]:
-    most = {name: finite(own["max_allocations"]) for name, own in view.disks(view.mode).items()}
-    others = {name: most[name].max() for name in PAPER_POLICIES if name in most and most[name].size}
-    if not others or FOREBAY not in most or not most[FOREBAY].size:
-        return []
-    best = min(others, key=lambda name: others[name])
-    return [
-        f"At {where(view)} forebay has at most {most[FOREBAY].max():.0f} allocations at once on a disk; "
-        f"of the paper's policies {best} has the least, {others[best]:.0f}."
-    ]
+def _forebay_crowd(view: StorageView) -> Iterator[str]:
+    crowds: Mapping[str, float] = {
+        name: values.max()
+        for name, rows in view.disks(view.mode).items()
+        if (values := finite(rows["max_allocations"])).size
+    }
+    others = {name: crowds[name] for name in PAPER_POLICIES if name in crowds}
+    if others and FOREBAY in crowds:
+        best = min(others, key=others.__getitem__)
+        yield (
+            f"At {view.where} forebay has at most {crowds[FOREBAY]:.0f} allocations at once on a disk; "
+            f"of the paper's policies {best} has the least, {others[best]:.0f}."
+        )
 
 
 def _bound(view: StorageView, runs: Rows) -> float | None:
     """The mean bound of these runs, if it is known for all."""
-    same = ["mode", "platform", "split", "tries", "interval"]
-    table = {tuple(b[same].item()): float(b["allocated_share"]) for b in view.bounds}
-    bounds = [table.get(tuple(run[same].item())) for run in runs]
-    found = [b for b in bounds if b is not None]
-    return sum(found) / len(found) if found and len(found) == len(bounds) else None
+    same = ["mode", *_SAME_RUN]
+    table = {bound[same].item(): float(bound["allocated_share"]) for bound in view.bounds}
+    bounds = [table[key] for run in runs if (key := run[same].item()) in table]
+    return sum(bounds) / len(bounds) if bounds and len(bounds) == runs.size else None
 
 
-def _slowdown(view: StorageView) -> list[str]:
+def _slowdown(view: StorageView) -> Iterator[str]:
     """With feedback, the mean slowdown of each policy over the runs that all of them have."""
     runs = select(view.results.runs, mode=view.mode)
     runs = runs[np.isfinite(runs["mean_slowdown"]) & (runs["policy"] != OPTIMAL)]
-    same = ["platform", "split", "tries", "interval"]
     tables = {
-        name: {tuple(run[same].item()): float(run["mean_slowdown"]) for run in own}
-        for name, own in by_policy(runs, view.results.policies()).items()
+        name: {run[_SAME_RUN].item(): float(run["mean_slowdown"]) for run in rows}
+        for name, rows in by_policy(runs, view.results.policies()).items()
     }
-    common = set.intersection(*(set(t) for t in tables.values())) if tables else set()
-    if not common:
-        return []
-    means = {name: sum(table[key] for key in common) / len(common) for name, table in tables.items()}
-    told = [f"{mean:.3f} ({name})" for name, mean in sorted(means.items(), key=lambda item: item[1])]
-    over = f"{plural(len(common), 'pair')} of platform and rules"
-    return [f"With feedback the jobs' mean slowdown over {over} is {join_names(told)}."]
-
-
-def _against(disks: Mapping[str, Rows]) -> dict[str, float]:
-    """Cohen's d of best-bandwidth for the maximum number of allocations against each other policy."""
-    if BEST not in disks:
-        return {}
-    found = {n: effect(disks[BEST], own, METRICS[1]) for n, own in disks.items() if n != BEST}
-    return {name: d for name, d in found.items() if not np.isnan(d)}
-
-
-def _deviations(disks: Mapping[str, Rows], metric: str) -> dict[str, float]:
-    values = {name: finite(own[metric]) for name, own in disks.items()}
-    return {name: float(own.std(ddof=1)) for name, own in values.items() if own.size > 1}
+    common = set.intersection(*(set(table) for table in tables.values())) if tables else set()
+    if common:
+        means = {name: sum(table[key] for key in common) / len(common) for name, table in tables.items()}
+        parts = [f"{mean:.3f} ({name})" for name, mean in sorted(means.items(), key=lambda item: item[1])]
+        over = f"{plural(len(common), 'pair')} of platform and rules"
+        yield f"With feedback the jobs' mean slowdown over {over} is {join_names(parts)}."

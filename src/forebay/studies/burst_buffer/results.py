@@ -1,15 +1,14 @@
-"""What a study of storage found: a row for every disk of every run."""
+"""The results: a row for every disk of every run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from forebay.show.rows import Floats, Rows, distinct, select
 from forebay.simulate.storage.rules import OPTIMAL as OPTIMAL
 
 # Of a run, the same in the rows of all its disks:
@@ -81,10 +80,10 @@ class StorageResults:
     origin: str  # whose requests, in words
     requests: int
     settings: Mapping[str, object]
-    rows: NDArray[np.void]
+    rows: Rows
 
     @cached_property
-    def runs(self) -> NDArray[np.void]:
+    def runs(self) -> Rows:
         """The first row of every run, without its disk; `optimal` among them."""
         runs = self.rows[[name for name, _ in _RUN]]
         _, first = np.unique(self.rows[list(KEY)], return_index=True)
@@ -92,28 +91,21 @@ class StorageResults:
 
     def policies(self) -> list[str]:
         """In the order in which they were asked for, without `optimal`."""
-        return [p for p in dict.fromkeys(self.rows["policy"].tolist()) if p != OPTIMAL]
+        return [policy for policy in distinct(self.rows, "policy") if policy != OPTIMAL]
 
     def modes(self) -> list[str]:
-        return list(dict.fromkeys(self.rows["mode"].tolist()))
+        return distinct(self.rows, "mode")
 
-    def disks(self, **wanted: object) -> NDArray[np.void]:
+    def disks(self, **wanted: object) -> Rows:
         """Rows of real disks whose columns have these values."""
-        return self._where(self.rows[self.rows["disk"] >= 0], wanted)
+        return select(self.rows[self.rows["disk"] >= 0], **wanted)
 
-    def select(self, **wanted: object) -> NDArray[np.void]:
+    def select(self, **wanted: object) -> Rows:
         """Runs whose columns have these values."""
-        return self._where(self.runs, wanted)
-
-    @staticmethod
-    def _where(table: NDArray[np.void], wanted: Mapping[str, object]) -> NDArray[np.void]:
-        chosen = np.ones(table.size, dtype=bool)
-        for column, value in wanted.items():
-            chosen &= table[column] == value
-        return table[chosen]
+        return select(self.runs, **wanted)
 
 
-def cohens_d(one: Any, other: Any) -> float:
+def cohens_d(one: Floats, other: Floats) -> float:
     """By how many standard deviations the mean of `one` lies below that of `other` (Cohen 1988).
 
     >>> cohens_d(np.array([1.0, 2.0, 3.0]), np.array([3.0, 4.0, 5.0]))

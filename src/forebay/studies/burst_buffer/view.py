@@ -1,15 +1,16 @@
-"""Which runs of a storage study are compared with which: the filters of the paper's figures, for any grid."""
+"""Which runs are compared with which: the filters of the paper's figures, for any grid."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import permutations, product
 
 import numpy as np
 
 from forebay.show.phrases import MODES, size
-from forebay.show.rows import Floats, Rows, finite, select
+from forebay.show.rows import Floats, Record, Rows, distinct, finite, select
 from forebay.simulate.storage.rules import SPLIT
 from forebay.studies.burst_buffer.results import OPTIMAL, StorageResults, cohens_d
 
@@ -35,8 +36,8 @@ class StorageView:
     @cached_property
     def modes(self) -> list[str]:
         """The original's rules before the correct ones."""
-        found = self.results.modes()
-        return [m for m in MODES if m in found] + [m for m in found if m not in MODES]
+        modes = self.results.modes()
+        return [m for m in MODES if m in modes] + [m for m in modes if m not in MODES]
 
     @property
     def mode(self) -> str:
@@ -48,7 +49,7 @@ class StorageView:
         disks = self.results.disks()
         platforms, kinds = np.unique(np.unique(disks[["platform", "kind"]])["platform"], return_counts=True)
         several = set(platforms[kinds > 1].tolist())
-        return [p for p in dict.fromkeys(disks["platform"].tolist()) if p in several]
+        return [p for p in distinct(disks, "platform") if p in several]
 
     @property
     def mixed(self) -> str | None:
@@ -72,7 +73,7 @@ class StorageView:
 
     @cached_property
     def splits(self) -> list[int]:
-        return sorted(set(self.runs["split"].tolist()))
+        return sorted(distinct(self.runs, "split"))
 
     @cached_property
     def split(self) -> int:
@@ -81,7 +82,7 @@ class StorageView:
 
     @cached_property
     def capacities(self) -> list[int]:
-        return sorted(set(self.runs["capacity"].tolist()))
+        return sorted(distinct(self.runs, "capacity"))
 
     @cached_property
     def capacity(self) -> int:
@@ -94,9 +95,20 @@ class StorageView:
         """The least capacity that is enough without requeueing."""
         return enough_of(self.plain(self.compared(self.mode)))
 
+    @property
+    def blocks(self) -> str:
+        """Like `with 200 GB blocks`."""
+        return f"with {size(self.split)} blocks" if self.split else "without splitting"
+
+    @property
+    def where(self) -> str:
+        """Like `32 TB with 200 GB blocks`: what policies are compared on."""
+        return f"{size(self.capacity)} {self.blocks}"
+
     def compared(self, mode: str | None = None, **wanted: object) -> Rows:
         """Runs with split requests, without the baseline."""
-        return select(without_baseline(self.runs), split=self.split, **_mode(mode), **wanted)
+        modes = {} if mode is None else {"mode": mode}
+        return select(without_baseline(self.runs), split=self.split, **modes, **wanted)
 
     def plain(self, runs: Rows) -> Rows:
         """Those without requeueing, if there are any."""
@@ -111,7 +123,7 @@ class StorageView:
     def mixed_disks(self, mode: str) -> dict[str, Rows]:
         """By policy, the disks of the platform that has several kinds, with split requests if there are such runs."""
         rows = self.results.disks(mode=mode, platform=self.mixed or "")
-        splits = set(rows["split"].tolist())
+        splits = distinct(rows, "split")
         split = self.split if self.split in splits else max(splits, default=0)
         return by_policy(select(rows, split=split), self.results.policies())
 
@@ -123,34 +135,35 @@ def without_baseline(table: Rows) -> Rows:
 
 def by_policy(table: Rows, order: Sequence[str] = ()) -> dict[str, Rows]:
     """The rows of every policy that has any."""
-    names = dict.fromkeys([*order, *table["policy"].tolist()])
-    return {name: own for name in names if (own := select(table, policy=name)).size}
+    names = dict.fromkeys([*order, *distinct(table, "policy")])
+    return {name: rows for name in names if (rows := select(table, policy=name)).size}
 
 
 def enough_of(runs: Rows) -> int | None:
     """The least capacity at which some policy serves 99 % of the bytes in every layout."""
-    for capacity in sorted(set(runs["capacity"].tolist())):
-        if any(own["allocated_share"].min() >= ENOUGH for own in by_policy(select(runs, capacity=capacity)).values()):
+    for capacity in sorted(distinct(runs, "capacity")):
+        policies = by_policy(select(runs, capacity=capacity)).values()
+        if any(rows["allocated_share"].min() >= ENOUGH for rows in policies):
             return int(capacity)
     return None
 
 
-def effects(view: StorageView) -> list[dict[str, object]]:
+def effects(view: StorageView) -> list[Record]:
     """Cohen's d between all policies: on the disks that are compared, and on each kind of the mixed platform."""
-    found: list[dict[str, object]] = []
+    records = []
     for mode in view.modes:
         groups = {(size(view.capacity), "all"): view.disks(mode)}
         if view.mixed is not None:
-            own = view.mixed_disks(mode)
-            kinds = dict.fromkeys(kind for rows in own.values() for kind in rows["kind"].tolist())
-            groups[(view.mixed, "all")] = own
-            groups |= {(view.mixed, kind): {p: select(r, kind=kind) for p, r in own.items()} for kind in kinds if kind}
-        for (platforms, disks), rows in groups.items():
-            for metric in METRICS:
-                where = {"mode": mode, "platforms": platforms, "disks": disks, "metric": metric}
-                pairs = [(one, other) for one in rows for other in rows if one != other]
-                found += [where | {"policy": o, "against": a, "d": effect(rows[o], rows[a], metric)} for o, a in pairs]
-    return found
+            disks = view.mixed_disks(mode)
+            kinds = dict.fromkeys(kind for rows in disks.values() for kind in distinct(rows, "kind") if kind)
+            groups[(view.mixed, "all")] = disks
+            groups |= {(view.mixed, k): {p: select(rows, kind=k) for p, rows in disks.items()} for k in kinds}
+        for ((platforms, kind), policies), metric in product(groups.items(), METRICS):
+            where = {"mode": mode, "platforms": platforms, "disks": kind, "metric": metric}
+            for policy, against in permutations(policies, 2):
+                d = effect(policies[policy], policies[against], metric)
+                records.append(where | {"policy": policy, "against": against, "d": d})
+    return records
 
 
 def effect(one: Rows, other: Rows, metric: str) -> float:
@@ -165,11 +178,17 @@ def cohens_table(view: StorageView, metric: str, mode: str) -> tuple[list[str], 
     return list(rows), np.array(table, dtype=float).reshape(len(rows), len(rows))
 
 
-def missed(runs: Rows) -> tuple[int, int]:
+def count_missed(runs: Rows) -> tuple[int, int]:
     """Failed and refused split requests of the run that has most of both together."""
     worst = runs[np.argmax(runs["split_failed"] + runs["split_refused"])]
     return int(worst["split_failed"]), int(worst["split_refused"])
 
 
-def _mode(mode: str | None) -> dict[str, object]:
-    return {} if mode is None else {"mode": mode}
+def describe_missed(counts: tuple[int, int]) -> str:
+    """Failed and refused requests, without what is 0.
+
+    >>> describe_missed((3, 4)), describe_missed((0, 2)), describe_missed((0, 0))
+    ('3 failed + 4 refused', '2 refused', '0')
+    """
+    parts = [f"{count} {what}" for count, what in zip(counts, ("failed", "refused"), strict=True) if count]
+    return " + ".join(parts) or "0"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.situation import PATTERNS
-from forebay.studies.burst_buffer.tables import records
+from forebay.show.rows import records
 from forebay.studies.request_windows.detection import CLASSIFIERS, confusion, precisions
 from forebay.studies.request_windows.results import (
     FIFO,

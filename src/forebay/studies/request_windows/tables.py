@@ -10,8 +10,8 @@ import numpy as np
 
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.profile.pattern_detector import shipped_detector
+from forebay.show.report import Table
 from forebay.simulate.requests.servers import Contended
-from forebay.studies.burst_buffer.tables import Group
 from forebay.studies.request_windows.detection import precisions
 from forebay.studies.request_windows.records import detectors, instance_records, situation_records, tuner_records
 from forebay.studies.request_windows.results import (
@@ -40,16 +40,16 @@ from forebay.studies.request_windows.view import (
 _NONE = "–"
 
 
-def gains_table(results: RequestWindowsResults) -> Group:
+def gains_table(results: RequestWindowsResults) -> Table:
     """A line for each pattern and operation, and one for each number of I/O nodes."""
     heads = ("situations", "count", "win", "lose", "median best", "largest", "largest loss", "best windows, ms")
     kinds: list[dict[str, Any]] = [{"pattern": p, "operation": o} for p in PATTERNS for o in OPERATIONS]
     kinds += [{"nodes": n} for n in values_of(results, "nodes")]
     rows = [_gain_cells(results, kind) for kind in kinds if chosen(results, **kind).size]
-    return Group("What windows win and lose over fifo", heads, rows)
+    return Table("What windows win and lose over fifo", heads, rows)
 
 
-def precision_table(results: RequestWindowsResults) -> Group:
+def precision_table(results: RequestWindowsResults) -> Table:
     """Tables 1 and 2: least / mean / median / greatest of all experiments, in percent."""
     sets = list(detectors(results))
     found = {key: precisions(results.detected, *key) for key in sets}
@@ -59,10 +59,10 @@ def precision_table(results: RequestWindowsResults) -> Group:
         for name in names
     ]
     heads = ("", "paper", *(f"{by}, {of}" for of, by in sets))
-    return Group("Tables 1 and 2: precision of detection, least / mean / median / greatest, %", heads, rows)
+    return Table("Tables 1 and 2: precision of detection, least / mean / median / greatest, %", heads, rows)
 
 
-def instance_table(results: RequestWindowsResults) -> Group:
+def instance_table(results: RequestWindowsResults) -> Table:
     """First and last bin of the paper's instances, under its epsilon, another, and ours."""
     rows: list[tuple[str, ...]] = []
     shown = (PAPERS, TENTH, FOREBAY)
@@ -78,10 +78,10 @@ def instance_table(results: RequestWindowsResults) -> Group:
             )
         )
     heads = ("instance", "tuner", "paper: share", "ours: share of the best, first → last bin", "precision")
-    return Group(f"Instances of section 6.1 over {steps(results)} steps", heads, rows)
+    return Table(f"Instances of section 6.1 over {steps(results)} steps", heads, rows)
 
 
-def tuner_table(results: RequestWindowsResults) -> Group:
+def tuner_table(results: RequestWindowsResults) -> Table:
     """A line for each tuner, the one that loses least first."""
     heads = (
         "tuner",
@@ -107,10 +107,10 @@ def tuner_table(results: RequestWindowsResults) -> Group:
         )
         for r in found
     ]
-    return Group("Tuners, means over all situations; lost are steps of the best window", heads, rows)
+    return Table("Tuners, means over all situations; lost are steps of the best window", heads, rows)
 
 
-def scheduler_table(results: RequestWindowsResults) -> Group:
+def scheduler_table(results: RequestWindowsResults) -> Table:
     """A line for each scheduler, over fifo."""
     over = {name: ratio - 1 for name, ratio in results.schedulers().items() if name != FIFO}
     rows: list[tuple[str, ...]] = []
@@ -126,10 +126,10 @@ def scheduler_table(results: RequestWindowsResults) -> Group:
                 str(int((gain < -NOTABLE).sum())),
             )
         )
-    return Group("Schedulers over fifo", ("scheduler", "median", "least", "greatest", "win", "lose"), rows)
+    return Table("Schedulers over fifo", ("scheduler", "median", "least", "greatest", "win", "lose"), rows)
 
 
-def situation_table(results: RequestWindowsResults) -> Group:
+def situation_table(results: RequestWindowsResults) -> Table:
     """All situations, those that windows help most first."""
     found = sorted(situation_records(results), key=lambda row: -row["best_gain"])
     rows: list[tuple[str, ...]] = [
@@ -143,20 +143,20 @@ def situation_table(results: RequestWindowsResults) -> Group:
         )
         for r in found
     ]
-    return Group("All situations", ("situation", "fifo", "best window", "over fifo", "worst window", "over fifo"), rows)
+    return Table("All situations", ("situation", "fifo", "best window", "over fifo", "worst window", "over fifo"), rows)
 
 
-def model_table() -> Group:
+def model_table() -> Table:
     """Every number of the server model."""
     model = Contended()
     rows: list[tuple[str, ...]] = []
     for field in fields(Contended):
         value = getattr(model, field.name)
         rows.append((MODEL[field.name], _model_number(field.name, value)))
-    return Group("The server model, fitted to the paper", ("", "value"), rows)
+    return Table("The server model, fitted to the paper", ("", "value"), rows)
 
 
-def classifier_table() -> Group:
+def classifier_table() -> Table:
     """The shipped classifiers, on what they learned from, on what was kept back, and on sizes never seen."""
     results = shipped_detector().document["results"]
     names = list(next(iter(results.values())))
@@ -164,10 +164,10 @@ def classifier_table() -> Group:
         (by, *(f"{100 * results[by][name]['accuracy']:.2f} %" for name in names)) for by in results
     ]
     heads = ("classifier", *(f"{name} ({int(np.sum(_any(results, name)['confusion'])):,})" for name in names))
-    return Group("The classifiers that come with Forebay, when they were trained: periods recognised", heads, rows)
+    return Table("The classifiers that come with Forebay, when they were trained: periods recognised", heads, rows)
 
 
-def all_tables(results: RequestWindowsResults) -> list[Group]:
+def all_tables(results: RequestWindowsResults) -> list[Table]:
     """In the order of the report."""
     return [
         gains_table(results),
