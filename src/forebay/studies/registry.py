@@ -5,6 +5,7 @@ from __future__ import annotations
 from forebay.studies.burst_buffer.command import BURST_BUFFER
 from forebay.studies.exascale.command import EXASCALE
 from forebay.studies.io_resources.command import IO_NODES, OSTS, ROBUSTNESS
+from forebay.studies.request_windows.command import REQUEST_WINDOWS
 from forebay.studies.striping.command import STRIPING
 
 STUDIES = (
@@ -13,5 +14,6 @@ STUDIES = (
     ROBUSTNESS,
     BURST_BUFFER,
     STRIPING,
+    REQUEST_WINDOWS,
     EXASCALE,
 )

@@ -62,8 +62,8 @@ def test_the_study_is_run_and_told_and_the_same_again_from_what_is_kept(forebay:
     assert len(list(out.glob("*.png"))) == len(list(out.glob("*.pdf"))) == 8
     page = (out / "report.html").read_text(encoding="utf-8")
     assert (
-        "forebay study request-windows --repetitions 1 --seed 0 --total &#39;4 GiB&#39; --tuner "
-        "epsilon-greedy:epsilon=0.1,forebay --scheduler hbrr" in page
+        "forebay study request-windows --repetitions 1 --tuner epsilon-greedy:epsilon=0.1,forebay --scheduler hbrr "
+        "--total &#39;4 GiB&#39; --seed 0" in page
     )
     lost = next((out / ".pieces" / "windows").glob("*.npy"))
     lost.unlink()

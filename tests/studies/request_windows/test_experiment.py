@@ -18,8 +18,6 @@ from forebay.studies.request_windows.experiment import (
     RequestWindowsStudy,
     default_tuners,
     paper_study,
-    run,
-    window_piece,
 )
 from forebay.studies.request_windows.results import (
     BURSTS,
@@ -32,6 +30,7 @@ from forebay.studies.request_windows.results import (
     RequestWindowsResults,
     samples_of,
 )
+from forebay.studies.runner import run_study
 
 MIB = 1 << 20
 
@@ -73,13 +72,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def small(folder: Path) -> RequestWindowsResults:
-    return run(SMALL, folder, workers=1, progress=quiet)
+    return run_study(SMALL, folder, workers=1, progress=quiet)
 
 
 def test_all_pieces_are_counted(folder: Path, small: RequestWindowsResults) -> None:
     done: list[int] = []
-    again = run(SMALL, folder, workers=1, progress=done.append)
-    assert done[-1] == SMALL.count() == len(list(folder.rglob("*.npy")))
+    again = run_study(SMALL, folder, workers=1, progress=done.append)
+    assert done[-1] == len(SMALL.keys()) == len(list(folder.rglob("*.npy")))
     for table in ("periods", "learned", "detected", "demanded"):
         assert getattr(again, table).tobytes() == getattr(small, table).tobytes()
 
@@ -87,7 +86,7 @@ def test_all_pieces_are_counted(folder: Path, small: RequestWindowsResults) -> N
 def test_a_lost_piece_is_made_again_the_same(folder: Path, small: RequestWindowsResults) -> None:
     for key in ("learning/0", "together/1", "demand/B", "unseen/0", SMALL.window_keys()[0]):
         (folder / f"{key}.npy").unlink()
-    again = run(SMALL, folder, workers=1, progress=quiet)
+    again = run_study(SMALL, folder, workers=1, progress=quiet)
     assert again.periods.tobytes() == small.periods.tobytes()
     assert again.learned.tobytes() == small.learned.tobytes()
     assert again.demanded.tobytes() == small.demanded.tobytes()
@@ -96,7 +95,7 @@ def test_a_lost_piece_is_made_again_the_same(folder: Path, small: RequestWindows
 
 def test_other_settings_are_not_mixed_in(folder: Path, small: RequestWindowsResults) -> None:  # noqa: ARG001
     with pytest.raises(BadInput, match="other settings"):
-        run(replace(SMALL, seed=8), folder, workers=1, progress=quiet)
+        run_study(replace(SMALL, seed=8), folder, workers=1, progress=quiet)
 
 
 def test_each_run_has_one_bandwidth(small: RequestWindowsResults) -> None:
@@ -251,7 +250,7 @@ def test_demand_is_learned_where_bandwidth_misleads() -> None:
 
 def test_pieces_depend_on_the_seed_alone() -> None:
     key = SMALL.window_keys()[0]
-    one, same, other = (window_piece(replace(SMALL, seed=seed, repetitions=1), key) for seed in (1, 1, 2))
+    one, same, other = (replace(SMALL, seed=seed, repetitions=1).run_piece(key) for seed in (1, 1, 2))
     assert one.tobytes() == same.tobytes() != other.tobytes()
 
 
@@ -275,5 +274,5 @@ def test_the_paper_is_144_experiments_and_all_tuners() -> None:
 )
 def test_what_cannot_be_run_is_refused(tmp_path: Path, field: str, value: object, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        run(replace(SMALL, **{field: value}), tmp_path, workers=1, progress=quiet)
+        run_study(replace(SMALL, **{field: value}), tmp_path, workers=1, progress=quiet)
     assert not list(tmp_path.iterdir())

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from forebay.studies.request_windows.differences import request_windows_differences
-from forebay.studies.request_windows.findings import request_windows_conclusions
-from forebay.studies.request_windows.view import called, percent
+from forebay.studies.request_windows.differences import differences
+from forebay.studies.request_windows.findings import conclusions
+from forebay.studies.request_windows.view import percent, tuner_label
 from support.request_windows import PAPERS, TENTH, made_up, others
 
 FULL = made_up()
-SAID = request_windows_conclusions(FULL)
+SAID = conclusions(FULL)
 
 
 def the(sentences: list[str], words: str) -> str:
@@ -50,7 +50,7 @@ def test_half_of_the_regret_is_stated_with_its_number() -> None:
 def test_more_than_half_is_not_called_half() -> None:
     learned = FULL.learned.copy()
     learned["regret"][(learned["tuner"] == "forebay") & ~learned["similar"]] *= 1.5
-    told = the(request_windows_conclusions(replace(FULL, learned=learned)), "forebay's regret is")
+    told = the(conclusions(replace(FULL, learned=learned)), "forebay's regret is")
     assert "is 0.60 of it, and so more than half (at most half in 0 % of situations)" in told
 
 
@@ -58,10 +58,10 @@ def test_what_was_heard_can_help_and_can_mislead() -> None:
     assert the(SAID, "met similar situations").endswith("0.60 instead of 1.20 in all 60.")
     learned = FULL.learned.copy()
     learned["regret"][learned["similar"]] *= 2.05
-    told = the(request_windows_conclusions(replace(FULL, learned=learned)), "met similar situations")
+    told = the(conclusions(replace(FULL, learned=learned)), "met similar situations")
     assert told.endswith("1.23 instead of 1.20 in all 60.")  # which is as much
     learned["regret"][learned["similar"]] *= 5
-    told = the(request_windows_conclusions(replace(FULL, learned=learned)), "met similar situations")
+    told = the(conclusions(replace(FULL, learned=learned)), "met similar situations")
     assert told.endswith("misleads it later on.")
 
 
@@ -69,7 +69,7 @@ def test_learning_in_turns_is_compared_with_learning_alone() -> None:
     assert "Instances that take turns learn as they do alone" in the(SAID, "take turns")
     learned = FULL.learned.copy()
     learned["precision"][learned["together"]] = 0.05
-    told = the(request_windows_conclusions(replace(FULL, learned=learned)), "take turns")
+    told = the(conclusions(replace(FULL, learned=learned)), "take turns")
     assert "do not learn as they do alone" in told
 
 
@@ -79,7 +79,7 @@ def test_rewards_are_compared_where_demand_changes() -> None:
     assert "A 80.0 and 95.0 %, B 80.0 and 95.0 %" in told[0] and told[0].endswith("the better in 3 of 3.")
     swapped = FULL.demanded.copy()
     swapped["reward"] = np.where(swapped["reward"] == "demand", "bandwidth", "demand")
-    others_ = [s for s in request_windows_conclusions(replace(FULL, demanded=swapped)) if s.startswith("When demand")]
+    others_ = [s for s in conclusions(replace(FULL, demanded=swapped)) if s.startswith("When demand")]
     assert all(s.endswith("the better in 0 of 3.") for s in others_)
 
 
@@ -94,13 +94,13 @@ def test_shares_of_the_papers_epsilon_stand_beside_its_own() -> None:
 
 def test_nothing_is_said_of_what_was_not_run() -> None:
     few = made_up(others(), tuners=("my<own>",), schedulers=())
-    said = request_windows_conclusions(few)
+    said = conclusions(few)
     assert len(said) == 5
-    assert request_windows_differences(few) == []
+    assert differences(few) == []
 
 
 def test_only_what_differs_is_explained() -> None:
-    told = request_windows_differences(FULL)
+    told = differences(FULL)
     assert "B 0.88 (paper: 0.79" in the(told, "first bin") and "C 0.88 (paper: 0.95" in the(told, "first bin")
     assert "A 0.88" not in the(told, "first bin")  # 0.87 is near
     assert not any("last bin" in s or "reads of a shared file" in s or "recognises" in s for s in told)
@@ -111,21 +111,21 @@ def test_a_gain_by_a_convoy_is_explained_as_one() -> None:
     periods = FULL.periods.copy()
     best = (periods["experiment"] == 2) & (periods["window"] == 1_000_000)
     periods["run"][best] *= 2
-    told = the(request_windows_differences(replace(FULL, periods=periods)), "reads of a shared file")
+    told = the(differences(replace(FULL, periods=periods)), "reads of a shared file")
     assert "+140 %" in told and "paper cites +28 %" in told and "begins on the same server" in told
 
 
 def test_a_gain_that_is_missing_is_explained_by_the_model() -> None:
     periods = FULL.periods.copy()
     periods["run"][periods["scheduler"] == "fifo"] *= 1.25
-    told = the(request_windows_differences(replace(FULL, periods=periods)), "reads of a shared file")
+    told = the(differences(replace(FULL, periods=periods)), "reads of a shared file")
     assert "is 0 % (" in told and "fitted to other figures" in told
 
 
 def test_a_share_that_epsilon_cannot_reach_is_explained_by_it() -> None:
     learned = FULL.learned.copy()
     learned["share"][(learned["tuner"] == PAPERS) & (learned["bin"] == 5)] = 0.9
-    told = [s for s in request_windows_differences(replace(FULL, learned=learned)) if "last bin" in s]
+    told = [s for s in differences(replace(FULL, learned=learned)) if "last bin" in s]
     assert len(told) == 3 and all("left to chance" in s for s in told)
     assert "A, epsilon 0.15: 0.90 (paper: 1.00)" in told[0]
 
@@ -134,7 +134,7 @@ def test_bad_recognition_of_the_studys_periods_is_explained() -> None:
     detected = FULL.detected.copy()
     mine = (detected["set"] == "seen") & (detected["classifier"] == "tree") & (detected["operation"] == "read")
     detected["found"][mine & (detected["pattern"] == 0)] = (50, 50, 0)
-    told = the(request_windows_differences(replace(FULL, detected=detected)), "recognises")
+    told = the(differences(replace(FULL, detected=detected)), "recognises")
     assert told.startswith("The tree recognises 90.0 % of read periods") and "(least 98.0 %)" in told
 
 
@@ -147,7 +147,7 @@ def test_bad_recognition_of_the_studys_periods_is_explained() -> None:
     ],
 )
 def test_tuners_are_called_by_their_epsilon(tuner: str, name: str) -> None:
-    assert called(tuner) == name
+    assert tuner_label(tuner) == name
 
 
 def test_percent_never_says_minus_nothing() -> None:

@@ -12,7 +12,6 @@ import duckdb
 import pytest
 
 from forebay.studies.request_windows.detection import confusion
-from forebay.studies.request_windows.publish import publish_request_windows
 from forebay.studies.request_windows.records import (
     accuracy,
     detected_records,
@@ -21,6 +20,7 @@ from forebay.studies.request_windows.records import (
     tuner_records,
     window_records,
 )
+from forebay.studies.request_windows.report import make_report
 from forebay.studies.request_windows.results import SEEN, UNSEEN
 from forebay.studies.request_windows.tables import (
     gains_table,
@@ -30,7 +30,8 @@ from forebay.studies.request_windows.tables import (
     scheduler_table,
     tuner_table,
 )
-from forebay.studies.request_windows.view import Way, alone, last, over_steps, reached, ways
+from forebay.studies.request_windows.view import Way, last_values, learned_alone, over_steps, step_reached, ways
+from forebay.studies.runner import publish
 from support.request_windows import BINS, LOSES, OVER, PAPERS, TENTH, TUNERS, WINDOWS, made_up, others
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -52,7 +53,7 @@ FIGURES = [
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("study") / "new"
-    return out, publish_request_windows(FULL, COMMAND, out)
+    return out, publish("request-windows", make_report(FULL), COMMAND, out)
 
 
 def test_all_tables_are_there_with_all_rows(published: tuple[Path, dict[str, Any]]) -> None:
@@ -99,7 +100,7 @@ def test_the_report_needs_nothing_else_and_says_that_the_model_is_fitted(
 
 def test_the_same_results_give_the_same_bytes(published: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     first, _ = published
-    publish_request_windows(FULL, COMMAND, tmp_path)
+    publish("request-windows", make_report(FULL), COMMAND, tmp_path)
     assert sorted(p.name for p in first.iterdir()) == sorted(p.name for p in tmp_path.iterdir())
     for path in first.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
@@ -123,7 +124,7 @@ def test_figures_say_what_they_show(published: tuple[Path, dict[str, Any]]) -> N
 
 def test_what_was_not_run_has_no_figure_and_no_table(tmp_path: Path) -> None:
     few = made_up(others()[:2], tuners=("my<own>",), schedulers=())
-    document = publish_request_windows(few, COMMAND, tmp_path)
+    document = publish("request-windows", make_report(few), COMMAND, tmp_path)
     names = sorted(p.stem for p in tmp_path.glob("*.png"))
     absent = {"figure-04-precision", "figure-05-concurrent", "figure-demand"}
     assert names == sorted(set(FIGURES) - absent)
@@ -234,10 +235,10 @@ def test_bins_without_a_value_are_left_out() -> None:
 
 
 def test_the_best_is_reached_when_it_is_not_left_again() -> None:
-    heard, own = alone(FULL, Way("forebay", True)), alone(FULL, Way(TENTH))
-    assert reached(heard) == 10
-    assert reached(own) != reached(own)  # 0.978 in the end is not near
+    heard, own = learned_alone(FULL, Way("forebay", True)), learned_alone(FULL, Way(TENTH))
+    assert step_reached(heard) == 10
+    assert step_reached(own) != step_reached(own)  # 0.978 in the end is not near
     dip = own.copy()
     dip["share"] = [1.0, 1.0, 0.5, 1.0, 1.0, 1.0] * 9
-    assert reached(dip) == 40
-    assert last(own, "regret").tolist() == pytest.approx([LOSES[TENTH] * BINS] * 9)
+    assert step_reached(dip) == 40
+    assert last_values(own, "regret").tolist() == pytest.approx([LOSES[TENTH] * BINS] * 9)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
@@ -67,7 +68,7 @@ def learn_all(
     steps: int,
     repetitions: int,
     seed: int,
-) -> Any:
+) -> NDArray[np.void]:
     """LEARNED rows of every experiment by itself; with `similar`, after others in an order that is drawn."""
     policy = find("tune", spec)
     arms = np.zeros((len(experiments), repetitions, steps), dtype=np.int64)
@@ -92,7 +93,7 @@ def learn_all(
 
 def learn_together(
     samples: Samples, which: Sequence[int], spec: str, *, steps: int, repetitions: int, seed: int
-) -> Any:
+) -> NDArray[np.void]:
     """LEARNED rows of some experiments that are active in turn, as chance will have it; steps are those of all."""
     policy = find("tune", spec)
     shares = np.full((len(which), repetitions, steps), np.nan)

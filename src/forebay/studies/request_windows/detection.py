@@ -9,6 +9,7 @@ import numpy as np
 
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.profile.pattern_detector import FEATURES, Classifier, Detector, classify, features
+from forebay.show.rows import Rows, select
 from forebay.simulate.requests.unseen import periods_of
 from forebay.simulate.requests.workload import Experiment
 from forebay.studies.request_windows.results import DETECTED, SEEN, TWINS, UNSEEN, whole
@@ -17,43 +18,43 @@ CLASSIFIERS: tuple[Classifier, ...] = ("network", "tree")
 _UNSEEN_WINDOWS = (0, 1_000_000)
 
 
-def detect_seen(periods: Any, experiments: Sequence[Experiment], detector: Detector) -> Any:
+def detect_seen(periods: Any, experiments: Sequence[Experiment], detector: Detector) -> Rows:
     """DETECTED rows of every experiment and window, of whole periods with requests."""
     own = whole(periods[periods["scheduler"] == TWINS])
     own = own[own["reads"] + own["writes"] > 0]
-    rows = np.stack([own[name].astype(np.float64) for name in FEATURES], axis=1)
-    found = []
+    measured = np.stack([own[name].astype(np.float64) for name in FEATURES], axis=1)
+    rows = []
     for by in CLASSIFIERS:
-        classes = classify(rows, detector, by)
+        classes = classify(measured, detector, by)
         for e, window in sorted(set(zip(own["experiment"].tolist(), own["window"].tolist(), strict=True))):
             here = classes[(own["experiment"] == e) & (own["window"] == window)]
-            found.append(_row(SEEN, by, e, experiments[e], window, here))
-    return np.array(found, dtype=DETECTED)
+            rows.append(_row(SEEN, by, e, experiments[e], window, here))
+    return np.array(rows, dtype=DETECTED)
 
 
-def detect_unseen(experiments: Sequence[Experiment], first: int, detector: Detector, seed: int) -> Any:
+def detect_unseen(experiments: Sequence[Experiment], first: int, detector: Detector, seed: int) -> Rows:
     """DETECTED rows of experiments of other sizes; the first of them is number `first` of its list."""
-    found = []
+    rows = []
     for e, experiment in enumerate(experiments, start=first):
         for window in _UNSEEN_WINDOWS:
             seen = [o for o in periods_of(experiment, window, seed=seed + e, period=0.05) if o.requests]
             for by in CLASSIFIERS:
-                found.append(_row(UNSEEN, by, e, experiment, window, classify(features(seen), detector, by)))
-    return np.array(found, dtype=DETECTED)
+                rows.append(_row(UNSEEN, by, e, experiment, window, classify(features(seen), detector, by)))
+    return np.array(rows, dtype=DETECTED)
 
 
-def confusion(detected: Any, of: str, by: str) -> Any:
+def confusion(detected: Rows, of: str, by: str) -> Any:
     """A row for each detected and a column for each true pattern, as in Fig. 3: periods."""
-    own = detected[(detected["set"] == of) & (detected["classifier"] == by)]
+    own = select(detected, set=of, classifier=by)
     table = np.zeros((len(PATTERNS), len(PATTERNS)), dtype=np.int64)
     for row in own:
         table[:, row["pattern"]] += row["found"]
     return table
 
 
-def precisions(detected: Any, of: str, by: str) -> dict[str, tuple[float, float, float, float]]:
+def precisions(detected: Rows, of: str, by: str) -> dict[str, tuple[float, float, float, float]]:
     """Tables 1 and 2: least, mean, median and greatest percentage of periods of an experiment, by kind of it."""
-    own = detected[(detected["set"] == of) & (detected["classifier"] == by)]
+    own = select(detected, set=of, classifier=by)
     right = 100.0 * own["found"][np.arange(own.size), own["pattern"]] / own["found"].sum(axis=1)
     groups = {operation: own["operation"] == operation for operation in OPERATIONS}
     groups |= {"total": np.ones(own.size, dtype=bool)}

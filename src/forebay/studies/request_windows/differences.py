@@ -1,4 +1,4 @@
-"""Where the study of request windows does not find what the paper says, and why."""
+"""Where the results are not what the paper says, and why."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from forebay.model.layout import KIB
+from forebay.show.rows import Floats
 from forebay.simulate.requests.workload import Experiment
 from forebay.studies.request_windows.records import instance_records, precision_records
 from forebay.studies.request_windows.results import SEEN, RequestWindowsResults
-from forebay.studies.request_windows.view import PAPERS, Floats, chosen, instances, milliseconds, percent, told
+from forebay.studies.request_windows.view import PAPERS, describe_experiment, find_experiments, milliseconds, percent
 
 PAPER_GAIN = 0.28  # the most that windows win for reads of shared files (section 2)
 PAPER_HITS = 0.88  # of decisions, in hundreds of steps (section 8)
@@ -21,7 +22,7 @@ _TIED = 0.01
 _ROUND = 4 * 64 * KIB  # bytes of a file that are one stripe on each of four servers
 
 
-def request_windows_differences(results: RequestWindowsResults) -> list[str]:
+def differences(results: RequestWindowsResults) -> list[str]:
     """Sentences, each with its reason; where ours and the paper's are alike, there is none."""
     parts = (_gains, _first, _last, _precision, _detection)
     return [sentence for part in parts for sentence in part(results)]
@@ -30,13 +31,13 @@ def request_windows_differences(results: RequestWindowsResults) -> list[str]:
 def _gains(results: RequestWindowsResults) -> Iterator[str]:
     gains = results.gains()
     shared = np.concatenate(
-        [chosen(results, pattern=f"shared-{order}", operation="read") for order in ("contiguous", "strided")]
+        [find_experiments(results, pattern=f"shared-{order}", operation="read") for order in ("contiguous", "strided")]
     )
     if not shared.size or abs(gains[shared].max() - PAPER_GAIN) <= _GAIN:
         return
     best = int(shared[gains[shared].max(axis=1).argmax()])
     window = milliseconds(results.windows[int(gains[best].argmax())])
-    where = f"{told(results.experiments[best])}; {window} ms"
+    where = f"{describe_experiment(results.experiments[best])}; {window} ms"
     why = (
         "There each process's part of the file begins on the same server, so that under fifo all processes go from "
         "server to server together and the others idle; windows break that up, whatever else they do."
@@ -82,7 +83,7 @@ def _last(results: RequestWindowsResults) -> Iterator[str]:
 
 def _precision(results: RequestWindowsResults) -> Iterator[str]:
     rows, means = instance_records(results), _means(results)
-    for letter, number in instances(results).items():
+    for letter, number in results.instances().items():
         reached = [r["last_precision"] for r in rows if r["instance"] == letter and r["tuner"].startswith("epsilon-g")]
         if reached and PAPER_HITS - max(reached) > _HITS:
             own = np.sort(means[number] / means[number].max())[::-1]
@@ -114,7 +115,7 @@ def _papers(results: RequestWindowsResults) -> list[dict[str, Any]]:
 def _random(results: RequestWindowsResults) -> dict[str, float]:
     """By instance, the mean of all windows as a share of the best."""
     means = _means(results)
-    return {letter: float((means[n] / means[n].max()).mean()) for letter, n in instances(results).items()}
+    return {letter: float((means[n] / means[n].max()).mean()) for letter, n in results.instances().items()}
 
 
 def _means(results: RequestWindowsResults) -> list[Floats]:

@@ -7,11 +7,9 @@ of the paper. What comes of it then, for tuners and detection, is found here.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,30 +17,32 @@ from forebay.decide.registry import find, policies
 from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
 from forebay.profile.pattern_detector import Detector, shipped_detector
-from forebay.profile.request_watch import TALLY
+from forebay.profile.observe import TALLY
+from forebay.show.report import Report
+from forebay.show.rows import Rows
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, learn_together
 from forebay.simulate.requests.run import Outcome, simulate_requests
 from forebay.simulate.requests.unseen import unseen_experiments
 from forebay.simulate.requests.workload import PAPER_TOTAL, PAPER_WINDOWS, Experiment, paper_experiments
-from forebay.studies.pieces import Store, do_all
+from forebay.studies.pieces import Store
 from forebay.studies.request_windows.demand import learn_under_demand
 from forebay.studies.request_windows.detection import detect_seen, detect_unseen
 from forebay.studies.request_windows.results import (
     DEMANDED,
     DETECTED,
     FIFO,
-    INSTANCES,
     PERIOD,
     TWINS,
     RequestWindowsResults,
+    find_instances,
     samples_of,
 )
-from forebay.studies.study import policy_digests
-from forebay.work import Workers
+from forebay.studies.study import Stage, Study, concatenate, policy_digests
 
 EPSILONS = (0.05, 0.1, 0.15, 0.2, 0.3)
 _UNSEEN_EACH = 12  # experiments in one piece
+_SEEN = "seen/all"
 
 
 def default_tuners() -> tuple[str, ...]:
@@ -57,7 +57,7 @@ def other_schedulers() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestWindowsStudy:
+class RequestWindowsStudy(Study[RequestWindowsResults]):
     """What to run: `repetitions` of each experiment under fifo and each window, one under each other scheduler.
 
     `period` is how long I/O nodes observe (seconds), `steps` how many decisions each tuner has, `replays` how
@@ -78,9 +78,9 @@ class RequestWindowsStudy:
     demand_replays: int = 30
     demand_period: float = 1.0
     seed: int = 0
+    name = "request-windows"
 
-    def about(self) -> dict[str, object]:
-        """What the pieces depend on."""
+    def settings(self) -> dict[str, object]:
         return {
             "version of Forebay": sources_digest(),
             "sources": policy_digests((("order", self.schedulers), ("tune", self.tuners))),
@@ -99,10 +99,19 @@ class RequestWindowsStudy:
             "seed": self.seed,
         }
 
-    def instances(self) -> dict[str, int]:
-        """By letter, where in the experiments the paper's instances are, those that are there."""
-        names = [e.name for e in self.experiments]
-        return {letter: names.index(e.name) for letter, e in INSTANCES.items() if e.name in names}
+    def check(self) -> None:
+        for name in ("repetitions", "steps", "replays", "demand_replays"):
+            if getattr(self, name) < 1:
+                raise BadInput(name.replace("_", " "), f"must be 1 or more, not {getattr(self, name)}")
+        if not self.experiments or not self.windows:
+            raise BadInput("request windows", "needs an experiment and a window at least")
+        for spec in self.schedulers:
+            find("order", spec)
+        for spec in self.tuners:
+            find("tune", spec)
+
+    def keys(self) -> list[str]:
+        return [*self.window_keys(), *self.later_keys()]
 
     def window_keys(self) -> list[str]:
         return [f"windows/{e.name}" for e in self.experiments]
@@ -110,15 +119,84 @@ class RequestWindowsStudy:
     def later_keys(self) -> list[str]:
         """Of pieces that need the periods that all others made."""
         learning = [f"learning/{number}" for number in range(len(self.tuners))]
-        similar = [f"similar/{number}" for number in range(len(self.tuners)) if _hears(self.tuners[number])]
+        similar = [f"similar/{number}" for number, spec in enumerate(self.tuners) if _hears(spec)]
         together = [f"together/{number}" for number in range(len(self.tuners))] if self.instances() else []
         demand = [f"demand/{letter}" for letter in self.instances()]
         unseen = [f"unseen/{first}" for first in range(0, len(self.unseen), _UNSEEN_EACH)]
-        return [*similar, *learning, *together, *demand, *unseen, "seen/all"]
+        return [*similar, *learning, *together, *demand, *unseen, _SEEN]
 
-    def count(self) -> int:
-        """Of all pieces."""
-        return len(self.window_keys()) + len(self.later_keys())
+    def instances(self) -> dict[str, int]:
+        """By letter, where in the experiments the paper's instances are, those that are there."""
+        return find_instances(self.experiments)
+
+    def stages(self, pieces: Store) -> Iterator[Stage]:
+        """First the experiments; then what is learned and detected from what they showed."""
+        yield Stage(self.window_keys(), self.run_piece)
+        detector = shipped_detector()
+        periods = np.concatenate([pieces.get(key) for key in self.window_keys()])
+        samples = Samples.of(samples_of(periods, len(self.experiments), self.windows))
+        if _SEEN not in pieces:
+            pieces.put(_SEEN, detect_seen(periods, self.experiments, detector))
+        yield Stage(self.later_keys(), partial(self.run_later_piece, samples, detector))
+
+    def run_piece(self, key: str) -> Rows:
+        """One experiment under fifo and every window, and once under every other scheduler: PERIOD rows."""
+        number = [e.name for e in self.experiments].index(key.removeprefix("windows/"))
+        nodes, work = self.experiments[number].nodes, self.experiments[number].workload
+        plain, rows = [(FIFO, 0), *((TWINS, window) for window in self.windows)], []
+        for repetition in range(self.repetitions):
+            others = [(spec, 0) for spec in self.schedulers] if repetition == 0 else []
+            # The same chance for all, so that they differ in what they do with it.
+            seed = zlib.crc32(f"{self.seed} {key} {repetition}".encode())
+            for scheduler, window in (*plain, *others):
+                layer = Forwarding(nodes=nodes, scheduler=scheduler, window=window or None)
+                most = max(round(600 / self.period), 1)  # periods: more than enough for the slowest
+                outcome = simulate_requests(layer, work, seed=seed, period=self.period, periods=most)
+                rows.append(_period_rows(number, scheduler, window, repetition, outcome))
+        return np.concatenate(rows)
+
+    def run_later_piece(self, samples: Samples, detector: Detector, key: str) -> Rows:
+        """What one tuner learns, what is learned in one instance under changing demand, or what is detected."""
+        part, _, which = key.partition("/")
+        if part == "demand":
+            number = self.instances()[which]
+            shown = ("epsilon-greedy:epsilon=0.1", "forebay")
+            return learn_under_demand(
+                self.experiments[number],
+                number,
+                [spec for spec in self.tuners if spec in shown] or self.tuners[:1],
+                self.windows,
+                period=self.demand_period,
+                steps=self.steps,
+                repetitions=self.demand_replays,
+                seed=self.seed,
+            )
+        if part == "unseen":
+            first = int(which)
+            return detect_unseen(self.unseen[first : first + _UNSEEN_EACH], first, detector, self.seed)
+        spec, repeated = self.tuners[int(which)], {"repetitions": self.replays, "seed": self.seed}
+        if part == "together":
+            return learn_together(samples, list(self.instances().values()), spec, steps=self.together, **repeated)
+        return learn_all(samples, self.experiments, spec, similar=part == "similar", steps=self.steps, **repeated)
+
+    def collect(self, pieces: Store) -> RequestWindowsResults:
+        [periods] = concatenate(pieces, self.window_keys(), PERIOD)
+        learned, detected, demanded = concatenate(pieces, self.later_keys(), LEARNED, DETECTED, DEMANDED)
+        return RequestWindowsResults(
+            settings=self.settings(),
+            experiments=self.experiments,
+            unseen=self.unseen,
+            windows=self.windows,
+            periods=periods,
+            learned=learned,
+            detected=detected,
+            demanded=demanded,
+        )
+
+    def report(self, results: RequestWindowsResults) -> Report:
+        from forebay.studies.request_windows.report import make_report
+
+        return make_report(results)
 
 
 def paper_study(*, repetitions: int = 2, seed: int = 0, total: int = PAPER_TOTAL) -> RequestWindowsStudy:
@@ -126,125 +204,19 @@ def paper_study(*, repetitions: int = 2, seed: int = 0, total: int = PAPER_TOTAL
     return RequestWindowsStudy(experiments=paper_experiments(total), repetitions=repetitions, seed=seed)
 
 
-def run(
-    study: RequestWindowsStudy,
-    folder: Path,
-    *,
-    workers: Workers,
-    progress: Callable[[int], None],
-    detector: Detector | None = None,
-) -> RequestWindowsResults:
-    """Every piece, from `folder` what is there already, and all of them as tables."""
-    check(study)
-    about, detector = study.about(), detector or shipped_detector()
-    store = Store(folder, about)
-    store.open()
-    first, later = study.window_keys(), study.later_keys()
-    do_all(first, partial(window_piece, study), store, workers=workers, progress=progress)
-    periods = np.concatenate([store.get(key) for key in first])
-    samples = Samples.of(samples_of(periods, len(study.experiments), study.windows))
-    if "seen/all" not in store:
-        store.put("seen/all", detect_seen(periods, study.experiments, detector))
-    work = partial(later_piece, study, samples, detector)
-    do_all(later, work, store, workers=workers, progress=lambda done: progress(len(first) + done))
-    tables: dict[Any, list[Any]] = {kind: [np.zeros(0, dtype=kind)] for kind in (LEARNED, DETECTED, DEMANDED)}
-    for key in later:
-        piece = store.get(key)
-        tables[piece.dtype].append(piece)
-    learned, detected, demanded = (np.concatenate(own) for own in tables.values())
-    return RequestWindowsResults(
-        settings=about,
-        experiments=study.experiments,
-        unseen=study.unseen,
-        windows=study.windows,
-        periods=periods,
-        learned=learned,
-        detected=detected,
-        demanded=demanded,
-    )
-
-
-def check(study: RequestWindowsStudy) -> None:
-    """Everything that could be wrong with the study, before the first piece."""
-    for name in ("repetitions", "steps", "replays", "demand_replays"):
-        if getattr(study, name) < 1:
-            raise BadInput(name.replace("_", " "), f"must be 1 or more, not {getattr(study, name)}")
-    if not study.experiments or not study.windows:
-        raise BadInput("request windows", "needs an experiment and a window at least")
-    for spec in study.schedulers:
-        find("order", spec)
-    for spec in study.tuners:
-        find("tune", spec)
-
-
-def window_piece(study: RequestWindowsStudy, key: str) -> Any:
-    """One experiment under fifo and every window, and once under every other scheduler: PERIOD rows."""
-    names = [e.name for e in study.experiments]
-    number = names.index(key.removeprefix("windows/"))
-    nodes, work = study.experiments[number].nodes, study.experiments[number].workload
-    plain, rows = [(FIFO, 0), *((TWINS, window) for window in study.windows)], []
-    for repetition in range(study.repetitions):
-        others = [(spec, 0) for spec in study.schedulers] if repetition == 0 else []
-        # The same chance for all, so that they differ in what they do with it.
-        seed = zlib.crc32(f"{study.seed} {key} {repetition}".encode())
-        for scheduler, window in (*plain, *others):
-            layer = Forwarding(nodes=nodes, scheduler=scheduler, window=window or None)
-            found = simulate_requests(layer, work, seed=seed, period=study.period, periods=_most(study))
-            rows.append(_period_rows(number, scheduler, window, repetition, found))
-    return np.concatenate(rows)
-
-
-def later_piece(study: RequestWindowsStudy, samples: Samples, detector: Detector, key: str) -> Any:
-    """What one tuner learns, what is learned in one instance under changing demand, or what is detected."""
-    part, _, which = key.partition("/")
-    if part == "demand":
-        number = study.instances()[which]
-        return learn_under_demand(
-            study.experiments[number],
-            number,
-            [spec for spec in study.tuners if spec in ("epsilon-greedy:epsilon=0.1", "forebay")] or study.tuners[:1],
-            study.windows,
-            period=study.demand_period,
-            steps=study.steps,
-            repetitions=study.demand_replays,
-            seed=study.seed,
-        )
-    if part == "unseen":
-        first = int(which)
-        return detect_unseen(study.unseen[first : first + _UNSEEN_EACH], first, detector, study.seed)
-    spec = study.tuners[int(which)]
-    if part == "together":
-        own = list(study.instances().values())
-        return learn_together(samples, own, spec, steps=study.together, repetitions=study.replays, seed=study.seed)
-    return learn_all(
-        samples,
-        study.experiments,
-        spec,
-        similar=part == "similar",
-        steps=study.steps,
-        repetitions=study.replays,
-        seed=study.seed,
-    )
-
-
 def _hears(spec: str) -> bool:
     """Whether the tuner makes use of what similar situations told."""
     return spec.partition(":")[0] == "forebay"
 
 
-def _most(study: RequestWindowsStudy) -> int:
-    """Periods of a run that are kept: more than enough for the slowest."""
-    return max(round(600 / study.period), 1)
-
-
-def _period_rows(experiment: int, scheduler: str, window: int, repetition: int, found: Outcome) -> Any:
-    periods, nodes, _ = found.periods.shape
+def _period_rows(experiment: int, scheduler: str, window: int, repetition: int, outcome: Outcome) -> Rows:
+    periods, nodes, _ = outcome.periods.shape
     rows = np.zeros((periods, nodes), dtype=PERIOD)
     rows["experiment"], rows["repetition"] = experiment, repetition
     rows["scheduler"], rows["window"] = scheduler, window
     rows["period"], rows["node"] = np.arange(periods)[:, np.newaxis], np.arange(nodes)
-    rows["run"], rows["seconds"] = found.bandwidth, found.period
-    rows["seconds"][-1] = max(found.last, 1e-9)
+    rows["run"], rows["seconds"] = outcome.bandwidth, outcome.period
+    rows["seconds"][-1] = max(outcome.last, 1e-9)
     for column, name in enumerate(TALLY):
-        rows[name] = found.periods[:, :, column]
+        rows[name] = outcome.periods[:, :, column]
     return rows.ravel()

@@ -1,4 +1,4 @@
-"""What came out of the study of request windows, in words, computed from its numbers."""
+"""The findings, computed from the results; what was not run is left out."""
 
 from __future__ import annotations
 
@@ -7,37 +7,27 @@ from collections.abc import Iterator
 import numpy as np
 
 from forebay.show.phrases import join_names
+from forebay.show.rows import Rows, distinct, select
 from forebay.studies.request_windows.detection import CLASSIFIERS, confusion
-from forebay.studies.request_windows.records import detectors, instance_records, told_accuracy, tuner_records
-from forebay.studies.request_windows.results import (
-    BURSTS,
-    FIFO,
-    SEEN,
-    THINKING,
-    TWINS,
-    UNSEEN,
-    RequestWindowsResults,
-)
+from forebay.studies.request_windows.records import detectors, format_accuracy, instance_records, tuner_records
+from forebay.studies.request_windows.results import BURSTS, FIFO, SEEN, THINKING, TWINS, UNSEEN, RequestWindowsResults
 from forebay.studies.request_windows.view import (
     FOREBAY,
     NOTABLE,
     PAPERS,
     SHORT,
     TENTH,
-    Rows,
     Way,
-    alone,
-    called,
-    chosen,
-    instances,
-    last,
+    describe_experiment,
+    find_experiments,
+    last_values,
+    learned_alone,
+    learned_together,
     milliseconds,
-    of_experiment,
     over_steps,
     percent,
     steps,
-    together,
-    told,
+    tuner_label,
     values_of,
 )
 
@@ -53,8 +43,7 @@ _ALIKE = 0.1  # precision of what is called learned alike
 _HALF = 0.5  # of what epsilon 0.1 loses: what forebay may lose at most
 
 
-def request_windows_conclusions(results: RequestWindowsResults) -> list[str]:
-    """Sentences, each true of these results; what was not run is left out."""
+def conclusions(results: RequestWindowsResults) -> list[str]:
     parts = (_windows, _kinds, _single, _detection, _shares, _turns, _regret, _similar, _demand, _schedulers)
     return [sentence for part in parts for sentence in part(results)]
 
@@ -75,16 +64,16 @@ def _kinds(results: RequestWindowsResults) -> Iterator[str]:
     medians: dict[str, float] = {}
     for pattern in values_of(results, "pattern"):
         for operation in values_of(results, "operation"):
-            own = chosen(results, pattern=pattern, operation=operation)
+            own = find_experiments(results, pattern=pattern, operation=operation)
             if own.size:
                 medians[f"{SHORT[pattern]} {operation}s"] = float(np.median(best[own]))
     order = sorted(medians, key=lambda name: -medians[name])
     yield f"The best window's gain, median: {', '.join(f'{name} {percent(medians[name], 1)}' for name in order)}."
-    alone_ = chosen(results, nodes=1)
-    if alone_.size:
+    single = find_experiments(results, nodes=1)
+    if single.size:
         yield (
             f"Through one I/O node, where there is nobody to keep out of the way of, even the best window loses more "
-            f"than {_limit()} in {(best[alone_] < -NOTABLE).sum()} of {alone_.size} situations."
+            f"than {_limit()} in {(best[single] < -NOTABLE).sum()} of {single.size} situations."
         )
 
 
@@ -103,12 +92,12 @@ def _single(results: RequestWindowsResults) -> Iterator[str]:
 
 
 def _detection(results: RequestWindowsResults) -> Iterator[str]:
-    right = {key: told_accuracy(confusion(results.detected, *key)) for key in detectors(results)}
+    right = {key: format_accuracy(confusion(results.detected, *key)) for key in detectors(results)}
     parts = []
     for by in CLASSIFIERS:
-        told_ = [f"{right[of, by]} {words}" for of, words in _SETS.items() if (of, by) in right]
-        if told_:
-            parts.append(f"the {by} recognises {join_names(told_)}")
+        shares = [f"{right[of, by]} {periods}" for of, periods in _SETS.items() if (of, by) in right]
+        if shares:
+            parts.append(f"the {by} recognises {join_names(shares)}")
     if parts:
         yield f"Of access patterns, {' and '.join(parts)} (paper: 99.82 %, sizes seen in training)."
 
@@ -129,14 +118,15 @@ def _shares(results: RequestWindowsResults) -> Iterator[str]:
 
 def _turns(results: RequestWindowsResults) -> Iterator[str]:
     parts, apart = [], 0.0
-    for letter, number in instances(results).items():
-        both, own = of_experiment(together(results, TENTH), number), of_experiment(alone(results, Way(TENTH)), number)
+    for letter, number in results.instances().items():
+        both = select(learned_together(results, TENTH), experiment=number)
+        own = select(learned_alone(results, Way(TENTH)), experiment=number)
         if both.size and own.size:
             ends = [over_steps(rows, "precision")[1][-5:].mean() for rows in (both, own)]
             apart = max(apart, abs(ends[0] - ends[1]))
             parts.append(f"{letter} {100 * ends[0]:.0f} % (alone {100 * ends[1]:.0f} %)")
     if parts:
-        most = int(over_steps(together(results, TENTH), "precision")[0].max())
+        most = int(over_steps(learned_together(results, TENTH), "precision")[0].max())
         yield (
             f"Instances that take turns {'learn' if apart <= _ALIKE else 'do not learn'} as they do alone, over as "
             f"many steps of their own: with epsilon 0.1, "
@@ -160,14 +150,14 @@ def _regret(results: RequestWindowsResults) -> Iterator[str]:
     )
     others = sorted((r["regret"], name) for name, r in rows.items() if name not in (FOREBAY, TENTH))
     if others:
-        yield f"The others lose: {', '.join(f'{called(name)} {lost:.2f}' for lost, name in others)}."
+        yield f"The others lose: {', '.join(f'{tuner_label(name)} {lost:.2f}' for lost, name in others)}."
 
 
 def _similar(results: RequestWindowsResults) -> Iterator[str]:
-    heard, alone_ = alone(results, Way(FOREBAY, True)), alone(results, Way(FOREBAY))
-    if heard.size and alone_.size:
-        early = [float(over_steps(rows, "regret")[1][0]) for rows in (heard, alone_)]
-        late = [float(last(rows, "regret").mean()) for rows in (heard, alone_)]
+    heard, plain = learned_alone(results, Way(FOREBAY, True)), learned_alone(results, Way(FOREBAY))
+    if heard.size and plain.size:
+        early = [float(over_steps(rows, "regret")[1][0]) for rows in (heard, plain)]
+        late = [float(last_values(rows, "regret").mean()) for rows in (heard, plain)]
         first = int(over_steps(heard, "regret")[0][0])
         yield (
             f"Where it has met similar situations before, forebay loses {early[0]:.2f} instead of {early[1]:.2f} steps "
@@ -178,41 +168,41 @@ def _similar(results: RequestWindowsResults) -> Iterator[str]:
 
 def _demand(results: RequestWindowsResults) -> Iterator[str]:
     """For each tuner and each kind of changing demand."""
-    for demand, words in _DEMANDS.items():
-        rows = results.demanded[results.demanded["demand"] == demand]
-        for tuner in dict.fromkeys(rows["tuner"].tolist()):
+    for demand, cause in _DEMANDS.items():
+        rows = select(results.demanded, demand=demand)
+        for tuner in distinct(rows, "tuner"):
             ends = {
-                letter: [_late(of_experiment(rows[rows["tuner"] == tuner], number), reward) for reward in _REWARDS]
-                for letter, number in instances(results).items()
+                letter: [_late(select(rows, tuner=tuner, experiment=number), reward) for reward in _REWARDS]
+                for letter, number in results.instances().items()
             }
             known = {letter: own for letter, own in ends.items() if np.isfinite(own).all()}
             parts = [f"{letter} {100 * own[0]:.1f} and {100 * own[1]:.1f} %" for letter, own in known.items()]
             won = sum(own[1] > own[0] for own in known.values())
             if parts:
                 yield (
-                    f"When demand changes {words}, {called(tuner)} has in its last {steps(results) // 2} steps, by "
-                    f"bandwidth and by bandwidth over demand, of what the best windows give: {', '.join(parts)}; "
+                    f"When demand changes {cause}, {tuner_label(tuner)} has in its last {steps(results) // 2} steps, "
+                    f"by bandwidth and by bandwidth over demand, of what the best windows give: {', '.join(parts)}; "
                     f"demand as part of the reward is the better in {won} of {len(parts)}."
                 )
 
 
 def _late(rows: Rows, reward: str) -> float:
     """Mean share in the second half of the steps."""
-    share = over_steps(rows[rows["reward"] == reward], "share")[1]
+    share = over_steps(select(rows, reward=reward), "share")[1]
     return float(share[share.size // 2 :].mean()) if share.size else float("nan")
 
 
 def _schedulers(results: RequestWindowsResults) -> Iterator[str]:
     over = {name: ratio - 1 for name, ratio in results.schedulers().items() if name not in (FIFO, TWINS)}
     alike = [name for name, gain in over.items() if np.abs(gain).max() <= NOTABLE]
-    told_ = [
+    parts = [
         f"{name} {percent(float(gain.min()))} to {percent(float(gain.max()))} (wins in {(gain > NOTABLE).sum()}, loses "
         f"in {(gain < -NOTABLE).sum()})"
         for name, gain in over.items()
         if name not in alike
     ]
-    if told_:
-        yield f"Other schedulers over fifo, in {len(results.experiments)} situations: {'; '.join(told_)}."
+    if parts:
+        yield f"Other schedulers over fifo, in {len(results.experiments)} situations: {'; '.join(parts)}."
     if alike:
         verb = "does" if len(alike) == 1 else "do"
         yield (
@@ -226,4 +216,4 @@ def _limit() -> str:
 
 
 def _at(results: RequestWindowsResults, experiment: int, window: int) -> str:
-    return f"{told(results.experiments[experiment])}; {milliseconds(results.windows[window])} ms"
+    return f"{describe_experiment(results.experiments[experiment])}; {milliseconds(results.windows[window])} ms"

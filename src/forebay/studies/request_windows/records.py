@@ -1,4 +1,4 @@
-"""Rows of the study of request windows, as they go into files."""
+"""The tables as records, for files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.situation import PATTERNS
-from forebay.show.rows import records
+from forebay.show.rows import records, select
 from forebay.studies.request_windows.detection import CLASSIFIERS, confusion, precisions
 from forebay.studies.request_windows.results import (
     FIFO,
@@ -22,12 +22,10 @@ from forebay.studies.request_windows.view import (
     PAPERS,
     TENTH,
     Way,
-    alone,
-    instances,
-    last,
-    of_experiment,
+    last_values,
+    learned_alone,
     over_steps,
-    reached,
+    step_reached,
     steps,
     ways,
 )
@@ -99,17 +97,13 @@ def detected_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     return rows
 
 
-def demanded_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
-    return records(results.demanded)
-
-
 def tuner_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     """For each tuner over all situations: what it lost after all steps, and how near the best it is in the end."""
-    base = last(alone(results, Way(TENTH)), "regret")
+    base = last_values(learned_alone(results, Way(TENTH)), "regret")
     found = []
     for way in ways(results):
-        rows = alone(results, way)
-        lost = last(rows, "regret")
+        rows = learned_alone(results, way)
+        lost = last_values(rows, "regret")
         found.append(
             {
                 "tuner": way.tuner,
@@ -119,9 +113,9 @@ def tuner_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
                 "of_epsilon_0.1": float(lost.mean() / base.mean()) if base.size else float("nan"),
                 "situations_at_most_half": float((lost <= 0.5 * base).mean()) if base.size else float("nan"),
                 "largest_regret": float(lost.max()),
-                "share": float(last(rows, "share").mean()),
-                "precision": float(last(rows, "precision").mean()),
-                "reached": reached(rows),
+                "share": float(last_values(rows, "share").mean()),
+                "precision": float(last_values(rows, "precision").mean()),
+                "reached": step_reached(rows),
             }
         )
     return found
@@ -130,10 +124,10 @@ def tuner_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
 def instance_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     """For the paper's instances: share of the best and precision in the first and the last bin."""
     found = []
-    for letter, number in instances(results).items():
+    for letter, number in results.instances().items():
         paper_first, paper_last = PAPER_SHARES[letter]
         for way in ways(results):
-            rows = of_experiment(alone(results, way), number)
+            rows = select(learned_alone(results, way), experiment=number)
             share, hits = over_steps(rows, "share")[1], over_steps(rows, "precision")[1]
             own = way == Way(PAPERS)
             found.append(
@@ -170,10 +164,10 @@ def accuracy(table: Any) -> float:
     return float(np.trace(table) / max(int(table.sum()), 1))
 
 
-def told_accuracy(table: Any) -> str:
+def format_accuracy(table: Any) -> str:
     """Of a hundred, with two decimals; never rounded up to all.
 
-    >>> told_accuracy(np.diag([99999, 99999])), told_accuracy(np.array([[99999, 1], [0, 99999]]))
+    >>> format_accuracy(np.diag([99999, 99999])), format_accuracy(np.array([[99999, 1], [0, 99999]]))
     ('100.00 %', '99.99 %')
     """
     share = 100 * accuracy(table)

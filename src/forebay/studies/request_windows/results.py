@@ -1,4 +1,4 @@
-"""What the study of request windows found, and what the paper says it should."""
+"""The results, and what the paper says they should be."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
-from forebay.profile.request_watch import TALLY
+from forebay.profile.observe import TALLY
+from forebay.show.rows import Floats, Rows, distinct, select
 from forebay.simulate.requests.workload import Experiment, Workload
 
 PERIOD = np.dtype(
@@ -90,62 +90,71 @@ class RequestWindowsResults:
     experiments: Sequence[Experiment]
     unseen: Sequence[Experiment]
     windows: Sequence[int]
-    periods: NDArray[np.void]
-    learned: NDArray[np.void]
-    detected: NDArray[np.void]
-    demanded: NDArray[np.void]
+    periods: Rows
+    learned: Rows
+    detected: Rows
+    demanded: Rows
 
-    def runs(self) -> NDArray[np.void]:
+    def instances(self) -> dict[str, int]:
+        """By the paper's letters, those of its instances that are among the experiments."""
+        return find_instances(self.experiments)
+
+    def runs(self) -> Rows:
         """One row of `periods` for each run, of which `run` is the bandwidth."""
-        first: NDArray[np.void] = self.periods[(self.periods["period"] == 0) & (self.periods["node"] == 0)]
-        return first
+        return select(self.periods, period=0, node=0)
 
-    def bandwidths(self) -> NDArray[np.float64]:
+    def bandwidths(self) -> Floats:
         """Mean bytes a second of each experiment, under fifo (first column) and each window."""
         runs = self.runs()
-        columns = [runs["scheduler"] == FIFO]
-        columns += [(runs["scheduler"] == TWINS) & (runs["window"] == window) for window in self.windows]
-        return np.stack([_means(runs[own], len(self.experiments)) for own in columns], axis=1)
+        columns = [select(runs, scheduler=FIFO)]
+        columns += [select(runs, scheduler=TWINS, window=window) for window in self.windows]
+        return np.stack([_means(rows, len(self.experiments)) for rows in columns], axis=1)
 
-    def gains(self) -> NDArray[np.float64]:
+    def gains(self) -> Floats:
         """Of each window over fifo, for each experiment: 0.1 is 10 % faster."""
-        found = self.bandwidths()
-        gained: NDArray[np.float64] = found[:, 1:] / found[:, :1] - 1
+        bandwidths = self.bandwidths()
+        gained: Floats = bandwidths[:, 1:] / bandwidths[:, :1] - 1
         return gained
 
-    def schedulers(self) -> dict[str, NDArray[np.float64]]:
+    def schedulers(self) -> dict[str, Floats]:
         """By name, the mean bandwidth of each experiment over fifo's in the same repetitions; twins' best window."""
-        runs = self.runs()
-        fifo, found = runs[runs["scheduler"] == FIFO], {}
-        for name in dict.fromkeys(runs["scheduler"].tolist()):
-            own = runs[runs["scheduler"] == name]
-            beside = fifo[np.isin(fifo["repetition"], own["repetition"])]
+        runs, count = self.runs(), len(self.experiments)
+        fifo, over = select(runs, scheduler=FIFO), {}
+        for name in distinct(runs, "scheduler"):
+            rows = select(runs, scheduler=name)
+            beside = fifo[np.isin(fifo["repetition"], rows["repetition"])]
             if name != TWINS:
-                found[name] = _means(own, len(self.experiments)) / _means(beside, len(self.experiments))
-        return found | {TWINS: self.gains().max(axis=1) + 1}
+                over[name] = _means(rows, count) / _means(beside, count)
+        return over | {TWINS: self.gains().max(axis=1) + 1}
 
-    def samples(self) -> list[list[NDArray[np.float64]]]:
+    def samples(self) -> list[list[Floats]]:
         """For each experiment and window, the mean bandwidth of its I/O nodes in each whole period."""
         return samples_of(self.periods, len(self.experiments), self.windows)
 
 
-def samples_of(periods: NDArray[np.void], experiments: int, windows: Sequence[int]) -> list[list[NDArray[np.float64]]]:
+def find_instances(experiments: Sequence[Experiment]) -> dict[str, int]:
+    """By the paper's letters, where in the list its instances are, those that are there."""
+    names = [e.name for e in experiments]
+    return {letter: names.index(e.name) for letter, e in INSTANCES.items() if e.name in names}
+
+
+def samples_of(periods: Rows, experiments: int, windows: Sequence[int]) -> list[list[Floats]]:
     """For each experiment and window, the mean bandwidth of its I/O nodes in each whole period."""
-    own = whole(periods[periods["scheduler"] == TWINS])
-    order = np.lexsort((own["node"], own["period"], own["repetition"], own["window"], own["experiment"]))
-    own = own[order]
-    starts = np.flatnonzero(np.r_[True, own["node"][1:] == 0]) if own.size else np.zeros(0, dtype=int)
-    sizes = np.diff(np.r_[starts, own.size])
-    moved = (own["bytes_read"].astype(np.float64) + own["bytes_written"]) / own["seconds"]
-    means = np.add.reduceat(moved, starts) / sizes if own.size else moved
-    heads = own[starts]
+    rows = whole(select(periods, scheduler=TWINS))
+    order = np.lexsort((rows["node"], rows["period"], rows["repetition"], rows["window"], rows["experiment"]))
+    rows = rows[order]
+    starts = np.flatnonzero(np.r_[True, rows["node"][1:] == 0]) if rows.size else np.zeros(0, dtype=int)
+    sizes = np.diff(np.r_[starts, rows.size])
+    moved = (rows["bytes_read"].astype(np.float64) + rows["bytes_written"]) / rows["seconds"]
+    means = np.add.reduceat(moved, starts) / sizes if rows.size else moved
+    heads = rows[starts]
     return [
         [means[(heads["experiment"] == e) & (heads["window"] == window)] for window in windows]
         for e in range(experiments)
     ]
 
 
-def whole(periods: NDArray[np.void]) -> NDArray[np.void]:
+def whole(periods: Rows) -> Rows:
     """Without those that a run's end cut short, unless a run has no others."""
     length = periods["seconds"].max(initial=0.0)
     runs = np.stack([periods[name] for name in ("experiment", "window", "repetition")], axis=1)
@@ -153,10 +162,10 @@ def whole(periods: NDArray[np.void]) -> NDArray[np.void]:
     long = periods["seconds"] > 0.999 * length
     has = np.zeros(run.max(initial=-1) + 1, dtype=bool)
     has[run[long]] = True
-    kept: NDArray[np.void] = periods[long | ~has[run]]
+    kept: Rows = periods[long | ~has[run]]
     return kept
 
 
-def _means(rows: NDArray[np.void], experiments: int) -> NDArray[np.float64]:
+def _means(rows: Rows, experiments: int) -> Floats:
     count = np.bincount(rows["experiment"], minlength=experiments)
     return np.bincount(rows["experiment"], weights=rows["run"], minlength=experiments) / count

@@ -1,4 +1,4 @@
-"""Tables of the study of request windows for the report, as text."""
+"""The tables of the report, as text."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ from forebay.show.report import Table
 from forebay.simulate.requests.servers import Contended
 from forebay.studies.request_windows.detection import precisions
 from forebay.studies.request_windows.records import detectors, instance_records, situation_records, tuner_records
-from forebay.studies.request_windows.results import (
-    FIFO,
-    PAPER_PRECISION,
-    TWINS,
-    RequestWindowsResults,
-)
+from forebay.studies.request_windows.results import FIFO, PAPER_PRECISION, TWINS, RequestWindowsResults
 from forebay.studies.request_windows.view import (
     FOREBAY,
     NEAR,
@@ -28,12 +23,12 @@ from forebay.studies.request_windows.view import (
     SHORT,
     TENTH,
     Way,
-    called,
-    chosen,
+    describe_experiment,
+    find_experiments,
     milliseconds,
     percent,
     steps,
-    told,
+    tuner_label,
     values_of,
 )
 
@@ -45,7 +40,7 @@ def gains_table(results: RequestWindowsResults) -> Table:
     heads = ("situations", "count", "win", "lose", "median best", "largest", "largest loss", "best windows, ms")
     kinds: list[dict[str, Any]] = [{"pattern": p, "operation": o} for p in PATTERNS for o in OPERATIONS]
     kinds += [{"nodes": n} for n in values_of(results, "nodes")]
-    rows = [_gain_cells(results, kind) for kind in kinds if chosen(results, **kind).size]
+    rows = [_gain_cells(results, kind) for kind in kinds if find_experiments(results, **kind).size]
     return Table("What windows win and lose over fifo", heads, rows)
 
 
@@ -71,7 +66,7 @@ def instance_table(results: RequestWindowsResults) -> Table:
         rows.append(
             (
                 row["instance"],
-                called(row["tuner"]),
+                tuner_label(row["tuner"]),
                 paper,
                 f"{row['first_share']:.2f} → {row['last_share']:.2f}",
                 f"{100 * row['first_precision']:.0f} → {100 * row['last_precision']:.0f} %",
@@ -134,7 +129,7 @@ def situation_table(results: RequestWindowsResults) -> Table:
     found = sorted(situation_records(results), key=lambda row: -row["best_gain"])
     rows: list[tuple[str, ...]] = [
         (
-            told(results.experiments[r["experiment"]]),
+            describe_experiment(results.experiments[r["experiment"]]),
             f"{r['fifo'] / 1e6:.0f} MB/s",
             f"{milliseconds(r['best_window'])} ms",
             percent(r["best_gain"], 1),
@@ -167,19 +162,6 @@ def classifier_table() -> Table:
     return Table("The classifiers that come with Forebay, when they were trained: periods recognised", heads, rows)
 
 
-def all_tables(results: RequestWindowsResults) -> list[Table]:
-    """In the order of the report."""
-    return [
-        gains_table(results),
-        precision_table(results),
-        classifier_table(),
-        instance_table(results),
-        tuner_table(results),
-        scheduler_table(results),
-        model_table(),
-    ]
-
-
 MODEL = {
     "base": "any request, µs",
     "bandwidth": "bandwidth of a server, MB/s",
@@ -199,7 +181,7 @@ def _model_number(name: str, value: float) -> str:
 
 
 def _gain_cells(results: RequestWindowsResults, kind: dict[str, Any]) -> tuple[str, ...]:
-    gains = results.gains()[chosen(results, **kind)]
+    gains = results.gains()[find_experiments(results, **kind)]
     best = gains.max(axis=1)
     at = np.bincount(gains.argmax(axis=1), minlength=gains.shape[1])
     often = [int(k) for k in np.argsort(-at, kind="stable")[:3] if at[k]]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from forebay.show.figures.sheet import Sketch, panels
 from forebay.studies.request_windows.detection import CLASSIFIERS, confusion
-from forebay.studies.request_windows.records import told_accuracy
+from forebay.studies.request_windows.records import format_accuracy
 from forebay.studies.request_windows.results import SEEN, UNSEEN, RequestWindowsResults
 
 _CLASSES = ("FPP", "SC", "SS")
@@ -25,7 +25,7 @@ def confusions(results: RequestWindowsResults) -> Sketch | None:
     for axes, (of, by) in zip(grid, shown, strict=True):
         table = confusion(results.detected, of, by)
         _matrix(axes, table)
-        axes.set_title(f"{by}, {_SETS[of]}\n{told_accuracy(table)} right", loc="left", fontsize=7.5)
+        axes.set_title(f"{by}, {_SETS[of]}\n{format_accuracy(table)} right", loc="left", fontsize=7.5)
     grid[0].set_ylabel("detected")
     figure.supxlabel("true pattern", fontsize=8)
     return Sketch(

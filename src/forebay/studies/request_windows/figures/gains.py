@@ -14,9 +14,17 @@ from matplotlib.figure import Figure
 from forebay.show.figures.boxes import boxes
 from forebay.show.figures.looks import INK, key, looks_of
 from forebay.show.figures.sheet import WIDTH, Sketch, legend_above, panels
+from forebay.show.rows import Floats
 from forebay.studies.request_windows.figures.looks import PATTERNS, SCHEDULERS
 from forebay.studies.request_windows.results import FIFO, TWINS, RequestWindowsResults
-from forebay.studies.request_windows.view import SHORT, Floats, chosen, milliseconds, percent, size, values_of
+from forebay.studies.request_windows.view import (
+    SHORT,
+    find_experiments,
+    format_request,
+    milliseconds,
+    percent,
+    values_of,
+)
 
 _ROW, _ABOVE = 0.135, 0.36  # inches: of a situation, and over each panel
 # Red and blue are told apart by nearly everybody; the sign is in the number too.
@@ -38,13 +46,13 @@ def heat(results: RequestWindowsResults) -> Sketch:
     norm = _norm(gains)
     for (down, (operation, request)), (across, pattern) in product(enumerate(kinds), enumerate(patterns)):
         axes = grid[down, across]
-        own = chosen(results, pattern=pattern, operation=operation, request=request)
+        own = find_experiments(results, pattern=pattern, operation=operation, request=request)
         table = np.full((len(places), gains.shape[1]), np.nan)
         for e in own:
             experiment = results.experiments[e]
             table[places.index((experiment.nodes, experiment.workload.processes))] = gains[e]
         _cells(axes, table, norm)
-        axes.set_title(f"{SHORT[pattern]}, {operation}, {size(request)}", loc="left", fontsize=7.5, pad=3)
+        axes.set_title(f"{SHORT[pattern]}, {operation}, {format_request(request)}", loc="left", fontsize=7.5, pad=3)
         _labels(axes, results, places, left=across == 0, below=down == len(kinds) - 1)
     bar = figure.colorbar(axes.images[0], ax=grid.ravel().tolist(), location="bottom", shrink=0.5, aspect=45, pad=0.01)
     bar.set_label("bandwidth over fifo (%)")
@@ -65,10 +73,10 @@ def spread(results: RequestWindowsResults) -> Sketch:
     """A panel for each operation and pattern, a box for each window."""
     gains = 100 * results.gains()
     kinds = [(operation, pattern) for operation in values_of(results, "operation") for pattern in SHORT]
-    kinds = [kind for kind in kinds if chosen(results, operation=kind[0], pattern=kind[1]).size]
+    kinds = [kind for kind in kinds if find_experiments(results, operation=kind[0], pattern=kind[1]).size]
     figure, grid = panels(len(kinds), columns=3, height=1.9, sharey="row")
     for axes, (operation, pattern) in zip(grid, kinds, strict=True):
-        own = gains[chosen(results, operation=operation, pattern=pattern)]
+        own = gains[find_experiments(results, operation=operation, pattern=pattern)]
         named = {milliseconds(w): own[:, k] for k, w in enumerate(results.windows)}
         boxes(axes, named, dict.fromkeys(named, PATTERNS[pattern]))
         axes.set_xticks(range(len(named)), list(named), fontsize=6.5)
@@ -91,10 +99,10 @@ def schedulers(results: RequestWindowsResults) -> Sketch:
     names = sorted(over, key=lambda name: (name != TWINS, -float(np.median(over[name]))))
     looks = looks_of(names, SCHEDULERS)
     kinds = [(operation, pattern) for operation in values_of(results, "operation") for pattern in SHORT]
-    kinds = [kind for kind in kinds if chosen(results, operation=kind[0], pattern=kind[1]).size]
+    kinds = [kind for kind in kinds if find_experiments(results, operation=kind[0], pattern=kind[1]).size]
     figure, grid = panels(len(kinds), columns=3, height=1.8, sharey="row")
     for axes, (operation, pattern) in zip(grid, kinds, strict=True):
-        own = chosen(results, operation=operation, pattern=pattern)
+        own = find_experiments(results, operation=operation, pattern=pattern)
         boxes(axes, {name: over[name][own] for name in names}, looks)
         axes.axhline(0, color=INK, linewidth=0.8, zorder=1)
         axes.set_title(f"{SHORT[pattern]}, {operation}s ({own.size})", loc="left")

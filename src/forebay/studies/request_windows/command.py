@@ -1,0 +1,76 @@
+"""`forebay study request-windows`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forebay.model.errors import BadInput
+from forebay.show.options import Seed, policy_list
+from forebay.studies.command import StudyCommand
+
+if TYPE_CHECKING:
+    from forebay.decide.policy import Kind
+    from forebay.studies.request_windows.experiment import RequestWindowsStudy
+
+_ALWAYS = ("fifo", "twins")
+
+
+def build(
+    repetitions: Annotated[int, typer.Option(help="Of each experiment under fifo and each window.", min=1)] = 3,
+    tuner: Annotated[
+        str | None,
+        typer.Option(help="Tuners by commas, or 'all' [default: epsilon-greedy with several epsilon, and all others]."),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Schedulers by commas, beside fifo and twins, which are always run [default: all]."),
+    ] = None,
+    total: Annotated[str, typer.Option(help="How much each experiment reads or writes.")] = "4 GiB",
+    seed: Seed = 0,
+) -> RequestWindowsStudy:
+    """Windows of twins in 144 situations, and who learns them.
+
+    After Bez et al. 2019, with who recognises the situations. The model of the data servers is fitted to the paper's
+    figures: what comes out is not a validation of the paper.
+    """
+    from forebay.studies.request_windows.experiment import default_tuners, other_schedulers, paper_study
+
+    study = replace(
+        paper_study(repetitions=repetitions, seed=seed, total=_parse_total(total)),
+        tuners=_names("tune", "--tuner", tuner, default_tuners()),
+        schedulers=[n for n in _names("order", "--scheduler", scheduler, other_schedulers()) if n not in _ALWAYS],
+    )
+    study.check()
+    return study
+
+
+def _names(kind: Kind, option: str, text: str | None, default: tuple[str, ...]) -> list[str]:
+    if text is None:
+        return list(default)
+    if not text.strip(", "):
+        raise BadInput(option, "names none")
+    return policy_list(kind, text)
+
+
+def _parse_total(text: str) -> int:
+    from forebay.model.units import parse_size
+    from forebay.simulate.requests.workload import paper_experiments
+
+    try:
+        size = parse_size(text)
+        if not 0 < size < 1 << 50:
+            raise ValueError(f"must be more than nothing and less than 1 PiB, not {text!r}")
+        paper_experiments(int(size))
+    except (BadInput, ValueError) as error:
+        raise BadInput("--total", str(error)) from None
+    return int(size)
+
+
+REQUEST_WINDOWS = StudyCommand(
+    name="request-windows",
+    build=build,
+    example="forebay study request-windows --repetitions 1 --tuner epsilon-greedy:epsilon=0.1,forebay --total 1GiB",
+)
