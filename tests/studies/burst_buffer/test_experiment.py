@@ -30,7 +30,9 @@ GB = 10**9
 REQUESTS = theta_2020(np.random.default_rng(1), 300)
 CORRECT, LETTER = Rules(split=SPLIT), Rules(mode="storalloc", split=SPLIT)
 SMALL = Block(
-    platforms=(reference_platform("8TB/nNnD"), reference_platform("16TB/1N1D")), policies=("worst-fit", "forebay"), rules=(CORRECT, LETTER)
+    platforms=(reference_platform("8TB/nNnD"), reference_platform("16TB/1N1D")),
+    policies=("worst-fit", "forebay"),
+    rules=(CORRECT, LETTER),
 )
 
 
@@ -69,8 +71,14 @@ def test_both_modes_are_twice_as_many_runs() -> None:
 def test_keys_are_stable() -> None:
     keys = list(study().pieces())
     assert keys == [f"block-0/platform-{p}/rules-{r}" for p in range(2) for r in range(2)]
-    assert study().pieces()["block-0/platform-1/rules-0"] == (reference_platform("16TB/1N1D"), CORRECT, ("worst-fit", "forebay"))
-    more = replace(SMALL, platforms=(*SMALL.platforms, reference_platform("64TB/1N1D")), policies=(*SMALL.policies, "fill"))
+    assert study().pieces()["block-0/platform-1/rules-0"] == (
+        reference_platform("16TB/1N1D"),
+        CORRECT,
+        ("worst-fit", "forebay"),
+    )
+    more = replace(
+        SMALL, platforms=(*SMALL.platforms, reference_platform("64TB/1N1D")), policies=(*SMALL.policies, "fill")
+    )
     assert set(keys) < set(study(blocks=(more, SMALL)).pieces())
 
 
@@ -298,7 +306,9 @@ def test_a_grid_is_read_from_a_file(tmp_path: Path) -> None:
     assert first.rules == tuple(
         Rules(split=split, tries=tries) for split in (100 * GB, 200 * GB, 0) for tries in (0, 12)
     )
-    assert second == Block(platforms=(reference_platform("8TB/1N1D"),), policies=("random",), rules=(Rules(split=SPLIT),))
+    assert second == Block(
+        platforms=(reference_platform("8TB/1N1D"),), policies=("random",), rules=(Rules(split=SPLIT),)
+    )
 
 
 def test_the_grid_of_the_documentation_is_read(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ import numpy as np
 from forebay.decide.registry import find
 from forebay.decide.tune.choose import pick
 from forebay.decide.tune.reward import REWARDS, credit, current, new_stack
-from forebay.model.chance import draw, seeded
-from forebay.model.observed import Observed
-from forebay.profile.observe import observed
+from forebay.model.observation import Observation
+from forebay.model.random_numbers import draw, seed_state
+from forebay.profile.request_watch import make_observation
 from forebay.show.rows import Rows
 from forebay.simulate.requests.layer import NANO, Forwarding
 from forebay.simulate.requests.learning import BIN
@@ -26,7 +26,7 @@ from forebay.simulate.requests.run import Simulation, simulate_requests
 from forebay.simulate.requests.workload import Experiment, Workload
 from forebay.studies.request_windows.results import BURSTS, DEMANDED, STEADY, THINKING, TWINS
 
-Seen = Sequence[Sequence[Sequence[Sequence[Observed]]]]
+Seen = Sequence[Sequence[Sequence[Sequence[Observation]]]]
 """What was seen, by window, demand, period and I/O node."""
 SHARES = (0.5, 0.25, 0.1)
 """Of what fifo would move in a period, the bytes of a burst."""
@@ -87,13 +87,13 @@ def _all_seen(experiment: Experiment, windows: Sequence[int], period: float, see
 def _worth(seen: Seen, demand: str) -> Any:
     """Of each window under each demand: its bandwidth; in bursts, whose bytes are given, that of the busy time."""
 
-    def rate(one: Observed) -> float:
+    def rate(one: Observation) -> float:
         return one.bandwidth / one.busy if demand == BURSTS and one.busy else one.bandwidth
 
     return np.array([[np.mean([[rate(o) for o in nodes] for nodes in own]) for own in row] for row in seen])
 
 
-def _going_on(experiment: Experiment, window: int, think: float, period: float, seed: int) -> list[list[Observed]]:
+def _going_on(experiment: Experiment, window: int, think: float, period: float, seed: int) -> list[list[Observation]]:
     """What all I/O nodes saw in each of PERIODS periods, after one in which processes begin."""
     # A think time of nearly nothing, so that all go the same way.
     run = _begun(experiment, window, replace(experiment.workload, total=_ENDLESS, think=max(think, 1e-9)), period, seed)
@@ -101,7 +101,7 @@ def _going_on(experiment: Experiment, window: int, think: float, period: float, 
     return [_observed(experiment, nodes, period) for nodes in run.rows[1:]]
 
 
-def _bursts(experiment: Experiment, window: int, size: float, period: float, seed: int) -> list[list[Observed]]:
+def _bursts(experiment: Experiment, window: int, size: float, period: float, seed: int) -> list[list[Observation]]:
     """What all I/O nodes saw in each of PERIODS periods that begin with a burst of `size` bytes."""
     work, observations = experiment.workload, []
     whole = max(int(size), work.processes * work.request)
@@ -113,8 +113,8 @@ def _bursts(experiment: Experiment, window: int, size: float, period: float, see
     return observations
 
 
-def _observed(experiment: Experiment, rows: Any, period: float) -> list[Observed]:
-    return [observed(row, period, processes=experiment.workload.processes // experiment.nodes) for row in rows]
+def _observed(experiment: Experiment, rows: Any, period: float) -> list[Observation]:
+    return [make_observation(row, period, processes=experiment.workload.processes // experiment.nodes) for row in rows]
 
 
 def _begun(experiment: Experiment, window: int, work: Workload, period: float, seed: int) -> Simulation:
@@ -127,9 +127,9 @@ def _one(seen: Seen, spec: str, reward: str, steps: int, seed: int) -> list[tupl
 
     As a council does, it goes by the demand of the period before.
     """
-    policy, chance, weather = find("tune", spec), seeded(seed), seeded(seed + 1)
+    policy, chance, weather = find("tune", spec), seed_state(seed), seed_state(seed + 1)
     stack, demand, taken = new_stack(policy, reward, len(seen), ordered=True), 0, []
-    before: Sequence[Observed] = seen[0][0][0]
+    before: Sequence[Observation] = seen[0][0][0]
     for _ in range(steps):
         if draw(weather, STAYS) == 0:
             demand = int(draw(weather, len(seen[0])))

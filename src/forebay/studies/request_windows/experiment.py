@@ -17,7 +17,7 @@ from forebay.decide.registry import find, policies
 from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
 from forebay.profile.pattern_detector import Detector, shipped_detector
-from forebay.profile.observe import TALLY
+from forebay.profile.request_watch import TALLY
 from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.requests.layer import Forwarding

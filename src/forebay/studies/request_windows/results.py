@@ -9,7 +9,7 @@ import numpy as np
 
 from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
-from forebay.profile.observe import TALLY
+from forebay.profile.request_watch import TALLY
 from forebay.show.rows import Floats, Rows, distinct, select
 from forebay.simulate.requests.workload import Experiment, Workload
 
