@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import NoReturn
@@ -98,6 +99,7 @@ def main() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
     announce_compiling()
+    warnings.showwarning = _print_warning
     try:
         code = command()(prog_name="forebay", standalone_mode=False)
     except UserError as error:
@@ -145,6 +147,10 @@ def _fail_internally(error: Exception) -> NoReturn:
     if os.environ.get("FOREBAY_TRACEBACK"):
         raise error
     _fail(f"internal error: {error!r}; set FOREBAY_TRACEBACK=1 to see where", 1)
+
+
+def _print_warning(message: Warning | str, *_: object, **_more: object) -> None:
+    typer.echo(f"forebay: warning: {' '.join(str(message).split())}", err=True)
 
 
 def _fail(message: str, code: int) -> NoReturn:

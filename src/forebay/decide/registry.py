@@ -6,6 +6,7 @@ to a `Policy` (see docs/writing-a-policy.md).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
@@ -30,7 +31,7 @@ from forebay.decide.stripe.default import default
 from forebay.decide.stripe.forebay import forebay as forebay_striping
 from forebay.decide.stripe.tapp_io import tapp_io
 from forebay.decide.tune.choose import TUNERS
-from forebay.model.errors import BadInput, PolicyError, UnknownName, UserError
+from forebay.model.errors import BadInput, UnknownName, UserError
 
 BUILT_IN = (
     random_allocation,
@@ -64,20 +65,37 @@ _LABELS: dict[Kind, str] = {
 _READ = ("order", "tune")  # kinds whose options are read by whoever uses the policy, not given to it
 
 
+class PluginWarning(UserWarning):
+    """A package's policy was skipped, as it can't be loaded."""
+
+
 @cache
 def policies(kind: Kind) -> dict[str, Policy]:
-    """All policies of one kind by name; a built-in name can't be taken over."""
-    found = {policy.name: policy for policy in BUILT_IN if policy.kind == kind}
+    """All policies of one kind by name; a plug-in can't replace a built-in one."""
+    by_name = {policy.name: policy for policy in BUILT_IN if policy.kind == kind}
+    for policy in _plugins():
+        if policy.kind == kind:
+            by_name.setdefault(policy.name, policy)
+    return by_name
+
+
+@cache
+def _plugins() -> list[Policy]:
+    """The policies of installed packages. One that is broken is reported and skipped: the others must still work."""
+    loaded = []
     for point in entry_points(group="forebay.policies"):
         try:
             policy = point.load()
         except Exception as error:  # somebody else's code: anything can go wrong
-            raise PolicyError(f"entry point {point.name!r} ({point.value}) can't be loaded: {error!r}") from error
-        if not isinstance(policy, Policy):
-            raise PolicyError(f"entry point {point.name!r} of {point.value} is no forebay Policy")
-        if policy.kind == kind:
-            found.setdefault(policy.name, policy)
-    return found
+            problem = f"cannot be loaded: {error!r}"
+        else:
+            if isinstance(policy, Policy):
+                loaded.append(policy)
+                continue
+            problem = "is not a forebay Policy"
+        source = f"policy {point.name!r} ({point.value}) of package {point.dist.name if point.dist else 'unknown'}"
+        warnings.warn(f"{source} {problem}; it is skipped", PluginWarning, stacklevel=2)
+    return loaded
 
 
 def find(kind: Kind, spec: str) -> Policy:
