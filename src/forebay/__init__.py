@@ -5,7 +5,7 @@ from importlib import import_module
 
 from forebay.model.compile_hooks import hooks
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def _make_kernel_cache(function: Callable[..., object]) -> object:
