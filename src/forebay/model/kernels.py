@@ -19,12 +19,25 @@ def kernel(function: F) -> F:
 
     Division by zero gives inf or nan as in numpy, so kernels don't branch on it.
     """
-    compiled: Any = fresh_kernel(function)
-    if hasattr(compiled, "_cache"):  # not a plain function, as with NUMBA_DISABLE_JIT
-        compiled._cache = hooks.make_cache(function)
-    return cast(F, compiled)
+    return _keep(function, fresh_kernel(function))
+
+
+def hot_kernel(function: F) -> F:
+    """The same without counting references to arrays, for functions that neither make nor return any.
+
+    A call then costs the same however many arrays it passes on: an event loop over a tuple of twenty is three times
+    as fast.
+    """
+    compile_uncounted: Any = numba.njit(error_model="numpy", _nrt=False)  # type: ignore[call-overload]
+    return _keep(function, compile_uncounted(function))
 
 
 def fresh_kernel(function: F) -> F:
-    """The same for a function made at run time, which no other process can find again: nothing is kept."""
+    """A kernel made at run time, which no other process can find again: nothing is kept."""
     return cast(F, numba.njit(error_model="numpy")(function))
+
+
+def _keep(function: F, compiled: Any) -> F:
+    if hasattr(compiled, "_cache"):  # not a plain function, as with NUMBA_DISABLE_JIT
+        compiled._cache = hooks.make_cache(function)
+    return cast(F, compiled)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forebay.model.decision import Placement
-from forebay.model.kernels import kernel
+from forebay.model.kernels import hot_kernel
 from forebay.simulate.sharing import arrive, depart, next_finish, resources
 from forebay.simulate.tournament import first, put, tournament
 
@@ -79,7 +79,7 @@ def next_event(state: Engine) -> float:
     return float(min(state.finishing[1], state.computing[1]))
 
 
-@kernel
+@hot_kernel
 def advance(state: Any, until: float, most: int, stop_at_goal: bool) -> float:
     """Process events up to and including time `until`, at most `most` of them.
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.model.kernels import kernel
+from forebay.model.kernels import hot_kernel
 from forebay.simulate.tournament import first, players, put, tournament
 
 RESOURCE = np.dtype(
@@ -43,7 +43,7 @@ def resources(seats: Any) -> tuple[Any, Any]:
     return idle, np.full(2 * idle["size"].sum(), np.inf)
 
 
-@kernel
+@hot_kernel
 def next_finish(resource: Any, marks: Any) -> float:
     """When the next flow finishes if nobody comes or goes before; inf if it is idle."""
     if resource.live == 0:
@@ -51,7 +51,7 @@ def next_finish(resource: Any, marks: Any) -> float:
     return resource.since + (marks[np.uint64(resource.base + 1)] - resource.clock) * resource.live  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def arrive(resource: Any, marks: Any, seat: int, work: float, now: float) -> None:
     """A flow takes its seat with `work` seconds of work (alone)."""
     if resource.live > 0:
@@ -64,7 +64,7 @@ def arrive(resource: Any, marks: Any, seat: int, work: float, now: float) -> Non
     put(marks, resource.base, resource.size, seat, resource.clock + work)
 
 
-@kernel
+@hot_kernel
 def depart(resource: Any, marks: Any, bits: Any, now: float) -> int:
     """The flow that finishes first leaves, at the time that `next_finish` told; returns its seat."""
     seat = first(bits, resource.base, resource.size)
@@ -110,13 +110,13 @@ def with_more_seats(flows: Flows) -> Flows:
     return larger._replace(finishing=flows.finishing)
 
 
-@kernel
+@hot_kernel
 def has_seats(flows: Any, more: int) -> bool:
     """Whether `more` flows are sure to find a seat, whichever resources they go to."""
     return flows.most[1] + more <= flows.most[0]  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def begin_flow(flows: Any, which: int, owner: int, work: float, now: float) -> None:
     """A flow begins on resource `which`, with `work` seconds of work (alone). There must be a seat for it."""
     resource = flows.resources[np.uint64(which)]
@@ -130,7 +130,7 @@ def begin_flow(flows: Any, which: int, owner: int, work: float, now: float) -> N
     put(flows.finishing, 0, flows.finishing.size // 2, which, next_finish(resource, flows.marks))
 
 
-@kernel
+@hot_kernel
 def end_flow(flows: Any, now: float) -> int:
     """The flow that ends first, at `now` by `finishing`, leaves; returns its owner."""
     finishing = flows.finishing

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.model.kernels import kernel
+from forebay.model.kernels import hot_kernel
 
 _1 = np.uint64(1)
 
@@ -38,7 +38,7 @@ def tournament(keys: Any) -> Any:
     return tree
 
 
-@kernel
+@hot_kernel
 def put(tree: Any, base: int, size: int, player: int, key: float) -> None:
     """Give `player` of the tree of `size` at `base` a new key."""
     root = np.uint64(base)
@@ -51,7 +51,7 @@ def put(tree: Any, base: int, size: int, player: int, key: float) -> None:
         tree[root + at] = key
 
 
-@kernel
+@hot_kernel
 def first(bits: Any, base: int, size: int) -> int:
     """The player with the smallest key."""
     root = np.uint64(base)

@@ -17,7 +17,6 @@ from forebay.profile.request_watch import TALLY
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.run import Outcome, Simulation, simulate_requests
 from forebay.simulate.requests.servers import Contended, Disk, Flash
-from forebay.simulate.requests.state import BASE, REQUESTS, STEP
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Workload
 
 MIB = 1 << 20
@@ -38,7 +37,7 @@ def column(outcome: Outcome, name: str) -> np.ndarray:
 
 def pieces(work: Workload, stripe: int) -> list[int]:
     """Of each request, into how many the stripes divide it."""
-    begins = (row[BASE] + i * row[STEP] for row in work.rows().tolist() for i in range(row[REQUESTS]))
+    begins = (row["base"] + i * row["step"] for row in work.rows() for i in range(row["requests"]))
     return [(begin + work.request - 1) // stripe - begin // stripe + 1 for begin in begins]
 
 

@@ -1,4 +1,4 @@
-"""Lines and heaps in the array, against Python's own."""
+"""Rings and heaps in arrays, against Python's own."""
 
 import heapq
 from collections import deque
@@ -7,42 +7,37 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.simulate.requests.state import NEVER, append, earliest, first, foremost, new_ring, pop, push, remove
+from forebay.simulate.requests.state import NEVER, append, earliest, first, foremost, new_rings, pop, push, remove
 
 STEPS = st.lists(st.one_of(st.none(), st.integers(0, 20)), max_size=60)
-AT = 5  # where the ring begins in the array
-
-
-def placed(size: int) -> np.ndarray:
-    return np.concatenate([np.zeros(AT, dtype=np.int64), new_ring(size)])
+AT = 1  # which of the rings
 
 
 @given(st.integers(1, 9), STEPS)
 def test_a_line_lets_out_in_the_order_of_coming(size: int, steps: list[int | None]) -> None:
-    s, expected = placed(size), deque[tuple[int, int]]()
+    (rings, cells), expected = new_rings(3, size), deque[tuple[int, int]]()
     for thing, time in enumerate(steps):
         if time is not None and len(expected) < size:
             expected.append((time, thing))
-            assert append(s, AT, time, thing) == expected[0][0]
+            assert append(rings, cells, AT, time, thing) == expected[0][0]
         elif time is None and expected:
-            assert foremost(s, AT) == expected[0][1]
-            assert remove(s, AT) == expected.popleft()[1]
-        assert first(s, AT) == (expected[0][0] if expected else NEVER)
+            assert foremost(rings, cells, AT) == expected[0][1]
+            assert remove(rings, cells, AT) == expected.popleft()[1]
+        assert first(rings, cells, AT) == (expected[0][0] if expected else NEVER)
 
 
 @given(STEPS)
 def test_a_heap_lets_out_the_earliest_and_of_equal_ones_the_lowest(steps: list[int | None]) -> None:
-    s, expected = placed(60), list[tuple[int, int]]()
+    (rings, cells), expected = new_rings(3, 60), list[tuple[int, int]]()
     for thing, time in enumerate(steps):
         if time is not None:
             heapq.heappush(expected, (time, thing))
-            assert push(s, AT, time, thing) == expected[0][0]
+            assert push(rings, cells, AT, time, thing) == expected[0][0]
         elif expected:
-            assert pop(s, AT) == heapq.heappop(expected)[1]
-    assert [pop(s, AT) for _ in range(len(expected))] == [thing for _, thing in sorted(expected)]
+            assert pop(rings, cells, AT) == heapq.heappop(expected)[1]
+    assert [pop(rings, cells, AT) for _ in range(len(expected))] == [thing for _, thing in sorted(expected)]
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=12))
 def test_of_equal_times_the_first_is_the_earliest(times: list[int]) -> None:
-    s = np.array([0, 0, *times], dtype=np.int64)
-    assert earliest(s, 2, len(times)) == times.index(min(times))
+    assert earliest(np.array(times, dtype=np.int64)) == times.index(min(times))

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from forebay.model.errors import UserError
 from forebay.model.layout import KIB
 from forebay.model.situation import OPERATIONS, PATTERNS
-from forebay.simulate.requests.state import BASE, FILE, REQUESTS, SIZE, STEP, WRITE
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Workload, paper_experiments
 
 MADE = st.builds(
@@ -26,9 +25,9 @@ MADE = st.builds(
 def test_every_byte_is_accessed_once(workload: Workload) -> None:
     found: dict[int, list[int]] = {}
     for row in workload.rows():
-        for number in range(row[REQUESTS]):
-            begin = row[BASE] + number * row[STEP]
-            found.setdefault(int(row[FILE]), []).extend(range(begin, begin + row[SIZE]))
+        for number in range(row["requests"]):
+            begin = row["base"] + number * row["step"]
+            found.setdefault(int(row["file"]), []).extend(range(begin, begin + row["size"]))
     assert len(found) == workload.files
     for places in found.values():
         assert sorted(places) == list(range(len(places)))
@@ -38,9 +37,9 @@ def test_every_byte_is_accessed_once(workload: Workload) -> None:
 
 def test_strided_processes_take_turns() -> None:
     w = Workload(processes=4, pattern="shared-strided", operation="write", request=10, total=120)
-    assert w.rows()[:, BASE].tolist() == [0, 10, 20, 30]
-    assert set(w.rows()[:, STEP].tolist()) == {40}
-    assert set(w.rows()[:, WRITE].tolist()) == {1}
+    assert w.rows()["base"].tolist() == [0, 10, 20, 30]
+    assert set(w.rows()["step"].tolist()) == {40}
+    assert set(w.rows()["write"].tolist()) == {1}
 
 
 def test_processes_begin_within_the_spread() -> None:

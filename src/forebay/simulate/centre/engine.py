@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.model.kernels import kernel
+from forebay.model.kernels import hot_kernel
 from forebay.simulate.centre.layouts import LAYOUT
 from forebay.simulate.sharing import Flows, begin_flow, end_flow, has_seats, new_flows
 from forebay.simulate.tournament import first, put, tournament
@@ -85,7 +85,7 @@ def state(jobs: Any, starts: Any, disks: int, flash: int, pools: int, seats: int
     )
 
 
-@kernel
+@hot_kernel
 def advance(s: Any, until: float) -> int:
     """Let everything happen before `until`, or up to what somebody has to be told of: WHO has ENDED or DRAINED.
 
@@ -113,7 +113,7 @@ def advance(s: Any, until: float) -> int:
             return told
 
 
-@kernel
+@hot_kernel
 def _begin(s: Any, flows: Any, j: int, now: float) -> int:
     """The job's next phase begins."""
     job = s.jobs[j]
@@ -140,7 +140,7 @@ def _begin(s: Any, flows: Any, j: int, now: float) -> int:
     return NOTHING
 
 
-@kernel
+@hot_kernel
 def _to_disks(s: Any, flows: Any, j: int, layout: Any, size: float, code: int, now: float) -> int:
     """Flows to every disk target that some of `size` bytes are on; returns how many."""
     ahead = min(size, layout.files * layout.head)
@@ -155,7 +155,7 @@ def _to_disks(s: Any, flows: Any, j: int, layout: Any, size: float, code: int, n
     return n
 
 
-@kernel
+@hot_kernel
 def _spread(s: Any, j: int, begin: int, stripes: int, size: float, targets: int, n: int) -> int:
     """Add `size` bytes in equal stripes over the job's targets, in turn; `n` of them have something already."""
     if size <= 0.0:
@@ -172,13 +172,13 @@ def _spread(s: Any, j: int, begin: int, stripes: int, size: float, targets: int,
     return n
 
 
-@kernel
+@hot_kernel
 def _begin_flow(s: Any, flows: Any, target: int, code: int, size: float, seconds: float, now: float) -> None:
     s.moved[target] += size
     begin_flow(flows, target, code, size * seconds, now)
 
 
-@kernel
+@hot_kernel
 def _end_flow(s: Any, flows: Any, now: float) -> int:
     code = end_flow(flows, now)
     j, slot = code // _SLOTS, code % _SLOTS - 1
@@ -198,7 +198,7 @@ def _end_flow(s: Any, flows: Any, now: float) -> int:
     return _end_phase(s, flows, j, now)
 
 
-@kernel
+@hot_kernel
 def _end_phase(s: Any, flows: Any, j: int, now: float) -> int:
     job = s.jobs[j]
     took = now - job.began

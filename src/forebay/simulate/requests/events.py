@@ -1,9 +1,7 @@
 """The events of single requests: from a client to its I/O node, to servers, and back.
 
-All kernels share their first arguments: `s` is the state (state.py), `queues` and `watches` have a row for each I/O
-node (decide/order, profile/observe), `floats` has the quantiles of the noise, those of thinking and the numbers of
-the servers' model, `chance` what to draw from. `choose` and `time` are None, or a scheduler's `take`
-and a server's model of the user's own.
+`s` is the state (state.py). `choose` and `time` are None, or a scheduler's `take` and a server's model of the user's
+own.
 """
 
 from __future__ import annotations
@@ -11,24 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.decide.order.queue import WAKE, arrive, done, follower, take
-from forebay.model.kernels import kernel
+from forebay.model.kernels import hot_kernel
 from forebay.model.random_numbers import draw
 from forebay.profile.request_watch import finish, observe, tally
 from forebay.simulate.requests.servers import built_in
 from forebay.simulate.requests.state import (
-    ANSWERED,
-    AT_NODE,
-    AT_SERVER,
     BACK,
-    BASE,
     CLIENTS,
-    END,
-    ENTERS,
     ENTRANCE,
-    ENTRANCE_SIZE,
-    FILE,
-    FILLED,
-    FLOW,
     FROM_BACK,
     FROM_CLIENTS,
     FROM_ENTERS,
@@ -36,54 +24,11 @@ from forebay.simulate.requests.state import (
     FROM_SENT,
     FROM_SERVERS,
     FROM_WAKES,
-    INGRESS,
-    LANE,
-    LANES,
-    LEFT,
-    LENGTH,
-    MEMORIES,
-    MEMORY,
     NEVER,
-    NODE,
-    NODES,
-    NOW,
-    OF_FILE,
-    OFFSET,
-    OWNER,
-    PART,
-    PARTS,
-    PENDING,
-    PERIOD,
-    PRESENT,
-    PROCESS,
-    PROCESSES,
     QUANTILES,
-    REQUESTS,
-    RING,
-    ROWS,
     SENT,
-    SERVED,
-    SERVERS,
-    SERVING,
-    SIZE,
-    SLOTS,
-    SOURCES,
-    START,
     STARTS,
-    STEP,
-    STRIPE,
-    THINK,
-    THINKS,
-    TO_CLIENT,
-    TO_SERVER,
-    UNTIL,
     WAITING,
-    WAITING_SIZE,
-    WAKES,
-    WHEN,
-    WITH,
-    WRITE,
-    WRITES,
     append,
     earliest,
     first,
@@ -95,231 +40,230 @@ from forebay.simulate.requests.state import (
 )
 
 
-@kernel
-def advance(
-    choose: Any, time: Any, s: Any, queues: Any, watches: Any, rows: Any, floats: Any, chance: Any, until: int
-) -> None:
+@hot_kernel
+def advance(choose: Any, time: Any, s: Any, until: int) -> None:
     """Everything that happens up to and at `until`."""
-    while s[LEFT] > 0:
-        source = earliest(s, WHEN, s[SOURCES])
-        now = s[WHEN + source]
+    layer, when = s.layer[0], s.when
+    while layer.left > 0:
+        source = earliest(when)
+        now = when[source]
         if now > until:
             return
-        s[NOW] = now
+        layer.now = now
         if source >= FROM_SERVERS:
-            _serve(time, s, floats, chance, now, source - FROM_SERVERS)
+            _serve(time, s, now, source - FROM_SERVERS)
         elif source == FROM_SENT:
-            _reach_server(time, s, floats, chance, now)
+            _reach_server(time, s, now)
         elif source == FROM_BACK:
-            _come_back(choose, s, queues, watches, floats, chance, now)
+            _come_back(choose, s, now)
         elif source == FROM_CLIENTS:
             _reach_node(s, now)
         elif source == FROM_ENTERS:
-            _enter(choose, s, queues, watches, now, earliest(s, s[ENTERS], s[NODES]))
+            _enter(choose, s, now, earliest(s.enters))
         elif source == FROM_WAKES:
-            _pump(choose, s, queues, now, earliest(s, s[WAKES], s[NODES]))
+            _pump(choose, s, now, earliest(s.wakes))
         else:
-            end_period(s, watches, rows, now)
-            if _stuck(s):
+            end_period(s, now)
+            if _is_stuck(when):
                 return
 
 
-@kernel
-def _stuck(s: Any) -> bool:
+@hot_kernel
+def _is_stuck(when: Any) -> bool:
     """Whether nothing but periods is left to happen: a scheduler keeps requests for itself."""
     left = 0
-    for source in range(s[SOURCES]):
-        left += source != FROM_PERIODS and s[WHEN + source] != NEVER
+    for source in range(when.size):
+        left += source != FROM_PERIODS and when[source] != NEVER
     return left == 0
 
 
-@kernel
-def start(s: Any, floats: Any, chance: Any, now: int, process: int) -> None:
-    """The process begins; to be told in the order of time, before anything else."""
-    if s[THINKS]:
-        set_off(s, floats, chance, now, process)
+@hot_kernel
+def start(s: Any, now: int, process: int) -> None:
+    """The process begins; to be called in the order of time, before anything else."""
+    layer = s.layer[0]
+    if layer.thinks:
+        set_off(s, now, process)
     else:
         # Not with those that come back: they may overtake who starts late.
-        s[WHEN + FROM_CLIENTS] = append(s, s[STARTS], now + s[TO_CLIENT], process)
+        s.when[FROM_CLIENTS] = append(s.process_rings, s.process_cells, STARTS, now + layer.to_client, process)
 
 
-@kernel
-def set_off(s: Any, floats: Any, chance: Any, now: int, process: int) -> None:
+@hot_kernel
+def set_off(s: Any, now: int, process: int) -> None:
     """The process thinks, then sends its next request."""
-    time = now + s[TO_CLIENT]
-    if s[THINKS] == 0:
-        s[WHEN + FROM_CLIENTS] = min(append(s, s[CLIENTS], time, process), first(s, s[STARTS]))
+    layer, rings, cells = s.layer[0], s.process_rings, s.process_cells
+    time = now + layer.to_client
+    if layer.thinks == 0:
+        s.when[FROM_CLIENTS] = min(append(rings, cells, CLIENTS, time, process), first(rings, cells, STARTS))
         return
-    think = s[s[PROCESSES] + process * PROCESS + THINK]
+    think = s.processes[process].think
     if think > 0:
-        time += int(think * floats[QUANTILES + draw(chance, QUANTILES)])
-    s[WHEN + FROM_CLIENTS] = push(s, s[CLIENTS], time, process)
+        time += int(think * s.floats[QUANTILES + draw(s.chance, QUANTILES)])
+    s.when[FROM_CLIENTS] = push(rings, cells, CLIENTS, time, process)
 
 
-@kernel
+@hot_kernel
 def _reach_node(s: Any, now: int) -> None:
     """A client's request waits until its I/O node has taken in those before it."""
-    clients = s[CLIENTS]
-    if s[THINKS] == 0:
-        process = remove(s, s[STARTS] if first(s, s[STARTS]) == now else clients)
-        s[WHEN + FROM_CLIENTS] = min(first(s, clients), first(s, s[STARTS]))
+    layer, rings, cells = s.layer[0], s.process_rings, s.process_cells
+    if layer.thinks == 0:
+        process = remove(rings, cells, STARTS if first(rings, cells, STARTS) == now else CLIENTS)
+        s.when[FROM_CLIENTS] = min(first(rings, cells, CLIENTS), first(rings, cells, STARTS))
     else:
-        process = pop(s, clients)
-        s[WHEN + FROM_CLIENTS] = s[clients + RING] if s[clients + FILLED] else NEVER
-    own = s[PROCESSES] + process * PROCESS
-    node = s[own + NODE]
-    ring = s[ENTRANCE] + node * s[ENTRANCE_SIZE]
-    append(s, ring, now, process)
-    if s[ring + FILLED] == 1:
-        set_time(s, s[ENTERS], FROM_ENTERS, node, now + s[INGRESS + s[own + WRITE]])
+        process = pop(rings, cells, CLIENTS)
+        s.when[FROM_CLIENTS] = cells[CLIENTS, 0].time if rings[CLIENTS].filled else NEVER
+    node = s.processes[process].node
+    append(rings, cells, ENTRANCE + node, now, process)
+    if rings[ENTRANCE + node].filled == 1:
+        set_time(s.when, FROM_ENTERS, s.enters, node, now + _ingress(layer, s.processes[process]))
 
 
-@kernel
-def _enter(choose: Any, s: Any, queues: Any, watches: Any, now: int, node: int) -> None:
+@hot_kernel
+def _ingress(layer: Any, process: Any) -> int:
+    """How long an I/O node takes to take in a request of the process."""
+    return layer.writing if process.write else layer.reading  # type: ignore[no-any-return]
+
+
+@hot_kernel
+def _enter(choose: Any, s: Any, now: int, node: int) -> None:
     """The request has been taken in: split at stripe boundaries, its parts wait for their servers."""
-    ring, next_one = s[ENTRANCE] + node * s[ENTRANCE_SIZE], NEVER
-    process = remove(s, ring)
-    if s[ring + FILLED]:
-        next_one = now + s[INGRESS + s[s[PROCESSES] + foremost(s, ring) * PROCESS + WRITE]]
-    set_time(s, s[ENTERS], FROM_ENTERS, node, next_one)
-    own = s[PROCESSES] + process * PROCESS
-    offset = s[own + BASE] + s[own + STEP] * s[own + ANSWERED]
-    observe(watches[node], now, s[own + FILE], offset, s[own + SIZE], s[own + WRITE])
-    _split(s, queues[node], now, node, process, offset)
-    _pump(choose, s, queues, now, node)
+    rings, cells, next_one = s.process_rings, s.process_cells, NEVER
+    number = remove(rings, cells, ENTRANCE + node)
+    if rings[ENTRANCE + node].filled:
+        next_one = now + _ingress(s.layer[0], s.processes[foremost(rings, cells, ENTRANCE + node)])
+    set_time(s.when, FROM_ENTERS, s.enters, node, next_one)
+    process = s.processes[number]
+    offset = process.base + process.step * process.answered
+    observe(s.watches[node], now, process.file, offset, process.size, process.write)
+    _split(s, now, node, number, offset)
+    _pump(choose, s, now, node)
 
 
-@kernel
-def _split(s: Any, queue: Any, now: int, node: int, process: int, offset: int) -> None:
-    own, stripe, servers = s[PROCESSES] + process * PROCESS, s[STRIPE], s[SERVERS]
-    file, write, end = s[own + FILE], s[own + WRITE], offset + s[own + SIZE]
+@hot_kernel
+def _split(s: Any, now: int, node: int, number: int, offset: int) -> None:
+    layer, process, queue = s.layer[0], s.processes[number], s.queues[node]
+    stripe, servers, end = layer.stripe, layer.servers, offset + process.size
     index = offset // stripe
-    server, line = (s[own + START] + index) % servers, index // servers
+    server, line = (process.start + index) % servers, index // servers
     while offset < end:
         within = offset - index * stripe
         length, at = min(end - offset, stripe - within), line * stripe + within
-        slot = arrive(queue, now, server, file, s[own + FLOW], at, length, write)
-        part = s[PARTS] + (node * s[SLOTS] + slot) * PART
-        s[part + OWNER], s[part + AT_NODE], s[part + AT_SERVER], s[part + OF_FILE] = process, node, server, file
-        s[part + OFFSET], s[part + LENGTH], s[part + WRITES] = at, length, write
-        s[own + PENDING] += 1
+        slot = arrive(queue, now, server, process.file, process.flow, at, length, process.write)
+        part = s.parts[node * layer.slots + slot]
+        part.owner, part.node, part.server, part.file = number, node, server, process.file
+        part.offset, part.length, part.write = at, length, process.write
+        process.pending += 1
         offset += length
         index += 1
         server = server + 1 if server + 1 < servers else 0
         line += index == (line + 1) * servers
 
 
-@kernel
-def _pump(choose: Any, s: Any, queues: Any, now: int, node: int) -> None:
+@hot_kernel
+def _pump(choose: Any, s: Any, now: int, node: int) -> None:
     """The I/O node sends what its scheduler lets it."""
-    queue, parts = queues[node], node * s[SLOTS]
+    layer, queue, parts = s.layer[0], s.queues[node], s.parts
+    base = node * layer.slots
     slot = take(queue, now) if choose is None else choose(queue, now)
     while slot >= 0:
-        own, more = s[PARTS] + (parts + slot) * PART, follower(queue, slot)
-        while more >= 0:  # an aggregate goes as one: its first part tells the length of all
-            s[own + LENGTH] += s[s[PARTS] + (parts + more) * PART + LENGTH]
+        more = follower(queue, slot)
+        while more >= 0:  # an aggregate goes as one: its first part has the length of all
+            parts[base + slot].length += parts[base + more].length
             more = follower(queue, more)
-        s[WHEN + FROM_SENT] = append(s, s[SENT], now + s[TO_SERVER], parts + slot)
+        s.when[FROM_SENT] = append(s.message_rings, s.message_cells, SENT, now + layer.to_server, base + slot)
         slot = take(queue, now) if choose is None else choose(queue, now)
-    set_time(s, s[WAKES], FROM_WAKES, node, queue[WAKE])
+    set_time(s.when, FROM_WAKES, s.wakes, node, queue[WAKE])
 
 
-@kernel
-def _reach_server(time: Any, s: Any, floats: Any, chance: Any, now: int) -> None:
-    part = remove(s, s[SENT])
-    s[WHEN + FROM_SENT] = first(s, s[SENT])
-    own = s[PARTS] + part * PART
-    server, node = s[own + AT_SERVER], s[own + AT_NODE]
-    present = s[PRESENT] + server * (s[NODES] + 1)
-    s[present + s[NODES]] += s[present + node] == 0
-    s[present + node] += 1
-    lane, lanes = 0, s[SERVING] + server * s[LANES] * LANE
-    while lane < s[LANES] and s[lanes + lane * LANE + UNTIL] != NEVER:
+@hot_kernel
+def _reach_server(time: Any, s: Any, now: int) -> None:
+    rings, cells = s.message_rings, s.message_cells
+    number = remove(rings, cells, SENT)
+    s.when[FROM_SENT] = first(rings, cells, SENT)
+    part = s.parts[number]
+    present, lanes = s.present[part.server], s.lanes[part.server]
+    present[present.size - 1] += present[part.node] == 0
+    present[part.node] += 1
+    lane = 0
+    while lane < lanes.size and lanes[lane].until != NEVER:
         lane += 1
-    if lane < s[LANES]:
-        _begin(time, s, floats, chance, now, server, lane, part)
+    if lane < lanes.size:
+        _begin(time, s, now, part.server, lane, number)
     else:
-        append(s, s[WAITING] + server * s[WAITING_SIZE], now, part)
+        append(rings, cells, WAITING + part.server, now, number)
 
 
-@kernel
-def _begin(time: Any, s: Any, floats: Any, chance: Any, now: int, server: int, lane: int, part: int) -> None:
-    own, numbers = s[PARTS] + part * PART, floats[2 * QUANTILES :]
-    memory = s[s[MEMORIES] + server * MEMORY : s[MEMORIES] + (server + 1) * MEMORY]
-    node, file, offset, length, write = (
-        s[own + AT_NODE],
-        s[own + OF_FILE],
-        s[own + OFFSET],
-        s[own + LENGTH],
-        s[own + WRITES],
-    )
-    present = s[s[PRESENT] + server * (s[NODES] + 1) + s[NODES]]
+@hot_kernel
+def _begin(time: Any, s: Any, now: int, server: int, lane: int, number: int) -> None:
+    part, numbers, memory = s.parts[number], s.floats[2 * QUANTILES :], s.memories[server]
+    present = s.present[server, s.present.shape[1] - 1]
     if time is None:
-        taken = built_in(numbers, memory, now, node, file, offset, length, write, present)
+        taken = built_in(numbers, memory, now, part.node, part.file, part.offset, part.length, part.write, present)
     else:
-        taken = time(numbers, memory, now, node, file, offset, length, write, present)
-    finish = now + max(int(taken * floats[draw(chance, QUANTILES)] + 0.5), 1)
-    at = s[SERVING] + (server * s[LANES] + lane) * LANE
-    s[at + UNTIL], s[at + WITH] = finish, part
-    s[WHEN + FROM_SERVERS + server] = min(s[WHEN + FROM_SERVERS + server], finish)
+        taken = time(numbers, memory, now, part.node, part.file, part.offset, part.length, part.write, present)
+    end = now + max(int(taken * s.floats[draw(s.chance, QUANTILES)] + 0.5), 1)
+    busy = s.lanes[server, lane]
+    busy.until, busy.part = end, number
+    s.when[FROM_SERVERS + server] = min(s.when[FROM_SERVERS + server], end)
 
 
-@kernel
-def _serve(time: Any, s: Any, floats: Any, chance: Any, now: int, server: int) -> None:
+@hot_kernel
+def _serve(time: Any, s: Any, now: int, server: int) -> None:
     """A part has been served; the next one that waits there begins."""
-    lanes, lane = s[SERVING] + server * s[LANES] * LANE, 0
-    while s[lanes + lane * LANE + UNTIL] != now:
+    lanes, lane = s.lanes[server], 0
+    while lanes[lane].until != now:
         lane += 1
-    part = s[lanes + lane * LANE + WITH]
-    s[lanes + lane * LANE + UNTIL] = NEVER
+    number = lanes[lane].part
+    lanes[lane].until = NEVER
     least = NEVER
-    for i in range(s[LANES]):
-        least = min(least, s[lanes + i * LANE + UNTIL])
-    s[WHEN + FROM_SERVERS + server] = least
-    present, node = s[PRESENT] + server * (s[NODES] + 1), s[s[PARTS] + part * PART + AT_NODE]
-    s[present + node] -= 1
-    s[present + s[NODES]] -= s[present + node] == 0
-    s[SERVED] += 1
-    s[WHEN + FROM_BACK] = append(s, s[BACK], now + s[TO_SERVER], part)
-    waiting = s[WAITING] + server * s[WAITING_SIZE]
-    if s[waiting + FILLED]:
-        _begin(time, s, floats, chance, now, server, lane, remove(s, waiting))
+    for i in range(lanes.size):
+        least = min(least, lanes[i].until)
+    s.when[FROM_SERVERS + server] = least
+    present, node, layer = s.present[server], s.parts[number].node, s.layer[0]
+    present[node] -= 1
+    present[present.size - 1] -= present[node] == 0
+    layer.served += 1
+    rings, cells = s.message_rings, s.message_cells
+    s.when[FROM_BACK] = append(rings, cells, BACK, now + layer.to_server, number)
+    if rings[WAITING + server].filled:
+        _begin(time, s, now, server, lane, remove(rings, cells, WAITING + server))
 
 
-@kernel
-def _come_back(choose: Any, s: Any, queues: Any, watches: Any, floats: Any, chance: Any, now: int) -> None:
+@hot_kernel
+def _come_back(choose: Any, s: Any, now: int) -> None:
     """The I/O node has a server's answer, and sends what may go now."""
-    part = remove(s, s[BACK])
-    s[WHEN + FROM_BACK] = first(s, s[BACK])
-    node = s[s[PARTS] + part * PART + AT_NODE]
-    queue, slot = queues[node], part - node * s[SLOTS]
-    more = slot
+    number = remove(s.message_rings, s.message_cells, BACK)
+    s.when[FROM_BACK] = first(s.message_rings, s.message_cells, BACK)
+    node = s.parts[number].node
+    queue, base = s.queues[node], node * s.layer[0].slots
+    more = number - base
     while more >= 0:
-        _answer(s, watches, floats, chance, now, node, s[s[PARTS] + (node * s[SLOTS] + more) * PART + OWNER])
+        _answer(s, now, node, s.parts[base + more].owner)
         more = follower(queue, more)
-    done(queue, slot)
-    _pump(choose, s, queues, now, node)
+    done(queue, number - base)
+    _pump(choose, s, now, node)
 
 
-@kernel
-def _answer(s: Any, watches: Any, floats: Any, chance: Any, now: int, node: int, process: int) -> None:
+@hot_kernel
+def _answer(s: Any, now: int, node: int, number: int) -> None:
     """One part less; after the last the client has its answer, and goes on."""
-    own = s[PROCESSES] + process * PROCESS
-    s[own + PENDING] -= 1
-    if s[own + PENDING] == 0:
-        finish(watches[node], now)
-        s[own + ANSWERED] += 1
-        s[LEFT] -= 1
-        s[END] = now + s[TO_CLIENT]
-        if s[own + ANSWERED] < s[own + REQUESTS]:
-            set_off(s, floats, chance, s[END], process)
+    layer, process = s.layer[0], s.processes[number]
+    process.pending -= 1
+    if process.pending == 0:
+        finish(s.watches[node], now)
+        process.answered += 1
+        layer.left -= 1
+        layer.end = now + layer.to_client
+        if process.answered < process.requests:
+            set_off(s, layer.end, number)
 
 
-@kernel
-def end_period(s: Any, watches: Any, rows: Any, now: int) -> None:
+@hot_kernel
+def end_period(s: Any, now: int) -> None:
     """What each I/O node saw becomes a row, as long as there is room."""
-    if s[ROWS] < rows.shape[0]:
-        for node in range(s[NODES]):
-            tally(watches[node], now, rows[s[ROWS], node])
-        s[ROWS] += 1
-    s[WHEN + FROM_PERIODS] = now + s[PERIOD]
+    layer = s.layer[0]
+    if layer.rows < s.rows.shape[0]:
+        for node in range(layer.nodes):
+            tally(s.watches[node], now, s.rows[layer.rows, node])
+        layer.rows += 1
+    s.when[FROM_PERIODS] = now + layer.period

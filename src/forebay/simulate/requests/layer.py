@@ -16,47 +16,16 @@ from forebay.model.errors import BadInput
 from forebay.model.layout import KIB
 from forebay.simulate.requests.servers import Contended, Server
 from forebay.simulate.requests.state import (
-    BACK,
-    CLIENTS,
-    ENTERS,
-    ENTRANCE,
-    ENTRANCE_SIZE,
-    FILE,
-    FLOW,
     FROM_PERIODS,
     FROM_SERVERS,
-    INGRESS,
-    INGRESS_WRITE,
     LANE,
-    LANES,
-    LEFT,
-    MEMORIES,
+    LAYER,
     MEMORY,
     NEVER,
-    NODE,
-    NODES,
     PART,
-    PARTS,
-    PERIOD,
-    PRESENT,
-    PROCESSES,
     QUANTILES,
-    REQUESTS,
-    SENT,
-    SERVERS,
-    SERVING,
-    SLOTS,
-    SOURCES,
-    START,
-    STARTS,
-    STRIPE,
-    TO_CLIENT,
-    TO_SERVER,
-    WAITING,
-    WAITING_SIZE,
-    WAKES,
-    WHEN,
-    new_ring,
+    State,
+    new_rings,
 )
 from forebay.simulate.requests.workload import Workload
 
@@ -93,51 +62,49 @@ class Forwarding:
                 raise BadInput(name, f"must be from 0 to 1 second, not {getattr(self, name):g}")
 
 
-def new_state(layer: Forwarding, lanes: int, processes: Any, slots: int, period: int) -> Any:
-    """The array of state.py: its head, and the rest piece by piece."""
-    sources, messages = FROM_SERVERS + layer.servers, layer.nodes * min(slots, layer.in_flight)
-    head = np.full(WHEN + sources, NEVER, dtype=np.int64)
-    head[:WHEN] = 0
-    head[SOURCES], head[WHEN + FROM_PERIODS] = sources, period
-    head[NODES], head[SERVERS], head[LANES], head[SLOTS] = layer.nodes, layer.servers, lanes, slots
-    head[STRIPE], head[PERIOD], head[LEFT] = layer.stripe, period, processes[:, REQUESTS].sum()
-    head[TO_CLIENT], head[TO_SERVER] = round(layer.to_client * NANO), round(layer.to_server * NANO)
-    head[INGRESS], head[INGRESS_WRITE] = round(layer.reading * NANO), round(layer.writing * NANO)
-    entrance, waiting = new_ring(len(processes)), new_ring(messages)
-    head[ENTRANCE_SIZE], head[WAITING_SIZE] = entrance.size, waiting.size
-    pieces = {
-        PROCESSES: processes.ravel(),
-        PARTS: np.zeros(layer.nodes * slots * PART, dtype=np.int64),
-        SENT: waiting,
-        BACK: waiting,
-        STARTS: entrance,
-        CLIENTS: entrance,
-        ENTRANCE: np.tile(entrance, layer.nodes),
-        WAITING: np.tile(waiting, layer.servers),
-        SERVING: np.full(layer.servers * lanes * LANE, NEVER, dtype=np.int64),
-        MEMORIES: np.full(layer.servers * MEMORY, -1, dtype=np.int64),
-        PRESENT: np.zeros(layer.servers * (layer.nodes + 1), dtype=np.int64),
-        ENTERS: np.full(layer.nodes, NEVER, dtype=np.int64),
-        WAKES: np.full(layer.nodes, NEVER, dtype=np.int64),
-    }
-    at = head.size
-    for where, piece in pieces.items():
-        head[where] = at
-        at += piece.size
-    return np.concatenate([head, *pieces.values()])
+def new_state(forwarding: Forwarding, processes: Any, slots: int, period: int, **arrays: Any) -> State:
+    """Nothing has begun; `arrays` are those that other parts of the code make."""
+    model, nodes, servers = forwarding.server.model(), forwarding.nodes, forwarding.servers
+    layer, lanes = np.zeros(1, dtype=LAYER), np.zeros((servers, model.lanes), dtype=LANE)
+    layer["nodes"], layer["servers"], layer["lanes"], layer["slots"] = nodes, servers, model.lanes, slots
+    layer["stripe"], layer["period"], layer["left"] = forwarding.stripe, period, processes["requests"].sum()
+    for name in ("to_client", "to_server", "reading", "writing"):
+        layer[name] = round(getattr(forwarding, name) * NANO)
+    layer["thinks"] = processes["think"].any()
+    lanes["until"] = NEVER
+    when = np.full(FROM_SERVERS + servers, NEVER)
+    when[FROM_PERIODS] = period
+    process_rings, process_cells = new_rings(2 + nodes, len(processes))
+    message_rings, message_cells = new_rings(2 + servers, nodes * min(slots, forwarding.in_flight))
+    return State(
+        layer=layer,
+        when=when,
+        enters=np.full(nodes, NEVER),
+        wakes=np.full(nodes, NEVER),
+        processes=processes,
+        parts=np.zeros(nodes * slots, dtype=PART),
+        lanes=lanes,
+        memories=np.full((servers, MEMORY), -1),
+        present=np.zeros((servers, nodes + 1), dtype=np.int64),
+        process_rings=process_rings,
+        process_cells=process_cells,
+        message_rings=message_rings,
+        message_cells=message_cells,
+        **arrays,
+    )
 
 
 def processes_of(layer: Forwarding, workloads: Sequence[Workload]) -> Any:
     """Of each workload in turn; its processes go to the I/O nodes in equal blocks, its files begin at any server."""
-    found, file = [], 0
+    processes, file = [], 0
     for flow, workload in enumerate(workloads):
         rows = workload.rows(file)
-        rows[:, FLOW] = flow
-        rows[:, NODE] = np.arange(workload.processes) * layer.nodes // workload.processes
-        rows[:, START] = rows[:, FILE] % layer.servers
+        rows["flow"] = flow
+        rows["node"] = np.arange(workload.processes) * layer.nodes // workload.processes
+        rows["start"] = rows["file"] % layer.servers
         file += workload.files
-        found.append(rows)
-    return np.concatenate(found)
+        processes.append(rows)
+    return np.concatenate(processes)
 
 
 def new_queue(layer: Forwarding, node: int, slots: int, files: int, flows: int) -> Any:

@@ -18,26 +18,7 @@ from forebay.profile.request_watch import TALLY, make_observation, new_watch
 from forebay.simulate.requests.events import advance, end_period, start
 from forebay.simulate.requests.layer import Forwarding, lognormal, middles, new_queue, new_state, processes_of
 from forebay.simulate.requests.servers import built_in
-from forebay.simulate.requests.state import (
-    END,
-    FILE,
-    FROM_PERIODS,
-    LEFT,
-    NEVER,
-    NODE,
-    NOW,
-    PARTS,
-    PERIOD,
-    PROCESS,
-    PROCESSES,
-    REQUESTS,
-    ROWS,
-    SERVED,
-    SIZE,
-    THINK,
-    THINKS,
-    WHEN,
-)
+from forebay.simulate.requests.state import FROM_PERIODS, NEVER
 from forebay.simulate.requests.workload import Workload
 
 NANO = 1_000_000_000
@@ -82,27 +63,32 @@ class Simulation:
         periods: int = 1000,
     ) -> None:
         model, processes = layer.server.model(), processes_of(layer, workloads)
-        each, files = int(np.bincount(processes[:, NODE]).max()), int(processes[:, FILE].max()) + 1
-        slots = each * ((int(processes[:, SIZE].max()) - 2) // layer.stripe + 2)
+        each, files = int(np.bincount(processes["node"]).max()), int(processes["file"].max()) + 1
+        slots = each * ((int(processes["size"].max()) - 2) // layer.stripe + 2)
         taking = take_of(find("order", layer.scheduler) if isinstance(layer.scheduler, str) else layer.scheduler)
         self._choose = None if taking is take else taking
         self._time = None if model.time is built_in else model.time
-        self._rows = np.zeros((periods, layer.nodes, len(TALLY)))
-        self._floats = np.concatenate([lognormal(model.noise), -np.log1p(-middles()), model.numbers])
-        self._chance = seed_state(seed)
-        self._queues = np.stack([new_queue(layer, node, slots, files, len(workloads)) for node in range(layer.nodes)])
-        self._watches = np.stack([new_watch(files) for _ in range(layer.nodes)])
-        self._state = new_state(layer, model.lanes, processes, slots, round(period * NANO))
-        self._state[THINKS] = any(w.think > 0 for w in workloads)
+        self._state = new_state(
+            layer,
+            processes,
+            slots,
+            round(period * NANO),
+            queues=np.stack([new_queue(layer, node, slots, files, len(workloads)) for node in range(layer.nodes)]),
+            watches=np.stack([new_watch(files) for _ in range(layer.nodes)]),
+            rows=np.zeros((periods, layer.nodes, len(TALLY))),
+            floats=np.concatenate([lognormal(model.noise), -np.log1p(-middles()), model.numbers]),
+            chance=seed_state(seed),
+        )
+        self._layer = self._state.layer[0]
         self._now = 0
         rng = np.random.default_rng([seed % 2**32, 0])
         starts = np.concatenate([workload.starts(rng) for workload in workloads])
         for process in np.argsort(starts, kind="stable"):
-            start(self._state, self._floats, self._chance, starts[process], process)
+            start(self._state, starts[process], process)
 
     @property
     def done(self) -> bool:
-        return bool(self._state[LEFT] == 0)
+        return bool(self._layer["left"] == 0)
 
     @property
     def now(self) -> int:
@@ -111,52 +97,50 @@ class Simulation:
 
     @property
     def processes(self) -> Any:
-        """A row for each, with the columns of state.py."""
-        at = self._state[PROCESSES]
-        return self._state[at : self._state[PARTS]].reshape(-1, PROCESS)
+        """A PROCESS for each."""
+        return self._state.processes
 
     @property
     def rows(self) -> Any:
         """What each I/O node saw in each period that has ended."""
-        return self._rows[: self._state[ROWS]]
+        return self._state.rows[: self._layer["rows"]]
 
     def advance(self, until: int = NEVER - 1) -> None:
         """Go on up to a time in nanoseconds, or to the end."""
-        state = self._state, self._queues, self._watches, self._rows, self._floats, self._chance
         with warnings.catch_warnings():
             # A model of the user's own can't be kept on disk, which numba warns of.
             warnings.simplefilter("ignore")
-            advance(self._choose, self._time, *state, until)
-        self._now = int(self._state[NOW]) if self.done else until
+            advance(self._choose, self._time, self._state, until)
+        self._now = int(self._layer["now"]) if self.done else until
 
     def end_period(self, now: int) -> None:
         """A period ends at that time (nanoseconds), even if the run has ended before; does nothing twice."""
-        if self._state[WHEN + FROM_PERIODS] <= now:
-            end_period(self._state, self._watches, self._rows, now)
+        if self._state.when[FROM_PERIODS] <= now:
+            end_period(self._state, now)
 
     def set_window(self, window: int) -> None:
         """Nanoseconds, on all I/O nodes."""
-        for queue in self._queues:
+        for queue in self._state.queues:
             set_window(queue, window)
 
     def set_think(self, seconds: float) -> None:
         """How long each process thinks on average from its next answer on."""
-        if not self._state[THINKS]:
+        if not self._layer["thinks"]:
             raise BadInput("think", "was 0 for all processes at the beginning and stays so")
-        self.processes[:, THINK] = round(seconds * NANO)
+        self.processes["think"] = round(seconds * NANO)
 
     def outcome(self) -> Outcome:
         """After the end."""
-        s, processes = self._state, self.processes
-        ended = int(s[ROWS])
-        end_period(s, self._watches, self._rows, int(s[NOW]))
+        layer, processes = self._layer, self.processes
+        ended = int(layer["rows"])
+        end_period(self._state, int(layer["now"]))
         return Outcome(
-            seconds=int(s[END]) / NANO,
-            bytes=int((processes[:, REQUESTS] * processes[:, SIZE]).sum()),
-            requests=int(processes[:, REQUESTS].sum()),
-            messages=int(s[SERVED]),
-            period=int(s[PERIOD]) / NANO,
-            last=(int(s[NOW]) - ended * int(s[PERIOD])) / NANO,
+            seconds=int(layer["end"]) / NANO,
+            bytes=int((processes["requests"] * processes["size"]).sum()),
+            requests=int(processes["requests"].sum()),
+            messages=int(layer["served"]),
+            period=int(layer["period"]) / NANO,
+            last=(int(layer["now"]) - ended * int(layer["period"])) / NANO,
             periods=self.rows.copy(),
         )
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from forebay.model.errors import BadInput
-from forebay.model.kernels import kernel
+from forebay.model.kernels import hot_kernel
 
 _NODE, _FILE, _END = range(3)
 
@@ -114,7 +114,7 @@ class Flash:
         return ServerModel(time=built_in, numbers=numbers, lanes=self.channels, noise=self.noise)
 
 
-@kernel
+@hot_kernel
 def built_in(
     numbers: Any, memory: Any, now: int, node: int, file: int, offset: int, size: int, write: int, present: int
 ) -> float:
@@ -126,7 +126,7 @@ def built_in(
     return _flash(numbers, memory, now, size, write)
 
 
-@kernel
+@hot_kernel
 def _contended(
     numbers: Any, memory: Any, node: int, file: int, offset: int, size: int, write: int, present: int
 ) -> float:
@@ -141,7 +141,7 @@ def _contended(
     return time * (1.0 + numbers[7 + write] * (present - 1))  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def _disk(numbers: Any, memory: Any, file: int, offset: int, size: int) -> float:
     time = numbers[2] + size * numbers[1]
     place = int(file * numbers[7] + offset)
@@ -152,7 +152,7 @@ def _disk(numbers: Any, memory: Any, file: int, offset: int, size: int) -> float
     return time  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def _flash(numbers: Any, memory: Any, now: int, size: int, write: int) -> float:
     bus_free = max(now, memory[0]) + size * numbers[4]
     memory[0] = int(bus_free)

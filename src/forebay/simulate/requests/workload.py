@@ -12,16 +12,7 @@ from numpy.random import Generator
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.layout import KIB
 from forebay.model.situation import OPERATIONS, PATTERNS
-from forebay.simulate.requests.state import (
-    BASE,
-    FILE,
-    PROCESS,
-    REQUESTS,
-    SIZE,
-    STEP,
-    THINK,
-    WRITE,
-)
+from forebay.simulate.requests.state import PROCESS
 
 PAPER_TOTAL = 4 << 30
 PAPER_NODES, PAPER_PROCESSES, PAPER_REQUESTS = (1, 2, 4, 8), (128, 256, 512), (32 * KIB, 256 * KIB)
@@ -70,17 +61,17 @@ class Workload:
         return self.processes if self.pattern == "file-per-process" else 1
 
     def rows(self, first_file: int = 0) -> Any:
-        """The processes as rows of numbers, without I/O nodes and first servers."""
-        rows, rank = np.zeros((self.processes, PROCESS), dtype=np.int64), np.arange(self.processes)
-        rows[:, REQUESTS], rows[:, SIZE], rows[:, STEP] = self.requests, self.request, self.request
-        rows[:, WRITE], rows[:, THINK] = self.operation == "write", round(self.think * 1e9)
-        rows[:, FILE] = first_file
+        """A PROCESS for each, without I/O nodes and first servers."""
+        rows, rank = np.zeros(self.processes, dtype=PROCESS), np.arange(self.processes)
+        rows["requests"], rows["size"], rows["step"] = self.requests, self.request, self.request
+        rows["write"], rows["think"] = self.operation == "write", round(self.think * 1e9)
+        rows["file"] = first_file
         if self.pattern == "file-per-process":
-            rows[:, FILE] += rank
+            rows["file"] += rank
         elif self.pattern == "shared-contiguous":
-            rows[:, BASE] = rank * (self.requests * self.request)
+            rows["base"] = rank * (self.requests * self.request)
         else:
-            rows[:, BASE], rows[:, STEP] = rank * self.request, self.processes * self.request
+            rows["base"], rows["step"] = rank * self.request, self.processes * self.request
         return rows
 
     def starts(self, rng: Generator) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.model.kernels import kernel
+from forebay.model.kernels import hot_kernel
 from forebay.model.ledger import Ledger, book, has_room, shorten
 from forebay.simulate.sharing import Flows, begin_flow, end_flow, has_seats, new_flows, with_more_seats
 from forebay.simulate.storage.plan import GRANTED
@@ -69,7 +69,7 @@ def with_seats(full: Jobs) -> Jobs:
     return full._replace(flows=with_more_seats(full.flows))
 
 
-@kernel
+@hot_kernel
 def expect(state: Any, plan: Any, begin_at: int, end_at: int) -> None:
     """The requests from `begin_at` to `end_at` have been decided: let them start when it is time."""
     arriving = state.arriving
@@ -77,7 +77,7 @@ def expect(state: Any, plan: Any, begin_at: int, end_at: int) -> None:
         put(arriving, 0, arriving.size // 2, request, plan.verdicts[request].start)
 
 
-@kernel
+@hot_kernel
 def advance(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, until: float) -> int:
     """Let everything happen up to `until`, except what starts at that very time."""
     arriving, computing, overdue, finishing = state.arriving, state.computing, state.overdue, state.flows.finishing
@@ -110,7 +110,7 @@ def advance(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int
             _prolong(state, ledger, plan, phases, request, now)
 
 
-@kernel
+@hot_kernel
 def _start(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, request: int) -> None:
     job, verdict = state.jobs[request], plan.verdicts[request]
     waits = state.computing.size // 2
@@ -127,7 +127,7 @@ def _start(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int,
     put(state.computing, 0, waits, request, _computed(job, verdict, asks[request], phases))
 
 
-@kernel
+@hot_kernel
 def _computed(job: Any, verdict: Any, ask: Any, phases: int) -> float:
     """When the computing before the next I/O phase ends; all of it, if the job does no I/O."""
     done = job.phase + 1
@@ -135,7 +135,7 @@ def _computed(job: Any, verdict: Any, ask: Any, phases: int) -> float:
     return verdict.start + (ask.duration if whole else ask.duration * done / phases) + job.waited  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def _start_io(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, request: int, now: float) -> None:
     job, verdict, ask = state.jobs[request], plan.verdicts[request], asks[request]
     if job.volume == 0.0:
@@ -152,13 +152,13 @@ def _start_io(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: i
         _begin_flow(state, ledger.disks.size + ledger.disks[part.disk].node, request, size, now)
 
 
-@kernel
+@hot_kernel
 def _begin_flow(state: Any, which: int, request: int, size: float, now: float) -> None:
     begin_flow(state.flows, which, request, size / state.bandwidth[which], now)
     state.jobs[request].open += 1
 
 
-@kernel
+@hot_kernel
 def _end_flow(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, now: float) -> None:
     """A flow ends, with a job's last one its phase, and with its last phase the job."""
     request = end_flow(state.flows, now)
@@ -174,7 +174,7 @@ def _end_flow(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: i
             put(state.computing, 0, state.computing.size // 2, request, ends)
 
 
-@kernel
+@hot_kernel
 def _end_job(state: Any, ledger: Any, use: Any, plan: Any, request: int, now: float) -> None:
     job, verdict = state.jobs[request], plan.verdicts[request]
     job.end = now
@@ -187,7 +187,7 @@ def _end_job(state: Any, ledger: Any, use: Any, plan: Any, request: int, now: fl
                 shorten(ledger, part.disk, job["from"], job.until, now, part.booking)
 
 
-@kernel
+@hot_kernel
 def _prolong(state: Any, ledger: Any, plan: Any, phases: int, request: int, now: float) -> None:
     """The job still runs when its time is up: go on booking for it."""
     job, verdict = state.jobs[request], plan.verdicts[request]
