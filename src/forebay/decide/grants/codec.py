@@ -16,8 +16,7 @@ from forebay.model.errors import BadInput
 VERSION = 1
 T = TypeVar("T")
 Reader = Callable[[str, Any], Any]
-
-
+"""Makes a value of what JSON has at a place, or says what is wrong there."""
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _AS_IT_IS = frozenset((str, int, float, bool, NoneType))
 
@@ -28,7 +27,7 @@ def to_line(event: Event) -> str:
 
 
 def from_line(line: str | bytes, where: str = "journal") -> Event:
-    """The event in a line of a journal; `where` is told if there is none."""
+    """The event in a line of a journal; `where` is named if there is none."""
     try:
         document = json.loads(line)
     except ValueError:
@@ -50,13 +49,13 @@ def event_of(document: Mapping[str, Any], where: str = "journal") -> Event:
 
 
 def plain(value: Any) -> Any:
-    """A value of ours in words, numbers, lists and dictionaries; what is as by default is left out."""
+    """A value as text, numbers, lists and dictionaries; fields that have their defaults are left out."""
     if type(value) in _AS_IT_IS:  # almost all are
         return value
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value):
-        return _record_of(value)
+        return _plain_record(value)
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
@@ -64,108 +63,97 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _record_of(value: Any) -> dict[str, Any]:
-    told, kind = {}, cast(Hashable, type(value))
-    for name, default, is_real in _fields(kind):
-        own = getattr(value, name)
-        if own is not default and own != default:
-            told[name] = float(own) if is_real and own is not None else plain(own)
-    return told
+def _plain_record(record: Any) -> dict[str, Any]:
+    document = {}
+    for name, default, is_real in _fields(cast(Hashable, type(record))):
+        value = getattr(record, name)
+        if value is not default and value != default:
+            document[name] = float(value) if is_real and value is not None else plain(value)
+    return document
 
 
 @cache
 def _fields(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
-    """Of a kind of value, the fields with their defaults, and whether they are real numbers (1 is 1.0 then)."""
+    """The fields of a record with their defaults, and whether they are real numbers (1 is 1.0 then)."""
     hints = get_type_hints(kind)
     return tuple(
         (
-            each.name,
-            each.default_factory() if each.default_factory is not MISSING else each.default,
-            float in (hints[each.name], *get_args(hints[each.name])),
+            field.name,
+            field.default_factory() if field.default_factory is not MISSING else field.default,
+            float in (hints[field.name], *get_args(hints[field.name])),
         )
-        for each in fields(kind)
+        for field in fields(kind)
     )
 
 
 def read(kind: type[T], document: Any, where: str) -> T:
     """The value of that kind that `plain` made the document of."""
     reader: Any = _reader
-    made: T = reader(kind)(where, document)
-    return made
+    value: T = reader(kind)(where, document)
+    return value
 
 
 @cache
 def _reader(kind: Any) -> Reader:
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return _optional(next(_reader(each) for each in inner if each is not NoneType))
+        some = next(_reader(part) for part in inner if part is not NoneType)
+        return lambda where, value: None if value is None else some(where, value)
+    if origin is tuple and inner[1:] == (...,):
+        item = _reader(inner[0])
+        return lambda where, value: tuple(item(where, part) for part in _check(list, where, value))
     if origin is tuple:
-        return _many(_reader(inner[0])) if inner[1:] == (...,) else _fixed([_reader(each) for each in inner])
+        return _fixed_reader([_reader(part) for part in inner])
     if isinstance(kind, type) and is_dataclass(kind):
-        return _record(kind)
+        return _record_reader(kind)
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return _checked(lambda value: kind(value))
+        return _enum_reader(kind)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _mapping(_reader(inner[1]))
-    return _scalar(kind)
-
-
-def _optional(own: Reader) -> Reader:
-    return lambda where, value: None if value is None else own(where, value)
-
-
-def _many(own: Reader) -> Reader:
-    return lambda where, value: tuple(own(where, item) for item in _of(list, where, value))
-
-
-def _fixed(own: list[Reader]) -> Reader:
-    def read_fixed(where: str, value: Any) -> Any:
-        if len(_of(list, where, value)) != len(own):
-            raise BadInput(where, f"must have {len(own)} items, not {len(value)}")
-        return tuple(each(where, item) for each, item in zip(own, value, strict=True))
-
-    return read_fixed
-
-
-def _mapping(own: Reader) -> Reader:
-    return lambda where, value: {name: own(f"{where}.{name}", item) for name, item in _of(dict, where, value).items()}
-
-
-def _scalar(kind: Any) -> Reader:
+        entry = _reader(inner[1])
+        return lambda where, value: {k: entry(f"{where}.{k}", v) for k, v in _check(dict, where, value).items()}
     if kind is object:
         return lambda _, value: value
     if kind is float:
-        return lambda where, value: float(_of((int, float), where, value))
-    return lambda where, value: _of(kind, where, value)
+        return lambda where, value: float(_check((int, float), where, value))
+    return lambda where, value: _check(kind, where, value)
 
 
-def _checked(make: Callable[[Any], Any]) -> Reader:
-    def read_checked(where: str, value: Any) -> Any:
+def _fixed_reader(items: list[Reader]) -> Reader:
+    def read_items(where: str, value: Any) -> Any:
+        if len(_check(list, where, value)) != len(items):
+            raise BadInput(where, f"must have {len(items)} items, not {len(value)}")
+        return tuple(item(where, part) for item, part in zip(items, value, strict=True))
+
+    return read_items
+
+
+def _enum_reader(kind: type[Enum]) -> Reader:
+    def read_enum(where: str, value: Any) -> Any:
         try:
-            return make(value)
+            return kind(value)
         except ValueError as error:
             raise BadInput(where, str(error)) from None
 
-    return read_checked
+    return read_enum
 
 
-def _record(kind: type[Any]) -> Reader:
+def _record_reader(kind: type[Any]) -> Reader:
     hints = get_type_hints(kind)
-    readers = {each.name: _reader(hints[each.name]) for each in fields(kind)}
-    needed = {e.name for e in fields(kind) if e.default is MISSING and e.default_factory is MISSING}
+    readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
+    required = {field.name for field in fields(kind) if field.default is field.default_factory is MISSING}
 
     def read_record(where: str, value: Any) -> Any:
-        document = _of(dict, where, value)
-        if wrong := document.keys() - readers.keys():
-            raise BadInput(where, f"{kind.__name__} has an unknown field {min(wrong)!r}")
-        if missing := needed - document.keys():
+        document = _check(dict, where, value)
+        if unknown := document.keys() - readers.keys():
+            raise BadInput(where, f"{kind.__name__} has an unknown field {min(unknown)!r}")
+        if missing := required - document.keys():
             raise BadInput(where, f"{kind.__name__} lacks {min(missing)!r}")
         return kind(**{name: readers[name](f"{where}.{name}", item) for name, item in document.items()})
 
     return read_record
 
 
-def _of(kind: Any, where: str, value: Any) -> Any:
+def _check(kind: Any, where: str, value: Any) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise BadInput(where, f"unexpected value {value!r:.60}")
     return value

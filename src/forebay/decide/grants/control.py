@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_type_hints
 
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.action import Action
@@ -113,26 +113,25 @@ class Control:
         return self._tables.volumes_of(self.grant(grant))
 
     def position(self, grant: str) -> int:
-        """The place of a queued one in the queue, from 1; 0 if it is not in it."""
-        own = self.grant(grant)
-        return self._tables.queue.rank(own.order, own.id) + 1 if own.state is State.QUEUED else 0
+        """Its place in the queue, from 1; 0 if it is not in the queue."""
+        queued = self.grant(grant)
+        return self._tables.queue.rank(queued.order, grant) + 1 if queued.state is State.QUEUED else 0
 
-    def marks(self, grant: str) -> list[str]:
-        """What its owner should know of the grant now, in words."""
-        own, tables = self.grant(grant), self._tables
-        found = []
-        for volume in tables.volumes_of(own) if own.state in HELD else ():
+    def marks(self, name: str) -> list[str]:
+        """What the owner of a grant should know now, as sentences."""
+        grant, tables, marks = self.grant(name), self._tables, []
+        for volume in tables.volumes_of(grant) if grant.state in HELD else ():
             if volume.state is VolumeState.LOST:
-                found.append(f"volume {volume.name} is lost: {volume.because}")
+                marks.append(f"volume {volume.name} is lost: {volume.because}")
             elif volume.state is VolumeState.MAKING and volume.because:
-                found.append(f"volume {volume.name} is being repaired: {volume.because}")
-            if volume.state in ON_DISK and own.state is State.RELEASING and tables.is_kept(volume.node, own):
-                found.append(f"volume {volume.name} is kept until an administrator decides: {own.because}")
+                marks.append(f"volume {volume.name} is being repaired: {volume.because}")
+            if volume.state in ON_DISK and grant.state is State.RELEASING and tables.is_kept(volume.node, grant):
+                marks.append(f"volume {volume.name} is kept until an administrator decides: {grant.because}")
             if tables.nodes[volume.node].silent:
-                found.append(f"node {volume.node} does not answer")
+                marks.append(f"node {volume.node} does not answer")
             if tables.disks[volume.disk].unseen:
-                found.append(f"the agent cannot access disk {volume.disk}: {tables.disks[volume.disk].unseen}")
-        return list(dict.fromkeys(found))
+                marks.append(f"the agent cannot access disk {volume.disk}: {tables.disks[volume.disk].unseen}")
+        return list(dict.fromkeys(marks))
 
     def next_due(self, now: float) -> float | None:
         """When something happens by itself, after what happens at `now`: the time for a `Tick`; `now` if there is more.
@@ -162,7 +161,12 @@ class Control:
     def from_document(cls, document: dict[str, Any], where: str = "state") -> Control:
         """The state that a document was made of."""
         control = cls()
-        control._tables.facts = read(Facts, document.get("facts", {}), f"{where}: facts")
+        kinds = get_type_hints(Facts)
+        facts = {
+            name: read(kinds[name], value, f"{where}: facts.{name}")
+            for name, value in document.get("facts", {}).items()
+        }
+        control._tables.facts = Facts(**facts)
         for name, table in control._tables.kept_tables().items():
             for key, value in document.get(name, {}).items():
                 table.set(key, read(table.kind, value, f"{where}: {name}.{key}"))

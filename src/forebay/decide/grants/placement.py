@@ -188,19 +188,19 @@ def _explain_impossible(tables: Tables, ask: Ask) -> Because | None:
     capacities = tables.capacities(tuple(sorted(ask.wants.items())))
     if not capacities.disks:
         return Because(Reason.NO_SUCH_DISK, _explain_unknown(tables, ask))
-    size, split = format_size(ask.size), tables.rules.split
+    split, because = tables.rules.split, ""
     pieces = pieces_of(ask.size, split)
-    last = ask.size - split * (pieces - 1)
-    because = ""
     if pieces > _MOST_PARTS:
-        because = f"{size} would be {pieces:,} parts; the limit is {_MOST_PARTS:,}"
+        because = f"{format_size(ask.size)} would be {pieces:,} parts; the limit is {_MOST_PARTS:,}"
     elif pieces == 1:
         if capacities.largest < ask.size:
-            because = f"the largest disk has {format_size(capacities.largest)}, less than {size}"
+            because = f"the largest disk has {format_size(capacities.largest)}, less than {format_size(ask.size)}"
     elif _find_policy(tables.facts.policy)[1] == SPREADS:
         if capacities.total < ask.size:
-            because = f"all disks together have {format_size(capacities.total)}, less than {size}"
-    elif capacities.slots < pieces and not (capacities.slots == pieces - 1 and capacities.rest >= last):
+            because = f"all disks together have {format_size(capacities.total)}, less than {format_size(ask.size)}"
+    elif capacities.slots < pieces and not (
+        capacities.slots == pieces - 1 and capacities.rest >= ask.size - split * (pieces - 1)
+    ):
         disks = plural(capacities.disks, "disk")
         because = f"{pieces} parts of up to {format_size(split)} do not fit on {disks}, even if all were free"
     return Because(Reason.TOO_LARGE, because) if because else None

@@ -59,11 +59,11 @@ class Selection:
         disks["node"] = self.of_node
         return space.ledger._replace(disks=disks, nodes=self.nodes, servers=self.servers)
 
-    def put_back(self, space: Space, own: Ledger) -> None:
+    def put_back(self, space: Space, ledger: Ledger) -> None:
         """What was folded or booked meanwhile is the space's too."""
-        if own.disks is not space.ledger.disks:
+        if ledger.disks is not space.ledger.disks:
             for column in _CHANGING:
-                space.ledger.disks[column][self.numbers] = own.disks[column]
+                space.ledger.disks[column][self.numbers] = ledger.disks[column]
 
 
 def select(disks: Sequence[LiveDisk], nodes: dict[str, LiveNode], space: Space) -> Selection | None:
@@ -72,13 +72,13 @@ def select(disks: Sequence[LiveDisk], nodes: dict[str, LiveNode], space: Space) 
         return None
     ordered = sorted(disks, key=lambda disk: (nodes[disk.node].order, disk.order))
     platform = _platform(ordered, nodes)
-    own = np.zeros(len(platform.nodes), dtype=NODE)
-    own["network_bandwidth"] = [node.network_bandwidth for node in platform.nodes]
-    own["capacity"] = [sum(disk.capacity for disk in node.disks) for node in platform.nodes]
-    own["disks"] = [len(node.disks) for node in platform.nodes]
-    own["first"] = np.cumsum(own["disks"]) - own["disks"]
+    records = np.zeros(len(platform.nodes), dtype=NODE)
+    records["network_bandwidth"] = [node.network_bandwidth for node in platform.nodes]
+    records["capacity"] = [sum(disk.capacity for disk in node.disks) for node in platform.nodes]
+    records["disks"] = [len(node.disks) for node in platform.nodes]
+    records["first"] = np.cumsum(records["disks"]) - records["disks"]
     server = np.zeros(1, dtype=SERVER)
-    server["nodes"] = own.size
+    server["nodes"] = records.size
     numbers = np.array([space.numbers[disk.key] for disk in ordered])
     return Selection(
         keys=tuple(disk.key for disk in ordered),
@@ -86,16 +86,16 @@ def select(disks: Sequence[LiveDisk], nodes: dict[str, LiveNode], space: Space) 
         orders=tuple((nodes[disk.node].order, disk.order) for disk in ordered),
         numbers=numbers,
         is_all=np.array_equal(numbers, np.arange(space.ledger.disks.size)),
-        nodes=own,
+        nodes=records,
         servers=server,
-        of_node=np.repeat(np.arange(own.size), own["disks"]),
+        of_node=np.repeat(np.arange(records.size), records["disks"]),
         platform=platform,
-        scratch=turn(space.ledger._replace(disks=space.ledger.disks[numbers], nodes=own), seed=0),
+        scratch=turn(space.ledger._replace(disks=space.ledger.disks[numbers], nodes=records), seed=0),
     )
 
 
 def _platform(ordered: Sequence[LiveDisk], nodes: dict[str, LiveNode]) -> Platform:
-    own = tuple(
+    members = tuple(
         Node(
             name=name,
             network_bandwidth=nodes[name].network_bandwidth,
@@ -104,7 +104,7 @@ def _platform(ordered: Sequence[LiveDisk], nodes: dict[str, LiveNode]) -> Platfo
         )
         for name, disks in groupby(ordered, key=lambda disk: disk.node)
     )
-    return Platform(name="live", servers=(Server(name="live", nodes=own),))
+    return Platform(name="live", servers=(Server(name="live", nodes=members),))
 
 
 def _disk(disk: LiveDisk) -> Disk:

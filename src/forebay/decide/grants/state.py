@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, Suspension, has
@@ -60,14 +60,13 @@ class Capacities(NamedTuple):
         return cls(len(sizes), max(sizes, default=0), sum(sizes), slots, rest)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(NamedTuple):
     """Single values: the policy and what it remembers, the rules, how many grants were ever asked for, and up to which
     of them the queue was swept (0: all of it)."""
 
     policy: str = "forebay"
-    rules: GrantRules = field(default_factory=GrantRules)
-    turned: Turned = field(default_factory=Turned)
+    rules: GrantRules = GrantRules()
+    turned: Turned = Turned()
     asked: int = 0
     swept: int = 0
 
@@ -116,8 +115,7 @@ class Tables:
 
     def rows(self) -> dict[str, Mapping[str, object]]:
         """Everything that must be kept, by table and key."""
-        facts = {each.name: getattr(self.facts, each.name) for each in fields(Facts)}
-        return {"facts": facts, **self.kept_tables()}
+        return {"facts": self.facts._asdict(), **self.kept_tables()}
 
     def kept_tables(self) -> dict[str, Table[Any]]:
         """All tables that are kept as they are, by name."""
@@ -146,7 +144,7 @@ class Tables:
         if turned is not None:
             for node, count in turned.probed:
                 self.probed.set(node, count)
-            self.facts = replace(self.facts, turned=replace(turned, probed=()))
+            self.facts = self.facts._replace(turned=replace(turned, probed=()) if turned.probed else turned)
 
     def note_report(self, node: str, report: int) -> None:
         """Remember the number of the agent's newest report."""

@@ -49,9 +49,9 @@ class Table(dict[str, Row], Generic[Row]):
 
     def set(self, key: str, row: Row | None) -> None:
         """Put a row in the place of the one with this key; None removes that."""
-        old = self.get(key)
-        if self._undo_log.changes is not None:
-            self._undo_log.changes.append((self, key, old))
+        old, changes = self.get(key), self._undo_log.changes
+        if changes is not None:
+            changes.append((self, key, old))
         if row is None:
             self.pop(key, None)
         else:
@@ -79,6 +79,8 @@ class Agenda:
 
     def due(self, now: float) -> list[str]:
         """What was to happen by now, the earliest first."""
+        if not self._entries or self._entries[0][0] > now:  # mostly so
+            return []
         return [name for _, name in self._entries[: self._first_after(now)]]
 
     def after(self, time: float) -> list[str]:

@@ -25,7 +25,7 @@ class Asked(Event):
         ask, order = self.ask, tables.facts.asked + 1
         if ask.grant in tables.grants:
             raise BrokenJournal(f"grant {ask.grant} is requested twice")
-        tables.facts = replace(tables.facts, asked=order)
+        tables.facts = tables.facts._replace(asked=order)
         tables.keys.set(key_of(ask.uid, ask.key), ask.grant)
         tables.grants.set(ask.grant, Grant(ask=ask, order=order, asked=self.at))
 

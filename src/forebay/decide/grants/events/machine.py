@@ -245,7 +245,7 @@ class PolicyChanged(Event):
     says = "policy {self.policy} decides from now on"
 
     def apply(self, tables: Tables) -> None:
-        tables.facts = replace(tables.facts, policy=self.policy, turned=Turned())
+        tables.facts = tables.facts._replace(policy=self.policy, turned=Turned())
         for node in list(tables.probed):
             tables.probed.set(node, None)
 
@@ -259,7 +259,7 @@ class RulesChanged(Event):
     frees_space = True
 
     def apply(self, tables: Tables) -> None:
-        tables.facts = replace(tables.facts, rules=self.rules)
+        tables.facts = tables.facts._replace(rules=self.rules)
 
     def sentence(self) -> str:
         return "rules: " + ", ".join(f"{rule.name} {getattr(self.rules, rule.name)}" for rule in fields(GrantRules))
@@ -274,4 +274,4 @@ class Swept(Event):
     says = "the queue was tried"
 
     def apply(self, tables: Tables) -> None:
-        tables.facts = replace(tables.facts, swept=self.order)
+        tables.facts = tables.facts._replace(swept=self.order)
