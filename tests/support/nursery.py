@@ -170,7 +170,7 @@ def _main() -> None:
     import forebay.act.control.api.server
     import forebay.act.forward.council.process
     import forebay.act.forward.metrics
-    import forebay.act.forward.node.start
+    import forebay.act.forward.node.process
     import forebay.act.volumes.kinds
     import forebay.cli.agent
     import forebay.cli.serve

@@ -126,7 +126,7 @@ def ion(
     json: Json = False,
 ) -> None:
     """Run an I/O node, which orders requests and forwards them."""
-    from forebay.act.forward.node.start import NodeOptions, start_node
+    from forebay.act.forward.node.process import NodeOptions, start_node
     from forebay.model.units import parse_duration, parse_size
 
     options = NodeOptions(

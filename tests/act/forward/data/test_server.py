@@ -345,7 +345,7 @@ def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: 
     (tmp_path / "data" / "thesis.tex").write_text("precious")
     assert "is not empty (it contains 'thesis.tex')" in refusal(tmp_path)
     (tmp_path / "data" / "server.json").write_text("{")
-    assert "can't be read" in refusal(tmp_path)
+    assert "cannot be read" in refusal(tmp_path)
     (tmp_path / "data" / "server.json").write_text("[]")
     assert "belongs to something else" in refusal(tmp_path)
     assert (tmp_path / "data" / "thesis.tex").read_text() == "precious"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.payloads import SIZE_BINS, JobPart, JobReport
 from forebay.act.forward.net.wire import BadMessage, pack, unpack, unpack_as
-from forebay.act.forward.node.job_accounting import JobProcess, Jobs, job_number, read_facts
+from forebay.act.forward.node.job_accounting import JobProcess, Jobs, identify_process, job_number
 from forebay.act.forward.node.job_history import store_parts
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs, read_run
@@ -117,7 +117,7 @@ def test_processes_without_a_job_are_one_as_long_as_one_is_there() -> None:
 
 @pytest.mark.parametrize("facts", [{}, {"application": 5, "uid": -1, "job": [], "processes": "many", "user": b"x"}])
 def test_facts_that_make_no_sense_are_not_believed(facts: dict[str, Any]) -> None:
-    found = read_facts(Peer(role="client", name="p", facts=facts))
+    found = identify_process(Peer(role="client", name="p", facts=facts), 0)
     assert (found.app, found.uid, found.job, found.processes, found.user) == ("unknown", 0, 0, 1, None)
 
 

@@ -23,24 +23,8 @@ from time import monotonic
 from typing import NamedTuple, TypeVar
 
 from forebay.act.forward.data.names import NOBODY, Owner
-from forebay.act.forward.net.payloads import (
-    AttributesRequest,
-    FileStatus,
-    LayoutAnswer,
-    LayoutRequest,
-    ListPage,
-    ListRequest,
-    MkdirRequest,
-    OnceRequest,
-    OpenRequest,
-    PathRequest,
-    Payload,
-    RemoveRequest,
-    RenameRequest,
-    Space,
-    layout_fields,
-    read_layout,
-)
+from forebay.act.forward.net import payloads
+from forebay.act.forward.net.payloads import layout_fields, read_layout
 from forebay.act.forward.net.wire import AGAIN, LAST_OFFSET, LONGEST, BadMessage, Bytes, Kind, Message, pack, unpack_as
 from forebay.model.errors import ForebayError
 from forebay.model.layout import Layout
@@ -81,7 +65,7 @@ class Request:
         size: int = 0,
         payload: Bytes = b"",
         into: memoryview | None = None,
-        content: Payload | None = None,
+        content: payloads.Payload | None = None,
     ) -> None:
         self.kind, self.handle, self.offset, self.size = kind, handle, offset, size
         self.file = file if handle is None else handle.file
@@ -91,7 +75,7 @@ class Request:
 
     def mark_repeated(self) -> None:
         """From now on it says that it may have been carried out before."""
-        if isinstance(self.content, OnceRequest):
+        if isinstance(self.content, payloads.OnceRequest):
             self.content.again = True
             self.payload = pack(self.content)
 
@@ -164,7 +148,7 @@ class Operations:
     ) -> Steps[Handle]:
         """Open a file; of the `flags` of os.open, O_CREAT, O_EXCL and O_TRUNC count. A new file gets `layout`, or its
         folder's."""
-        content = OpenRequest(
+        content = payloads.OpenRequest(
             path=wire_path(path),
             key=_new_key(),
             create=bool(flags & os.O_CREAT),
@@ -175,7 +159,7 @@ class Operations:
             gid=owner[1],
         )
         answer = yield from self._ask(Request(Kind.OPEN, content=content))
-        status = _read(FileStatus, answer)
+        status = _read(payloads.FileStatus, answer)
         handle = Handle(file=answer.file, layout=read_layout(status.layout))
         with self._lock:
             self._users[handle.file] += 1
@@ -236,8 +220,8 @@ class Operations:
         if isinstance(where, Handle):
             request = Request(Kind.STAT, where)
         else:
-            request = Request(Kind.STAT, content=PathRequest(path=wire_path(where)))
-        status = _read(FileStatus, (yield from self._ask(request)))
+            request = Request(Kind.STAT, content=payloads.PathRequest(path=wire_path(where)))
+        status = _read(payloads.FileStatus, (yield from self._ask(request)))
         return Stat(
             mode=(stat.S_IFDIR if status.folder else stat.S_IFREG) | status.mode,
             size=status.size,
@@ -251,17 +235,17 @@ class Operations:
         )
 
     def chmod(self, where: PathLike | Handle, mode: int) -> Steps[None]:
-        return self._set_attributes(where, AttributesRequest(mode=mode))
+        return self._set_attributes(where, payloads.AttributesRequest(mode=mode))
 
     def chown(self, where: PathLike | Handle, uid: int | None, gid: int | None) -> Steps[None]:
         """Change the owner; None leaves the user or the group."""
-        return self._set_attributes(where, AttributesRequest(uid=uid, gid=gid))
+        return self._set_attributes(where, payloads.AttributesRequest(uid=uid, gid=gid))
 
     def utime(self, where: PathLike | Handle, mtime: int) -> Steps[None]:
         """Set the time of the last change, in nanoseconds since 1970."""
-        return self._set_attributes(where, AttributesRequest(mtime=mtime))
+        return self._set_attributes(where, payloads.AttributesRequest(mtime=mtime))
 
-    def _set_attributes(self, where: PathLike | Handle, content: AttributesRequest) -> Steps[None]:
+    def _set_attributes(self, where: PathLike | Handle, content: payloads.AttributesRequest) -> Steps[None]:
         handle = where if isinstance(where, Handle) else None
         content.path = None if isinstance(where, Handle) else wire_path(where)
         yield from self._ask(Request(Kind.SETATTR, handle, content=content))
@@ -269,18 +253,18 @@ class Operations:
     # Names
 
     def unlink(self, path: PathLike) -> Steps[None]:
-        yield from self._ask(Request(Kind.UNLINK, content=RemoveRequest(path=wire_path(path), key=_new_key())))
+        yield from self._ask(Request(Kind.UNLINK, content=payloads.RemoveRequest(path=wire_path(path), key=_new_key())))
 
     def rename(self, path: PathLike, to: PathLike) -> Steps[None]:
         """Give another name; a file that has it is unlinked."""
-        content = RenameRequest(path=wire_path(path), to=wire_path(to), key=_new_key())
+        content = payloads.RenameRequest(path=wire_path(path), to=wire_path(to), key=_new_key())
         yield from self._ask(Request(Kind.RENAME, content=content))
 
     def mkdir(
         self, path: PathLike, mode: int = 0o755, *, layout: Layout | None = None, owner: Owner = NOBODY
     ) -> Steps[None]:
         """Create a folder, whose new files get `layout`, or what its parent's get."""
-        content = MkdirRequest(
+        content = payloads.MkdirRequest(
             path=wire_path(path),
             key=_new_key(),
             mode=mode,
@@ -291,32 +275,32 @@ class Operations:
         yield from self._ask(Request(Kind.MKDIR, content=content))
 
     def rmdir(self, path: PathLike) -> Steps[None]:
-        yield from self._ask(Request(Kind.RMDIR, content=RemoveRequest(path=wire_path(path), key=_new_key())))
+        yield from self._ask(Request(Kind.RMDIR, content=payloads.RemoveRequest(path=wire_path(path), key=_new_key())))
 
     def readdir(self, path: PathLike = "/") -> Steps[list[Entry]]:
         """Names and kinds, in the order of the names' bytes; without '.' and '..'."""
         entries: list[Entry] = []
         after, more = b"", True
         while more:
-            request = Request(Kind.READDIR, content=ListRequest(path=wire_path(path), after=after))
-            page = _read(ListPage, (yield from self._ask(request)))
+            request = Request(Kind.READDIR, content=payloads.ListRequest(path=wire_path(path), after=after))
+            page = _read(payloads.ListPage, (yield from self._ask(request)))
             entries += (Entry(os.fsdecode(name), folder) for name, folder in page.entries)
             after, more = page.entries[-1][0] if page.entries else b"", page.more
         return entries
 
     def layout(self, path: PathLike) -> Steps[Layout]:
         """Of a file; of a folder, what new files in it get."""
-        answer = yield from self._ask(Request(Kind.LAYOUT, content=LayoutRequest(path=wire_path(path))))
-        return read_layout(_read(LayoutAnswer, answer).layout)
+        answer = yield from self._ask(Request(Kind.LAYOUT, content=payloads.LayoutRequest(path=wire_path(path))))
+        return read_layout(_read(payloads.LayoutAnswer, answer).layout)
 
     def set_layout(self, path: PathLike, layout: Layout) -> Steps[None]:
         """Set what new files and folders in this folder get."""
-        content = LayoutRequest(path=wire_path(path), layout=layout_fields(layout))
+        content = payloads.LayoutRequest(path=wire_path(path), layout=layout_fields(layout))
         yield from self._ask(Request(Kind.LAYOUT, content=content))
 
-    def statfs(self) -> Steps[Space]:
+    def statfs(self) -> Steps[payloads.Space]:
         """The space of all data servers together."""
-        return _read(Space, (yield from self._ask(Request(Kind.STATFS))))
+        return _read(payloads.Space, (yield from self._ask(Request(Kind.STATFS))))
 
     def _ask(self, request: Request) -> Steps[Message]:
         """Ask until there is an answer; an error is raised as OSError."""

@@ -9,26 +9,8 @@ from typing import Any
 
 from forebay.act.forward.data.names import Forget, Names
 from forebay.act.forward.data.records import Record
-from forebay.act.forward.net.payloads import (
-    AttributesRequest,
-    FileStatus,
-    ForgetList,
-    LayoutAnswer,
-    LayoutFields,
-    LayoutRequest,
-    ListPage,
-    ListRequest,
-    MkdirRequest,
-    OnceRequest,
-    OpenRequest,
-    PathRequest,
-    Payload,
-    RemoveRequest,
-    RenameRequest,
-    layout_fields,
-    read_layout,
-    read_request,
-)
+from forebay.act.forward.net import payloads
+from forebay.act.forward.net.payloads import layout_fields, read_layout, read_request
 from forebay.act.forward.net.wire import Kind, Message
 from forebay.model.layout import Layout
 
@@ -43,8 +25,8 @@ class NameRequests:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._answers: OrderedDict[int, tuple[int, Payload | None]] = OrderedDict()
-        self._operations: dict[int, Callable[[Message, Any], Payload | None]] = {
+        self._answers: OrderedDict[int, tuple[int, payloads.Payload | None]] = OrderedDict()
+        self._operations: dict[int, Callable[[Message, Any], payloads.Payload | None]] = {
             Kind.OPEN: self._open,
             Kind.ATTACH: lambda message, _: file_status(self._names.attach(message.file)),
             Kind.STAT: self._stat,
@@ -59,13 +41,13 @@ class NameRequests:
             Kind.FORGOTTEN: lambda message, _: self._names.forgotten(message.file),
         }
 
-    def handlers(self) -> dict[int, Callable[[Message], Payload | None]]:
+    def handlers(self) -> dict[int, Callable[[Message], payloads.Payload | None]]:
         """By kind of message; each returns the answer's payload, and raises OSError or BadMessage."""
         return dict.fromkeys(self._operations, self._answer)
 
-    def _answer(self, message: Message) -> Payload | None:
+    def _answer(self, message: Message) -> payloads.Payload | None:
         request = read_request(message.kind, message.payload)
-        key = request.key if isinstance(request, OnceRequest) else 0
+        key = request.key if isinstance(request, payloads.OnceRequest) else 0
         known = self._answers.get(key) if key else None
         if known is not None and known[0] == message.kind:
             return known[1]
@@ -76,7 +58,7 @@ class NameRequests:
                 self._answers.popitem(last=False)
         return answer
 
-    def _open(self, _: Message, request: OpenRequest) -> FileStatus:
+    def _open(self, _: Message, request: payloads.OpenRequest) -> payloads.FileStatus:
         record, created = self._names.open(
             request.path,
             create=request.create,
@@ -89,13 +71,13 @@ class NameRequests:
         )
         return file_status(record, created=created)
 
-    def _unlink(self, _: Message, request: RemoveRequest) -> ForgetList:
+    def _unlink(self, _: Message, request: payloads.RemoveRequest) -> payloads.ForgetList:
         return _forget_list(self._names.unlink(request.path, again=request.again))
 
-    def _rename(self, _: Message, request: RenameRequest) -> ForgetList:
+    def _rename(self, _: Message, request: payloads.RenameRequest) -> payloads.ForgetList:
         return _forget_list(self._names.rename(request.path, request.to, again=request.again))
 
-    def _mkdir(self, _: Message, request: MkdirRequest) -> None:
+    def _mkdir(self, _: Message, request: payloads.MkdirRequest) -> None:
         self._names.mkdir(
             request.path,
             mode=request.mode,
@@ -105,24 +87,24 @@ class NameRequests:
             again=request.again,
         )
 
-    def _rmdir(self, _: Message, request: RemoveRequest) -> None:
+    def _rmdir(self, _: Message, request: payloads.RemoveRequest) -> None:
         self._names.rmdir(request.path, again=request.again)
 
-    def _readdir(self, _: Message, request: ListRequest) -> ListPage:
+    def _readdir(self, _: Message, request: payloads.ListRequest) -> payloads.ListPage:
         entries, more = self._names.readdir(request.path, request.after)
-        return ListPage(entries=entries, more=more)
+        return payloads.ListPage(entries=entries, more=more)
 
-    def _layout(self, _: Message, request: LayoutRequest) -> LayoutAnswer:
+    def _layout(self, _: Message, request: payloads.LayoutRequest) -> payloads.LayoutAnswer:
         layout = _layout(request.layout)
         if layout is not None:
             self._names.set_layout(request.path, layout)
-        return LayoutAnswer(layout=layout_fields(layout or self._names.layout(request.path)))
+        return payloads.LayoutAnswer(layout=layout_fields(layout or self._names.layout(request.path)))
 
-    def _stat(self, message: Message, request: PathRequest) -> FileStatus:
+    def _stat(self, message: Message, request: payloads.PathRequest) -> payloads.FileStatus:
         path = request.path
         return file_status(self._names.attach(message.file) if path is None else self._names.stat(path))
 
-    def _set_attributes(self, message: Message, request: AttributesRequest) -> None:
+    def _set_attributes(self, message: Message, request: payloads.AttributesRequest) -> None:
         self._names.set_attributes(
             message.file if request.path is None else request.path,
             mode=request.mode,
@@ -132,8 +114,8 @@ class NameRequests:
         )
 
 
-def file_status(record: Record, *, created: bool = False) -> FileStatus:
-    return FileStatus(
+def file_status(record: Record, *, created: bool = False) -> payloads.FileStatus:
+    return payloads.FileStatus(
         id=record.file,
         layout=layout_fields(record.layout),
         mode=record.mode,
@@ -147,9 +129,9 @@ def file_status(record: Record, *, created: bool = False) -> FileStatus:
     )
 
 
-def _forget_list(files: Iterable[Forget]) -> ForgetList:
-    return ForgetList(forget=[(file, layout_fields(layout)) for file, layout in files])
+def _forget_list(files: Iterable[Forget]) -> payloads.ForgetList:
+    return payloads.ForgetList(forget=[(file, layout_fields(layout)) for file, layout in files])
 
 
-def _layout(fields: LayoutFields | None) -> Layout | None:
+def _layout(fields: payloads.LayoutFields | None) -> Layout | None:
     return None if fields is None else read_layout(fields)

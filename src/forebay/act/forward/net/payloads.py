@@ -182,19 +182,19 @@ class JobPart(Payload, kw_only=True):
     token: str
     begin: Duration
     end: Duration
-    busy: Duration
-    read_time: Duration
-    write_time: Duration
-    meta_time: Duration
-    reads: Count
-    writes: Count
-    bytes_read: Count
-    bytes_written: Count
-    seq: Count
-    consec: Count
-    strided: Count
-    unaligned: Count
-    common_size: Count
+    busy: Duration = 0.0
+    read_time: Duration = 0.0
+    write_time: Duration = 0.0
+    meta_time: Duration = 0.0
+    reads: Count = 0
+    writes: Count = 0
+    bytes_read: Count = 0
+    bytes_written: Count = 0
+    seq: Count = 0
+    consec: Count = 0
+    strided: Count = 0
+    unaligned: Count = 0
+    common_size: Count = 0
     read_sizes: SizeCounts
     write_sizes: SizeCounts
     files: list[FileUse]

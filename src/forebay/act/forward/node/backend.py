@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from forebay.act.forward.net.payloads import Request
-from forebay.act.forward.node.dispatch import Batch, NodeFile
+from forebay.act.forward.node.dispatch import Batch, NodeFile, Servers
 from forebay.model.layout import Layout
 
 Answered = Callable[[int, Batch], None]
@@ -39,11 +39,8 @@ class Answer:
     opened: Layout | None = None
 
 
-class Backend(Protocol):
+class Backend(Servers, Protocol):
     """Where requests go, and who knows the names. Errors are OSErrors with the errno for the client."""
-
-    count: int
-    up: list[bool]
 
     @abstractmethod
     def report_to(self, answered: Answered, refused: Refused, changed: Changed) -> None:
@@ -52,12 +49,6 @@ class Backend(Protocol):
     @abstractmethod
     async def start(self) -> None:
         """Return as soon as requests may come; connect to missing servers in the background."""
-
-    @abstractmethod
-    def send(self, slot: int, server: int, batch: Batch) -> None: ...
-
-    @abstractmethod
-    def flush(self) -> None: ...
 
     @abstractmethod
     async def answer(self, query: Query) -> Answer: ...

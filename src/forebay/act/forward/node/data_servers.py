@@ -7,18 +7,11 @@ import errno
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
+from forebay.act.forward.net import payloads
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.payloads import (
-    AttributesRequest,
-    FileStatus,
-    ForgetList,
-    ObjectSize,
-    PathRequest,
-    Space,
-    read_layout,
-)
+from forebay.act.forward.net.payloads import read_layout
 from forebay.act.forward.net.wire import BadMessage, Kind, Message, pack, unpack_as
 from forebay.act.forward.node.backend import Answer, Answered, Backend, Changed, Query, Refused
 from forebay.act.forward.node.dispatch import Batch, NodeFile
@@ -128,11 +121,11 @@ class DataServers(Backend):
 
     async def _open(self, query: Query) -> Answer:
         reply = await self._ask_names(query)
-        layout = read_layout(unpack_as(FileStatus, reply.payload).layout)
+        layout = read_layout(unpack_as(payloads.FileStatus, reply.payload).layout)
         return Answer(payload=bytes(reply.payload), file=reply.file, opened=layout)
 
     async def _stat(self, query: Query) -> Answer:
-        status = unpack_as(FileStatus, (await self._ask_names(query)).payload)
+        status = unpack_as(payloads.FileStatus, (await self._ask_names(query)).payload)
         if not status.folder:
             objects = await self._measure(status.id or 0, read_layout(status.layout), query.session)
             status.size, status.allocated = objects.size, objects.allocated
@@ -142,11 +135,11 @@ class DataServers(Backend):
 
     async def _set_attributes(self, query: Query) -> Answer:
         request = query.request
-        assert isinstance(request, AttributesRequest)
+        assert isinstance(request, payloads.AttributesRequest)
         if request.mtime is not None:
-            path = b"" if request.path is None else pack(PathRequest(path=request.path))
+            path = b"" if request.path is None else pack(payloads.PathRequest(path=request.path))
             question = Query(kind=Kind.STAT, session=query.session, file=query.file, payload=path)
-            status = unpack_as(FileStatus, (await self._ask_names(question)).payload)
+            status = unpack_as(payloads.FileStatus, (await self._ask_names(question)).payload)
             if not status.folder:
                 objects = await self._measure(status.id or 0, read_layout(status.layout), query.session)
                 request.stamp = objects.mtime
@@ -167,14 +160,14 @@ class DataServers(Backend):
         return Answer()
 
     async def _unlink(self, query: Query) -> Answer:
-        for file, layout in unpack_as(ForgetList, (await self._ask_names(query)).payload).forget:
+        for file, layout in unpack_as(payloads.ForgetList, (await self._ask_names(query)).payload).forget:
             self._begin(self._remove_objects(file, read_layout(layout)))
         return Answer()
 
     async def _statfs(self, query: Query) -> Answer:
         replies = await _all(self._ask(server, Kind.STATFS, query) for server in range(self.count))
-        spaces = [unpack_as(Space, reply.payload) for reply in replies]
-        fields = Space.__struct_fields__
+        spaces = [unpack_as(payloads.Space, reply.payload) for reply in replies]
+        fields = payloads.Space.__struct_fields__
         return Answer(payload=pack({name: sum(getattr(space, name) for space in spaces) for name in fields}))
 
     # Steps of these
@@ -184,7 +177,7 @@ class DataServers(Backend):
         if known is not None:
             return known
         reply = await self._ask_names(Query(kind=Kind.ATTACH, session=query.session, file=query.file))
-        return read_layout(unpack_as(FileStatus, reply.payload).layout)
+        return read_layout(unpack_as(payloads.FileStatus, reply.payload).layout)
 
     def _ask_names(self, query: Query) -> Coroutine[Any, Any, Message]:
         return self._ask(0, Kind(query.kind), query, query.offset, query.payload)
@@ -196,12 +189,12 @@ class DataServers(Backend):
             kind, file=query.file, offset=offset, session=query.session, payload=payload, within=self._patience
         )
 
-    async def _measure(self, file: int, layout: Layout, session: int) -> ObjectSize:
+    async def _measure(self, file: int, layout: Layout, session: int) -> payloads.ObjectSize:
         """The size of the file, the latest time of its objects, and the bytes of disk that they take."""
         query = Query(kind=Kind.SIZE, file=file, session=session)
         replies = await _all(self._ask(server, Kind.SIZE, query) for server in servers_of(layout, self.count))
-        objects = [unpack_as(ObjectSize, reply.payload) for reply in replies]
-        return ObjectSize(
+        objects = [unpack_as(payloads.ObjectSize, reply.payload) for reply in replies]
+        return payloads.ObjectSize(
             size=file_size(layout, [each.size for each in objects]),
             mtime=max(each.mtime for each in objects),
             allocated=sum(each.allocated for each in objects),
@@ -219,7 +212,7 @@ class DataServers(Backend):
     async def _remove_pending(self) -> None:
         try:
             reply = await self._ask(0, Kind.PENDING, Query(kind=Kind.PENDING, session=0))
-            pending = unpack_as(ForgetList, reply.payload)
+            pending = unpack_as(payloads.ForgetList, reply.payload)
         except (OSError, BadMessage):
             return
         for file, layout in pending.forget:

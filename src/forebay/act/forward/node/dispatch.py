@@ -6,6 +6,7 @@ All of this runs for every request, thousands of times a second, so it creates n
 from __future__ import annotations
 
 import errno
+from abc import abstractmethod
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -104,9 +105,11 @@ class Servers(Protocol):
     up: list[bool]
     """Whether each server can receive messages now."""
 
+    @abstractmethod
     def send(self, slot: int, server: int, batch: Batch) -> None:
         """Send these pieces, neighbours in one object, as one message."""
 
+    @abstractmethod
     def flush(self) -> None:
         """Everything that is sent now has been passed to `send`."""
 

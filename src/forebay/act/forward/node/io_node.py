@@ -132,7 +132,7 @@ class IoNode:
             time_ns(),
             depths=self.dispatch.depths(),
             clients=len(self.sessions),
-            processes=sum({session.process.job: session.process.facts.processes for session in self.sessions}.values()),
+            processes=sum({session.process.job: session.process.part.processes for session in self.sessions}.values()),
         )
 
     # Calls from sessions

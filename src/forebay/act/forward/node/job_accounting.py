@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,38 +58,25 @@ def count_request(uses: Any, row: int, offset: int, size: int, write: int) -> No
     use[(_WRITE_BINS if write else _READ_BINS) + place] += 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessFacts:
-    """Who a client is, as the history will call it; `job` is 0 if the client did not name its job."""
-
-    app: str
-    exe: str
-    user: str | None
-    uid: int
-    job: int
-    process: str
-    processes: int
-
-
 Job = tuple[str, int, int]
 """Application, user, and number of a job."""
 
 
 class JobProcess:
-    """One process of a job. Times are nanoseconds since 1970."""
+    """One process of a job; `part` says who it is, and `summary` fills it. Times are nanoseconds since 1970."""
 
-    def __init__(self, facts: ProcessFacts, now: int, token: str) -> None:
-        self.facts = facts
-        self.job: Job = (facts.app, facts.uid, facts.job)
-        self._token = token
-        self._begin = self._last = now
+    def __init__(self, part: JobPart) -> None:
+        self.part = part
         self._uses = np.zeros((8, _WIDTH), dtype=np.int64)
         self._rows: dict[int, int] = {}  # by the file's number at the node
         self._files: list[tuple[int, Layout]] = []
         self._in_progress = 0
-        self._since = self._busy = 0
+        self._since = self._busy = self._last = self._other_time = 0
         self._times = [0, 0]
-        self._other_time = 0
+
+    @property
+    def job(self) -> Job:
+        return self.part.app, self.part.uid, self.part.job
 
     def add_file(self, number: int, file: int, layout: Layout) -> None:
         """The process has opened a file."""
@@ -123,32 +109,20 @@ class JobProcess:
 
     def summary(self) -> JobPart | None:
         """What the process did; None if it did nothing."""
-        facts, uses = self.facts, self._uses[: len(self._files)]
+        part, uses = self.part, self._uses[: len(self._files)]
         used = uses[:, _READS] + uses[:, _WRITES] > 0
         if not used.any():
             return None
-        sums = {name: int(uses[:, at].sum()) for name, at in _SUMMED.items()}
-        return JobPart(
-            app=facts.app,
-            exe=facts.exe,
-            user=facts.user,
-            uid=facts.uid,
-            job=facts.job,
-            process=facts.process,
-            processes=facts.processes,
-            token=self._token,
-            begin=self._begin / 1e9,
-            end=self._last / 1e9,
-            busy=self._busy / 1e9,
-            read_time=self._times[0] / 1e9,
-            write_time=self._times[1] / 1e9,
-            meta_time=self._other_time / 1e9,
-            common_size=int(uses[int(uses[:, _OFTEN].argmax()), _COMMON]),
-            read_sizes=uses[:, _READ_BINS : _READ_BINS + SIZE_BINS].sum(axis=0).tolist(),
-            write_sizes=uses[:, _WRITE_BINS : _WRITE_BINS + SIZE_BINS].sum(axis=0).tolist(),
-            files=[self._file_use(row) for row in range(len(self._files)) if used[row]],
-            **sums,
-        )
+        for name, column in _SUMMED.items():
+            setattr(part, name, int(uses[:, column].sum()))
+        part.end = max(self._last / 1e9, part.begin)
+        part.busy, part.meta_time = self._busy / 1e9, self._other_time / 1e9
+        part.read_time, part.write_time = (nanoseconds / 1e9 for nanoseconds in self._times)
+        part.common_size = int(uses[int(uses[:, _OFTEN].argmax()), _COMMON])
+        part.read_sizes = uses[:, _READ_BINS : _READ_BINS + SIZE_BINS].sum(axis=0).tolist()
+        part.write_sizes = uses[:, _WRITE_BINS : _WRITE_BINS + SIZE_BINS].sum(axis=0).tolist()
+        part.files = [self._file_use(row) for row in range(len(self._files)) if used[row]]
+        return part
 
     def _file_use(self, row: int) -> FileUse:
         file, layout = self._files[row]
@@ -174,14 +148,15 @@ class Jobs:
 
     def enter(self, peer: Peer, now: int) -> JobProcess:
         """A process connects."""
-        facts = read_facts(peer)
-        if not facts.job:
+        part = identify_process(peer, now)
+        if not part.job:
             number = job_number(f"{self._node}/{self._next_serial()}")
-            facts = replace(facts, job=self._unnamed.setdefault((facts.app, facts.uid), number))
-        processes = self._processes.setdefault((facts.app, facts.uid, facts.job), {})
-        if facts.process not in processes:
-            processes[facts.process] = JobProcess(facts, now, f"{self._node}/{self._next_serial()}")
-        process = processes[facts.process]
+            part.job = self._unnamed.setdefault((part.app, part.uid), number)
+        processes = self._processes.setdefault((part.app, part.uid, part.job), {})
+        if part.process not in processes:
+            part.token = f"{self._node}/{self._next_serial()}"
+            processes[part.process] = JobProcess(part)
+        process = processes[part.process]
         self._connections[process] += 1
         return process
 
@@ -191,9 +166,9 @@ class Jobs:
         if self._connections[process]:
             return []
         del self._connections[process]
-        job, name = process.job, process.facts.process
+        job = process.job
         processes, parts = self._processes[job], self._parts.setdefault(job, [])
-        del processes[name]
+        del processes[process.part.process]
         part = process.summary()
         if part is not None:
             parts.append(part)
@@ -213,11 +188,11 @@ class Jobs:
         return len(self._processes)
 
 
-def read_facts(peer: Peer) -> ProcessFacts:
-    """What a client says about itself, with defaults for what makes no sense."""
+def identify_process(peer: Peer, now: int) -> JobPart:
+    """Who a client is, with defaults for what makes no sense; `job` is 0 if it does not name its job."""
     facts = peer.facts
     app = _text(facts.get("application")) or "unknown"
-    return ProcessFacts(
+    return JobPart(
         app=app,
         exe=_text(facts.get("exe")) or app,
         user=_text(facts.get("user")) or None,
@@ -225,6 +200,12 @@ def read_facts(peer: Peer) -> ProcessFacts:
         job=job_number(facts.get("job")),
         process=_text(facts.get("process")) or peer.name,
         processes=max(_natural(facts.get("processes")), 1),
+        token="",
+        begin=now / 1e9,
+        end=now / 1e9,
+        read_sizes=[],
+        write_sizes=[],
+        files=[],
     )
 
 

@@ -17,22 +17,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.payloads import (
-    AttributesRequest,
-    FileStatus,
-    LayoutAnswer,
-    LayoutRequest,
-    ListPage,
-    ListRequest,
-    MkdirRequest,
-    OpenRequest,
-    PathRequest,
-    RemoveRequest,
-    RenameRequest,
-    layout_fields,
-    space_of,
-)
+from forebay.act.forward.net.payloads import layout_fields, space_of
 from forebay.act.forward.net.wire import Bytes, Kind, Message, pack
 from forebay.act.forward.node.backend import Answer, Answered, Backend, Changed, Query, Refused
 from forebay.act.forward.node.dispatch import Batch, NodeFile
@@ -185,7 +172,7 @@ class MountedFolder(Backend):
     def _in_thread(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> asyncio.Future[T]:
         return self._loop.run_in_executor(self._threads, work, *args)
 
-    async def _open(self, _: Query, request: OpenRequest) -> Answer:
+    async def _open(self, _: Query, request: payloads.OpenRequest) -> Answer:
         handle, created, status = await self._in_thread(self._open_or_create, request)
         known = self._files.get(status.st_ino)
         if known is not None:
@@ -199,7 +186,7 @@ class MountedFolder(Backend):
         payload = pack(_file_status(status, layout, created=created))
         return Answer(payload=payload, file=status.st_ino, opened=layout)
 
-    def _open_or_create(self, request: OpenRequest) -> tuple[int, bool, os.stat_result]:
+    def _open_or_create(self, request: payloads.OpenRequest) -> tuple[int, bool, os.stat_result]:
         while True:
             try:
                 handle = self._open_writable(request.path)
@@ -243,7 +230,7 @@ class MountedFolder(Backend):
         layout = known.places.layout
         return Answer(payload=pack(_file_status(status, layout)), file=query.file, opened=layout)
 
-    async def _stat(self, query: Query, request: PathRequest) -> Answer:
+    async def _stat(self, query: Query, request: payloads.PathRequest) -> Answer:
         if request.path is not None:
             status = await self._in_thread(self._folder.status, request.path)
         else:
@@ -252,7 +239,7 @@ class MountedFolder(Backend):
         layout = known.places.layout if known is not None else Layout(count=1)
         return Answer(payload=pack(_file_status(status, layout)), file=status.st_ino)
 
-    async def _set_attributes(self, query: Query, request: AttributesRequest) -> None:
+    async def _set_attributes(self, query: Query, request: payloads.AttributesRequest) -> None:
         values = request.mode, request.mtime, (request.uid, request.gid)
         if request.path is not None:
             await self._in_thread(self._folder.set_attributes, request.path, *values)
@@ -265,32 +252,32 @@ class MountedFolder(Backend):
     async def _fsync(self, query: Query, _: None) -> None:
         await self._in_thread(os.fsync, self._open_here(query).handle)
 
-    async def _unlink(self, _: Query, request: RemoveRequest) -> None:
+    async def _unlink(self, _: Query, request: payloads.RemoveRequest) -> None:
         with _tolerate(FileNotFoundError, request.again):
             await self._in_thread(self._folder.unlink, request.path)
 
-    async def _rmdir(self, _: Query, request: RemoveRequest) -> None:
+    async def _rmdir(self, _: Query, request: payloads.RemoveRequest) -> None:
         with _tolerate(FileNotFoundError, request.again):
             await self._in_thread(self._folder.rmdir, request.path)
 
-    async def _rename(self, _: Query, request: RenameRequest) -> None:
+    async def _rename(self, _: Query, request: payloads.RenameRequest) -> None:
         with _tolerate(FileNotFoundError, request.again):
             await self._in_thread(self._folder.rename, request.path, request.to)
 
-    async def _mkdir(self, _: Query, request: MkdirRequest) -> None:
+    async def _mkdir(self, _: Query, request: payloads.MkdirRequest) -> None:
         with _tolerate(FileExistsError, request.again):
             owner = request.uid, request.gid
             await self._in_thread(self._folder.make_folder, request.path, request.mode, owner)
 
-    async def _readdir(self, _: Query, request: ListRequest) -> Answer:
+    async def _readdir(self, _: Query, request: payloads.ListRequest) -> Answer:
         entries, more = await self._in_thread(self._folder.list_page, request.path, request.after)
-        return Answer(payload=pack(ListPage(entries=entries, more=more)))
+        return Answer(payload=pack(payloads.ListPage(entries=entries, more=more)))
 
-    async def _layout(self, _: Query, request: LayoutRequest) -> Answer:
+    async def _layout(self, _: Query, request: payloads.LayoutRequest) -> Answer:
         if request.layout is not None:
             raise OSError(errno.EOPNOTSUPP, "use the file system's own commands to set a layout")
         layout = (await self._in_thread(self._places, request.path)).layout
-        return Answer(payload=pack(LayoutAnswer(layout=layout_fields(layout))))
+        return Answer(payload=pack(payloads.LayoutAnswer(layout=layout_fields(layout))))
 
     async def _statfs(self, _: Query, __: None) -> Answer:
         return Answer(payload=pack(space_of(await self._in_thread(os.fstatvfs, self._folder.base))))
@@ -318,8 +305,8 @@ def _tolerate(error: type[OSError], again: bool) -> AbstractContextManager[None]
     return suppress(error) if again else nullcontext()
 
 
-def _file_status(status: os.stat_result, layout: Layout, *, created: bool = False) -> FileStatus:
-    return FileStatus(
+def _file_status(status: os.stat_result, layout: Layout, *, created: bool = False) -> payloads.FileStatus:
+    return payloads.FileStatus(
         id=status.st_ino,
         layout=layout_fields(layout),
         mode=stat.S_IMODE(status.st_mode),

@@ -1,4 +1,4 @@
-"""An I/O node from the options of the command line: what it is made of, and its threads to the rest of the layer."""
+"""An I/O node as a process: its options, its back end, the council, the history and the metrics."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from forebay.act.forward.metrics import Totals, node_metrics
-from forebay.act.forward.net.address import Address, parse_address
+from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.key import read_key
 from forebay.act.forward.net.loop import run
@@ -35,16 +35,17 @@ from forebay.model.layout import Layout
 if TYPE_CHECKING:
     from forebay.history.store import Store
 
-_LAST_WORDS = 3.0
+_FLUSH = 3.0
+"""Seconds to report jobs to the council at the end."""
 _LEAST_MEMORY = 2 * LONGEST
 _IN_FLIGHT, _IN_FLIGHT_OF_WINDOWS = 128, 32
 Ready = Callable[[IoNode, str | None], None]
-"""Told once it listens, and where its metrics are."""
+"""Called once it listens, with the address of its metrics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """As the user gives them; times in seconds, sizes in bytes, addresses as text."""
+    """The options of the command; times in seconds, sizes in bytes, addresses as text."""
 
     listen: tuple[str, ...]
     key: Path
@@ -67,10 +68,10 @@ class NodeOptions:
     db: str | None = None
 
 
-def settings_of(options: NodeOptions) -> NodeSettings:
-    """Checked: what is wrong is said before anything is started."""
+def check_options(options: NodeOptions) -> NodeSettings:
+    """The settings; raises BadInput before anything starts."""
     policy = find("order", known("--scheduler", "order", options.scheduler))
-    # What is sent can't be ordered any more, so a scheduler with windows sends little ahead; others gain by it.
+    # A scheduler cannot order what is sent, so one with windows sends little ahead; others gain by it.
     usual = _IN_FLIGHT_OF_WINDOWS if "window" in policy.options else _IN_FLIGHT
     queue = {"in_flight": options.in_flight or usual}
     if options.window is not None:
@@ -80,8 +81,8 @@ def settings_of(options: NodeOptions) -> NodeSettings:
     most = queue.get("aggregate", policy.options.get("aggregate", 0))
     if isinstance(most, int) and most > LONGEST:
         where = "--scheduler" if options.aggregate is None else "--aggregate"
-        raise BadInput(where, f"a message may have {LONGEST} bytes, not {most}")
-    if options.memory < _LEAST_MEMORY:  # a message of the longest kind would never be let in
+        raise BadInput(where, f"a message must not exceed {LONGEST} bytes; {most} are too many")
+    if options.memory < _LEAST_MEMORY:  # the longest message would never be admitted
         raise BadInput("--memory", f"must be at least {_LEAST_MEMORY >> 20} MiB")
     return NodeSettings(
         name=options.name or f"{socket.gethostname()}-ion{options.index}-{os.getuid()}",
@@ -96,8 +97,8 @@ def settings_of(options: NodeOptions) -> NodeSettings:
     )
 
 
-def backend_of(options: NodeOptions, settings: NodeSettings) -> Backend:
-    """Made within a running loop."""
+def create_backend(options: NodeOptions, settings: NodeSettings) -> Backend:
+    """In a running loop."""
     if options.root is not None:
         how = next((how for how in get_args(How) if how == options.layout_from), None)
         if how is None:
@@ -110,67 +111,61 @@ def backend_of(options: NodeOptions, settings: NodeSettings) -> Backend:
 
 
 def start_node(options: NodeOptions, ready: Ready) -> None:
-    """Run an I/O node until it is told to end."""
+    """Run an I/O node until a signal ends it."""
     if bool(options.servers) == (options.root is not None):
-        raise BadInput("--server", "an I/O node needs data servers, or a folder (--root), and not both")
+        raise BadInput("--server", "an I/O node needs either data servers or a folder (--root)")
     if options.council and options.db:
-        raise BadInput("--db", "goes without a council; where there is one, it writes the history")
-    settings = settings_of(options)
+        raise BadInput("--db", "not possible with --council; the council writes the history")
+    settings = check_options(options)
     council = parse_address(options.council, "--council") if options.council else None
     metrics = parse_address(options.metrics, "--metrics") if options.metrics else None
-    store = _opened(options.db) if options.db else None
-    run(lambda end: _main(settings, options, council, metrics, store, end, ready))
+    store: Store | None = None
+    if options.db:
+        from forebay.history.store import open_store  # most I/O nodes have no history, and start faster without
+
+        store = open_store(options.db)
+
+    async def main(end: asyncio.Event) -> None:
+        async with AsyncExitStack() as stack:
+            node = IoNode(settings, create_backend(options, settings))
+            client, totals = CouncilClient(node, council), Totals()
+            client.on_period = totals.add
+            if store is not None:
+                stack.callback(store.close)
+                node.record = stack.enter_context(_history_writer(store))
+            elif council is not None:
+                node.record = client.record
+            endpoint = Endpoint(metrics, lambda: node_metrics(node, client, totals)) if metrics else None
+            if endpoint is not None:
+                stack.callback(endpoint.close)
+            await node.start()
+            watching = asyncio.get_running_loop().create_task(client.run())
+            try:
+                ready(node, str(endpoint.address) if endpoint else None)
+                await end.wait()
+            finally:
+                await node.close()
+                await client.flush(_FLUSH)
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+
+    run(main)
 
 
-async def _main(
-    settings: NodeSettings,
-    options: NodeOptions,
-    council: Address | None,
-    metrics: Address | None,
-    store: Store | None,
-    end: asyncio.Event,
-    ready: Ready,
-) -> None:
-    node = IoNode(settings, backend_of(options, settings))
-    client, totals = CouncilClient(node, council), Totals()
-    client.on_period = totals.add
-    writing = ThreadPoolExecutor(1, "history")
-    if store is not None:
-        node.record = partial(_store_later, writing, store)
-    elif council is not None:
-        node.record = client.record
-    endpoint = Endpoint(metrics, lambda: node_metrics(node, client, totals)) if metrics else None
-    await node.start()
-    watching = asyncio.get_running_loop().create_task(client.run())
-    try:
-        ready(node, str(endpoint.address) if endpoint else None)
-        await end.wait()
-    finally:
-        await node.close()
-        await client.flush(_LAST_WORDS)
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-        writing.shutdown()
-        if store is not None:
-            store.close()
-        if endpoint is not None:
-            endpoint.close()
-
-
-def _opened(db: str) -> Store:
-    from forebay.history.store import open_store  # most I/O nodes have none, and are started sooner
-
-    return open_store(db)
-
-
-def _store_later(writing: ThreadPoolExecutor, store: Store, parts: list[JobPart]) -> None:
-    writing.submit(_write, store, parts)
-
-
-def _write(store: Store, parts: list[JobPart]) -> None:
+@contextmanager
+def _history_writer(store: Store) -> Iterator[Callable[[list[JobPart]], None]]:
+    """A function that stores what processes did, in a thread."""
     from forebay.act.forward.node.job_history import store_parts
 
-    try:
-        store_parts(store, parts)
-    except BadInput as error:
-        print(f"forebay: ion: {error}", file=sys.stderr)
+    def write(parts: list[JobPart]) -> None:
+        try:
+            store_parts(store, parts)
+        except BadInput as error:
+            print(f"forebay: ion: {error}", file=sys.stderr)
+
+    with ThreadPoolExecutor(1, "history") as writing:
+
+        def write_later(parts: list[JobPart]) -> None:
+            writing.submit(write, parts)
+
+        yield write_later
