@@ -52,9 +52,9 @@ def test_two_servers_on_one_port_are_named(forebay: Forebay, tmp_path: Path) -> 
     [
         (("--scheduler", "twin"), "--scheduler: no request scheduler 'twin'; did you mean 'twins'?"),
         (("--window", "soon"), "--window: 'soon' is not a number with a unit"),
-        (("--aggregate", "1 GiB"), "--aggregate: a message may have"),
-        (("--scheduler", "fifo:aggregate=1073741824"), "--scheduler: a message may have"),
-        (("--root", "/tmp"), "needs data servers, or a folder (--root), and not both"),
+        (("--aggregate", "1 GiB"), "--aggregate: a message must not exceed"),
+        (("--scheduler", "fifo:aggregate=1073741824"), "--scheduler: a message must not exceed"),
+        (("--root", "/tmp"), "needs either data servers or a folder (--root)"),
         (("--stripe-size", "5 B"), "--stripe-size: a stripe size must be"),
         (("--council", "x"), "--council: must be like"),
         (("--metrics", "unix:/m"), "--metrics: must be HOST:PORT"),
@@ -73,7 +73,7 @@ def test_an_io_nodes_mistakes_are_one_line(forebay: Forebay, key: str, words: tu
     [
         (("--values", ""), "window: needs one value"),
         (("--values", "1us"), "window must be from"),
-        (("--parameter", "size", "--values", "1,2"), "there is no parameter 'size'"),
+        (("--parameter", "size", "--values", "1,2"), "unknown parameter 'size'"),
         (("--tuner", "ucbb"), "did you mean 'ucb'?"),
         (("--every", "0 s"), "--every: must be between"),
     ],
@@ -87,6 +87,6 @@ def test_a_councils_mistakes_are_one_line(forebay: Forebay, key: str, words: tup
 
 def test_a_missing_key_and_one_that_others_may_read_are_refused(forebay: Forebay, tmp_path: Path, key: str) -> None:
     words = ("forward", "server", "--folder", str(tmp_path / "d"), "--listen", f"unix:{tmp_path}/s", "--key")
-    assert "can't be read: no such file" in forebay(*words, str(tmp_path / "none")).err
+    assert "cannot read the key: no such file" in forebay(*words, str(tmp_path / "none")).err
     Path(key).chmod(0o644)
-    assert "others may read the key" in forebay(*words, key).err
+    assert "other users can read the key" in forebay(*words, key).err
