@@ -72,7 +72,7 @@ def ready_after(client: Client, size: int) -> tuple[float, float, float]:
     grant = client.request(size, 3600)
     begin = time.perf_counter()
     assert grant["state"] == "making", grant
-    *_, told = client.settled(grant, 120)
+    *_, told = client.follow(grant, 120)
     taken = time.perf_counter() - begin
     assert told["state"] == "ready", told
     free = os.statvfs(told["path"])

@@ -9,10 +9,10 @@ from typing import Any, cast
 from fastapi.openapi.utils import get_openapi
 
 from forebay.act.control.api.app import build
-from forebay.act.control.api.description import event_schemas
+from forebay.act.control.api.description import all_schemas
 from forebay.act.control.errors import ErrorCode
 from forebay.model.reasons import Reason
-from generate.json_fields import meaning_of, schema_kind, schemas_section
+from generate.json_fields import schema_kind, schemas_section
 from generate.markdown import code, page, table, words
 
 HEAD = """\
@@ -39,13 +39,15 @@ def http_page() -> str:
         _errors(),
         _reasons(),
         *calls,
-        schemas_section(document["components"]["schemas"] | event_schemas()),
+        schemas_section(document["components"]["schemas"]),
     )
 
 
 def described() -> dict[str, Any]:
     """The application's description, with what it leaves out of the one that it serves."""
-    return get_openapi(title="Forebay", version="", routes=[_told(route) for route in routes()])
+    document = get_openapi(title="Forebay", version="", routes=[_told(route) for route in routes()])
+    document["components"]["schemas"] = all_schemas(document)
+    return document
 
 
 def _told(route: Any) -> Any:
@@ -78,11 +80,11 @@ def _may(route: Any) -> str:
     asked = set(_dependencies(route.dependant))
     if route.path.startswith("/v1/nodes/{node}/") and route.path.rsplit("/", 1)[1] in _AGENTS:
         return "the agent of that node"
-    if "_administrator" in asked:
+    if "_require_administrator" in asked:
         return "administrators"
     if "{grant}" in route.path:
         return "the grant's owner, administrators"
-    return "callers that are known" if "who_calls" in asked else "anybody"
+    return "callers that are known" if "identify_caller" in asked else "anybody"
 
 
 def _dependencies(dependant: Any) -> Iterator[str]:
@@ -121,7 +123,7 @@ def _parameters(found: list[dict[str, Any]]) -> str:
             one["in"],
             schema_kind(one["schema"]),
             "needed" if one.get("required") else code(one["schema"].get("default", "")),
-            words(one.get("description", "") or meaning_of("parameters", one["name"])),
+            words(one.get("description", "")),
         )
         for one in found
     ]

@@ -9,7 +9,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from forebay.act.control.api.description import meanings as api_meanings
 from generate.commands import all_commands
 from generate.markdown import code, page, table, words
 
@@ -22,9 +21,8 @@ field `b` of the object `a`, and `a[]` each element of the list `a`.
 
 @cache
 def meanings() -> Mapping[str, Any]:
-    """What fields mean: of what `commands` print, and of the `values` of the HTTP API."""
-    told = tomllib.loads(files("forebay.show").joinpath("fields.toml").read_text())
-    return {**told, "values": api_meanings()}
+    """What the fields mean that `commands` print."""
+    return tomllib.loads(files("forebay.show").joinpath("fields.toml").read_text())
 
 
 def json_page() -> str:
@@ -64,10 +62,6 @@ def _kind_and_meaning(text: str) -> tuple[str, str]:
     return kind, words(meaning)
 
 
-def meaning_of(schema: str, field: str) -> str:
-    return str(meanings()["values"].get(schema, {}).get(field, ""))
-
-
 def schemas_section(schemas: Mapping[str, Any]) -> str:
     """The values that bodies and answers are made of."""
     shown = {name: schema for name, schema in sorted(schemas.items()) if not name.endswith("ValidationError")}
@@ -81,7 +75,7 @@ def _schema(name: str, schema: Mapping[str, Any]) -> str:
             code(field),
             schema_kind(one),
             _default(one, field in needed),
-            words(meaning_of(name, field) or one.get("description", "")),
+            words(one.get("description", "")),
         )
         for field, one in schema.get("properties", {}).items()
     ]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from forebay.act.all_metrics import PARTS
-from forebay.act.control.api.description import STREAMED, event_schemas
+from forebay.act.control.api.description import STREAMED, event_meanings, event_schemas
 from generate.commands import READ, TOLD, all_commands, commands_page
 from generate.configuration import FILES, Key, configuration_page, keys
 from generate.http import all_calls, described, http_page, routes
@@ -130,22 +130,24 @@ def test_every_call_is_there_with_its_parameters_and_who_may() -> None:
 
 def test_every_field_of_the_http_api_has_a_meaning_and_every_meaning_a_field() -> None:
     document = described()
-    own = {name: one for name, one in document["components"]["schemas"].items() if "ValidationError" not in name}
-    fields = {name: set(one.get("properties", ())) for name, one in own.items()}
+    schemas = document["components"]["schemas"]
     named = [one for _, _, call, _ in all_calls(document) for one in call.get("parameters", ())]
-    fields["parameters"] = {one["name"] for one in named if not one.get("description")}
-    events = event_schemas()
-    own_events = {name: set(one["properties"]) for name, one in events.items() if "properties" in one}
-    fields[STREAMED] = own_events.pop(STREAMED)
-    fields["events"] = set().union(*own_events.values())
-    assert {name: set(found) for name, found in meanings()["values"].items()} == fields
+    fields = {
+        f"{name}.{field}": one for name, own in schemas.items() for field, one in own.get("properties", {}).items()
+    }
+    fields |= {f"parameter {one['name']}": one for one in named}
+    assert [name for name, one in fields.items() if not one.get("description")] == []
+    events = [own["properties"] for name, own in event_schemas().items() if "properties" in own and name != STREAMED]
+    assert set(event_meanings()) == set().union(*events)
 
 
 def test_every_command_with_json_is_there_and_every_value_that_one_is() -> None:
     told, text = meanings()["commands"], json_page()
     assert {name.partition(": ")[0] for name in told} == set(printing())
     assert all(f"## forebay {path}\n" in text for path in printing())
-    assert {one["_value"].removesuffix("[]") for one in told.values() if "_value" in one} <= set(meanings()["values"])
+    assert {one["_value"].removesuffix("[]") for one in told.values() if "_value" in one} <= set(
+        described()["components"]["schemas"]
+    )
 
 
 KINDS = {str: "text", bool: "boolean", int: "whole number", float: "number", type(None): "null"}

@@ -113,7 +113,7 @@ class Caller(threading.Thread):
 
     def _use(self) -> None:
         if (name := self._any()) is not None:
-            self._client.used(name)
+            self._client.mark_used(name)
             self._book.used.add(name)
             self._book.heard["uses"] += 1
 

@@ -143,13 +143,13 @@ def test_what_was_asked_while_the_agent_was_dead_is_done_when_it_is_back(system:
     agent = system.add_agent("n1", KIND)
     system.start()
     with system.client() as client:
-        *_, kept = client.settled(client.request(20 * MB, "1h"))
+        *_, kept = client.follow(client.request(20 * MB, "1h"))
         agent.kill()
         client.release(kept["id"])
         asked = client.request(20 * MB, "1h")
         assert client.grant(kept["id"])["state"] == "releasing"
         agent.start()
-        *_, made = client.settled(asked)
+        *_, made = client.follow(asked)
         wait_until(lambda: client.grant(kept["id"])["state"] == "released", "it is not released")
         assert made["state"] == "ready"
     assert [volume.name for volume in system.on_disks()] == [f"{asked['id']}.0"]
@@ -159,7 +159,7 @@ def test_a_new_service_with_an_empty_journal_keeps_what_it_does_not_know_until_i
     agent = system.add_agent("n1", KIND)
     system.start()
     with system.client() as client:
-        *_, made = client.settled(client.request(20 * MB, "1h"))
+        *_, made = client.follow(client.request(20 * MB, "1h"))
     (precious := system.folder / "n1-d0" / "precious").mkdir()
     agent.kill()
     system.service.kill()

@@ -52,14 +52,14 @@ def test_a_user_gets_a_mounted_private_space_of_the_size_asked_and_it_is_gone_af
     system.start()
     with system.client() as client:
         asked = client.request(20 * MB, "1h", uid=USER, gid=USER)
-        *_, grant = client.settled(asked)
+        *_, grant = client.follow(asked)
         path = Path(grant["path"])
         assert os.path.ismount(path) and (path.stat().st_uid, path.stat().st_mode & 0o777) == (USER, 0o700)
         written = ("dd", "if=/dev/zero", f"of={path}/data", "bs=1000000", "count=20", "conv=fsync", "status=none")
         subprocess.run(written, user=USER, check=True, timeout=PATIENCE)
         room = os.statvfs(path)
         assert room.f_bavail * room.f_frsize < 3 * MB, "the size is not kept"
-        assert client.used(grant["id"])["state"] == "in-use"
+        assert client.mark_used(grant["id"])["state"] == "in-use"
         client.release(grant["id"])
         wait_state(system, grant["id"], "released")
     assert not path.exists() and system.on_disks() == []
@@ -212,7 +212,7 @@ def test_ctrl_c_gives_back_what_was_waited_for(plain: System) -> None:
 def test_a_service_that_is_away_is_told_in_one_line(system: System) -> None:
     done = system.command("list")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert f"the service at {system.address} is away: there is no such socket" in done.stderr
+    assert f"cannot reach the service at {system.address}: no such socket" in done.stderr
 
 
 @pytest.mark.skipif(not ROOT or not shutil.which("nbdkit"), reason="needs root and nbdkit")

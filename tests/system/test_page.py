@@ -45,7 +45,7 @@ class Site:
 
     def ready(self, grant: str) -> dict[str, Any]:
         with self.system.client() as client:
-            *_, found = client.settled(client.grant(grant))
+            *_, found = client.follow(client.grant(grant))
         assert found["state"] == "ready", found
         return found
 

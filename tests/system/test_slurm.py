@@ -104,7 +104,7 @@ class Site:
     def held(self, size: int) -> Iterator[None]:
         """Space that somebody else has, of whom Slurm knows nothing."""
         with self.control.client() as client:
-            *_, grant = client.settled(client.request(size, "1h"))
+            *_, grant = client.follow(client.request(size, "1h"))
             try:
                 yield
             finally:
@@ -305,7 +305,7 @@ def test_a_killed_slurmctld_forgets_nothing_and_what_nobody_knows_is_reconciled(
     site.slurm.wait(job, "RUNNING")
     with site.control.client() as client:
         key, owner = f"slurm-{CLUSTER}-999999", site.slurm.user
-        *_, lost = client.settled(
+        *_, lost = client.follow(
             client.request(20 * MB, "1h", key=key, job="999999", uid=owner.pw_uid, gid=owner.pw_gid)
         )
     assert site.reconcile() == f"grant {lost['id']}: release: job 999999 is gone\n"

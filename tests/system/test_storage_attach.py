@@ -105,4 +105,4 @@ def test_a_service_that_is_away_fails_no_job(tmp_path: Path) -> None:
     config = jobs_file(tmp_path, more=f'[space]\nservice = "unix:{tmp_path}/none"\n')
     done = forebay("slurm", "prolog", "--config", str(config), "--user", user, "--job", "12", "--env")
     assert (done.returncode, done.stdout) == (0, "export FOREBAY_APP=unknown\n")
-    assert "is away" in done.stderr
+    assert "cannot reach the service" in done.stderr

@@ -83,12 +83,12 @@ def test_patience_ends(fake: Fake, address: Address, monkeypatch: pytest.MonkeyP
     clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
     monkeypatch.setattr("forebay.act.control.client.time", clock)
     fake.fault = lambda *_: "503"
-    with Client(address, patience=10.0) as client, pytest.raises(ServiceAway, match="is away: so it is"):
+    with Client(address, patience=10.0) as client, pytest.raises(ServiceAway, match="so it is"):
         client.grant("0" * 32)
     assert len(fake.calls) == len(slept) + 1 > 2 and sum(slept) <= 10
 
 
-@pytest.mark.parametrize(("name", "says"), [("none", "there is no such socket"), ("file", "nobody listens there")])
+@pytest.mark.parametrize(("name", "says"), [("none", "no such socket"), ("file", "nothing listens there")])
 def test_a_service_that_is_away_is_told_in_one_line(tmp_path: Path, name: str, says: str) -> None:
     (tmp_path / "file").touch()
     address = Address(socket=str(tmp_path / name))
@@ -130,7 +130,7 @@ def test_every_code_has_a_status_and_a_meaning() -> None:
 def test_a_grant_is_followed_until_it_is_ready(fake: Fake, client: Client) -> None:
     asked = client.request(MB, 60)
     states = []
-    for grant in client.settled(asked):
+    for grant in client.follow(asked):
         states.append(grant["state"])
         if len(states) == 1:
             made(fake, grant["id"])
@@ -140,7 +140,7 @@ def test_a_grant_is_followed_until_it_is_ready(fake: Fake, client: Client) -> No
 def test_following_ends_when_the_time_is_over(client: Client) -> None:
     first, second = client.request(100 * MB, 60), client.request(100 * MB, 60)
     assert first["state"] == "making"
-    seen = list(client.settled(second, 0.1))
+    seen = list(client.follow(second, 0.1))
     assert {grant["state"] for grant in seen} == {"queued"} and seen[-1]["position"] == 1
 
 
@@ -190,5 +190,5 @@ def test_the_address_comes_from_the_caller_then_the_environment_then_the_usual_p
 
 
 def test_an_authority_that_is_none_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="is no certificate authority"):
+    with pytest.raises(BadInput, match="is not a certificate authority"):
         Client(parse_service("https://localhost:1"), authority=tmp_path / "none.pem")

@@ -109,7 +109,7 @@ def test_who_watches_hears_the_beat_that_was_promised_while_nothing_happens(
 
 def test_a_slow_reader_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_frames, "_LOOK", 0.01)
-    frames = page_frames.Frames(cast("Any", None))
+    frames = page_frames.Updates(cast("Any", None))
 
     async def read_slowly() -> list[str]:
         queue: asyncio.Queue[str] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""The control service as a caller sees it: over its UNIX socket or by https, one call a question."""
+"""A client of the control service, over its UNIX socket or https."""
 
 from __future__ import annotations
 
@@ -9,32 +9,49 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Self, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 import httpx
 
-from forebay.act.control.auth.munge import NoMunge, call_of, credential, is_installed
+from forebay.act.control.auth.munge import NoMunge, call_line, credential, is_installed
+from forebay.act.control.documents import (
+    ActionList,
+    GrantDocument,
+    GrantList,
+    HealthDocument,
+    KeyDocument,
+    LoginLink,
+    NodeDocument,
+    NodeList,
+    PolicyDocument,
+    RulesDocument,
+    StoryDocument,
+    StoryLine,
+    StrayDocument,
+    StrayList,
+    TierDocument,
+    TierList,
+)
 from forebay.act.control.errors import ErrorCode, code_of_status
 from forebay.act.forward.net.key import read_key
 from forebay.model.errors import BadInput, UserError
-from forebay.model.grant import ENDED, State
+from forebay.model.grant import ENDED, LIVE, State
 
 SERVICE = "unix:/run/forebay/service.sock"
-"""Where the service is, if nobody says otherwise."""
+"""Where the service is by default."""
 _ANSWER = 30.0
-"""Seconds that an answer may take, besides those that a call is asked to wait."""
+"""Seconds that an answer may take, beside those that a call waits."""
 _LONGEST = 25.0
-"""Seconds of one long call."""
+"""Seconds that one call waits at most."""
 _PAUSES = (0.05, 0.1, 0.2, 0.5)
-"""Seconds between tries to reach a service that is away; the last is kept."""
+"""Seconds between tries to reach a service; the last repeats."""
+Document = TypeVar("Document")
 _SETTLED = frozenset({State.READY, State.IN_USE, State.RELEASING, *ENDED})
-
-Document = dict[str, Any]
 
 
 class ServiceAway(UserError):
-    """Nobody answers, or not as the service would."""
+    """No answer, or not one of the service."""
 
 
 class TurnedAway(UserError):
@@ -50,7 +67,7 @@ class TurnedAway(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the service listens, and how it is reached: exactly one of `socket` and `url` is set."""
+    """Where the service listens: either a `socket` or a `url`."""
 
     socket: str = ""
     url: str = ""
@@ -77,18 +94,18 @@ def parse_service(text: str, where: str = "service") -> Address:
 
 
 def service_of(service: str | None, environment: Mapping[str, str] = os.environ) -> Address:
-    """The address that was given, or else that of $FOREBAY_SERVICE, or else the usual one."""
+    """The given address, else that of $FOREBAY_SERVICE, else the default."""
     if service:
         return parse_service(service, "--service")
     return parse_service(environment.get("FOREBAY_SERVICE") or SERVICE, "$FOREBAY_SERVICE")
 
 
 class Client:
-    """One caller. Calls may come from any thread.
+    """One caller. Any thread can call its methods.
 
-    `token` is a file with the caller's token, for callers that the socket does not tell; without one, a call by https
-    carries a MUNGE credential where MUNGE is installed (`munge` is its socket, if not the usual one). A service that
-    can't be reached is tried again for `patience` seconds; every call is such that it can be sent twice.
+    `token` is a file with the caller's token. Without one, a call over https carries a MUNGE credential if MUNGE is
+    installed (`munge` is the socket of its daemon, if it is not the usual one). A service that cannot be reached is
+    tried again for `patience` seconds; every call can be sent twice.
     """
 
     def __init__(
@@ -99,12 +116,12 @@ class Client:
         headers = {} if token is None else {"Authorization": f"Bearer {read_key(token).decode('ascii', 'replace')}"}
         self._munge = service.url != "" and token is None and is_installed()
         self._munge_socket = munge
-        # A socket needs no certificates, which take longer to read than most calls.
-        tls = False if service.socket else _tls(authority)
-        way = httpx.HTTPTransport(uds=service.socket or None, verify=tls)
-        self._http = httpx.Client(transport=way, base_url=service.url or "http://forebay", headers=headers)
+        # A socket needs no certificates, and to read them takes longer than most calls.
+        tls = False if service.socket else _tls_context(authority)
+        transport = httpx.HTTPTransport(uds=service.socket or None, verify=tls)
+        self._http = httpx.Client(transport=transport, base_url=service.url or "http://forebay", headers=headers)
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -113,140 +130,147 @@ class Client:
     def close(self) -> None:
         self._http.close()
 
-    def health(self) -> Document:
-        return self._document("GET", "/v1/health")
+    def health(self) -> HealthDocument:
+        return self._ask(HealthDocument, "GET", "/v1/health")
 
-    def request(self, size: int | str, seconds: float | str, *, key: str = "", **more: Any) -> Document:
-        """Ask for space; `more` as in the service's API: start, tier, fields, job, expose, uid, gid.
+    def request(self, size: int | str, seconds: float | str, *, key: str = "", **more: object) -> GrantDocument:
+        """Request space; `more` as in the API: start, tier, fields, job, expose, uid, gid.
 
-        What comes back may be granted, queued or refused. The same `key` again is the same request.
+        The grant can be granted, queued or refused. The same `key` again is the same request.
         """
-        told = {name: value for name, value in more.items() if value}
-        body = {"size": size, "seconds": seconds, "key": key or secrets.token_hex(16), **told}
-        return self._document("POST", "/v1/grants", body)
+        given = {name: value for name, value in more.items() if value}
+        body = {"size": size, "seconds": seconds, "key": key or secrets.token_hex(16), **given}
+        return self._ask(GrantDocument, "POST", "/v1/grants", body)
 
-    def grant(self, grant: str) -> Document:
-        return self._document("GET", _of(grant))
+    def grant(self, grant: str) -> GrantDocument:
+        return self._ask(GrantDocument, "GET", _grant(grant))
 
-    def story(self, grant: str) -> list[Document]:
-        """All that happened to it, in order."""
-        return self._list("GET", f"{_of(grant)}/story", "story")
+    def story(self, grant: str) -> list[StoryLine]:
+        """Everything that happened to a grant, by time."""
+        return self._ask(StoryDocument, "GET", f"{_grant(grant)}/story")["story"]
 
-    def grants(self, **which: str) -> Iterator[Document]:
-        """Those with this `state`, `owner` or `node`; page by page."""
-        told = {name: value for name, value in which.items() if value}
+    def grants(self, **which: str) -> Iterator[GrantDocument]:
+        """The grants with this `state`, `owner` or `node`."""
+        params = {name: value for name, value in which.items() if value}
         while True:
-            page = self._document("GET", "/v1/grants", params=told)
+            page = self._ask(GrantList, "GET", "/v1/grants", params=params)
             yield from page["grants"]
-            if not page.get("more"):
+            if not page["more"]:
                 return
-            told["after"] = page["grants"][-1]["id"]
+            params["after"] = page["grants"][-1]["id"]
 
-    def wait(self, grant: str, seconds: float = _LONGEST, *, known: str = "") -> Document:
-        """The grant, once its state (or its place in the queue) has changed or the time is over.
+    def live_grants(self) -> Iterator[GrantDocument]:
+        """All grants that have not ended."""
+        for state in sorted(LIVE):
+            yield from self.grants(state=state.value)
 
-        Where its state is another than the `known` one already, at once.
-        """
+    def wait(self, grant: str, seconds: float = _LONGEST, *, known: str = "") -> GrantDocument:
+        """The grant, as soon as its state differs from `known`, its place in the queue changes, or the time is over."""
         params = {"seconds": f"{min(seconds, _LONGEST):g}", **({"known": known} if known else {})}
-        return self._document("GET", f"{_of(grant)}/wait", params=params, wait=_LONGEST)
+        return self._ask(GrantDocument, "GET", f"{_grant(grant)}/wait", params=params, wait=_LONGEST)
 
-    def settled(self, grant: Document, seconds: float = float("inf")) -> Iterator[Document]:
-        """The grant as it is now and after each change, until it is ready or has ended or the time is over."""
+    def follow(self, grant: GrantDocument, seconds: float = float("inf")) -> Iterator[GrantDocument]:
+        """The grant now and after each change, until it is ready, has ended, or the time is over."""
         end = time.monotonic() + seconds
         yield grant
         while grant["state"] not in _SETTLED and (left := end - time.monotonic()) > 0:
             grant = self.wait(grant["id"], left, known=grant["state"])
             yield grant
 
-    def release(self, grant: str) -> Document:
-        return self._document("POST", f"{_of(grant)}/release", {})
+    def release(self, grant: str, because: str = "") -> GrantDocument:
+        return self._ask(GrantDocument, "POST", f"{_grant(grant)}/release", {"because": because} if because else {})
 
-    def extend(self, grant: str, seconds: float) -> Document:
-        """Let it end so much later. The new end is told, so that to send it again does not extend it twice."""
-        return self._document("POST", f"{_of(grant)}/extend", {"until": self.grant(grant)["until"] + seconds})
+    def extend(self, grant: str, seconds: float) -> GrantDocument:
+        """Extend a grant by so many seconds. The call sends the new end, so that a repeated call extends it once."""
+        return self.extend_until(grant, self.grant(grant)["until"] + seconds)
 
-    def used(self, grant: str) -> Document:
-        """Say that somebody works with it."""
-        return self._document("POST", f"{_of(grant)}/used", {})
+    def extend_until(self, grant: str, until: float) -> GrantDocument:
+        return self._ask(GrantDocument, "POST", f"{_grant(grant)}/extend", {"until": until})
 
-    def nodes(self) -> list[Document]:
-        return self._list("GET", "/v1/nodes", "nodes")
+    def mark_used(self, grant: str) -> GrantDocument:
+        return self._ask(GrantDocument, "POST", f"{_grant(grant)}/used", {})
 
-    def drain(self, node: str, disk: str = "") -> Document:
-        return self._document("POST", f"{_node(node)}/drain", {"disk": disk} if disk else {})
+    def tiers(self) -> list[TierDocument]:
+        return self._ask(TierList, "GET", "/v1/tiers")["tiers"]
 
-    def undrain(self, node: str, disk: str = "") -> Document:
-        return self._document("POST", f"{_node(node)}/undrain", {"disk": disk} if disk else {})
+    def grants_with_key(self, key: str) -> list[GrantDocument]:
+        """All grants that carry a key, including those that ended, in order."""
+        return self._ask(KeyDocument, "GET", f"/v1/keys/{quote(key, safe='')}")["grants"]
 
-    def give_up(self, node: str, disk: str = "") -> None:
-        """It will not come back: what it held is lost."""
+    def nodes(self) -> list[NodeDocument]:
+        return self._ask(NodeList, "GET", "/v1/nodes")["nodes"]
+
+    def drain(self, node: str, disk: str = "") -> None:
+        self._call("POST", f"{_node(node)}/drain", {"disk": disk} if disk else {})
+
+    def undrain(self, node: str, disk: str = "") -> None:
+        self._call("POST", f"{_node(node)}/undrain", {"disk": disk} if disk else {})
+
+    def remove(self, node: str, disk: str = "") -> None:
+        """Give up a node or a disk. Everything on it is lost."""
         self._call("DELETE", _node(node), params={"disk": disk} if disk else None)
 
-    def login_link(self) -> Document:
-        """A link that logs us in at the page, once."""
-        return self._document("POST", "/v1/login/link")
+    def login_link(self) -> LoginLink:
+        """A link that logs the caller in on the page, once."""
+        return self._ask(LoginLink, "POST", "/v1/login/link")
 
     def policy(self, name: str = "") -> str:
-        """The policy that decides; from now on this one, if one is named."""
-        found = self._document("PUT" if name else "GET", "/v1/policy", {"policy": name} if name else None)
-        return str(found["policy"])
+        """The storage policy in use; `name` changes it."""
+        body = {"policy": name} if name else None
+        return self._ask(PolicyDocument, "PUT" if name else "GET", "/v1/policy", body)["policy"]
 
-    def rules(self, change: Mapping[str, Any] | None = None) -> Document:
-        """The rules; from now on with this change."""
-        return self._document("PUT" if change else "GET", "/v1/rules", dict(change) if change else None)
+    def rules(self, change: Mapping[str, object] | None = None) -> RulesDocument:
+        """The rules in force; `change` changes some of them."""
+        return self._ask(RulesDocument, "PUT" if change else "GET", "/v1/rules", dict(change) if change else None)
 
-    def strays(self) -> list[Document]:
-        """What is on disks and belongs to no grant that lives."""
-        return self._list("GET", "/v1/strays", "strays")
+    def strays(self) -> list[StrayDocument]:
+        """Volumes that belong to no live grant."""
+        return self._ask(StrayList, "GET", "/v1/strays")["strays"]
 
-    def discard(self, what: str) -> list[Document]:
-        """What is kept of a grant, or on a node, may be removed; what is left."""
-        return self._list("POST", "/v1/strays/discard", "strays", {"what": what})
+    def discard(self, what: str) -> list[StrayDocument]:
+        """Let the kept volumes of a grant or a node be removed; returns the strays that are left."""
+        return self._ask(StrayList, "POST", "/v1/strays/discard", {"what": what})["strays"]
 
-    def adopt(self, what: str, seconds: float) -> list[Document]:
-        """What is kept of a grant, or on a node, is its owner's grant again; what is left."""
-        return self._list("POST", "/v1/strays/adopt", "strays", {"what": what, "seconds": seconds})
+    def adopt(self, what: str, seconds: float) -> list[StrayDocument]:
+        """Make the kept volumes of a grant or a node a grant again; returns the strays that are left."""
+        return self._ask(StrayList, "POST", "/v1/strays/adopt", {"what": what, "seconds": seconds})["strays"]
 
-    def hello(self, node: str, told: Document) -> Document:
-        """An agent says what its node has; what it is to do."""
-        return self._document("POST", f"{_node(node)}/hello", told)
+    def hello(self, node: str, report: Mapping[str, object]) -> ActionList:
+        """Report a node with its disks and volumes; returns the actions of its agent."""
+        return self._ask(ActionList, "POST", f"{_node(node)}/hello", report)
 
-    def actions(self, node: str, seconds: float, seen: str = "") -> Document:
-        """What an agent is to do, once there is something or the time is over."""
+    def actions(self, node: str, seconds: float, seen: str = "") -> ActionList:
+        """The actions of an agent, as soon as there are any or the time is over."""
         params = {"seconds": f"{seconds:g}", "seen": seen}
-        return self._document("GET", f"{_node(node)}/actions", params=params, wait=seconds)
+        return self._ask(ActionList, "GET", f"{_node(node)}/actions", params=params, wait=seconds)
 
-    def report(self, node: str, reports: Sequence[Document]) -> None:
+    def report(self, node: str, reports: Sequence[Mapping[str, object]]) -> None:
         self._call("POST", f"{_node(node)}/reports", list(reports))
 
-    def rates(self, node: str, rates: Mapping[str, tuple[float, float]]) -> None:
+    def report_rates(self, node: str, rates: Mapping[str, tuple[float, float]]) -> None:
         """Bytes per second written and read, by disk."""
         body = [{"disk": disk, "write": write, "read": read} for disk, (write, read) in rates.items()]
         self._call("POST", f"{_node(node)}/rates", body)
 
-    def log(self, node: str, lines: Sequence[Document]) -> None:
+    def log(self, node: str, lines: Sequence[Mapping[str, object]]) -> None:
         self._call("POST", f"{_node(node)}/log", list(lines))
 
-    def _document(self, method: str, path: str, body: object = None, **how: Any) -> Document:
-        found = self._call(method, path, body, **how)
-        if not isinstance(found, dict):
+    def _ask(
+        self, kind: type[Document], method: str, path: str, body: object = None, *,
+        params: Mapping[str, str] | None = None, wait: float = 0.0,
+    ) -> Document:  # fmt: skip
+        """The answer as a document of this kind. Services of other versions may have more or fewer fields."""
+        document = self._call(method, path, body, params=params, wait=wait)
+        if not isinstance(document, dict) or not document.keys() & kind.__annotations__.keys():
             raise ServiceAway(f"{self.service}: the answer is not one of Forebay's service")
-        return found
-
-    def _list(self, method: str, path: str, name: str, body: object = None, **how: Any) -> list[Document]:
-        """A list, be it the answer itself or under its name."""
-        found = self._call(method, path, body, **how)
-        rows = found.get(name) if isinstance(found, dict) else found
-        if not isinstance(rows, list):
-            raise ServiceAway(f"{self.service}: the answer is not one of Forebay's service")
-        return rows
+        return cast(Document, document)
 
     def _call(
         self, method: str, path: str, body: object = None, *,
         params: Mapping[str, str] | None = None, wait: float = 0.0,
-    ) -> Any:  # fmt: skip
-        """The answer. One that does not come is asked for again as long as there is patience."""
-        end, tried = time.monotonic() + self.patience, 0
+    ) -> object:  # fmt: skip
+        """The answer. Without one, the call is repeated until the client's patience ends."""
+        end, tries = time.monotonic() + self.patience, 0
         timeout = httpx.Timeout(_ANSWER + wait, connect=5.0)
         while True:
             try:
@@ -257,16 +281,16 @@ class Client:
                     return _read(self.service, answer, trouble)
                 _, because = _error(answer)
             except httpx.HTTPError as error:
-                because = _words(error)
-            pause = _PAUSES[min(tried, len(_PAUSES) - 1)]
+                because = _reason(error)
+            pause = _PAUSES[min(tries, len(_PAUSES) - 1)]
             if time.monotonic() + pause > end:
-                raise ServiceAway(f"the service at {self.service} is away: {because}")
+                raise ServiceAway(f"cannot reach the service at {self.service}: {because}")
             time.sleep(pause)
-            tried += 1
+            tries += 1
 
     def _sign(self, request: httpx.Request) -> str:
-        """Say who we are by MUNGE, good for this call, once; why that can't be, if its daemon does not answer."""
-        call = call_of(request.method, request.url.raw_path.decode("ascii"), request.read())
+        """Add a MUNGE credential for this call; returns why not, if MUNGE's daemon does not answer."""
+        call = call_line(request.method, request.url.raw_path.decode("ascii"), request.read())
         try:
             request.headers["Authorization"] = f"MUNGE {credential(call, self._munge_socket)}"
         except NoMunge as error:
@@ -274,26 +298,26 @@ class Client:
         return ""
 
 
-def _tls(authority: Path | None) -> ssl.SSLContext:
+def _tls_context(authority: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=None if authority is None else str(authority))
     except (OSError, ssl.SSLError) as error:
-        raise BadInput(str(authority), f"is no certificate authority: {error}") from None
+        raise BadInput(str(authority), f"is not a certificate authority: {error}") from None
 
 
-def _words(error: httpx.HTTPError) -> str:
-    """What a socket says of itself, in a few words."""
+def _reason(error: httpx.HTTPError) -> str:
+    """Why a socket did not answer, in a few words."""
     if isinstance(error, httpx.TimeoutException):
         return "no answer in time"
     text = str(error)
-    for sign, words in (("Errno 2]", "there is no such socket"), ("Errno 111]", "nobody listens there"),
-                        ("Errno 13]", "the socket may not be opened")):  # fmt: skip
+    for sign, reason in (("Errno 2]", "no such socket"), ("Errno 111]", "nothing listens there"),
+                         ("Errno 13]", "permission denied")):  # fmt: skip
         if sign in text:
-            return words
+            return reason
     return " ".join(text.split()) or type(error).__name__
 
 
-def _read(service: Address, answer: httpx.Response, trouble: str) -> Any:
+def _read(service: Address, answer: httpx.Response, trouble: str) -> object:
     """The document; `trouble` is why the call could not be signed."""
     if not answer.is_success:
         code, because = _error(answer)
@@ -305,7 +329,7 @@ def _read(service: Address, answer: httpx.Response, trouble: str) -> Any:
 
 
 def _error(answer: httpx.Response) -> tuple[ErrorCode, str]:
-    """What an answer that is an error says; a proxy may have made it."""
+    """The code and the sentence of an error; a proxy may have answered instead of the service."""
     try:
         document = answer.json()
         because = str(document["error"])
@@ -315,7 +339,7 @@ def _error(answer: httpx.Response) -> tuple[ErrorCode, str]:
     return next(known, code_of_status(answer.status_code)), because
 
 
-def _of(grant: str) -> str:
+def _grant(grant: str) -> str:
     return f"/v1/grants/{quote(grant, safe='')}"
 
 

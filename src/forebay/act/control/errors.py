@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 from forebay.model.errors import ForebayError, Refused, UnknownName, UserError
 from forebay.model.grant import NoSuchGrant, NotAllowed
@@ -39,8 +39,8 @@ class ErrorCode(StrEnum):
 class ErrorDocument(TypedDict):
     """The body of every answer that is an error."""
 
-    error: str
-    code: str
+    error: Annotated[str, "What went wrong, as a sentence."]
+    code: Annotated[str, "What went wrong, for programs.", {"enum": [code.value for code in ErrorCode]}]
 
 
 class NotAuthenticated(UserError):

@@ -14,7 +14,7 @@ from forebay.show.options import Json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forebay.act.slurm.burst_buffer.client import SlurmClient
+    from forebay.act.control.client import Client
     from forebay.act.slurm.burst_buffer.grant_corrections import Terms
     from forebay.act.slurm.burst_buffer.installation import Hooks, Planned
 
@@ -230,9 +230,7 @@ def _sleep(seconds: float) -> None:
     sleep(seconds)
 
 
-def _mended(
-    client: SlurmClient, cluster: str, conf: Path | None, terms: Terms, *, again: bool
-) -> list[dict[str, object]]:
+def _mended(client: Client, cluster: str, conf: Path | None, terms: Terms, *, again: bool) -> list[dict[str, object]]:
     """What was done. What fails is said, and goes on where it is to be done again anyway."""
     from forebay.act.slurm.burst_buffer.reconcile import mend
     from forebay.model.errors import UserError
@@ -261,8 +259,7 @@ def _say_mended(done: list[dict[str, object]], json: bool) -> None:
         typer.echo(f"{who}: {what}: {one['because']}" + (f"; {one['advice']}" if one["advice"] else ""))
 
 
-def _client(service: str | None, token: Path | None) -> SlurmClient:
-    from forebay.act.control.client import service_of
-    from forebay.act.slurm.burst_buffer.client import SlurmClient
+def _client(service: str | None, token: Path | None) -> Client:
+    from forebay.act.control.client import Client, service_of
 
-    return SlurmClient(service_of(service), token=token)
+    return Client(service_of(service), token=token)

@@ -41,7 +41,7 @@ def attach(
     if json:
         print_json({"grant": grant, "paths": paths})
     elif env:
-        typer.echo("\n".join(shell_exports({"id": grant, "path": paths[0], "paths": paths, "volumes": []})))
+        typer.echo("\n".join(shell_exports(grant, paths)))
     else:
         typer.echo("\n".join(f"path: {path}" for path in paths))
 

@@ -10,10 +10,11 @@ import typer
 from forebay.cli.storage.connection import Id, seconds_of, size_of, with_client
 from forebay.model.errors import BadInput, Refused
 from forebay.show.options import Json
-from forebay.show.output import Document, print_json
+from forebay.show.output import print_json
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Client
+    from forebay.act.control.documents import GrantDocument
 
 commands = typer.Typer()
 AtMost = Annotated[str | None, typer.Option(help="Wait no longer than this; the grant stays.", show_default=False)]
@@ -54,7 +55,7 @@ def request(
     """Request space. Prints the paths, or the settings to connect to it; --env also waits."""
     from forebay.cli.storage.tables import report_grant
 
-    wish = {
+    wish: dict[str, Any] = {
         "size": size_of("--size", size),
         "seconds": seconds_of("--time", time),
         "start": _start(start),
@@ -71,7 +72,7 @@ def request(
     report_grant(grant, json=json, env=env)
 
 
-def _request(client: Client, key: str, wish: dict[str, Any]) -> Document:
+def _request(client: Client, key: str, wish: dict[str, Any]) -> GrantDocument:
     """The grant. A Ctrl-C before the service has answered leaves nothing behind."""
     import secrets
 
@@ -138,13 +139,13 @@ def wait(client: Client, grant: Id, at_most: AtMost = None, env: Env = False, js
     report_grant(settled, json=json, env=env)
 
 
-def _wait(client: Client, grant: Document, patience: float, *, release: bool) -> Document:
+def _wait(client: Client, grant: GrantDocument, patience: float, *, release: bool) -> GrantDocument:
     """The grant when it is ready or has ended; meanwhile, its place in the queue on stderr."""
     from forebay.cli.storage.tables import describe_progress
 
     shown = ""
     try:
-        for latest in client.settled(grant, patience):
+        for latest in client.follow(grant, patience):
             grant, progress = latest, describe_progress(latest)
             if progress and progress != shown:
                 typer.echo(progress, err=True)
@@ -162,7 +163,7 @@ def _wait(client: Client, grant: Document, patience: float, *, release: bool) ->
     return grant
 
 
-def _check(grant: Document) -> None:
+def _check(grant: GrantDocument) -> None:
     """A grant that was refused, has ended or is about to end can't be used."""
     if grant["state"] in _ENDED:
         raise Refused(f"grant {grant['id']} {_ENDED[grant['state']]}: {grant['because']}")
@@ -193,7 +194,7 @@ def release(
             raise Refused(f"grant {new['id']} {state}: {'; '.join([new['because'], *new['marks']])}")
 
 
-def _wait_for_removal(client: Client, grants: list[Document], patience: float) -> list[Document]:
+def _wait_for_removal(client: Client, grants: list[GrantDocument], patience: float) -> list[GrantDocument]:
     """The grants when nothing is left of them, or the time is over; meanwhile, what is in the way on stderr."""
     import time
 

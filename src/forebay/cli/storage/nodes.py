@@ -64,7 +64,7 @@ def give_up(
     lost = sum(any(v["node"] == node and disk in ("", v["disk"]) for v in grant["volumes"]) for grant in living)
     if not yes and not (sys.stdin.isatty() and typer.confirm(f"{place} has volumes of {lost} grants. Give it up?")):
         raise BadInput(place, f"not given up, it has volumes of {lost} grants; --yes skips the confirmation")
-    client.give_up(node, disk)
+    client.remove(node, disk)
     typer.echo(f"{place}: given up; grants with volumes there: {lost}")
 
 

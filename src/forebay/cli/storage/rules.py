@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -48,7 +48,7 @@ def rules(
     if json:
         print_json(current)
         return
-    for name, value in current.items():
+    for name, value in cast(dict[str, float], current).items():
         text = format_size(value) if name == "split" else format_duration(value) if name in _DURATIONS else value
         typer.echo(f"{name} = {text}")
 

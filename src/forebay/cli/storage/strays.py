@@ -10,10 +10,11 @@ from forebay.cli.storage.connection import seconds_of, with_client
 from forebay.cli.storage.tables import format_time
 from forebay.model.units import format_size
 from forebay.show.options import Json
-from forebay.show.output import Document, print_json, print_table
+from forebay.show.output import print_json, print_table
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Client
+    from forebay.act.control.documents import StrayDocument
 
 commands = typer.Typer()
 What = Annotated[str, typer.Argument(metavar="GRANT|NODE", help="A grant, or a whole node.", show_default=False)]
@@ -49,7 +50,7 @@ def discard(client: Client, what: What, json: Json = False) -> None:
     _print_strays(client.discard(what), json, f"{what}: strays removed")
 
 
-def _print_strays(documents: list[Document], json: bool, outcome: str = "") -> None:
+def _print_strays(documents: list[StrayDocument], json: bool, outcome: str = "") -> None:
     if json:
         print_json(documents)
         return

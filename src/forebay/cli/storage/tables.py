@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import typer
 
+from forebay.act.control.documents import DiskDocument, GrantDocument, NodeDocument, StoryLine
 from forebay.model.units import format_size
-from forebay.show.output import Document, print_json, print_table
+from forebay.show.output import print_json, print_table
 
 _READY = ("ready", "in-use")
 _PENDING = ("asked", "queued", "granted", "making")
@@ -21,7 +22,7 @@ def format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S") if seconds else "-"
 
 
-def describe_progress(grant: Document) -> str:
+def describe_progress(grant: GrantDocument) -> str:
     """What a grant that is not ready yet waits for; else nothing.
 
     >>> describe_progress({"state": "queued", "position": 3, "because": "no disk has 2 TB free"})
@@ -36,41 +37,41 @@ def describe_progress(grant: Document) -> str:
     return f"{grant['state']}{place}{start}" + (f": {grant['because']}" if grant.get("because") else "")
 
 
-def report_grant(grant: Document, *, json: bool, env: bool) -> None:
+def report_grant(grant: GrantDocument, *, json: bool, env: bool) -> None:
     """Where the space is, or how to connect to it."""
     if json:
         print_json(grant)
     elif env:
-        typer.echo("\n".join(shell_exports(grant)))
+        settings = [volume["settings"] for volume in grant["volumes"] if volume["settings"]]
+        typer.echo("\n".join(shell_exports(grant["id"], grant["paths"], settings)))
     else:
         typer.echo(f"grant {grant['id']}: {_summary(grant)}")
         for line in _places(grant):
             typer.echo(line)
 
 
-def _summary(grant: Document) -> str:
+def _summary(grant: GrantDocument) -> str:
     return (
         describe_progress(grant)
         or f"{grant['state']}, {format_size(grant['size'])} until {format_time(grant['until'])}"
     )
 
 
-def shell_exports(grant: Document) -> list[str]:
-    """Lines for `eval` in a shell.
+def shell_exports(grant: str, paths: Sequence[str], settings: Sequence[Mapping[str, str]] = ()) -> list[str]:
+    """Lines for `eval` in a shell; `settings` are those of exposed volumes.
 
-    >>> shell_exports({"id": "3f", "path": "/fast/3f.0", "paths": ["/fast/3f.0", "/more/3f.1"], "volumes": []})
+    >>> shell_exports("3f", ["/fast/3f.0", "/more/3f.1"])
     ['export FOREBAY_GRANT=3f', 'export FOREBAY_PATH=/fast/3f.0', 'export FOREBAY_PATHS=/fast/3f.0:/more/3f.1']
     """
-    variables = {"FOREBAY_GRANT": grant["id"]}
-    if grant["paths"]:
-        variables |= {"FOREBAY_PATH": grant["path"], "FOREBAY_PATHS": ":".join(grant["paths"])}
-    settings = [volume["settings"] for volume in grant["volumes"] if volume["settings"]]
+    variables = {"FOREBAY_GRANT": grant}
+    if paths:
+        variables |= {"FOREBAY_PATH": paths[0], "FOREBAY_PATHS": ":".join(paths)}
     if settings:
         variables["FOREBAY_SETTINGS"] = json.dumps(settings)
     return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
 
 
-def _places(grant: Document) -> Iterable[str]:
+def _places(grant: GrantDocument) -> Iterable[str]:
     for volume in grant["volumes"] if grant["state"] in _READY else ():
         if volume["settings"]:
             settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in volume["settings"].items())
@@ -79,7 +80,7 @@ def _places(grant: Document) -> Iterable[str]:
             yield f"path: {volume['path']}"
 
 
-def print_grants(grants: Sequence[Document]) -> None:
+def print_grants(grants: Sequence[GrantDocument]) -> None:
     if not grants:
         typer.echo("no grants")
         return
@@ -87,7 +88,7 @@ def print_grants(grants: Sequence[Document]) -> None:
     print_table("", columns, [_row(grant) for grant in grants])
 
 
-def _row(grant: Document) -> tuple[object, ...]:
+def _row(grant: GrantDocument) -> tuple[object, ...]:
     where = " ".join(sorted({f"{v['node']}/{v['disk']}" for v in grant["volumes"]})) or "-"
     state = f"queued ({grant['position']})" if grant["state"] == "queued" else grant["state"]
     owner, until = grant["user"] or str(grant["uid"]), format_time(grant["until"])
@@ -95,7 +96,7 @@ def _row(grant: Document) -> tuple[object, ...]:
     return grant["id"], state, format_size(grant["size"]), until, owner, grant["job"] or "-", where, why
 
 
-def print_grant(grant: Document) -> None:
+def print_grant(grant: GrantDocument) -> None:
     typer.echo(f"grant {grant['id']}: {_summary(grant)}")
     for line in (grant["because"] if not describe_progress(grant) else "", *grant.get("marks", ())):
         if line:
@@ -111,13 +112,13 @@ def print_grant(grant: Document) -> None:
         typer.echo(line)
 
 
-def print_story(lines: Sequence[Document]) -> None:
+def print_story(lines: Sequence[StoryLine]) -> None:
     """One line for each event, decided by the service or done by an agent."""
     for line in lines:
         typer.echo(f"{format_time(line['time'])} {line.get('node') or 'service'}: {line['text']}")
 
 
-def print_nodes(nodes: Sequence[Document]) -> None:
+def print_nodes(nodes: Sequence[NodeDocument]) -> None:
     rows = [
         (
             node["name"], disk["name"], _condition(node, disk), format_size(disk["capacity"]),
@@ -129,7 +130,7 @@ def print_nodes(nodes: Sequence[Document]) -> None:
     print_table("", ("node", "disk", "state", "capacity", "used", "fields"), rows)
 
 
-def _condition(node: Document, disk: Document) -> str:
+def _condition(node: NodeDocument, disk: DiskDocument) -> str:
     if not disk["there"]:
         return "gone"
     if node["silent"]:

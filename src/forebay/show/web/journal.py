@@ -7,11 +7,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from forebay.act.control.api.documents import grant_view
+from forebay.act.control.documents import GrantDocument, StoryLine
 from forebay.act.control.page import views as page_views
 from forebay.act.control.page.views import Which
 from forebay.act.control.service.grant_story import tell_story
 from forebay.act.control.service.live_state import Live
+from forebay.act.control.service.views import grant_document
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control
 from forebay.history.store.journal import Entry, LogLine
@@ -63,7 +64,7 @@ class Journal:
 
     # What the page asks for
 
-    def answer(self, path: str, asked: Asked) -> Document | None:
+    def answer(self, path: str, asked: Asked) -> Mapping[str, object] | None:
         """The document at a path of the service; None if there is none."""
         found = {
             "/v1/page": self._snapshot,
@@ -89,7 +90,7 @@ class Journal:
             state=asked.get("state", ""), owner=asked.get("owner", ""), disk=asked.get("disk", ""),
             text=asked.get("text", ""), offset=_count(asked, "offset", 0), limit=_count(asked, "limit", 200),
         )  # fmt: skip
-        return page_views.listed(self.at(_number(asked, self.last)), None, which)
+        return page_views.list_grants(self.at(_number(asked, self.last)), None, which)
 
     def _timeline(self, asked: Asked) -> Document:
         begin, end = (float(asked.get(name, 0)) for name in ("begin", "end"))
@@ -102,11 +103,11 @@ class Journal:
         lines = page_views.feed(self.at(number), entries, None, limit)
         return {"lines": lines, "next": lines[-1]["n"] if len(lines) == limit else 0}
 
-    def _grant(self, grant: str, asked: Asked) -> Document:
+    def _grant(self, grant: str, asked: Asked) -> GrantDocument:
         live = self.at(_number(asked, self.last))
-        return grant_view(live, live.control.grant(grant))
+        return grant_document(live, live.control.grant(grant))
 
-    def _story(self, grant: str, number: int) -> list[Document]:
+    def _story(self, grant: str, number: int) -> list[StoryLine]:
         until = self._entries[number - 1].at
         entries = (entry for entry in self._entries[:number] if entry.grant == grant)
         return tell_story(entries, (line for line in self._logs(grant) if line.at <= until))

@@ -30,7 +30,7 @@ _MORE = {".csv": "text/csv; charset=utf-8", ".json": "application/json", ".pdf":
 class Source(Protocol):
     """What is shown."""
 
-    def answer(self, path: str, asked: Mapping[str, str]) -> dict[str, Any] | None: ...
+    def answer(self, path: str, asked: Mapping[str, str]) -> Mapping[str, object] | None: ...
 
 
 class Server:
@@ -112,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
             if found is None:
                 self._refuse(ErrorCode.NOT_FOUND, "not found")
             else:
-                self._json(200, found | {"who": _READER})
+                self._json(200, {**found, "who": _READER})
 
     def _study_file(self, path: Path) -> None:
         more = {"Content-Security-Policy": _REPORT} if path.suffix == ".html" else {}

@@ -77,9 +77,9 @@ def test_it_tells_in_the_background_and_a_service_that_is_away_does_not_end_that
 def test_what_was_told_is_forgotten_unless_it_is_told_again() -> None:
     now = [0.0]
     known = Rates(clock=lambda: now[0])
-    known.tell("a", {"a/x": (1.4, 2.0)})
+    known.update("a", {"a/x": (1.4, 2.0)})
     now[0] = 100.0
-    known.tell("b", {"b/y": (3.0, 0.0)})
+    known.update("b", {"b/y": (3.0, 0.0)})
     assert known.now() == {"a/x": (1, 2), "b/y": (3, 0)} and known.version == 2
     now[0] = 121.0
     assert known.now() == {"b/y": (3, 0)}

@@ -97,7 +97,7 @@ def test_space_is_asked_for_used_and_given_back(agent: Agent, tmp_path: Path) ->
             assert top.stat().st_uid == USER
             (top / "result").write_text("42")
         for one in (plain, far):
-            client.used(one["id"])
+            client.mark_used(one["id"])
             client.release(one["id"])
         for one in (plain, far):
             eventually(lambda one=one: client.grant(one["id"])["state"] == "released")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.act.control.api.forms import AskForm
-from forebay.act.control.api.grants import _asked
+from forebay.act.control.api.grants import _request
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.service.service import Service
 from forebay.act.control.service.settings import ServiceSettings
@@ -28,7 +28,7 @@ async def both(folder: Path, *forms: AskForm) -> tuple[list[Ask | BaseException]
         service = Service(store, ServiceSettings(), log=Log(to=io.StringIO()), clock=lambda: float(next(ticks)))
         await service.writer.start()
         try:
-            found = await asyncio.gather(*(_asked(service, ME, form) for form in forms), return_exceptions=True)
+            found = await asyncio.gather(*(_request(service, ME, form) for form in forms), return_exceptions=True)
         finally:
             await service.writer.stop()
     asked = sum(

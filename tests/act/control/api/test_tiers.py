@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.control.api.tiers import tiers_view
+from forebay.act.control.api.tiers import tier_documents
 from forebay.act.control.service.live_state import Live
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control
@@ -75,7 +75,7 @@ def test_tiers_are_the_sums_of_their_open_disks(disks: list[tuple[int, str, bool
     for at, (_, _, drained) in enumerate(disks):
         if drained:
             do(co.Drain(caller=co.SERVICE, what=f"n/d{at}"))
-    for row in tiers_view(Live(control), 2.0):
+    for row in tier_documents(Live(control), 2.0):
         own = [s * GB for s, tier, drained in disks if not drained and row["name"] in ("any", tier)]
         assert (row["disks"], row["total"], row["free"]) == (len(own), sum(own), sum(own))
         assert row["largest"] == max(own, default=0)

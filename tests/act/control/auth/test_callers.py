@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.control.auth.callers import Doorman, Who
+from forebay.act.control.auth.callers import Authenticator, Who
 from forebay.act.control.auth.tokens import write_secret
 from forebay.act.control.errors import NotAuthenticated
 from forebay.history.store import open_store
@@ -98,7 +98,7 @@ def test_a_user_is_no_agent(service: Running) -> None:
         service.error("POST", "/v1/nodes/n/hello", {"disks": []}, token=mine, status=403),
         service.error("GET", "/v1/nodes/n/actions?seconds=0", token=mine, status=403),
     ]
-    assert told == [f"only the agent of node 'n' may {what} this" for what in ("say", "ask")]
+    assert told == [f"only the agent of node 'n' may {what} this" for what in ("say", "do")]
     assert service.call("GET", "/v1/nodes") == before
 
 
@@ -193,11 +193,11 @@ class Register:
 def test_a_token_that_was_made_just_now_is_known() -> None:
     async def show() -> Who:
         register = Register()
-        doorman = Doorman((), register.read)
+        authenticator = Authenticator((), register.read)
         with pytest.raises(NotAuthenticated, match="no such token"):
-            await doorman.who(None, "Bearer new")
+            await authenticator.identify(None, "Bearer new")
         register.add("new")
-        return await doorman.who(None, "Bearer new")
+        return await authenticator.identify(None, "Bearer new")
 
     assert asyncio.run(show()).role == "administrator"
 
@@ -205,8 +205,8 @@ def test_a_token_that_was_made_just_now_is_known() -> None:
 def test_however_many_show_nonsense_one_look_serves_them_all() -> None:
     async def show() -> int:
         register = Register()
-        doorman = Doorman((), register.read)
-        calls = (doorman.who(None, f"Bearer {number}") for number in range(100))
+        authenticator = Authenticator((), register.read)
+        calls = (authenticator.identify(None, f"Bearer {number}") for number in range(100))
         found = await asyncio.gather(*calls, return_exceptions=True)
         assert all(isinstance(one, NotAuthenticated) for one in found)
         return register.looks

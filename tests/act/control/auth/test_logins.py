@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from forebay.act.control.auth.browsers import PROOF, TUNNEL, cookie_of, from_browser, visitor
-from forebay.act.control.auth.callers import Doorman, Peer
+from forebay.act.control.auth.browsers import PROOF, TUNNEL, cookie_of, find_login, is_browser
+from forebay.act.control.auth.callers import Authenticator, Peer
 from forebay.act.control.auth.logins import COOKIE, LASTS, Logins, signing_key
 from forebay.act.control.errors import NotAuthenticated
 from forebay.history.store.tokens import Token, digest_token
@@ -36,8 +36,8 @@ class World:
             "ann": Token(name="ann", digest=digest_token("ann"), role="user", uid=4_000_001, gid=5),
             "agent": Token(name="n1", digest=digest_token("agent"), role="agent", node="n1"),
         }
-        self.doorman = Doorman([77], self._all)
-        self.logins = Logins(self.doorman, b"k" * 32, clock=self.clock)
+        self.authenticator = Authenticator([77], self._all)
+        self.logins = Logins(self.authenticator, b"k" * 32, clock=self.clock)
 
     async def _all(self) -> list[Token]:
         return list(self.tokens.values())
@@ -49,7 +49,7 @@ def world() -> World:
 
 
 async def _entered(world: World, secret: str = "ann") -> Any:
-    return await world.logins.enter(secret, HOST)
+    return await world.logins.log_in(secret, HOST)
 
 
 def run(work: Any) -> Any:
@@ -75,10 +75,10 @@ def test_a_login_ends_by_itself_and_says_so(world: World) -> None:
 
 def test_it_outlives_a_restart_but_not_its_token(world: World) -> None:
     login = run(_entered(world))
-    again = Logins(world.doorman, b"k" * 32, clock=world.clock)
+    again = Logins(world.authenticator, b"k" * 32, clock=world.clock)
     assert run(again.known(login.cookie)).who.uid == 4_000_001
     del world.tokens["ann"]
-    run(world.doorman.look_again())
+    run(world.authenticator.refresh())
     with pytest.raises(NotAuthenticated, match="was taken away"):
         run(again.known(login.cookie))
 
@@ -91,7 +91,7 @@ def test_a_cookie_that_was_changed_counts_for_nothing(world: World, change: str)
         "last": cookie[:-1] + ("0" if cookie[-1] != "0" else "1"),
         "dot": cookie.replace(".", ""),
         "empty": ".",
-        "other key": run(Logins(world.doorman, b"x" * 32, clock=world.clock).enter("ann", HOST)).cookie,
+        "other key": run(Logins(world.authenticator, b"x" * 32, clock=world.clock).log_in("ann", HOST)).cookie,
     }
     with pytest.raises(NotAuthenticated):
         run(world.logins.known(made[change]))
@@ -99,27 +99,27 @@ def test_a_cookie_that_was_changed_counts_for_nothing(world: World, change: str)
 
 def test_after_a_logout_the_cookie_does_not_count(world: World) -> None:
     login, other = run(_entered(world)), run(_entered(world))
-    world.logins.leave(login.cookie)
+    world.logins.log_out(login.cookie)
     with pytest.raises(NotAuthenticated):
         run(world.logins.known(login.cookie))
     assert run(world.logins.known(other.cookie)).who == login.who
 
 
 def test_a_link_logs_in_once_and_only_for_five_minutes(world: World) -> None:
-    code, until = world.logins.link(world.doorman.user(1234, 5))
+    code, until = world.logins.make_link(world.authenticator.user(1234, 5))
     assert until == world.clock.now + 300
     login = run(_entered(world, code))
     assert (login.who.role, login.who.uid, login.who.local) == ("user", 1234, False)
     with pytest.raises(NotAuthenticated):
         run(_entered(world, code))
-    late, until = world.logins.link(world.doorman.user(1234, 5))
+    late, until = world.logins.make_link(world.authenticator.user(1234, 5))
     world.clock.now = until
     with pytest.raises(NotAuthenticated):
         run(_entered(world, late))
 
 
 def test_a_link_of_an_administrator_makes_an_administrator(world: World) -> None:
-    code, _ = world.logins.link(world.doorman.user(77, 5))
+    code, _ = world.logins.make_link(world.authenticator.user(77, 5))
     assert run(_entered(world, code)).who.role == "administrator"
 
 
@@ -141,7 +141,7 @@ def test_who_tries_wrong_secrets_waits_longer_and_longer_and_others_do_not(world
         with pytest.raises(NotAuthenticated):
             run(_entered(world, "wrong"))
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
-    run(world.logins.enter("ann", "10.0.0.2"))
+    run(world.logins.log_in("ann", "10.0.0.2"))
     world.clock.now += 60
     run(_entered(world))
     with pytest.raises(NotAuthenticated):  # it begins anew
@@ -160,7 +160,7 @@ def test_the_key_is_made_from_the_certificates_key_so_that_logins_outlive_restar
 
 
 def _visit(world: World, method: str = "GET", peer: Peer | None = None, **headers: str) -> Any:
-    return run(visitor(world.logins, peer, method, {name.replace("_", "-"): v for name, v in headers.items()}))
+    return run(find_login(world.logins, peer, method, {name.replace("_", "-"): v for name, v in headers.items()}))
 
 
 def test_a_change_by_a_cookie_needs_the_proof_that_only_our_page_has(world: World) -> None:
@@ -189,8 +189,8 @@ def test_through_a_tunnel_the_kernel_tells_who_it_is_but_only_at_this_machines_n
 
 
 def test_programs_are_no_browsers() -> None:
-    assert not from_browser({"host": "x", "authorization": "Bearer t"})
-    assert from_browser({"origin": "https://x"}) and from_browser({"cookie": f"{COOKIE}=1"})
+    assert not is_browser({"host": "x", "authorization": "Bearer t"})
+    assert is_browser({"origin": "https://x"}) and is_browser({"cookie": f"{COOKIE}=1"})
     assert cookie_of({"cookie": "a=b"}) == "" and cookie_of({"cookie": f"a=b;{COOKIE}=c.d"}) == "c.d"
 
 
@@ -290,8 +290,8 @@ def test_a_local_user_gets_a_link_and_a_holder_of_a_token_does_not_need_one(
     made = service.call("POST", "/v1/login/link")
     assert made["link"].startswith("https://127.0.0.1:") and made["link"].endswith(f"/#login={made['secret']}")
     assert _login(browser, made["secret"])["role"] == "administrator"
-    assert "logs in with that" in service.error("POST", "/v1/login/link", token=service.token("dan", "user", uid=1),
-                                                status=409)  # fmt: skip
+    dan = service.token("dan", "user", uid=1)
+    assert "log in with your token" in service.error("POST", "/v1/login/link", token=dan, status=409)
     assert browser.post("/v1/login", json={"secret": made["secret"]}).status_code == 401
 
 

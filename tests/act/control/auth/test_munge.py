@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from forebay.act.control.auth import munge
-from forebay.act.control.auth.munge import call_of, credential
+from forebay.act.control.auth.munge import call_line, credential
 from forebay.act.control.client import Client, TurnedAway, parse_service
 from support.certificates import certificate
 from support.control import GB, Running, running
@@ -50,25 +50,25 @@ def world() -> Iterator[World]:
             yield World(service, socket, own)
 
 
-LOOK = call_of("GET", "/v1/grants", b"")
+LOOK = call_line("GET", "/v1/grants", b"")
 
 
 @ROOT
 def test_somebody_is_who_munge_says(world: World) -> None:
     body = b'{"size": 1000, "seconds": 60}'
-    shown = made(call_of("POST", "/v1/grants", body), world.socket, uid=SOMEBODY)
+    shown = made(call_line("POST", "/v1/grants", body), world.socket, uid=SOMEBODY)
     found = world.call(shown, "POST", "/v1/grants", body)
     assert (found.status_code, found.json()["uid"], found.json()["gid"]) == (201, SOMEBODY, SOMEBODY)
-    shown = made(call_of("GET", "/v1/journal", b""), world.socket, uid=SOMEBODY)
+    shown = made(call_line("GET", "/v1/journal", b""), world.socket, uid=SOMEBODY)
     assert world.call(shown, path="/v1/journal").status_code == 403
 
 
 @ROOT
 def test_root_is_an_administrator_but_speaks_for_no_node(world: World) -> None:
-    shown = credential(call_of("GET", "/v1/journal?limit=3", b""), world.socket)
+    shown = credential(call_line("GET", "/v1/journal?limit=3", b""), world.socket)
     assert world.call(shown, path="/v1/journal?limit=3").status_code == 200
     path = "/v1/nodes/n/actions?seconds=0"
-    assert world.call(credential(call_of("GET", path, b""), world.socket), path=path).status_code == 403
+    assert world.call(credential(call_line("GET", path, b""), world.socket), path=path).status_code == 403
 
 
 def test_a_credential_is_good_once(world: World) -> None:
@@ -81,7 +81,9 @@ def test_a_credential_is_good_once(world: World) -> None:
     )
 
 
-@pytest.mark.parametrize("words", ["", "hello", call_of("GET", "/v1/nodes", b""), call_of("GET", "/v1/grants", b"x")])
+@pytest.mark.parametrize(
+    "words", ["", "hello", call_line("GET", "/v1/nodes", b""), call_line("GET", "/v1/grants", b"x")]
+)
 def test_a_credential_for_something_else_is_not_accepted(world: World, words: str) -> None:
     """Others that take credentials can't use those that they are shown."""
     found = world.call(made(words, world.socket))
@@ -89,7 +91,7 @@ def test_a_credential_for_something_else_is_not_accepted(world: World, words: st
 
 
 def test_a_body_that_was_changed_on_its_way_is_not_accepted(world: World) -> None:
-    shown = credential(call_of("POST", "/v1/grants", b'{"size": 1000, "seconds": 60}'), world.socket)
+    shown = credential(call_line("POST", "/v1/grants", b'{"size": 1000, "seconds": 60}'), world.socket)
     assert world.call(shown, "POST", "/v1/grants", b'{"size": 9000, "seconds": 60}').status_code == 401
 
 

@@ -15,7 +15,7 @@ from forebay.act.control.api.limits import Limits
 from forebay.act.control.errors import Unavailable
 from forebay.act.control.service import metrics as nb
 from forebay.act.control.service.journal_writer import Writer
-from forebay.act.control.service.node_liveness import Silence
+from forebay.act.control.service.node_liveness import NodeLiveness
 from forebay.act.metrics import Metric
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
@@ -317,7 +317,7 @@ def test_who_follows_the_events_is_counted(tmp_path: Path) -> None:
 
 def test_how_long_a_node_was_not_heard_of() -> None:
     now = [100.0]
-    silence = Silence(30, clock=lambda: now[0])
+    silence = NodeLiveness(30, clock=lambda: now[0])
     silence.heard("n", 5.0)
     now[0] = 107.0
     assert (silence.since("n"), silence.since("new")) == (7.0, 0.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.control.service.node_liveness import Silence
+from forebay.act.control.service.node_liveness import NodeLiveness
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import fold
 from forebay.decide.grants.rules import GrantRules
@@ -119,7 +119,7 @@ def test_a_node_that_is_not_heard_of_is_silent_until_it_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("forebay.act.control.service.service.Silence", partial(Silence, clock=lambda: now[0]))
+    monkeypatch.setattr("forebay.act.control.service.service.NodeLiveness", partial(NodeLiveness, clock=lambda: now[0]))
     with running(tmp_path, silent=0.4) as service:
         service.hello()
         asked = service.ask()
@@ -160,7 +160,7 @@ def test_an_extension_that_can_not_be_is_refused_and_changes_nothing(service: Ru
         service.call("POST", f"/v1/grants/{asked['id']}/extend", {"seconds": "10min"})["until"] == asked["until"] + 600
     )
     words = service.error("POST", f"/v1/grants/{asked['id']}/extend", {"seconds": "40d"}, status=409)
-    assert words == "can't extend: a grant lasts at most 30 d in all"
+    assert words == "cannot extend: a grant lasts at most 30 d in all"
     assert service.grant(asked["id"])["until"] == asked["until"] + 600
 
 

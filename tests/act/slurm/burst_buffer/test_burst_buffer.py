@@ -161,7 +161,7 @@ def test_space_that_is_promised_to_others_later_is_told_to_a_job_that_begins_lat
     bench.service.ask(60 * GB, start=grant["until"] + 60)
     bench.lua.configure(margin=3600.0)
     found = bench.begin()
-    assert found.code == -1 and found.text.startswith("can't extend") and "\n" not in found.text
+    assert found.code == -1 and found.text.startswith("cannot extend") and "\n" not in found.text
 
 
 def test_what_slurm_of_later_versions_passes_is_used(bench: Bench) -> None:

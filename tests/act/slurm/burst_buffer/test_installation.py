@@ -108,7 +108,7 @@ def test_a_plan_tells_what_is_new_the_same_and_other(tmp_path: Path) -> None:
 def test_the_check_names_what_is_missing(etc: Path, tmp_path: Path) -> None:
     found = run_forebay("slurm", "check", str(etc), "--service", f"unix:{tmp_path}/none")
     assert found.returncode == 2 and "not ready: files, slurm.conf" in found.stderr
-    assert "NOT service: the service at" in found.stdout
+    assert "NOT service: cannot reach the service at" in found.stdout
 
 
 def test_the_check_is_content_where_all_is_there(forebay: Forebay, etc: Path, tmp_path: Path) -> None:

@@ -159,13 +159,13 @@ class Calls:
     def __init__(self, *grants: dict[str, Any]) -> None:
         self.grants, self.done = grants, list[tuple[str, str]]()
 
-    def longest(self) -> float:
-        return 1e9
+    def rules(self) -> dict[str, float]:
+        return {"longest": 1e9}
 
-    def live(self) -> list[dict[str, Any]]:
+    def live_grants(self) -> list[dict[str, Any]]:
         return list(self.grants)
 
-    def let_go(self, name: str, because: str) -> None:
+    def release(self, name: str, because: str) -> None:
         self.done.append((name, because))
 
 

@@ -25,6 +25,7 @@ from forebay.act.control.agent.outbox import Outbox
 from forebay.act.control.agent.report_numbers import Numbers
 from forebay.act.control.agent.settings import AgentFile
 from forebay.act.control.client import Client, TurnedAway
+from forebay.act.control.documents import ActionDocument, ActionList
 from forebay.act.control.errors import ErrorCode
 from forebay.act.volumes.volume import VolumeFailed
 from forebay.decide.grants.action import Action
@@ -70,7 +71,7 @@ class Agent:
         self._ended = threading.Event()
         self._listens = False  # to the service, which answers when it has something new
         self._thread = threading.Thread(target=self._run, name="poll", daemon=True)
-        self._rates = RateTeller(self._node.disks, lambda rates: self._client.rates(file.name, rates))
+        self._rates = RateTeller(self._node.disks, lambda rates: self._client.report_rates(file.name, rates))
 
     def start(self) -> None:
         """Check that the disks can be worked with, then go on in the background."""
@@ -133,7 +134,7 @@ class Agent:
             if self._still:
                 self._changed.wait(min(_PAUSES[min(quiet, len(_PAUSES) - 1)], _BUSY))
 
-    def _asked(self) -> Sequence[dict[str, Any]]:
+    def _asked(self) -> Sequence[ActionDocument]:
         """What is to be done; what was done meanwhile is not, whatever an answer that is older says."""
         with self._changed:
             self._fresh = self.outbox.waiting()
@@ -142,7 +143,7 @@ class Agent:
             return self._hello()
         return self._heard(min(self._file.heartbeat, self._file.look))
 
-    def _heard(self, seconds: float) -> Sequence[dict[str, Any]]:
+    def _heard(self, seconds: float) -> Sequence[ActionDocument]:
         self._listens = True
         try:
             answer = self._client.actions(self._file.name, seconds, self._memory.seen)
@@ -150,19 +151,18 @@ class Agent:
             self._listens = False
         return () if self._ended.is_set() else self._kept(answer)
 
-    def _kept(self, answer: dict[str, Any]) -> Sequence[dict[str, Any]]:
+    def _kept(self, answer: ActionList) -> Sequence[ActionDocument]:
         """What is to be done; which journal says so is remembered before anything is."""
-        self._memory.keep(str(answer.get("seen", "")))
-        found: Sequence[dict[str, Any]] = answer["actions"]
-        return found
+        self._memory.keep(answer.get("seen", ""))
+        return answer["actions"]
 
-    def _hello(self) -> Sequence[dict[str, Any]]:
+    def _hello(self) -> Sequence[ActionDocument]:
         with self._changed:
             if not self._changed.wait_for(lambda: not self._in_hand or self._ended.is_set(), _LONGEST_PAUSE):
                 raise UserError("can't look at the disks while there is work on them")
         return self._told_all()
 
-    def _told_all(self) -> Sequence[dict[str, Any]]:
+    def _told_all(self) -> Sequence[ActionDocument]:
         number = self._numbers.next()  # older than all that is reported of what happens after the look
         told = self._told() | {"number": number, "seen": self._memory.seen}
         actions = self._kept(self._client.hello(self._file.name, told))
@@ -201,7 +201,7 @@ class Agent:
             self.outbox.log("error", f"disk {disk.name} of node {self._file.name}: {error}{more}")
         return known and now - self._blind.setdefault(disk.name, now) < self._file.give_up
 
-    def _dispatch(self, documents: Sequence[dict[str, Any]]) -> int:
+    def _dispatch(self, documents: Sequence[ActionDocument]) -> int:
         """Begin what is new; how much that was."""
         begun = 0
         for action in map(action_of, documents):

@@ -11,8 +11,8 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from forebay import __version__
-from forebay.act.control.api import admin, grants, login, nodes, page, rates, strays, tiers
-from forebay.act.control.api.dependencies import Plain, told, who_calls
+from forebay.act.control.api import admin, grants, login, nodes, page, strays, tiers
+from forebay.act.control.api.dependencies import Ascii, identify_caller, service_of
 from forebay.act.control.api.forms import AskForm
 from forebay.act.control.api.limits import App, Message, Receive, Send, whole
 from forebay.act.control.errors import ErrorCode, code_of_status, error_code, error_document
@@ -32,7 +32,6 @@ def build(service: Service) -> FastAPI:
         admin.routes,
         login.routes,
         page.routes,
-        rates.routes,
     ):
         app.include_router(routes)
     app.add_middleware(_Lane)
@@ -45,7 +44,7 @@ def build(service: Service) -> FastAPI:
 
 def _answer(code: ErrorCode, sentence: str) -> Response:
     headers = {"WWW-Authenticate": "Bearer"} if code.status == 401 else None
-    return Plain(error_document(code, sentence), code.status, headers)
+    return Ascii(error_document(code, sentence), code.status, headers)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
@@ -73,11 +72,11 @@ def _short(value: object) -> str:
 async def _plain(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     document = error_document(code_of_status(error.status_code), str(error.detail).lower())
-    return Plain(document, error.status_code, error.headers)
+    return Ascii(document, error.status_code, error.headers)
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    told(request).log.error("internal error", path=request.url.path, because=repr(error)[:500])
+    service_of(request).log.error("internal error", path=request.url.path, because=repr(error)[:500])
     return _answer(ErrorCode.INTERNAL, "internal error; see the service log")
 
 
@@ -102,7 +101,7 @@ class _Lane:
             return
         request = Request(scope, again)
         try:
-            response: Response = await grants.ask(told(request), await who_calls(request), form)
+            response: Response = await grants.request_grant(service_of(request), await identify_caller(request), form)
         except ForebayError as error:
             response = await _refused(request, error)
         await response(scope, again, send)

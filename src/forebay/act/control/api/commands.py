@@ -19,7 +19,7 @@ from forebay.act.control.api.forms import (
     seconds_of,
     size_of,
 )
-from forebay.act.control.auth.callers import Who, first_group, only_administrators, user_name
+from forebay.act.control.auth.callers import Who, check_administrator, first_group, user_name
 from forebay.act.control.auth.volume_keys import without_key
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control
@@ -80,7 +80,7 @@ def _owner(form: AskForm, who: Who) -> tuple[int, int]:
         if who.uid < 0:
             raise BadInput("uid", "say for whom: this token is no user's")
         return who.uid, max(0, who.gid)
-    only_administrators(who)
+    check_administrator(who)
     uid = who.uid if form.uid is None else form.uid
     gid = first_group(uid) if form.gid is None and 0 <= uid < 2**32 else form.gid
     return uid, uid if gid is None else gid
@@ -143,9 +143,7 @@ def _volume_of(form: VolumeForm) -> co.FoundVolume:
 
 
 def report_of(node: str, form: ReportForm, who: Who) -> co.Command:
-    caller = who.for_node(node)
-    if caller.role != "agent" or caller.node != node:
-        raise NotAllowed(f"only the agent of node {node!r} may say this")
+    caller = who.as_agent(node)
     if form.kind == "found":
         return co.Found(
             caller=caller, node=node, number=form.number, volumes=tuple(_volume_of(volume) for volume in form.volumes)

@@ -1,5 +1,4 @@
-"""The description of the API, as /openapi.json tells it: what every field means and may be, who may call, where, and
-what the stream of events holds."""
+"""The description of the API at /openapi.json: every call, document and event, who may call, and where."""
 
 from __future__ import annotations
 
@@ -10,33 +9,52 @@ from enum import Enum
 from functools import cache
 from importlib.resources import files
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from forebay.act.control import documents
+from forebay.act.control.api import forms
 from forebay.act.control.auth.browsers import PROOF
 from forebay.act.control.auth.logins import COOKIE
+from forebay.act.control.errors import ErrorCode, ErrorDocument
 from forebay.act.control.service.settings import ServiceSettings
 from forebay.decide.grants.codec import VERSION
 from forebay.decide.grants.events import EVENTS
 
 Schema = dict[str, Any]
+Responses = dict[int | str, Schema]
 EVENT = "Event"
 """The schema of one event, of whichever kind."""
 STREAMED = "StreamedEvent"
 """The schema of one event of the stream at /v1/events."""
 _REF = "#/components/schemas/"
-STREAM: dict[int | str, Schema] = {
-    200: {
-        "description": "Server-sent events, until the time is over; lines that begin with a colon only show that the "
-        "service is there.",
-        "content": {"text/event-stream": {"schema": {"$ref": f"{_REF}{STREAMED}"}}},
-    }
+
+
+def returns(document: type[Any], *statuses: int) -> Schema:
+    """How a route declares its answer; FastAPI does not check it again in every call."""
+    answer = _response((document.__doc__ or "").split("\n")[0], "application/json", document.__name__)
+    return {"response_model": None, "responses": dict.fromkeys(statuses or (200,), answer)}
+
+
+def _response(description: str, media: str, schema: str = "") -> Schema:
+    content = {"$ref": f"{_REF}{schema}"} if schema else {"type": "string"}
+    return {"description": description, "content": {media: {"schema": content}}}
+
+
+def _error(status: int) -> Schema:
+    meanings = " ".join(f"`{code.value}`: {code.meaning}" for code in ErrorCode if code.status == status)
+    return _response(meanings, "application/json", ErrorDocument.__name__)
+
+
+ERRORS: Responses = {code.status: _error(code.status) for code in ErrorCode}
+STREAM: Responses = {
+    200: _response(
+        "Server-sent events. A line that begins with a colon keeps the connection alive.", "text/event-stream", STREAMED
+    )
 }
-TEXT: dict[int | str, Schema] = {
-    200: {"description": "Text in the format of Prometheus.", "content": {"text/plain": {"schema": {"type": "string"}}}}
-}
+TEXT: Responses = {200: _response("Text in the format of Prometheus.", "text/plain")}
 _ABOUT = """\
 Ask for space on storage nodes, look at what was granted, and give it back; what agents and administrators do besides.
 
@@ -92,30 +110,41 @@ _IS_BOUNDED = {
 
 
 @cache
-def meanings() -> Mapping[str, Mapping[str, str]]:
-    """What fields mean, by value and name."""
-    return tomllib.loads(files("forebay.act.control.api").joinpath("fields.toml").read_text())
+def event_meanings() -> Mapping[str, str]:
+    """What the fields of events mean, by name."""
+    return tomllib.loads(files("forebay.act.control.api").joinpath("event_fields.toml").read_text())
 
 
 def describe_api(app: FastAPI, settings: ServiceSettings) -> Schema:
-    document = get_openapi(title=app.title, version=app.version, description=_ABOUT, routes=app.routes)
-    schemas = document["components"]["schemas"]
+    description = get_openapi(title=app.title, version=app.version, description=_ABOUT, routes=app.routes)
+    for path, calls in description["paths"].items():
+        for method, call in calls.items():
+            call["responses"].pop("422", None)  # FastAPI's own; a malformed request is answered with 400
+            call["security"] = [] if (method, path) in _OPEN else _security(method)
+            call.setdefault("tags", ["service"])
+    description["components"]["schemas"] = all_schemas(description)
+    _bound(description["paths"])
+    description["components"]["securitySchemes"] = _SCHEMES
+    description["servers"] = list(_servers(settings))
+    description["security"] = _security("get")
+    description["tags"] = [{"name": name, "description": meaning} for name, meaning in _TAGS.items()]
+    return description
+
+
+def all_schemas(description: Schema) -> dict[str, Schema]:
+    """Schemas of forms (which FastAPI has put into `description`), of documents and of events."""
+    schemas: dict[str, Schema] = description["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    for path, calls in document["paths"].items():
-        for method, call in calls.items():
-            _describe_call(method, path, call)
     for name, schema in schemas.items():
-        _describe_fields(schema, meanings().get(name, {}))
-    schemas.update(event_schemas())
-    schemas["JournalEvent"]["properties"]["event"] |= {"$ref": f"{_REF}{EVENT}"}
-    _bound(document["paths"])
+        hints = get_type_hints(getattr(forms, name), include_extras=True)
+        for field, own in schema.get("properties", {}).items():
+            own |= _notes(hints[field])
+    for document in (ErrorDocument, *filter(is_typeddict, vars(documents).values())):
+        schemas[document.__name__] = _record(document, schemas)
+    schemas |= event_schemas()
     _bound(schemas)
-    document["components"]["securitySchemes"] = _SCHEMES
-    document["servers"] = list(_servers(settings))
-    document["security"] = _security("get")
-    document["tags"] = [{"name": name, "description": words} for name, words in _TAGS.items()]
-    return document
+    return schemas
 
 
 def _servers(settings: ServiceSettings) -> Iterator[Schema]:
@@ -128,20 +157,6 @@ def _servers(settings: ServiceSettings) -> Iterator[Schema]:
 def _security(method: str) -> list[Schema]:
     login: Schema = {"login": []} if method == "get" else {"login": [], "proof": []}
     return [{"token": []}, {"munge": []}, login, _ON_SOCKET]
-
-
-def _describe_call(method: str, path: str, call: Schema) -> None:
-    call["responses"].pop("422", None)  # what is malformed is told as 400
-    call["security"] = [] if (method, path) in _OPEN else _security(method)
-    call.setdefault("tags", ["service"])
-    for parameter in call.get("parameters", ()):
-        parameter.setdefault("description", meanings()["parameters"].get(parameter["name"], ""))
-
-
-def _describe_fields(schema: Schema, told: Mapping[str, str]) -> None:
-    for name, field in schema.get("properties", {}).items():
-        if name in told:
-            field["description"] = told[name]
 
 
 def _bound(schema: Any) -> None:
@@ -166,76 +181,96 @@ def _close(schema: Schema, widest: Schema) -> None:
         schema["maximum"] = widest["maximum"]
 
 
-# Events
+# Documents and events
 
 
 def event_schemas() -> dict[str, Schema]:
-    """Of every kind of event, of the values in them, and of any event, which `kind` tells apart."""
-    found: dict[str, Schema] = {}
+    """Of every kind of event, of the values in them, and of any event, whose `kind` tells which one it is."""
+    schemas: dict[str, Schema] = {}
     for kind in EVENTS.values():
-        schema = _record(kind, found)
-        schema["properties"] = {
-            "v": {"const": VERSION, "description": meanings()["events"]["v"]},
-            "kind": {"const": kind.__name__, "description": meanings()["events"]["kind"]},
-        } | schema["properties"]
+        schema = _record(kind, schemas)
+        schema["properties"] = {"v": {"const": VERSION}, "kind": {"const": kind.__name__}, **schema["properties"]}
         schema["required"] = ["v", "kind", *schema["required"]]
-        found[f"{kind.__name__}{EVENT}"] = schema
+        schemas[f"{kind.__name__}{EVENT}"] = schema
+    for schema in schemas.values():
+        for name, field in schema["properties"].items():
+            field["description"] = event_meanings().get(name, "")
     names = {name: f"{_REF}{name}{EVENT}" for name in EVENTS}
-    found[STREAMED] = {
+    schemas[STREAMED] = {
         "type": "object",
         "title": STREAMED,
-        "description": "One of the server-sent events of a stream; each has these fields, a line each.",
+        "description": "One of the server-sent events of a stream. Each field is a line.",
         "properties": {
-            "id": {"type": "string", "pattern": "^[0-9]{1,19}$"},
-            "event": {"type": "string", "enum": list(names)},
+            "id": {
+                "type": "string",
+                "pattern": "^[0-9]{1,19}$",
+                "description": "The event's number in the journal. Send it as Last-Event-ID to continue after it.",
+            },
+            "event": {"type": "string", "enum": list(names), "description": "The kind of event."},
             "data": {
                 "type": "string",
                 "contentMediaType": "application/json",
                 "contentSchema": {"$ref": f"{_REF}{EVENT}"},
+                "description": "The event as one line of JSON.",
             },
         },
         "required": ["id", "event", "data"],
     }
-    _describe_fields(found[STREAMED], meanings()[STREAMED])
-    found[EVENT] = {
+    schemas[EVENT] = {
         "title": EVENT,
-        "description": "Something that happened, as the journal has it. Fields that are as by default are left out.",
+        "description": "Something that happened, as in the journal. Fields with their default value are left out.",
         "oneOf": [{"$ref": name} for name in names.values()],
         "discriminator": {"propertyName": "kind", "mapping": names},
     }
-    _bound(found)
-    return found
+    _bound(schemas)
+    return schemas
 
 
-def _record(kind: type[Any], found: dict[str, Schema]) -> Schema:
-    hints, told = get_type_hints(kind), meanings()["events"]
-    own = fields(kind)
+def _record(kind: type[Any], schemas: dict[str, Schema]) -> Schema:
+    """The schema of a TypedDict or dataclass; other records in it go to `schemas`."""
+    hints = get_type_hints(kind, include_extras=True)
+    optional = {
+        each.name
+        for each in (fields(kind) if is_dataclass(kind) else ())
+        if each.default is not MISSING or each.default_factory is not MISSING
+    }
     return {
         "type": "object",
         "title": kind.__name__,
         "description": " ".join((kind.__doc__ or "").split()),
-        "properties": {
-            each.name: _of_type(hints[each.name], found) | {"description": told.get(each.name, "")} for each in own
-        },
-        "required": [each.name for each in own if each.default is MISSING and each.default_factory is MISSING],
+        "properties": {name: _of_type(hint, schemas) for name, hint in hints.items()},
+        "required": [name for name in hints if name not in optional],
         "additionalProperties": False,
     }
 
 
-def _of_type(kind: Any, found: dict[str, Schema]) -> Schema:
-    """The schema of a field of an event, as the journal's codec writes it; other records go to `found`."""
+def _notes(hint: Any) -> Schema:
+    """What an annotation adds: its meaning (text), and keywords of JSON Schema (a dict)."""
+    notes: Schema = {}
+    for note in get_args(hint)[1:] if get_origin(hint) is Annotated else ():
+        notes |= {"description": note} if isinstance(note, str) else note if isinstance(note, dict) else {}
+    return notes
+
+
+def _of_type(kind: Any, schemas: dict[str, Schema]) -> Schema:
+    """The schema of a field; records go to `schemas`."""
     origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _of_type(inner[0], schemas) | _notes(kind)
+    if origin is Literal:
+        return dict(_SCALARS[type(inner[0])]) | {"enum": list(inner)}
     if origin in (Union, UnionType):
-        return {"anyOf": [_of_type(each, found) for each in inner]}
-    if origin is tuple and inner[1:] == (...,):
-        return {"type": "array", "items": _of_type(inner[0], found)}
+        return {"anyOf": [_of_type(each, schemas) for each in inner]}
+    if origin is list or (origin is tuple and inner[1:] == (...,)):
+        return {"type": "array", "items": _of_type(inner[0], schemas)}
     if origin is tuple:
-        items = [_of_type(each, found) for each in inner]
+        items = [_of_type(each, schemas) for each in inner]
         return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {"type": "object", "additionalProperties": _of_type(inner[1], found)}
-    if isinstance(kind, type) and is_dataclass(kind):
-        found.setdefault(kind.__name__, _record(kind, found))
+        return {"type": "object", "additionalProperties": _of_type(inner[1], schemas)}
+    if isinstance(kind, type) and (is_dataclass(kind) or is_typeddict(kind)):
+        if kind.__name__ not in schemas:
+            schemas[kind.__name__] = _record(kind, schemas)
         return {"$ref": f"{_REF}{kind.__name__}"}
     if isinstance(kind, type) and issubclass(kind, Enum):
         return {"type": "string", "enum": [each.value for each in kind]}

@@ -24,9 +24,8 @@ async def stream(service: Service, who: Who, after: int, seconds: float) -> Asyn
 
 
 async def _followed(service: Service, who: Who, after: int, seconds: float) -> AsyncIterator[str]:
-    clock = service.ticking()
-    end = clock() + seconds
-    while not service.bells.is_closed:
+    end = service.monotonic() + seconds
+    while not service.changes.is_closed:
         live = await service.writer.now()
         entries = await _entries(service, live, after)
         for entry in entries:
@@ -36,9 +35,9 @@ async def _followed(service: Service, who: Who, after: int, seconds: float) -> A
                 yield f"id: {entry.number}\nevent: {kind}\ndata: {public(entry.line)}\n\n"
         if entries:
             continue
-        if clock() >= end:
+        if service.monotonic() >= end:
             return
-        if not await service.anything(min(_QUIET, end - clock())):
+        if not await service.wait_for_change(min(_QUIET, end - service.monotonic())):
             yield ":\n\n"
 
 

@@ -20,7 +20,7 @@ LONGEST_QUANTITY = 100
 
 
 def _described(**bounds: Any) -> Any:
-    """Bounds for the description alone: those who decide know better words for what is beyond them."""
+    """Bounds for the description alone; whoever decides has a better message for a value beyond them."""
     return Field(json_schema_extra=bounds)
 
 
@@ -30,175 +30,195 @@ def _quantity(least: float, most: float) -> Any:
 
 Size = Annotated[Quantity, _quantity(0, MOST_BYTES)]
 Seconds = Annotated[Quantity, _quantity(0, MOST_SECONDS)]
-Moment = Annotated[float, Field(ge=-1e12, le=1e12)]
 Bandwidth = Annotated[Quantity, _quantity(0, 1e300)]
+Moment = Annotated[float, Field(ge=-1e12, le=1e12)]
 Count = Annotated[int, _described(minimum=0, maximum=10**18)]
+Serial = Annotated[int, Field(ge=0, lt=2**62)]
 Id = Annotated[int, _described(minimum=0, maximum=MOST_UID)]
 Word = Annotated[str, _described(maxLength=MOST_CHARACTERS)]
+Name = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 Path = Annotated[str, Field(max_length=4096)]
+Seen = Annotated[str, Field(max_length=100)]
 DiskName = Annotated[str, _described(pattern=f"^{DISK_NAME}$")]
+VolumeName = Annotated[str, Field(max_length=200)]
+_MARK = Field(ge=-1, le=MOST_UID)
 _Words = Annotated[dict[str, Word], Field(max_length=1000)]
+_Hosts = Annotated[list[Word], Field(max_length=10_000)]
 _Texts = Annotated[dict[str, str], Field(max_length=10_000)]
 _Fields = Annotated[dict[str, Any], Field(max_length=10_000)]
-_MOST_VOLUMES = 1_000_000
 
 
 class AskForm(Table):
-    """A request. `start` is seconds since 1970, or text such as "2h" for so long from now.
+    """A request for space."""
 
-    `uid` and `gid` are for administrators, who may ask on behalf of somebody.
-    """
-
-    size: Annotated[Quantity, _quantity(1, MOST_BYTES)]
-    seconds: Seconds
-    start: Annotated[Quantity, _quantity(-1e12, 1e12)] | None = None
-    tier: Word = ""
-    fields: _Words = Field(default_factory=dict)
-    key: Word = ""
-    job: Word = ""
-    expose: Word = ""
-    hosts: list[Word] = Field(default_factory=list, max_length=10_000)
-    mode: Annotated[int, _described(minimum=0, maximum=0o7777)] = 0o700
-    ceiling: Bandwidth = 0.0
-    uid: Id | None = None
-    gid: Id | None = None
+    size: Annotated[Quantity, _quantity(1, MOST_BYTES), "How much."]
+    seconds: Annotated[Seconds, "For how long."]
+    start: Annotated[
+        Annotated[Quantity, _quantity(-1e12, 1e12)] | None,
+        'From when: seconds since 1970, or text such as "2h" for a time from now. Default: now.',
+    ] = None
+    tier: Annotated[Word, "The kind of disks. Default: any."] = ""
+    fields: Annotated[_Words, "Fields that the disks must have, with their values."] = Field(default_factory=dict)
+    key: Annotated[Word, "The caller's own name for the request; sent again with it, it is the same request."] = ""
+    job: Annotated[Word, "The batch job that it is for."] = ""
+    expose: Annotated[Word, "How other nodes reach the volumes: nbd or nvmet. Default: mounted on their node."] = ""
+    hosts: Annotated[_Hosts, "The hosts that may reach the volumes, for nvmet."] = Field(default_factory=list)
+    mode: Annotated[int, _described(minimum=0, maximum=0o7777), "Mode of the volume's folder."] = 0o700
+    ceiling: Annotated[Bandwidth, "The highest bandwidth of each volume; 0: no limit."] = 0.0
+    uid: Annotated[Id | None, "On whose behalf, by uid (administrators)."] = None
+    gid: Annotated[Id | None, "The group (administrators)."] = None
 
 
 class ReleaseForm(Table):
-    """Why it is given back, if there is anything to say."""
+    """Why a grant is released."""
 
-    because: str = Field(default="", max_length=200)
+    because: Annotated[str, Field(max_length=200), "A reason for the grant's story."] = ""
 
 
 class ExtendForm(Table):
-    """Either `seconds` more than it has, or `until` a time (seconds since 1970), which can be sent twice."""
+    """Either `seconds` or `until`; with `until`, the call can be repeated."""
 
-    seconds: Seconds | None = None
-    until: Moment | None = None
+    seconds: Annotated[Seconds | None, "How much longer it lasts."] = None
+    until: Annotated[Moment | None, "When it ends instead."] = None
 
 
 class DiskForm(Table):
-    """`capacity` is what can be granted in all. `kind` is that of its volumes."""
+    """A disk of a storage node."""
 
-    name: DiskName
-    capacity: Size
-    read_bandwidth: Bandwidth
-    write_bandwidth: Bandwidth
-    kind: str = Field(default="", max_length=MOST_CHARACTERS)
-    identity: str = Field(default="", max_length=4096)
-    fields: _Fields = Field(default_factory=dict)
+    name: Annotated[DiskName, "Its name on its node."]
+    capacity: Annotated[Size, "Bytes that can be granted in all."]
+    read_bandwidth: Annotated[Bandwidth, "How fast it reads."]
+    write_bandwidth: Annotated[Bandwidth, "How fast it writes."]
+    kind: Annotated[str, Field(max_length=MOST_CHARACTERS), "The kind of its volumes."] = ""
+    identity: Annotated[Path, "Tells the disk from all others."] = ""
+    fields: Annotated[_Fields, "What users can ask for."] = Field(default_factory=dict)
 
 
 class VolumeForm(Table):
-    """A volume that an agent found on one of its disks; `half` if anything of it is missing or not mounted."""
+    """A volume that an agent found on one of its disks."""
 
-    name: str = Field(max_length=200)
-    disk: DiskName
-    size: int = Field(ge=0, lt=2**63)
-    state: Literal["whole", "half"] = "whole"
-    path: Path = ""
-    device: Path = ""
-    settings: _Texts = Field(default_factory=dict)
-    uid: int = Field(default=-1, ge=-1, le=2**32 - 2)
-    gid: int = Field(default=-1, ge=-1, le=2**32 - 2)
-    mode: int = Field(default=0o700, ge=0, le=0o7777)
-    ceiling: float = Field(default=0.0, ge=0, lt=1e18)
-    since: float = Field(default=0.0, ge=-1e12, le=1e12)
+    name: Annotated[VolumeName, "The volume's name."]
+    disk: Annotated[DiskName, "The disk that it is on."]
+    size: Annotated[int, Field(ge=0, lt=2**63), "Bytes."]
+    state: Annotated[Literal["whole", "half"], "`half` if a part of it is missing or not mounted."] = "whole"
+    path: Annotated[Path, "Where it is mounted."] = ""
+    device: Annotated[Path, "Its block device."] = ""
+    settings: Annotated[_Texts, "How to reach it, if it is exposed."] = Field(default_factory=dict)
+    uid: Annotated[int, _MARK, "The owner's uid, from its mark; -1: unknown."] = -1
+    gid: Annotated[int, _MARK, "The owner's group; -1: unknown."] = -1
+    mode: Annotated[int, Field(ge=0, le=0o7777), "Mode of its folder."] = 0o700
+    ceiling: Annotated[float, Field(ge=0, lt=1e18), "Its highest bandwidth; 0: no limit."] = 0.0
+    since: Annotated[Moment, "When it was begun; 0: unknown."] = 0.0
+
+
+_Volumes = Annotated[list[VolumeForm], Field(max_length=1_000_000)]
 
 
 class HelloForm(Table):
-    """A node with all its disks, and all that its agent found on them (null if it did not look). `unseen` are disks
-    that it can't look at just now, each with the reason.
+    """A storage node with all its disks and volumes.
 
-    `number` rises with every report of the agent; one that is older than the last is not heeded. `seen` is the `seen`
-    of the last answer that it acted on ("" if it remembers none): a service whose journal does not know it removes
-    nothing there that may be somebody's.
+    A service whose journal does not know `seen` removes nothing on the node that may belong to somebody.
     """
 
-    address: str = Field(default="", max_length=1000)
-    network_bandwidth: Bandwidth = 12.5e9
-    fields: _Fields = Field(default_factory=dict)
-    disks: list[DiskForm] = Field(max_length=10_000)
-    unseen: _Texts = Field(default_factory=dict)
-    volumes: Annotated[list[VolumeForm], Field(max_length=_MOST_VOLUMES)] | None = None
-    number: int = Field(default=0, ge=0, lt=2**62)
-    seen: str = Field(default="", max_length=100)
+    address: Annotated[str, Field(max_length=1000), "Where clients reach exposed volumes."] = ""
+    network_bandwidth: Annotated[Bandwidth, "Bandwidth of the node's network."] = 12.5e9
+    fields: Annotated[_Fields, "What users can ask for."] = Field(default_factory=dict)
+    disks: Annotated[list[DiskForm], Field(max_length=10_000), "All its disks."]
+    unseen: Annotated[_Texts, "Disks that the agent cannot read at present, with the reason."] = Field(
+        default_factory=dict
+    )
+    volumes: Annotated[_Volumes | None, "All volumes on its disks; null if the agent did not look."] = None
+    number: Annotated[Serial, "Rises with every report; the service ignores an older one."] = 0
+    seen: Annotated[Seen, "The `seen` of the last answer that the agent acted on; empty: none."] = ""
 
 
 class ReportForm(Table):
-    """What became of one volume; or, with `found`, all `volumes` that there are on the node's disks.
+    """What became of one volume; or, with `found`, all volumes on the node's disks."""
 
-    Of one that `failed`, `fault` is why: the disk, a disk without room, or what was asked for. One that is `stuck`
-    can't be removed.
-    """
-
-    kind: Literal["made", "failed", "lost", "gone", "stuck", "found"]
-    number: int = Field(default=0, ge=0, lt=2**62)
-    volume: str = Field(default="", max_length=200)
-    disk: Annotated[str, Field(max_length=MOST_CHARACTERS)] = ""
-    path: Path = ""
-    device: Path = ""
-    settings: _Texts = Field(default_factory=dict)
-    because: str = ""
-    fault: Fault = "disk"
-    volumes: list[VolumeForm] = Field(default_factory=list, max_length=_MOST_VOLUMES)
+    kind: Annotated[Literal["made", "failed", "lost", "gone", "stuck", "found"], "What happened."]
+    number: Annotated[Serial, "Rises with every report; the service ignores an older one."] = 0
+    volume: Annotated[VolumeName, "The volume."] = ""
+    disk: Annotated[Name, "Its disk."] = ""
+    path: Annotated[Path, "Where it is mounted."] = ""
+    device: Annotated[Path, "Its block device."] = ""
+    settings: Annotated[_Texts, "How to reach it, if it is exposed."] = Field(default_factory=dict)
+    because: Annotated[str, "Why it failed, is lost or cannot be removed."] = ""
+    fault: Annotated[Fault, "Why it failed: the `disk`, a disk without `room`, or the `request` itself."] = "disk"
+    volumes: Annotated[_Volumes, "With `found`: all volumes."] = Field(default_factory=list)
 
 
 class LogForm(Table):
     """A line of an agent's log."""
 
-    time: float = Field(ge=-1e12, le=1e12)
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    grant: str = ""
-    text: str
+    time: Annotated[Moment, "When."]
+    level: Annotated[Literal["debug", "info", "warning", "error"], "How serious."] = "info"
+    grant: Annotated[str, "The grant that it is about."] = ""
+    text: Annotated[str, "The line."]
+
+
+class RateForm(Table):
+    """The bandwidth of a disk in use."""
+
+    disk: Annotated[Name, "The disk."]
+    write: Annotated[float, Field(ge=0, le=1e15), "Bytes written per second."]
+    read: Annotated[float, Field(ge=0, le=1e15), "Bytes read per second."]
 
 
 class DrainForm(Table):
-    """Without `disk`, the whole node."""
+    """What to drain."""
 
-    disk: Annotated[str, Field(max_length=MOST_CHARACTERS)] = ""
+    disk: Annotated[Name, "Only this disk of the node. Default: the whole node."] = ""
 
 
 class DiscardForm(Table):
-    """`what` is a node, or a grant."""
+    """Which kept volumes to discard."""
 
-    what: str = Field(max_length=100)
+    what: Annotated[str, Field(max_length=100), "A grant, or a node."]
 
 
 class AdoptForm(Table):
-    """`what` is a node, or a grant."""
+    """Which kept volumes to adopt."""
 
-    what: str = Field(max_length=100)
-    seconds: Seconds
+    what: Annotated[str, Field(max_length=100), "A grant, or a node."]
+    seconds: Annotated[Seconds, "For how long from now."]
 
 
 class PolicyForm(Table):
-    """The policy to decide by from now on."""
+    """The storage policy to use from now on."""
 
-    policy: str = Field(max_length=MOST_CHARACTERS)
+    policy: Annotated[Name, "The storage policy; `forebay policies` lists them."]
 
 
 class RulesForm(Table):
-    """Those that are left out stay as they are."""
+    """The rules to change; the others stay as they are."""
 
-    split: Size | None = None
-    tries: Count | None = None
-    interval: Seconds | None = None
-    longest: Seconds | None = None
-    ahead: Seconds | None = None
-    remember: Seconds | None = None
-    most: Count | None = None
+    split: Annotated[Size | None, "Larger requests are split over several disks; 0: never."] = None
+    tries: Annotated[Count | None, "How often a request without space is tried again."] = None
+    interval: Annotated[Seconds | None, "Time between tries."] = None
+    longest: Annotated[Seconds | None, "The longest duration of a grant."] = None
+    ahead: Annotated[Seconds | None, "How long before its start a grant can be requested."] = None
+    remember: Annotated[Seconds | None, "How long ended grants are listed."] = None
+    most: Annotated[Count | None, "Grants that a user may hold or have queued at once; 0: no limit."] = None
 
 
 class TokenForm(Table):
-    """A token that is there already gets a new secret. Users' tokens need a uid, agents' a node. One for `metrics` may
-    read those, and nothing else."""
+    """A new token, or a new secret for an old one. A user's token needs a uid, an agent's a node."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$")
-    role: Literal["user", "agent", "administrator", "metrics"]
-    node: str = Field(default="", max_length=100)
-    uid: int | None = Field(default=None, ge=0, le=2**32 - 2)
-    gid: int | None = Field(default=None, ge=0, le=2**32 - 2)
+    name: Annotated[
+        str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"), "Its name; it replaces a token of that name."
+    ]
+    role: Annotated[
+        Literal["user", "agent", "administrator", "metrics"], "What its owner may do; `metrics`: only read metrics."
+    ]
+    node: Annotated[str, Field(max_length=100), "The node of an agent."] = ""
+    uid: Annotated[int | None, Field(ge=0, le=MOST_UID), "The user's uid."] = None
+    gid: Annotated[int | None, Field(ge=0, le=MOST_UID), "The user's group. Default: the user's own."] = None
+
+
+class LoginForm(Table):
+    """What logs a visitor in."""
+
+    secret: Annotated[str, Field(min_length=1, max_length=500), "A token, or the secret of a one-time link."]
 
 
 def size_of(where: str, value: Quantity) -> int:

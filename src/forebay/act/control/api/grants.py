@@ -1,88 +1,90 @@
-"""Grants: ask, look, wait, give back, extend."""
+"""Grants: request, list, show, wait, release, extend."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
-from forebay.act.control.api.answers import GrantAnswer, GrantsAnswer, StoryAnswer
 from forebay.act.control.api.commands import ask_of
 from forebay.act.control.api.dependencies import (
-    ERRORS,
     Caller,
     GrantName,
+    Limit,
     Maybe,
     OfService,
     Wait,
     answer,
-    in_words,
-    written,
+    answer_encoded,
+    encode,
 )
-from forebay.act.control.api.documents import grant_view
+from forebay.act.control.api.description import ERRORS, returns
 from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm, seconds_of
 from forebay.act.control.auth.callers import Who
+from forebay.act.control.documents import GrantDocument, GrantList, StoryDocument
 from forebay.act.control.service.grant_story import story_of
 from forebay.act.control.service.live_state import Happened, Live
 from forebay.act.control.service.service import Service
+from forebay.act.control.service.views import grant_document
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
 from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import ENDED, Ask, Grant, NotAllowed, State
 
-_AT_ONCE = 50  # grants that are put into words: about two milliseconds
+_AT_ONCE = 50  # grants that are encoded before others get their turn: about two milliseconds
 
 routes = APIRouter(prefix="/v1/grants", tags=["grants"], responses=ERRORS)
 
 
-@routes.post(
-    "", status_code=201, response_model=None, responses={200: {"model": GrantAnswer}, 201: {"model": GrantAnswer}}
-)
-async def ask(service: OfService, who: Caller, form: AskForm) -> JSONResponse:
-    """Ask for space. With a key that is known it is the same request. A refusal is a grant in state `refused`."""
-    wish, happened = await _asked(service, who, form)
+@routes.post("", status_code=201, **returns(GrantDocument, 200, 201))
+async def request_grant(service: OfService, who: Caller, form: AskForm) -> JSONResponse:
+    """Request space. A known key makes it the same request. A refusal is a grant in state `refused`."""
+    ask, happened = await _request(service, who, form)
     live = service.state()
-    grant = live.control.by_key(wish.uid, wish.key)
+    grant = live.control.by_key(ask.uid, ask.key)
     assert grant is not None
-    mine = any(isinstance(one.event, ev.Asked) and one.event.ask.grant == grant.id for one in happened)
-    return answer(service.keys.told(grant_view(live, grant)), 201 if mine else 200)
+    is_new = any(isinstance(one.event, ev.Asked) and one.event.ask.grant == grant.id for one in happened)
+    return answer(service.keys.add_keys(grant_document(live, grant)), 201 if is_new else 200)
 
 
-async def _asked(service: Service, who: Who, form: AskForm) -> tuple[Ask, list[Happened]]:
-    """What is asked for, and what came of it.
+async def _request(service: Service, who: Who, form: AskForm) -> tuple[Ask, list[Happened]]:
+    """The request and what came of it.
 
-    Where it arrives twice at the same time, neither knows of the other when it is read: the second is read again, as
-    so long from now is then what it was for the first.
+    If it arrives twice at the same time, neither knows the other when it is read. The second is then read again,
+    because a start relative to now must mean what it meant for the first.
     """
     live = service.writer.latest or await service.writer.now()
-    wish = ask_of(form, who, live.control, service.clock())
+    ask = ask_of(form, who, live.control, service.clock())
     try:
-        return wish, await service.do(co.Request(caller=who.caller, ask=wish))
+        return ask, await service.do(co.Request(caller=who.caller, ask=ask))
     except Refused:
         again = ask_of(form, who, (await service.writer.now()).control, service.clock())
-        if again.is_again(wish):
+        if again.is_again(ask):
             raise
     return again, await service.do(co.Request(caller=who.caller, ask=again))
 
 
-@routes.get("", response_model=None, responses={200: {"model": GrantsAnswer}})
-async def listed(
+@routes.get("", **returns(GrantList))
+async def list_grants(
     service: OfService,
     who: Caller,
-    state: Annotated[Literal[tuple(s.value for s in State)] | None, Query()] = None,  # type: ignore[valid-type]
+    state: Annotated[
+        Literal[tuple(s.value for s in State)] | None,  # type: ignore[valid-type]
+        Query(description="Only grants in this state."),
+    ] = None,
     owner: Annotated[str, Query(max_length=200, description="A uid, or a user's name.")] = "",
-    node: Annotated[str, Query(max_length=100)] = "",
-    after: Annotated[str, Query(max_length=64, description="The last grant of the page before.")] = "",
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    node: Annotated[str, Query(max_length=100, description="Only grants on this node.")] = "",
+    after: Annotated[str, Query(max_length=64, description="The last grant of the previous page.")] = "",
+    limit: Limit = 1000,
 ) -> Response:
-    """Grants in the order in which they were asked for; users see their own."""
+    """Grants in the order of their requests. Users see their own."""
     live = await service.writer.now()
     grants = live.control.tables.grants
     since = grants[after].order if after in grants else 0
-    found = [
+    selected = [
         grant
         for grant in grants.values()
         if grant.order > since
@@ -91,114 +93,103 @@ async def listed(
         and _may_see(live, grant, who)
         and (not node or any(volume.node == node for volume in live.control.tables.volumes_of(grant)))
     ]
-    found.sort(key=lambda grant: grant.order)
-    told = [text async for text in _viewed(service, [grant.id for grant in found[:limit]])]
-    return written(f'{{"grants":[{",".join(told)}],"more":{"true" if len(found) > limit else "false"}}}')
+    selected.sort(key=lambda grant: grant.order)
+    texts = [text async for text in _encoded(service, [grant.id for grant in selected[:limit]])]
+    return answer_encoded(f'{{"grants":[{",".join(texts)}],"more":{"true" if len(selected) > limit else "false"}}}')
 
 
-async def _viewed(service: Service, names: Sequence[str]) -> AsyncIterator[str]:
-    """Grants as they are written, a few at a time, so that nobody else waits for a long list."""
+async def _encoded(service: Service, names: Sequence[str]) -> AsyncIterator[str]:
+    """Grants as JSON, a few at a time, so that nobody else waits for a long list."""
     for first in range(0, len(names), _AT_ONCE):
         live = await service.writer.now()
         grants = live.control.tables.grants
         for name in names[first : first + _AT_ONCE]:
             if name in grants:  # else it was forgotten meanwhile
-                yield in_words(grant_view(live, grants[name]))
+                yield encode(grant_document(live, grants[name]))
         await asyncio.sleep(0)
 
 
-@routes.get("/{grant}", response_model=None, responses={200: {"model": GrantAnswer}})
+@routes.get("/{grant}", **returns(GrantDocument))
 async def show(service: OfService, who: Caller, grant: GrantName) -> JSONResponse:
-    """One grant, with its volumes."""
+    """One grant with its volumes."""
     live = await service.writer.now()
-    return answer(_seen(service, live, _own(live, grant, who), who))
+    return _answer(service, live, grant, who)
 
 
-@routes.get("/{grant}/story", response_model=None, responses={200: {"model": StoryAnswer}})
+@routes.get("/{grant}/story", **returns(StoryDocument))
 async def story(service: OfService, who: Caller, grant: GrantName) -> JSONResponse:
-    """All that happened to a grant, and what agents had to say of it, in its order."""
-    live = await service.writer.now()
-    _own(live, grant, who)
+    """Everything that happened to a grant, and what agents logged about it, by time."""
+    _find(await service.writer.now(), grant, who)
     return answer({"story": await service.writer.read(lambda connection: story_of(connection, grant))})
 
 
-@routes.get("/{grant}/wait", response_model=None, responses={200: {"model": GrantAnswer}})
+@routes.get("/{grant}/wait", **returns(GrantDocument))
 async def wait(
     service: OfService,
     who: Caller,
     grant: GrantName,
     seconds: Wait = 30.0,
-    known: Annotated[str, Query(max_length=20, description="The state that you know; others are told at once.")] = "",
+    known: Annotated[str, Query(max_length=20, description="The state that you know; another returns at once.")] = "",
 ) -> JSONResponse:
-    """The grant, once its state (or place in the queue) changes or the time is over."""
+    """The grant, as soon as its state or its place in the queue changes or the time is over."""
     live = await service.writer.now()
-    before = _own(live, grant, who)
+    before = _find(live, grant, who)
     was = (before.state.value, live.control.position(grant))
-    clock = service.ticking()
-    end = clock() + seconds
+    end = service.monotonic() + seconds
     service.waits.check(who)
     with service.waits.one_more(who):
         while was[0] == (known or was[0]) and before.state not in ENDED:
-            heard = await service.bells.heard(f"grant {grant}", end - clock())
+            changed = await service.changes.wait(f"grant {grant}", end - service.monotonic())
             live = await service.writer.now()
-            if not heard or (_own(live, grant, who).state.value, live.control.position(grant)) != was:
+            if not changed or (_find(live, grant, who).state.value, live.control.position(grant)) != was:
                 break
-    return answer(_seen(service, live, _own(live, grant, who), who))
+    return _answer(service, live, grant, who)
 
 
-@routes.post("/{grant}/release", response_model=None, responses={200: {"model": GrantAnswer}})
+@routes.post("/{grant}/release", **returns(GrantDocument))
 async def release(service: OfService, who: Caller, grant: GrantName, form: ReleaseForm | None = Maybe) -> JSONResponse:
-    """Give it back. To do so again changes nothing."""
+    """Release a grant. To repeat this changes nothing."""
     because = " ".join((form or ReleaseForm()).because.split())
-    await service.do(co.Release(caller=who.caller, grant=grant, because=because))
-    return _told(service, grant)
+    return await _change(service, who, co.Release(caller=who.caller, grant=grant, because=because))
 
 
-@routes.post("/{grant}/extend", response_model=None, responses={200: {"model": GrantAnswer}})
+@routes.post("/{grant}/extend", **returns(GrantDocument))
 async def extend(service: OfService, who: Caller, grant: GrantName, form: ExtendForm) -> JSONResponse:
-    """Let it end later, if the space stays free until then."""
+    """Let a grant end later, if its space stays free until then."""
     live = await service.writer.now()
-    end = _own(live, grant, who).end + _longer(form) if form.until is None else form.until
-    _check(await service.do(co.Extend(caller=who.caller, grant=grant, end=end)), grant)
-    return _told(service, grant)
+    end = _find(live, grant, who).end + _longer(form) if form.until is None else form.until
+    return await _change(service, who, co.Extend(caller=who.caller, grant=grant, end=end))
 
 
 def _longer(form: ExtendForm) -> float:
     if form.seconds is None:
-        raise BadInput("seconds", "is missing; or say until when")
+        raise BadInput("seconds", "is missing; give seconds or until")
     longer = seconds_of("seconds", form.seconds)
     if longer <= 0:
         raise BadInput("seconds", f"must be above 0, not {form.seconds!r:.40}")
     return longer
 
 
-@routes.post("/{grant}/used", response_model=None, responses={200: {"model": GrantAnswer}})
-async def used(service: OfService, who: Caller, grant: GrantName) -> JSONResponse:
-    """Somebody works with it."""
-    _check(await service.do(co.Use(caller=who.caller, grant=grant)), grant)
-    return _told(service, grant)
+@routes.post("/{grant}/used", **returns(GrantDocument))
+async def use(service: OfService, who: Caller, grant: GrantName) -> JSONResponse:
+    """Mark a grant as in use."""
+    return await _change(service, who, co.Use(caller=who.caller, grant=grant))
 
 
-def _check(happened: list[Happened], grant: str) -> None:
-    for one in happened:
-        if isinstance(one.event, ev.Declined) and one.event.grant == grant:
-            raise Refused(f"can't {one.event.what}: {one.event.because}")
+async def _change(service: Service, who: Who, command: co.Release | co.Extend | co.Use) -> JSONResponse:
+    for one in await service.do(command):
+        if isinstance(one.event, ev.Declined) and one.event.grant == command.grant:
+            raise Refused(f"cannot {one.event.what}: {one.event.because}")
+    return _answer(service, service.state(), command.grant, who)
 
 
-def _told(service: Service, grant: str) -> JSONResponse:
-    """To somebody who may change it."""
-    live = service.state()
-    return answer(service.keys.told(grant_view(live, live.control.grant(grant))))
+def _answer(service: Service, live: Live, name: str, who: Who) -> JSONResponse:
+    """The grant, if the caller may see it. An agent gets the keys of its own volumes with its actions."""
+    document = grant_document(live, _find(live, name, who))
+    return answer(document if who.role == "agent" else service.keys.add_keys(document))
 
 
-def _seen(service: Service, live: Live, grant: Grant, who: Who) -> dict[str, Any]:
-    """By somebody who may see it; agents have the keys of their own volumes with what they are to do."""
-    view = grant_view(live, grant)
-    return view if who.role == "agent" else service.keys.told(view)
-
-
-def _own(live: Live, name: str, who: Who) -> Grant:
-    """The grant, if the caller may see it."""
+def _find(live: Live, name: str, who: Who) -> Grant:
     grant = live.control.grant(name)
     if not _may_see(live, grant, who):
         raise NotAllowed("only its owner or an administrator may see this grant")
@@ -208,4 +199,4 @@ def _own(live: Live, name: str, who: Who) -> Grant:
 def _may_see(live: Live, grant: Grant, who: Who) -> bool:
     if who.role == "agent":
         return any(volume.node == who.node for volume in live.control.tables.volumes_of(grant))
-    return who.role == "administrator" or who.uid == grant.ask.uid
+    return who.is_administrator or who.uid == grant.ask.uid

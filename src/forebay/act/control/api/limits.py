@@ -116,7 +116,7 @@ class Seat:
     def claim(self, who: Who) -> None:
         """The call is this caller's, who has said so and was believed; administrators call on behalf of many."""
         key = "caller", who.role, who.uid, who.node, "" if who.uid >= 0 or who.node else who.name
-        self._move(key, None if who.is_administrator() else self._limits.host)
+        self._move(key, None if who.is_administrator else self._limits.host)
 
     def begin_call(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """A call begins; whose it is, is known later."""
@@ -158,7 +158,7 @@ class Waits:
 
     def check(self, who: Who) -> None:
         """Administrators wait on behalf of many, so for them there is no end."""
-        if not who.is_administrator() and self._crowd.count(who) >= self._most:
+        if not who.is_administrator and self._crowd.count(who) >= self._most:
             raise TooMany(f"{self._most} calls of yours wait already; end one of them first")
 
     @contextmanager

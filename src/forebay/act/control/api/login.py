@@ -1,21 +1,22 @@
-"""Logging in at the page, and out again."""
+"""Logging in on the page, and out again."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any, Literal
+from typing import Literal, cast
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from forebay.act.control.api.answers import Id, Moment
-from forebay.act.control.api.dependencies import ERRORS, Caller, OfService, address_of, answer
-from forebay.act.control.auth.browsers import cookie_of, from_browser, visitor
+from forebay.act.control.api.dependencies import Caller, OfService, address_of, answer, login_of, peer_of
+from forebay.act.control.api.description import ERRORS, returns
+from forebay.act.control.api.forms import LoginForm
+from forebay.act.control.auth.browsers import cookie_of, find_login, is_browser
 from forebay.act.control.auth.logins import COOKIE, Login
+from forebay.act.control.documents import LoginDocument, LoginLink, LogoutDocument
 from forebay.act.control.errors import NotLoggedIn
 from forebay.act.forward.net.address import parse_address
-from forebay.history.toml import Field, Table
 from forebay.model.errors import Refused
 from forebay.model.grant import NotAllowed
 
@@ -23,88 +24,54 @@ routes = APIRouter(tags=["page"], responses=ERRORS)
 _ANY_HOST = ("0.0.0.0", "::")
 
 
-class LoginForm(Table):
-    """A token, or the secret of a one-time link."""
-
-    secret: str = Field(min_length=1, max_length=500)
-
-
-class LoginAnswer(Table):
-    """Who has logged in, and until when (0: by the kernel's word, as long as it lasts).
-
-    `proof` goes into the header X-Forebay of all that the page changes.
-    """
-
-    role: Literal["user", "administrator"]
-    name: str
-    uid: Id
-    until: Moment
-    proof: str
-
-
-class LinkAnswer(Table):
-    """To open once, in a browser, until then; `link` is "" where the service does not listen on TCP."""
-
-    secret: str
-    until: Moment
-    link: str
-
-
-class Left(Table):
-    """Whether there was a login to end."""
-
-    done: Literal[0, 1]
-
-
-@routes.post("/v1/login", response_model=None, responses={200: {"model": LoginAnswer}})
-async def enter(request: Request, service: OfService, form: LoginForm) -> JSONResponse:
-    """Change a token or a one-time link for a cookie."""
+@routes.post("/v1/login", **returns(LoginDocument))
+async def log_in(request: Request, service: OfService, form: LoginForm) -> JSONResponse:
+    """Exchange a token or a one-time link for a cookie."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise NotAllowed("another page asked for this, not Forebay's own")
+        raise NotAllowed("the request comes from another site's page")
     host = address_of(request)
-    login = await service.logins.enter(form.secret.strip(), host)
+    login = await service.logins.log_in(form.secret.strip(), host)
     service.log.info("login", name=login.who.name, role=login.who.role, host=host)
-    answered = answer(told_of(login))
-    answered.set_cookie(
+    response = answer(login_document(login))
+    response.set_cookie(
         COOKIE, login.cookie, max_age=int(login.until - service.clock()), path="/", secure=True, httponly=True,
         samesite="strict",
     )  # fmt: skip
-    return answered
+    return response
 
 
-@routes.get("/v1/login", response_model=None, responses={200: {"model": LoginAnswer}})
-async def entered(request: Request, service: OfService) -> JSONResponse:
+@routes.get("/v1/login", **returns(LoginDocument))
+async def show_login(request: Request) -> JSONResponse:
     """Who has logged in."""
-    peer = getattr(request.state, "peer", None)
-    if not from_browser(request.headers) and peer is None:
+    if not is_browser(request.headers) and peer_of(request) is None:
         raise NotLoggedIn("log in first")
-    return answer(told_of(await visitor(service.logins, peer, "GET", request.headers)))
+    return answer(login_document(await login_of(request)))
 
 
-@routes.post("/v1/logout", response_model=None, responses={200: {"model": Left}})
-async def leave(request: Request, service: OfService) -> JSONResponse:
-    """From now on the cookie does not count."""
+@routes.post("/v1/logout", **returns(LogoutDocument))
+async def log_out(request: Request, service: OfService) -> JSONResponse:
+    """End the login. Its cookie stops working."""
     cookie = cookie_of(request.headers)
     if cookie:
-        await visitor(service.logins, None, "POST", request.headers)
-        service.logins.leave(cookie)
-    answered = answer({"done": int(bool(cookie))})
-    answered.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="strict")
-    return answered
+        await find_login(service.logins, None, "POST", request.headers)
+        service.logins.log_out(cookie)
+    response = answer(LogoutDocument(done=1 if cookie else 0))
+    response.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="strict")
+    return response
 
 
-@routes.post("/v1/login/link", response_model=None, responses={200: {"model": LinkAnswer}})
+@routes.post("/v1/login/link", **returns(LoginLink))
 async def make_link(request: Request, service: OfService, who: Caller) -> JSONResponse:
-    """A link that logs the caller in once; for those whom the kernel or MUNGE vouches for."""
-    if request.headers.get("authorization", "").lower().startswith("bearer") or from_browser(request.headers):
-        raise Refused("whoever has a token logs in with that; a link is for callers on the UNIX socket or by MUNGE")
-    secret, until = service.logins.link(who)
-    link = await asyncio.to_thread(_link, service.settings.listen, secret)  # whoever knows names may take its time
-    return answer({"secret": secret, "until": until, "link": link})
+    """A link that logs the caller in once, for callers on the UNIX socket or with MUNGE."""
+    if request.headers.get("authorization", "").lower().startswith("bearer") or is_browser(request.headers):
+        raise Refused("log in with your token; links are for callers on the UNIX socket or with MUNGE")
+    secret, until = service.logins.make_link(who)
+    link = await asyncio.to_thread(_link, service.settings.listen, secret)  # a name server can be slow
+    return answer(LoginLink(secret=secret, until=until, link=link))
 
 
 def _link(listen: str, secret: str) -> str:
-    """The secret stands where browsers keep it to themselves: it goes to no log and to no other page."""
+    """The secret is in the fragment, which browsers send to nobody."""
     if not listen:
         return ""
     address = parse_address(listen, "service.listen")
@@ -112,7 +79,7 @@ def _link(listen: str, secret: str) -> str:
     return f"https://{f'[{host}]' if ':' in host else host}:{address.port}/#login={secret}"
 
 
-def told_of(login: Login) -> dict[str, Any]:
-    """As the page is told."""
+def login_document(login: Login) -> LoginDocument:
     who = login.who
-    return {"role": who.role, "name": who.name, "uid": who.uid, "until": login.until, "proof": login.proof}
+    role = cast(Literal["user", "administrator"], who.role)
+    return {"role": role, "name": who.name, "uid": who.uid, "until": login.until, "proof": login.proof}

@@ -1,4 +1,4 @@
-"""Nodes: what agents say and do, and what administrators do with nodes."""
+"""Storage nodes: what their agents report and must do, and what administrators do with them."""
 
 from __future__ import annotations
 
@@ -7,116 +7,107 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 from fastapi.responses import JSONResponse
 
-from forebay.act.control.api.answers import ActionsAnswer, Done, NodesAnswer
 from forebay.act.control.api.commands import register_of, report_of
-from forebay.act.control.api.dependencies import ERRORS, Administrator, Caller, Maybe, NodeName, OfService, Wait, answer
-from forebay.act.control.api.documents import actions_view, nodes_view
-from forebay.act.control.api.forms import DrainForm, HelloForm, LogForm, ReportForm
-from forebay.act.control.auth.callers import Who
+from forebay.act.control.api.dependencies import Administrator, Caller, Maybe, NodeName, OfService, Wait, answer
+from forebay.act.control.api.description import ERRORS, returns
+from forebay.act.control.api.forms import DrainForm, HelloForm, LogForm, RateForm, ReportForm
+from forebay.act.control.documents import ActionList, Done, NodeList
 from forebay.act.control.errors import OtherJournal
-from forebay.act.control.service.journal_identity import is_ours
+from forebay.act.control.service.journal_identity import is_known_journal
+from forebay.act.control.service.service import Service
+from forebay.act.control.service.views import action_list, node_documents
 from forebay.decide.grants import commands as co
 from forebay.history.store.journal import LogLine, add_log_lines
-from forebay.model.grant import NotAllowed
 
 routes = APIRouter(prefix="/v1/nodes", tags=["nodes"], responses=ERRORS)
 _MOST_TEXT = 2000
-_Seen = Query(max_length=100, description="The `seen` of the last answer that you acted on.")
+_Many = Body(max_length=10_000)
+_Seen = Annotated[str, Query(max_length=100, description="The `seen` of the last answer that you acted on.")]
+_Disk = Annotated[str, Query(max_length=200, description="A disk of the node. Default: the whole node.")]
 
 
-@routes.get("", response_model=None, responses={200: {"model": NodesAnswer}})
-async def nodes(service: OfService, _: Caller) -> JSONResponse:
+@routes.get("", **returns(NodeList))
+async def list_nodes(service: OfService, _: Caller) -> JSONResponse:
     """All nodes with their disks."""
-    return answer({"nodes": nodes_view(await service.writer.now())})
+    return answer(NodeList(nodes=node_documents(await service.writer.now())))
 
 
-@routes.post("/{node}/drain", response_model=None, responses={200: {"model": NodesAnswer}})
+@routes.post("/{node}/drain", **returns(NodeList))
 async def drain(service: OfService, who: Administrator, node: NodeName, form: DrainForm | None = Maybe) -> JSONResponse:
-    """No new grants on a node, or on one of its disks; what is there stays."""
-    await service.do(co.Drain(caller=who.caller, what=_what(node, form)))
-    return answer({"nodes": nodes_view(service.state())})
+    """Place no new grants on a node, or on one of its disks. Existing grants stay."""
+    return await _change(service, co.Drain(caller=who.caller, what=_place(node, form)))
 
 
-@routes.post("/{node}/undrain", response_model=None, responses={200: {"model": NodesAnswer}})
+@routes.post("/{node}/undrain", **returns(NodeList))
 async def undrain(
     service: OfService, who: Administrator, node: NodeName, form: DrainForm | None = Maybe
 ) -> JSONResponse:
-    """New grants there again."""
-    await service.do(co.Undrain(caller=who.caller, what=_what(node, form)))
-    return answer({"nodes": nodes_view(service.state())})
+    """Place new grants there again."""
+    return await _change(service, co.Undrain(caller=who.caller, what=_place(node, form)))
 
 
-@routes.delete("/{node}", response_model=None, responses={200: {"model": NodesAnswer}})
-async def remove(
-    service: OfService, who: Administrator, node: NodeName, disk: Annotated[str, Query(max_length=200)] = ""
-) -> JSONResponse:
-    """A node, or one of its disks, will not come back: what it held is lost."""
-    await service.do(co.Remove(caller=who.caller, what=_what(node, DrainForm(disk=disk))))
-    return answer({"nodes": nodes_view(service.state())})
+@routes.delete("/{node}", **returns(NodeList))
+async def remove(service: OfService, who: Administrator, node: NodeName, disk: _Disk = "") -> JSONResponse:
+    """Give up a node, or one of its disks. Everything on it is lost."""
+    return await _change(service, co.Remove(caller=who.caller, what=_place(node, DrainForm(disk=disk))))
 
 
-def _what(node: str, form: DrainForm | None) -> str:
+def _place(node: str, form: DrainForm | None) -> str:
     return f"{node}/{form.disk}" if form is not None and form.disk else node
 
 
-@routes.post("/{node}/hello", response_model=None, responses={200: {"model": ActionsAnswer}})
+async def _change(service: Service, command: co.Command) -> JSONResponse:
+    await service.do(command)
+    return answer(NodeList(nodes=node_documents(service.state())))
+
+
+@routes.post("/{node}/hello", **returns(ActionList))
 async def hello(service: OfService, who: Caller, node: NodeName, form: HelloForm) -> JSONResponse:
-    """An agent says which disks its node has and what is on them; it is told what to do."""
-    ours = await is_ours(service.writer, await service.writer.now(), form.seen)
-    await service.do(register_of(node, form, who, ours))
-    service.heard(node)
-    return answer(actions_view(await service.writer.now(), node, service.keys))
+    """An agent reports its node's disks and all volumes on them, and gets its actions."""
+    known = await is_known_journal(service.writer, await service.writer.now(), form.seen)
+    await service.do(register_of(node, form, who, known))
+    service.note_heard(node)
+    return answer(action_list(await service.writer.now(), node, service.keys))
 
 
-@routes.get("/{node}/actions", response_model=None, responses={200: {"model": ActionsAnswer}})
+@routes.get("/{node}/actions", **returns(ActionList))
 async def actions(
-    service: OfService, who: Caller, node: NodeName, seconds: Wait = 25.0, seen: Annotated[str, _Seen] = ""
+    service: OfService, who: Caller, node: NodeName, seconds: Wait = 25.0, seen: _Seen = ""
 ) -> JSONResponse:
-    """What the node's agent is to do, once there is something or the time is over. It is also its heartbeat."""
-    caller = _agent(who, node)
-    live = await service.heartbeat(node, caller)
-    if await is_ours(service.writer, live, seen) is False:
+    """The actions of the node's agent, as soon as there are any or the time is over. The call is also its heartbeat."""
+    live = await service.heartbeat(node, who.as_agent(node))
+    if await is_known_journal(service.writer, live, seen) is False:
         raise OtherJournal("the service has another journal than the one you acted on; report your disks first")
     live = await service.writer.now()
-    clock = service.ticking()
-    end = clock() + seconds
+    end = service.monotonic() + seconds
     service.waits.check(who)
     with service.waits.one_more(who):
         while not live.control.actions(node):
-            heard = await service.bells.heard(f"node {node}", end - clock())
+            changed = await service.changes.wait(f"node {node}", end - service.monotonic())
             live = await service.writer.now()
-            if not heard:
+            if not changed:
                 break
-    service.heard(node)
-    return answer(actions_view(live, node, service.keys))
+    service.note_heard(node)
+    return answer(action_list(live, node, service.keys))
 
 
-def _agent(who: Who, node: str) -> co.Caller:
-    caller = who.for_node(node)
-    if caller.role != "agent" or caller.node != node:
-        raise NotAllowed(f"only the agent of node {node!r} may ask this")
-    return caller
-
-
-@routes.post("/{node}/reports", response_model=None, responses={200: {"model": Done}})
+@routes.post("/{node}/reports", **returns(Done))
 async def reports(
-    service: OfService, who: Caller, node: NodeName, forms: Annotated[list[ReportForm], Body(max_length=10_000)]
+    service: OfService, who: Caller, node: NodeName, forms: Annotated[list[ReportForm], _Many]
 ) -> JSONResponse:
-    """An agent tells what became of volumes, in the order in which it happened. To tell it again is harmless."""
-    _agent(who, node)
+    """An agent reports what became of volumes, in order. A report can be repeated."""
+    who.as_agent(node)
     commands = [report_of(node, form, who) for form in forms]
     for command in commands:
         await service.do(command)
-    service.heard(node)
-    return answer({"done": len(commands)})
+    service.note_heard(node)
+    return answer(Done(done=len(commands)))
 
 
-@routes.post("/{node}/log", response_model=None, responses={200: {"model": Done}})
-async def log(
-    service: OfService, who: Caller, node: NodeName, forms: Annotated[list[LogForm], Body(max_length=10_000)]
-) -> JSONResponse:
-    """Lines of an agent's log; those of a grant are kept with it."""
-    live = await service.heartbeat(node, _agent(who, node))
+@routes.post("/{node}/log", **returns(Done))
+async def log(service: OfService, who: Caller, node: NodeName, forms: Annotated[list[LogForm], _Many]) -> JSONResponse:
+    """Lines of an agent's log. The service keeps those about a grant in the grant's story."""
+    live = await service.heartbeat(node, who.as_agent(node))
     tables = live.control.tables
     for form in forms:
         service.log.info("agent", node=node, said=form.level, grant=form.grant[:64], text=form.text[:_MOST_TEXT])
@@ -128,4 +119,16 @@ async def log(
     ]
     if lines:
         await service.writer.write(lambda connection: add_log_lines(connection, lines))
-    return answer({"done": len(lines)})
+    return answer(Done(done=len(lines)))
+
+
+@routes.post("/{node}/rates", **returns(Done))
+async def rates(
+    service: OfService, who: Caller, node: NodeName, forms: Annotated[list[RateForm], _Many]
+) -> JSONResponse:
+    """An agent reports its disks' bandwidth in use. The page shows it for a while; nothing stores it."""
+    who.as_agent(node)
+    known = service.state().control.tables.disks
+    measured = {f"{node}/{form.disk}": (form.write, form.read) for form in forms}
+    service.rates.update(node, {key: rate for key, rate in measured.items() if key in known})
+    return answer(Done(done=len(measured)))

@@ -178,7 +178,7 @@ async def _serve(
         log.info("ready", listening=told, store=store.where)
         ready(told)
         await end.wait()
-        service.bells.close()
+        service.changes.close()
         for server in servers:
             server.should_exit = True
         await asyncio.gather(*running)

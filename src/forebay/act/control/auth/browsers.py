@@ -24,12 +24,12 @@ _OWN = ("same-origin", "none")
 _HERE = ("localhost", "127.0.0.1", "::1")
 
 
-def from_browser(headers: Mapping[str, str]) -> bool:
+def is_browser(headers: Mapping[str, str]) -> bool:
     """Whether a browser calls, or somebody with a login."""
     return "sec-fetch-site" in headers or "origin" in headers or COOKIE in headers.get("cookie", "")
 
 
-async def visitor(logins: Logins, peer: Peer | None, method: str, headers: Mapping[str, str]) -> Login:
+async def find_login(logins: Logins, peer: Peer | None, method: str, headers: Mapping[str, str]) -> Login:
     """Who it is; NotAuthenticated or NotAllowed in words otherwise."""
     if headers.get("sec-fetch-site", "none") not in _OWN and method not in _SAFE:
         raise NotAllowed("another page asked for this, not Forebay's own")

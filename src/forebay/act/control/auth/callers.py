@@ -53,11 +53,19 @@ class Who:
             return Caller(role="agent", node=node)
         return self.caller
 
+    def as_agent(self, node: str) -> Caller:
+        """The same, for what only the node's agent may do."""
+        caller = self.for_node(node)
+        if caller.role != "agent" or caller.node != node:
+            raise NotAllowed(f"only the agent of node {node!r} may do this")
+        return caller
+
+    @property
     def is_administrator(self) -> bool:
         return self.role == "administrator"
 
 
-def only_administrators(who: Who) -> None:
+def check_administrator(who: Who) -> None:
     if who.role != "administrator":
         raise NotAllowed("only an administrator may do this")
 
@@ -97,7 +105,7 @@ def first_group(uid: int) -> int | None:
         return None
 
 
-class Doorman:
+class Authenticator:
     """Tells who is calling. `tokens` looks up those that there are now; `munge` is the socket of its daemon.
 
     Administrators are known by their uid by MUNGE too, root among them if it is one: root on any node with the key
@@ -114,7 +122,7 @@ class Doorman:
         self._looked = -1e9
         self._looking = asyncio.Lock()
 
-    async def who(self, peer: Peer | None, authorization: str, call: Call | None = None) -> Who:
+    async def identify(self, peer: Peer | None, authorization: str, call: Call | None = None) -> Who:
         """A caller that shows a token or a MUNGE credential is who that says, also on a UNIX socket.
 
         `call` tells what is called, for which a credential must have been made.
@@ -154,7 +162,7 @@ class Doorman:
         name = user_name(token.uid) if role == "user" else token.name
         return Who(role=role, uid=token.uid, gid=token.gid, node=token.node, name=name)
 
-    async def look_again(self) -> None:
+    async def refresh(self) -> None:
         now = time.monotonic()
         self._known = {token.digest: token for token in await self._tokens()}
         self._looked = now
@@ -167,7 +175,7 @@ class Doorman:
         async with self._looking:
             if self._looked < moment:
                 await asyncio.sleep(max(0.0, self._looked + _SOON - time.monotonic()))
-                await self.look_again()
+                await self.refresh()
 
     async def _by_munge(self, shown: str, call: Call | None) -> Who:
         if call is None or not _CREDENTIAL.fullmatch(shown):

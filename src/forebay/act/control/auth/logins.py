@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forebay.act.control.auth.callers import ONLY_METRICS, Doorman, Peer, Who
+from forebay.act.control.auth.callers import ONLY_METRICS, Authenticator, Peer, Who
 from forebay.act.control.errors import LoginEnded, NotAuthenticated, TooMany
 from forebay.history.store.tokens import digest_token
 from forebay.model.grant import NotAllowed
@@ -53,13 +53,13 @@ def signing_key(key: Path | None) -> bytes:
 class Logins:
     """`clock` gives seconds since 1970."""
 
-    def __init__(self, doorman: Doorman, key: bytes, *, clock: Callable[[], float] = time.time) -> None:
-        self._doorman, self._key, self._clock = doorman, key, clock
+    def __init__(self, authenticator: Authenticator, key: bytes, *, clock: Callable[[], float] = time.time) -> None:
+        self._authenticator, self._key, self._clock = authenticator, key, clock
         self._links: OrderedDict[str, tuple[Who, float]] = OrderedDict()
         self._left: dict[str, float] = {}
         self._slow = Slowed(clock)
 
-    def link(self, who: Who) -> tuple[str, float]:
+    def make_link(self, who: Who) -> tuple[str, float]:
         """A secret that logs this caller in once, and until when; for those whom the kernel or MUNGE vouches for."""
         if who.role == "agent":
             raise NotAllowed("the page is for people, not for agents")
@@ -69,7 +69,7 @@ class Logins:
             self._links.popitem(last=False)
         return code, until
 
-    async def enter(self, secret: str, host: str) -> Login:
+    async def log_in(self, secret: str, host: str) -> Login:
         """By a token or a one-time link. A host that tries wrong ones has to wait longer and longer."""
         self._slow.check(host)
         try:
@@ -88,7 +88,7 @@ class Logins:
 
     async def _by_token(self, secret: str) -> dict[str, Any]:
         try:
-            who = await self._doorman.who(None, f"Bearer {secret}")
+            who = await self._authenticator.identify(None, f"Bearer {secret}")
         except NotAuthenticated:
             raise NotAuthenticated("this is no token, or no link that still counts") from None
         if who.role == "agent":
@@ -114,17 +114,17 @@ class Logins:
 
     async def _who(self, payload: dict[str, Any]) -> Who:
         if "u" in payload:
-            return self._doorman.user(payload["u"], payload["g"])
+            return self._authenticator.user(payload["u"], payload["g"])
         try:
-            return await self._doorman.by_digest(payload["d"])
+            return await self._authenticator.by_digest(payload["d"])
         except NotAuthenticated:
             raise LoginEnded("your token was taken away; ask an administrator for a new one") from None
 
     def local(self, peer: Peer) -> Who:
         """Somebody at the other end of the UNIX socket, through a tunnel."""
-        return self._doorman.user(peer.uid, peer.gid)
+        return self._authenticator.user(peer.uid, peer.gid)
 
-    def leave(self, cookie: str) -> None:
+    def log_out(self, cookie: str) -> None:
         """From now on it does not count."""
         now = self._clock()
         self._left = {text: until for text, until in self._left.items() if until > now}

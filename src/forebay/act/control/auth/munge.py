@@ -29,10 +29,10 @@ def is_installed() -> bool:
     return _library() is not None
 
 
-def call_of(method: str, target: str, body: bytes) -> str:
+def call_line(method: str, target: str, body: bytes) -> str:
     """What is called, in one line: the method, the path with its query, and what is sent.
 
-    >>> call_of("GET", "/v1/grants?limit=3", b"")
+    >>> call_line("GET", "/v1/grants?limit=3", b"")
     'forebay GET /v1/grants?limit=3 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
     """
     return f"forebay {method} {target} {hashlib.sha256(body).hexdigest()}"

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Mapping
-from typing import Any
+
+from forebay.act.control.documents import GrantDocument
 
 KEY = "key"
 """The setting that is a secret."""
@@ -26,17 +27,13 @@ class Keys:
     def of(self, volume: str) -> str:
         return hmac.new(self._secret, volume.encode(), "sha256").hexdigest()
 
-    def told(self, grant: dict[str, Any]) -> dict[str, Any]:
-        """A grant as its owner may see it."""
-        if grant["expose"] not in MEANS:
-            return grant
-        volumes = [_with_key(volume, self.of(volume["name"])) for volume in grant["volumes"]]
-        return {**grant, "volumes": volumes}
-
-
-def _with_key(volume: dict[str, Any], key: str) -> dict[str, Any]:
-    """Only a volume that is there has settings."""
-    return {**volume, "settings": {**volume["settings"], KEY: key}} if volume["settings"] else volume
+    def add_keys(self, grant: GrantDocument) -> GrantDocument:
+        """The grant as its owner may see it. Only a volume that is there has settings."""
+        if grant["expose"] in MEANS:
+            for volume in grant["volumes"]:
+                if volume["settings"]:
+                    volume["settings"] = {**volume["settings"], KEY: self.of(volume["name"])}
+        return grant
 
 
 def without_key(settings: Mapping[str, str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ class Rates:
         self._told: dict[str, tuple[float, dict[str, Rate]]] = {}
         self.version = 0
 
-    def tell(self, node: str, rates: Mapping[str, Rate]) -> None:
+    def update(self, node: str, rates: Mapping[str, Rate]) -> None:
         """Of all disks of a node, by their keys."""
         self._told[node] = self._clock(), dict(rates)
         self.version += 1

@@ -55,7 +55,7 @@ Still = Callable[[], Awaitable[object]]
 """Raises NotAuthenticated once who watches may not any more."""
 
 
-class Frames:
+class Updates:
     """Of one process; `boot` tells it from the one before. Nothing is done while nobody watches."""
 
     def __init__(self, service: Service) -> None:
@@ -126,7 +126,7 @@ class Frames:
     async def _run(self) -> None:
         said = measured = time.monotonic()
         rates = self._service.rates.version
-        while not self._service.bells.is_closed:
+        while not self._service.changes.is_closed:
             try:
                 live = await self._service.writer.now()
             except Exception:  # the store is away; pages keep what they have
@@ -144,7 +144,7 @@ class Frames:
                 self._publish(_event("still", live.last, {"number": live.last}))
                 said = time.monotonic()
             else:
-                await self._service.anything(_BEAT)
+                await self._service.wait_for_change(_BEAT)
 
     def _tell(self, live: Live) -> None:
         """Everybody a frame; what all of them have is found out once."""

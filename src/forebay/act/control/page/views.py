@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
-from forebay.act.control.api.documents import mode
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.service.live_state import Live
+from forebay.act.control.service.views import mode
 from forebay.decide.grants.codec import event_of
 from forebay.decide.grants.events import EVENTS, Event, Granted
 from forebay.decide.grants.machine import LiveDisk, value_of
@@ -215,14 +215,14 @@ class Which:
     limit: int = 200
 
 
-def listed(live: Live, eye: Eye, which: Which) -> Document:
+def list_grants(live: Live, eye: Eye, which: Which) -> Document:
     """Some grants, the newest first (the queue in its order), and how many there are in all."""
     found = sorted(_found(live, eye, which), key=lambda grant: grant.order, reverse=which.state != "queued")
     shown = found[which.offset : which.offset + which.limit]
     rows = [row(live, grant) for grant in shown]
     if which.disk:
-        for told, grant in zip(rows, shown, strict=True):
-            told["here"] = _bytes_on(live, grant, which.disk)
+        for row_, grant in zip(rows, shown, strict=True):
+            row_["here"] = _bytes_on(live, grant, which.disk)
     return {"number": live.last, "total": len(found), "rows": rows}
 
 
@@ -275,9 +275,29 @@ def timeline(live: Live, eye: Eye, begin: float, end: float, most: int = 20_000)
 # Decisions
 
 
-def feed(live: Live, entries: Iterable[Entry], eye: Eye, most: int) -> list[Document]:
+class Line(TypedDict):
+    """A line of the feed: an event as a sentence. A decision has `policy` and `parts`, and of a grant that is still
+    kept also who asked for what."""
+
+    n: int
+    at: float
+    kind: str
+    grant: str
+    text: str
+    group: str | None
+    worry: bool
+    policy: NotRequired[str]
+    parts: NotRequired[Sequence[tuple[str, int]]]
+    owner: NotRequired[str]
+    size: NotRequired[int]
+    seconds: NotRequired[float]
+    wants: NotRequired[dict[str, str]]
+    job: NotRequired[str]
+
+
+def feed(live: Live, entries: Iterable[Entry], eye: Eye, most: int) -> list[Line]:
     """Events in words, those that say nothing to people left out; `entries` the newest first."""
-    found: list[Document] = []
+    found: list[Line] = []
     for entry in entries:
         if len(found) == most:
             break
@@ -295,17 +315,17 @@ def may_see(live: Live, entry: Entry, eye: Eye) -> bool:
     return grant is not None and grant.ask.uid == eye
 
 
-def _line(live: Live, entry: Entry, event: Event) -> Document:
-    told = {
+def _line(live: Live, entry: Entry, event: Event) -> Line:
+    line: Line = {
         "n": entry.number, "at": entry.at, "kind": type(event).__name__, "grant": entry.grant,
         "text": event.sentence(), "group": event.group, "worry": event.is_warning or event.is_refusal,
     }  # fmt: skip
     grant = live.control.tables.grants.get(entry.grant)
     if event.is_decision:
-        told["policy"] = event.policy if isinstance(event, Granted) else live.control.policy
-        told["parts"] = event.parts if isinstance(event, Granted) else []
+        line["policy"] = event.policy if isinstance(event, Granted) else live.control.policy
+        line["parts"] = event.parts if isinstance(event, Granted) else []
     if grant is not None:
         ask = grant.ask
-        told |= {"owner": ask.user or str(ask.uid), "size": ask.size, "seconds": ask.seconds, "wants": dict(ask.wants)}
-        told["job"] = ask.job
-    return told
+        line["owner"], line["size"], line["seconds"] = ask.user or str(ask.uid), ask.size, ask.seconds
+        line["wants"], line["job"] = dict(ask.wants), ask.job
+    return line

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 from forebay.act.control.auth.volume_keys import public
+from forebay.act.control.documents import StoryLine
 from forebay.decide.grants.codec import event_of
 from forebay.history.store import Connection
 from forebay.history.store.journal import Entry, LogLine, list_entries, list_log_lines
@@ -14,20 +14,25 @@ from forebay.history.store.journal import Entry, LogLine, list_entries, list_log
 _LEFT_OUT = ("v", "kind", "at", "turned", "grant")
 
 
-def story_of(connection: Connection, grant: str) -> list[dict[str, Any]]:
+def story_of(connection: Connection, grant: str) -> list[StoryLine]:
     """All that the store knows of a grant, by time."""
     return tell_story(list_entries(connection, grant), list_log_lines(connection, grant))
 
 
-def tell_story(entries: Iterable[Entry], logs: Iterable[LogLine]) -> list[dict[str, Any]]:
+def tell_story(entries: Iterable[Entry], logs: Iterable[LogLine]) -> list[StoryLine]:
     """By time; `what` is the kind of event, or "log" for a line that the agent of `node` wrote."""
-    lines = []
+    lines: list[StoryLine] = []
     for entry in entries:
         event = json.loads(public(entry.line))
         more = {name: value for name, value in event.items() if name not in _LEFT_OUT}
-        about = {"number": entry.number, "node": "", "level": "info", "text": event_of(event).sentence()}
-        lines.append({"time": entry.at, "what": event["kind"], **about, "more": more})
+        text = event_of(event).sentence()
+        lines.append(
+            StoryLine(
+                time=entry.at, what=event["kind"], number=entry.number, node="", level="info", text=text, more=more
+            )
+        )
     for log in logs:
-        about = {"number": 0, "node": log.node, "level": log.level, "text": log.text, "more": {}}
-        lines.append({"time": log.at, "what": "log", **about})
-    return sorted(lines, key=lambda line: float(line["time"]))  # what is at the same time stays in its order
+        lines.append(
+            StoryLine(time=log.at, what="log", number=0, node=log.node, level=log.level, text=log.text, more={})
+        )
+    return sorted(lines, key=lambda line: line["time"])  # what is at the same time stays in its order

@@ -13,7 +13,7 @@ from forebay.act.control.service.live_state import Live
 from forebay.history.store.journal import read_after
 
 
-def seen_of(live: Live) -> str:
+def journal_stamp(live: Live) -> str:
     """The last entry of the journal; of a state in which everything is written."""
     return _told(live.last, live.recent[-1].line) if live.recent else ""
 
@@ -22,7 +22,7 @@ def _told(number: int, line: str) -> str:
     return f"{number}:{hashlib.sha256(line.encode()).hexdigest()[:32]}"
 
 
-async def is_ours(writer: Writer, live: Live, seen: str) -> bool | None:
+async def is_known_journal(writer: Writer, live: Live, seen: str) -> bool | None:
     """Whether the journal has that entry; None if nothing was seen."""
     if not seen:
         return None

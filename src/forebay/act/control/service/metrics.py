@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from forebay import __version__
-from forebay.act.control.api.documents import mode
 from forebay.act.control.page.views import fills
 from forebay.act.control.service.live_state import Live
+from forebay.act.control.service.views import mode
 from forebay.act.metrics import Histogram, Metric, Number
 from forebay.decide.grants.machine import value_of
 from forebay.decide.grants.state import Tables
@@ -105,7 +105,7 @@ def numbers(live: Live, service: Service) -> Iterator[Number | Histogram]:
     yield from _counted(live)
     yield from _machine(live, now)
     for name in live.control.tables.nodes:
-        yield HEARD.is_(service.silence.since(name), name)
+        yield HEARD.is_(service.liveness.since(name), name)
     yield from _own(service)
 
 

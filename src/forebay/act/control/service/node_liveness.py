@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 
-class Silence:
+class NodeLiveness:
     """`after` so many seconds a node is silent."""
 
     def __init__(self, after: float, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -10,20 +10,20 @@ ANY = "any"
 """Rung whenever anything happens."""
 
 
-class Bells:
-    """Bells by name. Who waits for one is not disturbed by the others."""
+class ChangeSignals:
+    """ChangeSignals by name. Who waits for one is not disturbed by the others."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._closed = False
 
-    def ring(self, names: Iterable[str]) -> None:
+    def notify(self, names: Iterable[str]) -> None:
         for name in names:
             for waiter in self._waiting.pop(name, ()):
                 if not waiter.done():
                     waiter.set_result(None)
 
-    async def heard(self, name: str, seconds: float) -> bool:
+    async def wait(self, name: str, seconds: float) -> bool:
         """Whether the bell rang within so many seconds."""
         if self._closed or seconds <= 0:
             return False
@@ -47,7 +47,7 @@ class Bells:
     def close(self) -> None:
         """Nobody waits any more, now or later."""
         self._closed = True
-        self.ring(list(self._waiting))
+        self.notify(list(self._waiting))
 
     @property
     def is_closed(self) -> bool:

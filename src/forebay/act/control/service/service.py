@@ -12,18 +12,18 @@ from typing import Any
 
 from forebay.act.control.api.limits import Crowd, Waits
 from forebay.act.control.api.request_counts import Calls
-from forebay.act.control.auth.callers import Doorman
+from forebay.act.control.auth.callers import Authenticator
 from forebay.act.control.auth.logins import Logins, signing_key
 from forebay.act.control.auth.volume_keys import Keys
 from forebay.act.control.errors import Unavailable
 from forebay.act.control.page.files import NO_PAGES, Pages
 from forebay.act.control.page.rates import Rates
-from forebay.act.control.page.updates import Frames
+from forebay.act.control.page.updates import Updates
 from forebay.act.control.service.event_log import bells_of, log_event
 from forebay.act.control.service.journal_writer import Writer
 from forebay.act.control.service.live_state import Happened, Live
-from forebay.act.control.service.node_liveness import Silence
-from forebay.act.control.service.notifications import ANY, Bells
+from forebay.act.control.service.node_liveness import NodeLiveness
+from forebay.act.control.service.notifications import ANY, ChangeSignals
 from forebay.act.control.service.settings import ServiceSettings
 from forebay.act.control.service.warm_up import warm_up
 from forebay.act.log import Log
@@ -52,16 +52,18 @@ class Service:
         pages: Pages = NO_PAGES,
     ) -> None:
         self.settings, self.log, self.clock, self.store = settings, log, clock, store
-        self.bells = Bells()
+        self.changes = ChangeSignals()
         self.writer = Writer(store, self._heard, clock=clock, every=settings.checkpoint)
-        self.doorman = Doorman(settings.administrators, lambda: self.writer.read(list_tokens), settings.munge)
-        self.silence = Silence(settings.silent)
+        self.authenticator = Authenticator(
+            settings.administrators, lambda: self.writer.read(list_tokens), settings.munge
+        )
+        self.liveness = NodeLiveness(settings.silent)
         self.keys = Keys("")
         self.waits = Waits(settings.limits.waiting)
         self.crowd = Crowd(settings.limits.connections)
         self.calls: Calls = Counter()
-        self.logins = Logins(self.doorman, signing_key(settings.key), clock=clock)
-        self.frames = Frames(self)
+        self.logins = Logins(self.authenticator, signing_key(settings.key), clock=clock)
+        self.updates = Updates(self)
         self.rates = Rates()
         self.pages = pages
         self._tasks: list[asyncio.Task[None]] = []
@@ -75,12 +77,12 @@ class Service:
         await self._first_settings()
         live = await self.writer.now()
         await asyncio.to_thread(warm_up, live.control.policy)
-        self.silence.begin(live.control.tables.nodes)
+        self.liveness.begin(live.control.tables.nodes)
         for work in (self._tick, self._watch, self._look):
             self._tasks.append(asyncio.create_task(self._for_ever(work)))
 
     async def stop(self) -> None:
-        self.bells.close()
+        self.changes.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -108,7 +110,7 @@ class Service:
         with suppress(OSError):  # a log that can't be written must not undo what is
             for one in happened:
                 log_event(self.log, one, live)
-        self.bells.ring(bells_of(happened, live))
+        self.changes.notify(bells_of(happened, live))
         due = live.control.next_due(self.clock())
         if due is not None and due < self._awaited:  # else nobody need be woken
             self._due_changed.set()
@@ -150,13 +152,13 @@ class Service:
     async def _watch(self) -> None:
         """Share whom we heard of with other instances, and see whom nobody has heard of."""
         await asyncio.sleep(max(0.05, min(5.0, self.settings.silent / 4)))
-        new = self.silence.new()
+        new = self.liveness.new()
         if new:
             await self.writer.write(lambda connection: record_heard(connection, new))
-        self.silence.learn(await self.writer.read(last_heard))
+        self.liveness.learn(await self.writer.read(last_heard))
         live = await self.writer.now()
         answering = [name for name, node in live.control.tables.nodes.items() if not node.silent]
-        for node in self.silence.silent(answering):
+        for node in self.liveness.silent(answering):
             await self.do(co.Silent(caller=co.SERVICE, node=node))
 
     async def _look(self) -> None:
@@ -171,22 +173,23 @@ class Service:
         if known is None or known.silent:
             await self.do(co.Seen(caller=caller, node=node))
             live = await self.writer.now()
-        self.heard(node)
+        self.note_heard(node)
         return live
 
-    def heard(self, node: str) -> None:
+    def note_heard(self, node: str) -> None:
         """Somebody spoke for a node; one that nobody registered does not count."""
         live = self.writer.latest
         if live is not None and node in live.control.tables.nodes:
-            self.silence.heard(node, self.clock())
+            self.liveness.heard(node, self.clock())
 
-    async def anything(self, seconds: float) -> bool:
+    async def wait_for_change(self, seconds: float) -> bool:
         """Whether something was written within so many seconds."""
-        return await self.bells.heard(ANY, seconds)
+        return await self.changes.wait(ANY, seconds)
 
-    def ticking(self) -> Callable[[], float]:
-        """A clock in seconds that never jumps."""
-        return time.monotonic
+    @staticmethod
+    def monotonic() -> float:
+        """Seconds by a clock that never jumps."""
+        return time.monotonic()
 
     def state(self) -> Live:
         """What is known now, without waiting."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.act.command import CommandFailed, run
-from forebay.act.slurm.burst_buffer.client import SlurmClient
+from forebay.act.control.client import Client
 from forebay.act.slurm.burst_buffer.installation import BURST_BUFFER, SETTINGS
 from forebay.model.errors import UserError
 from forebay.model.units import format_size
@@ -25,7 +25,7 @@ class Seen:
     words: str
 
 
-def look(folder: Path, client: SlurmClient) -> list[Seen]:
+def look(folder: Path, client: Client) -> list[Seen]:
     service = _service(client)
     pools = _tiers(client) if service.fine else Seen("pools", False, "not asked")
     return [_files(folder), _conf(folder), _modules(), service, pools]
@@ -57,7 +57,7 @@ def _modules() -> Seen:
     return Seen("Lua modules", True, "lua-socket and lua-cjson are there")
 
 
-def _service(client: SlurmClient) -> Seen:
+def _service(client: Client) -> Seen:
     try:
         health = client.health()
     except UserError as error:
@@ -65,7 +65,7 @@ def _service(client: SlurmClient) -> Seen:
     return Seen("service", health["status"] == "ready", f"{health['status']}, policy {health['policy']}")
 
 
-def _tiers(client: SlurmClient) -> Seen:
+def _tiers(client: Client) -> Seen:
     try:
         tiers = client.tiers()
     except UserError as error:

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from forebay.act.command import CommandFailed, run
-from forebay.act.control.client import Document, TurnedAway
-from forebay.act.slurm.burst_buffer.client import SlurmClient
+from forebay.act.control.client import Client, TurnedAway
+from forebay.act.control.documents import GrantDocument
 from forebay.act.slurm.burst_buffer.grant_corrections import Mend, Terms, job_of, mends
 from forebay.act.slurm.burst_buffer.installation import JOBS
 from forebay.act.slurm.burst_buffer.queue import QueuedJob, buffers, dependents, environment, jobs, state_folder
@@ -21,13 +21,13 @@ from forebay.model.grant import LIVE
 _PATIENCE = 60.0
 
 
-def mend(client: SlurmClient, cluster: str, conf: Path | None, terms: Terms) -> list[dict[str, object]]:
+def mend(client: Client, cluster: str, conf: Path | None, terms: Terms) -> list[dict[str, object]]:
     """What was done, grant by grant and job by job. Where Slurm can't be asked, nothing is: it may know jobs that we
     don't see.
 
     The service is asked first: a job that was there then is there for Slurm now, or has ended since.
     """
-    live, longest = list(client.live()), client.longest()
+    live, longest = list(client.live_grants()), client.rules()["longest"]
     known, own = jobs(conf), buffers(conf)
     folder = state_folder(conf)
     notes = None if folder is None else folder / JOBS
@@ -47,7 +47,7 @@ def _any_stuck(known: Mapping[str, QueuedJob], own: Collection[str], torn_down: 
     return any(one.what == "requeue" for one in find_stuck(known.values(), own, torn_down, {}))
 
 
-def _is_kept(grant: Document, job: str, notes: Path | None) -> bool:
+def _is_kept(grant: GrantDocument, job: str, notes: Path | None) -> bool:
     """Whether its stage-out failed; then it stays to its end."""
     if notes is not None and job and (notes / f"{job}.failed").is_file():
         return True
@@ -79,25 +79,25 @@ def _forget(notes: Path, known: Mapping[str, QueuedJob], live: Collection[str]) 
             note.unlink(missing_ok=True)
 
 
-def _is_torn_down(client: SlurmClient, cluster: str, job: QueuedJob, grace: float) -> bool:
+def _is_torn_down(client: Client, cluster: str, job: QueuedJob, grace: float) -> bool:
     """Whether a job waits for a teardown that has been nothing to do for a while."""
     if job.state != "PENDING" or job.buffer != "teardown":
         return False
-    ended = client.of_key(f"slurm-{cluster}-{job.number}")
+    ended = client.grants_with_key(f"slurm-{cluster}-{job.number}")
     return all(
         grant["state"] not in {state.value for state in LIVE} and time.time() - grant["changed"] >= grace
         for grant in ended
     )
 
 
-def _do(client: SlurmClient, one: Mend) -> dict[str, object]:
+def _do(client: Client, one: Mend) -> dict[str, object]:
     told: dict[str, object] = {
         "grant": one.grant, "job": one.job, "what": one.what, "because": one.because, "advice": ""}  # fmt: skip
     try:
         if one.what == "release":
-            client.let_go(one.grant, one.because)
+            client.release(one.grant, one.because)
         else:
-            client.keep_until(one.grant, one.until)
+            client.extend_until(one.grant, one.until)
     except TurnedAway as error:
         return told | {"what": f"{one.what} failed", "because": f"{one.because}: {error}"}
     return told

@@ -22,7 +22,8 @@ from forebay.act.volumes.volume import check_name, is_name
 from forebay.model.errors import BadInput, Refused, why
 
 if TYPE_CHECKING:
-    from forebay.act.control.client import Client, Document
+    from forebay.act.control.client import Client
+    from forebay.act.control.documents import GrantDocument
 
 FOLDER = Path("/run/forebay/volumes")
 _TIMEOUT = 30.0
@@ -139,7 +140,7 @@ def _run(*argv: str | Path) -> str:
 
 
 def attach_grant(
-    client: Client, node: Attachments, grant: Document, *, force: bool = False, job: str = ""
+    client: Client, node: Attachments, grant: GrantDocument, *, force: bool = False, job: str = ""
 ) -> list[Attached]:
     """Attach all volumes of a grant, in their order, or none; tell the service that it is in use."""
     if grant["state"] not in _AVAILABLE:
@@ -154,7 +155,7 @@ def attach_grant(
             if not settings:
                 raise Refused(f"volume {name} is not exposed now; check its node {volume['node']}")
             attached.append(node.attach(name, grant["expose"], settings, used=used, force=force, job=job))
-        client.used(grant["id"])
+        client.mark_used(grant["id"])
     except BaseException:
         for name in set(node.list_names(grant["id"])) - before:
             node.detach(name)
@@ -167,7 +168,7 @@ def detach_grant(node: Attachments, grant: str) -> list[str]:
     return [name for name in node.list_names(grant) if node.detach(name)]
 
 
-def list_job_grants(client: Client, user: str, job: str) -> Iterator[Document]:
+def list_job_grants(client: Client, user: str, job: str) -> Iterator[GrantDocument]:
     """The exposed grants that a user requested for a job, the oldest first."""
     grants = [g for g in client.grants(owner=user) if g["job"] == job and g["state"] in _AVAILABLE]
     for grant in sorted(grants, key=lambda g: (g["created"], g["id"])):

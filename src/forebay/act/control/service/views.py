@@ -1,23 +1,26 @@
-"""What the service tells of grants, nodes and actions: plain documents, times in seconds since 1970."""
+"""Grants, nodes and actions of the live state as documents."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from forebay.act.control.auth.volume_keys import MEANS, Keys, without_key
-from forebay.act.control.service.journal_identity import seen_of
+from forebay.act.control.documents import (
+    ActionDocument,
+    ActionList,
+    DiskDocument,
+    GrantDocument,
+    NodeDocument,
+    VolumeDocument,
+)
+from forebay.act.control.service.journal_identity import journal_stamp
 from forebay.act.control.service.live_state import Live
 from forebay.decide.grants.action import Action
 from forebay.decide.grants.machine import LiveDisk
 from forebay.model.grant import Grant, Volume
 
-Document = dict[str, Any]
 
-
-def grant_view(live: Live, grant: Grant) -> Document:
-    """A grant with its volumes, its place in the queue, and what its owner should know."""
+def grant_document(live: Live, grant: Grant) -> GrantDocument:
     ask, control = grant.ask, live.control
-    volumes = [_volume_view(volume) for volume in control.tables.volumes_of(grant)]
+    volumes = [_volume_document(volume) for volume in control.tables.volumes_of(grant)]
     paths = [volume["path"] for volume in volumes if volume["path"]]
     return {
         "id": grant.id,
@@ -49,7 +52,7 @@ def grant_view(live: Live, grant: Grant) -> Document:
     }
 
 
-def _volume_view(volume: Volume) -> Document:
+def _volume_document(volume: Volume) -> VolumeDocument:
     return {
         "number": int(volume.name.rpartition(".")[2]),
         "name": volume.name,
@@ -64,12 +67,12 @@ def _volume_view(volume: Volume) -> Document:
     }
 
 
-def nodes_view(live: Live) -> list[Document]:
-    """All nodes with their disks; `used` is bytes that exist on a disk."""
+def node_documents(live: Live) -> list[NodeDocument]:
+    """All nodes with their disks."""
     tables, used = live.control.tables, live.control.used()
-    disks: dict[str, list[Document]] = {name: [] for name in tables.nodes}
+    disks: dict[str, list[DiskDocument]] = {name: [] for name in tables.nodes}
     for key, disk in tables.disks.items():
-        disks[disk.node].append(_disk_view(disk, used[key]))
+        disks[disk.node].append(_disk_document(disk, used[key]))
     return [
         {
             "name": node.name,
@@ -85,7 +88,7 @@ def nodes_view(live: Live) -> list[Document]:
     ]
 
 
-def _disk_view(disk: LiveDisk, used: int) -> Document:
+def _disk_document(disk: LiveDisk, used: int) -> DiskDocument:
     return {
         "name": disk.said.name,
         "capacity": disk.said.capacity,
@@ -101,18 +104,18 @@ def _disk_view(disk: LiveDisk, used: int) -> Document:
     }
 
 
-def actions_view(live: Live, node: str, keys: Keys) -> Document:
-    """What a node's agent is to do, and the number of its last report that was heeded (0: of none)."""
+def action_list(live: Live, node: str, keys: Keys) -> ActionList:
+    """What a node's agent must do."""
     known = live.control.tables.nodes.get(node)
     return {
-        "actions": [_action_view(action, keys) for action in live.control.actions(node)],
+        "actions": [_action_document(action, keys) for action in live.control.actions(node)],
         "report": known.report if known is not None else 0,
         "mode": mode(live),
-        "seen": seen_of(live),
+        "seen": journal_stamp(live),
     }
 
 
-def _action_view(action: Action, keys: Keys) -> Document:
+def _action_document(action: Action, keys: Keys) -> ActionDocument:
     return {
         "kind": action.kind,
         "volume": action.volume,

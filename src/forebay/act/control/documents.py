@@ -1,0 +1,312 @@
+"""The documents that the service answers with: one shape for API, client, command line and page.
+
+Each field has a meaning, which the description of the API repeats. Times are seconds since 1970, durations seconds,
+sizes bytes, bandwidths bytes per second. A dict in an annotation adds keywords of JSON Schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypedDict
+
+from forebay.model.grant import State, VolumeState
+from forebay.model.reasons import Reason
+
+Bytes = Annotated[int, {"minimum": 0, "exclusiveMaximum": 2**63}]
+Count = Bytes
+Moment = Annotated[float, {"minimum": -1e12, "maximum": 1e12}]
+Seconds = Annotated[float, {"minimum": 0, "maximum": 1e12}]
+Rate = Annotated[float, {"minimum": 0}]
+Id = Annotated[int, {"minimum": -1, "maximum": 2**32 - 2}]
+Mode = Annotated[int, {"minimum": 0, "maximum": 0o7777}]
+GrantId = Annotated[str, {"pattern": "^[0-9a-f]{32}$"}]
+GrantState = Annotated[str, {"enum": [state.value for state in State]}]
+StateOfVolume = Annotated[str, {"enum": [state.value for state in VolumeState]}]
+ReasonCode = Annotated[str, {"enum": [reason.value for reason in Reason]}]
+Role = Literal["user", "agent", "administrator", "metrics"]
+Fields = Mapping[str, object]
+
+
+class VolumeDocument(TypedDict):
+    """A part of a grant on one disk."""
+
+    number: Annotated[Count, "Its number in the grant, from 0."]
+    name: Annotated[str, "Its name."]
+    node: Annotated[str, "The node that it is on."]
+    disk: Annotated[str, "The disk."]
+    size: Annotated[Bytes, "Bytes."]
+    state: Annotated[StateOfVolume, "Its state."]
+    path: Annotated[str, "Where it is mounted."]
+    device: Annotated[str, "Its block device, if it is exposed."]
+    settings: Annotated[dict[str, str], "How to reach it, if it is exposed."]
+    because: Annotated[str, "Why it is in this state."]
+
+
+class GrantDocument(TypedDict):
+    """A grant with its volumes and its place in the queue."""
+
+    id: Annotated[GrantId, "Its name."]
+    state: Annotated[GrantState, "Its state."]
+    size: Annotated[Bytes, "Requested bytes."]
+    seconds: Annotated[Seconds, "Requested duration."]
+    start: Annotated[Moment, "When it begins."]
+    until: Annotated[Moment, "When it ends."]
+    uid: Annotated[Id, "The owner's uid."]
+    gid: Annotated[Id, "The owner's group."]
+    user: Annotated[str, "The owner's name."]
+    job: Annotated[str, "The batch job that it is for."]
+    key: Annotated[str, "The caller's own name for the request."]
+    tier: Annotated[str, "The requested kind of disks."]
+    fields: Annotated[dict[str, str], "Fields that its disks must have."]
+    expose: Annotated[str, "How other nodes reach its volumes; empty: they are mounted on their node."]
+    because: Annotated[str, "Why it is in this state, as a sentence."]
+    reason: Annotated[ReasonCode, "Why it is in this state, as a code; empty: none is recorded."]
+    policy: Annotated[str, "The policy that decided."]
+    position: Annotated[Count, "Its place in the queue, from 1; 0: it does not wait."]
+    tried: Annotated[Count, "How often it was tried again."]
+    expected: Annotated[Moment, "When space is expected; 0: unknown."]
+    marks: Annotated[list[str], "What its owner should know, such as a silent node."]
+    path: Annotated[str, "Where it is mounted; of several volumes, the first."]
+    paths: Annotated[list[str], "Where each volume is mounted."]
+    volumes: Annotated[list[VolumeDocument], "Its volumes."]
+    created: Annotated[Moment, "When it was requested."]
+    changed: Annotated[Moment, "When it last changed."]
+
+
+class GrantList(TypedDict):
+    """Some grants, in the order of their requests."""
+
+    grants: Annotated[list[GrantDocument], "The grants."]
+    more: Annotated[bool, "Whether there are more; continue with `after`."]
+
+
+class StoryLine(TypedDict):
+    """Something that happened to a grant, or that an agent logged about it."""
+
+    time: Annotated[Moment, "When."]
+    what: Annotated[str, "The kind of event, or `log` for a line of an agent's log."]
+    number: Annotated[Count, "Its number in the journal; 0 for a line of a log."]
+    node: Annotated[str, "The node whose agent wrote it; empty: the service."]
+    level: Annotated[str, "How serious."]
+    text: Annotated[str, "The event as a sentence."]
+    more: Annotated[dict[str, object], "The other fields of the event."]
+
+
+class StoryDocument(TypedDict):
+    """The story of a grant."""
+
+    story: Annotated[list[StoryLine], "What happened, by time."]
+
+
+class DiskDocument(TypedDict):
+    """A disk of a storage node."""
+
+    name: Annotated[str, "Its name on its node."]
+    capacity: Annotated[Bytes, "Bytes that can be granted in all."]
+    used: Annotated[Bytes, "Bytes that volumes occupy."]
+    read_bandwidth: Annotated[Rate, "How fast it reads."]
+    write_bandwidth: Annotated[Rate, "How fast it writes."]
+    identity: Annotated[str, "Tells the disk from all others."]
+    fields: Annotated[Fields, "What users can ask for."]
+    there: Annotated[bool, "Whether it is there."]
+    drained: Annotated[bool, "Whether it is drained: it gets no new grants."]
+    unseen: Annotated[str, "Why its agent cannot read it at present; empty if it can."]
+    suspended: Annotated[str, "Why it gets no new grants, after volumes failed on it; empty otherwise."]
+
+
+class NodeDocument(TypedDict):
+    """A storage node with its disks."""
+
+    name: Annotated[str, "Its name."]
+    silent: Annotated[bool, "Whether its agent has stopped answering."]
+    drained: Annotated[bool, "Whether it is drained: it gets no new grants."]
+    network_bandwidth: Annotated[Rate, "Bandwidth of its network."]
+    fields: Annotated[Fields, "What users can ask for."]
+    report: Annotated[Count, "The number of its agent's last report."]
+    doubted: Annotated[bool, "Whether its agent knows another journal, so that the service removes nothing there."]
+    disks: Annotated[list[DiskDocument], "Its disks."]
+
+
+class NodeList(TypedDict):
+    """All storage nodes."""
+
+    nodes: Annotated[list[NodeDocument], "The nodes."]
+
+
+class ActionDocument(TypedDict):
+    """What an agent must do with one volume."""
+
+    kind: Annotated[Literal["make", "release"], "What to do."]
+    volume: Annotated[str, "The volume."]
+    disk: Annotated[str, "Its disk."]
+    size: Annotated[Bytes, "Bytes."]
+    uid: Annotated[Id, "The owner's uid."]
+    gid: Annotated[Id, "The owner's group."]
+    mode: Annotated[Mode, "Mode of its folder."]
+    ceiling: Annotated[Rate, "Its highest bandwidth; 0: no limit."]
+    expose: Annotated[str, "How other nodes reach it."]
+    hosts: Annotated[list[str], "The hosts that may reach it."]
+    key: Annotated[str, "The secret with which they reach it."]
+
+
+class ActionList(TypedDict):
+    """The agent stores `seen` before it does anything, and sends it with its next call."""
+
+    actions: Annotated[list[ActionDocument], "What the agent must do."]
+    report: Annotated[Count, "The number of its last report that took effect."]
+    mode: Annotated[str, "`enforce` or `shadow`."]
+    seen: Annotated[str, "Identifies this journal."]
+
+
+class StrayDocument(TypedDict):
+    """A volume that no grant owns (any longer)."""
+
+    name: Annotated[str, "The volume's name."]
+    grant: Annotated[str, "The grant that it was made for."]
+    node: Annotated[str, "The node that it is on."]
+    disk: Annotated[str, "The disk that it is on."]
+    size: Annotated[Bytes, "Bytes."]
+    uid: Annotated[Id, "The owner's uid; -1: unknown."]
+    user: Annotated[str, "The owner's name, if the service's machine knows it."]
+    since: Annotated[Moment, "When it was begun; 0: unknown."]
+    path: Annotated[str, "Where it is mounted."]
+    why: Annotated[str, "Why it is still there."]
+    kept: Annotated[bool, "Whether an administrator has to decide about it."]
+
+
+class StrayList(TypedDict):
+    """All volumes that no grant owns (any longer)."""
+
+    strays: Annotated[list[StrayDocument], "All of them."]
+
+
+class Done(TypedDict):
+    """How much was done."""
+
+    done: Annotated[Count, "How many."]
+
+
+class HealthDocument(TypedDict):
+    """Whether the service works, and how much it manages."""
+
+    status: Annotated[str, "`ready`, or what is wrong."]
+    version: Annotated[str, "Forebay's version."]
+    mode: Annotated[str, "`enforce` or `shadow`."]
+    policy: Annotated[str, "The storage policy."]
+    journal: Annotated[Count, "The number of the last event."]
+    nodes: Annotated[Count, "Number of storage nodes."]
+    silent: Annotated[Count, "Number of them that do not answer."]
+    kept: Annotated[Count, "Volumes that wait for an administrator's decision."]
+
+
+class PolicyDocument(TypedDict):
+    """The storage policy that decides."""
+
+    policy: Annotated[str, "The storage policy."]
+
+
+class RulesDocument(TypedDict):
+    """The rules in force."""
+
+    split: Annotated[Bytes, "Larger requests are split over several disks; 0: never."]
+    tries: Annotated[Count, "How often a request without space is tried again."]
+    interval: Annotated[Seconds, "Seconds between tries."]
+    longest: Annotated[Seconds, "The longest duration of a grant, in seconds."]
+    ahead: Annotated[Seconds, "How many seconds before its start a grant can be requested."]
+    remember: Annotated[Seconds, "For how many seconds ended grants are listed."]
+    most: Annotated[Count, "Grants that a user may hold or have queued at once; 0: no limit."]
+    shadow: Annotated[bool, "Whether the service decides without acting."]
+
+
+class JournalEvent(TypedDict):
+    """An event with its number."""
+
+    number: Annotated[Count, "Its number."]
+    event: Annotated[dict[str, object], "The event, as in the journal.", {"$ref": "#/components/schemas/Event"}]
+
+
+class JournalDocument(TypedDict):
+    """Some events of the journal, in order."""
+
+    events: Annotated[list[JournalEvent], "The events."]
+    last: Annotated[Count, "The number of the last of them."]
+
+
+class TokenDocument(TypedDict):
+    """A token, without its secret."""
+
+    name: Annotated[str, "Its name."]
+    role: Annotated[Role, "What its owner may do."]
+    uid: Annotated[Id, "The user's uid; -1 for others."]
+    node: Annotated[str, "The node of an agent."]
+    made: Annotated[Moment, "When it was made."]
+
+
+class TokenList(TypedDict):
+    """All tokens."""
+
+    tokens: Annotated[list[TokenDocument], "All tokens. The service does not store their secrets."]
+
+
+class NewToken(TypedDict):
+    """A new token."""
+
+    name: Annotated[str, "Its name."]
+    role: Annotated[Role, "What its owner may do."]
+    node: Annotated[str, "The node of an agent."]
+    uid: Annotated[Id, "The user's uid; -1 for others."]
+    token: Annotated[str, "The token. The service shows it only once."]
+
+
+class TierDocument(TypedDict):
+    """What the open disks of a tier have."""
+
+    name: Annotated[str, "The tier; `any` is all of them."]
+    disks: Annotated[Count, "Disks that are open for new grants."]
+    total: Annotated[Bytes, "Bytes on them."]
+    free: Annotated[Bytes, "Free bytes."]
+    largest: Annotated[Bytes, "The most free bytes on one disk."]
+
+
+class TierList(TypedDict):
+    """All tiers."""
+
+    tiers: Annotated[list[TierDocument], "The tiers, `any` first."]
+
+
+class FitDocument(TypedDict):
+    """How the service would decide a request."""
+
+    answer: Annotated[Literal["now", "later", "never"], "When it would be granted."]
+    because: Annotated[str, "Why not now, as a sentence."]
+    reason: Annotated[ReasonCode, "Why not now, as a code; empty if it is."]
+
+
+class KeyDocument(TypedDict):
+    """The grants that carry a key."""
+
+    grants: Annotated[list[GrantDocument], "The grants."]
+
+
+class LoginDocument(TypedDict):
+    """Who has logged in on the page."""
+
+    role: Annotated[Literal["user", "administrator"], "What the visitor may do."]
+    name: Annotated[str, "The visitor's name."]
+    uid: Annotated[Id, "The visitor's uid; -1 for a token that belongs to no user."]
+    until: Annotated[Moment, "When the login ends; 0: when the connection does."]
+    proof: Annotated[str, "The value of the header X-Forebay in every call of the page that changes something."]
+
+
+class LoginLink(TypedDict):
+    """A link that logs its owner in once."""
+
+    secret: Annotated[str, "The secret that logs in once."]
+    until: Annotated[Moment, "Until when."]
+    link: Annotated[str, "The same as an address to open; empty if the service does not listen on TCP."]
+
+
+class LogoutDocument(TypedDict):
+    """Whether a login ended."""
+
+    done: Annotated[Literal[0, 1], "1 if there was a login, else 0."]
