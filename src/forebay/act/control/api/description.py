@@ -229,17 +229,14 @@ def event_schemas() -> dict[str, Schema]:
 def _record(kind: type[Any], schemas: dict[str, Schema]) -> Schema:
     """The schema of a TypedDict or dataclass; other records in it go to `schemas`."""
     hints = get_type_hints(kind, include_extras=True)
-    optional = {
-        each.name
-        for each in (fields(kind) if is_dataclass(kind) else ())
-        if each.default is not MISSING or each.default_factory is not MISSING
-    }
+    own = {each.name: each for each in fields(kind)} if is_dataclass(kind) else dict.fromkeys(hints)
+    required = [name for name, each in own.items() if each is None or each.default is each.default_factory is MISSING]
     return {
         "type": "object",
         "title": kind.__name__,
         "description": " ".join((kind.__doc__ or "").split()),
-        "properties": {name: _of_type(hint, schemas) for name, hint in hints.items()},
-        "required": [name for name in hints if name not in optional],
+        "properties": {name: _of_type(hints[name], schemas) for name in own},
+        "required": required,
         "additionalProperties": False,
     }
 
