@@ -9,6 +9,7 @@ import pytest
 from forebay.act.slurm.burst_buffer.queue import QueuedJob
 from forebay.act.slurm.burst_buffer.stuck_jobs import find_stuck
 
+TEARDOWN = "burst_buffer/lua: teardown: the storage service does not answer (timeout): /s [service-away]"
 SETUP = "burst_buffer/lua: slurm_bb_setup: the storage service does not answer (timeout): /s [service-away]"
 DATA_IN = "burst_buffer/lua: slurm_bb_data_in: /home/x: no such file or directory"
 
@@ -64,6 +65,14 @@ def test_who_was_held_because_the_service_was_away_is_let_go() -> None:
     words = "slurm_bb_setup: the storage service does not answer (timeout): /s"
     assert (one.what, one.because) == ("unhold", words)
     assert found(job("complete", is_held=True, reason="Burst buffer pre_run error")) == ["unhold"]
+
+
+@pytest.mark.parametrize("reason", [TEARDOWN, "burst_buffer/lua: teardown: killed"])
+def test_who_was_requeued_and_torn_down_at_the_second_try_is_let_go(reason: str) -> None:
+    """Slurm does not hold such a job, but the reason of the first try keeps it from starting."""
+    assert found(job("complete", reason=reason)) == ["unhold"]
+    assert found(job("teardown", reason=reason), "9") == []  # Slurm still tries
+    assert found(job("complete", state="RUNNING", reason=reason)) == []
 
 
 def test_who_is_held_for_another_reason_is_reported_with_it() -> None:

@@ -51,9 +51,11 @@ def _repair(
     if job.buffer in _WITH_DATA and job.number not in buffers:
         advice = f"copy what you need from its space (forebay storage list), then: scancel {job.name}"
         return Repair(job=job, what="report", because="Slurm lost its burst buffer before the stage-out", advice=advice)
-    if not _is_held_by_us(job):
+    # A requeued job whose teardown failed once: Slurm keeps the reason after the next try, and never starts the job.
+    left_behind = not job.is_held and job.buffer == "complete" and job.reason.startswith(_PLUGIN)
+    if not left_behind and not _is_held_by_us(job):
         return None
-    if job.reason == _PRE_RUN or job.reason.endswith(AWAY):
+    if left_behind or job.reason == _PRE_RUN or job.reason.endswith(AWAY):
         return Repair(job=job, what="unhold", because=job.reason.removeprefix(_PLUGIN).removesuffix(AWAY).rstrip())
     advice = f"correct this, then: scontrol release {job.name} (or scancel {job.name})"
     return Repair(job=job, what="report", because=job.reason.removeprefix(_PLUGIN), advice=advice)
