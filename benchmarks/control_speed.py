@@ -22,7 +22,7 @@ from forebay.decide.grants import commands as co
 from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.control import Control, fold
 from forebay.decide.grants.events import Event
-from forebay.decide.grants.machine import DiskSaid
+from forebay.decide.grants.machine import DiskSpec
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask
 
@@ -63,7 +63,7 @@ def machine(policy: str, disks: int) -> Service:
     service.do(co.ChangePolicy(caller=co.SERVICE, policy=policy), 0.0)
     for node in range(disks // 2):
         name = f"node-{node}"
-        said = [DiskSaid(name=d, capacity=4000 * GB, write_bandwidth=2.93e9, read_bandwidth=3.13e9) for d in "ab"]
+        said = [DiskSpec(name=d, capacity=4000 * GB, write_bandwidth=2.93e9, read_bandwidth=3.13e9) for d in "ab"]
         caller = co.Caller(role="agent", node=name)
         service.do(co.Register(caller=caller, node=name, network_bandwidth=12.5e9, disks=tuple(said)), 0.0)
     return service

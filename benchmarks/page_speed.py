@@ -38,7 +38,7 @@ from control_load import Load, cpu, post
 from forebay.act.control.service.live_state import Live, happened
 from forebay.act.control.service.settings import privately
 from forebay.decide.grants import commands as co
-from forebay.decide.grants.machine import DiskSaid
+from forebay.decide.grants.machine import DiskSpec
 from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import open_store
 from forebay.history.store.journal import append_entries
@@ -66,7 +66,7 @@ def fill(db: Path) -> None:
         node = f"s{number:03d}"
         fields = {"tier": "nvme" if number % 3 else "hdd"}
         disks = tuple(
-            DiskSaid(name=f"d{d}", capacity=4000 * GB, write_bandwidth=3e9, read_bandwidth=3e9, fields=fields)
+            DiskSpec(name=f"d{d}", capacity=4000 * GB, write_bandwidth=3e9, read_bandwidth=3e9, fields=fields)
             for d in range(DISKS)
         )
         caller = co.Caller(role="agent", node=node)

@@ -11,7 +11,7 @@ from forebay.decide.grants.action import Action
 from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.control import Control
 from forebay.decide.grants.events import Event
-from forebay.decide.grants.machine import DiskSaid
+from forebay.decide.grants.machine import DiskSpec
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import EXISTING, HELD, NEXT, ON_DISK, Ask, State, Volume, VolumeState
 
@@ -33,8 +33,8 @@ def ask(number: int, size: int, seconds: float = 100.0, **more: Any) -> Ask:
     return Ask(grant=grant_id(number), size=size, seconds=seconds, **settings)
 
 
-def disk(name: str, capacity: int, **more: Any) -> DiskSaid:
-    return DiskSaid(**{"name": name, "capacity": capacity, "write_bandwidth": 3e9, "read_bandwidth": 3e9, **more})
+def disk(name: str, capacity: int, **more: Any) -> DiskSpec:
+    return DiskSpec(**{"name": name, "capacity": capacity, "write_bandwidth": 3e9, "read_bandwidth": 3e9, **more})
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Service:
     def kinds(self, command: co.Command, now: float | None = None) -> list[str]:
         return [type(event).__name__ for event in self.do(command, now)]
 
-    def register(self, node: str, *disks: DiskSaid, **more: Any) -> list[Event]:
+    def register(self, node: str, *disks: DiskSpec, **more: Any) -> list[Event]:
         return self.do(co.Register(caller=agent(node), node=node, network_bandwidth=1e10, disks=disks, **more))
 
     def ask(self, number: int, size: int, seconds: float = 100.0, **more: Any) -> State:
@@ -126,7 +126,7 @@ class Agent:
     """One that does one thing after the other. Its reports go into `outbox`, and get out of it somehow."""
 
     node: str
-    disks: dict[str, DiskSaid]
+    disks: dict[str, DiskSpec]
     there: set[str] = field(default_factory=set)
     unseen: set[str] = field(default_factory=set)
     volumes: dict[tuple[str, str], tuple[int, bool]] = field(default_factory=dict)  # (disk, name): bytes, whole
@@ -238,12 +238,12 @@ def check_space(control: Control, *, over_full: set[str]) -> None:
     for key, live in tables.disks.items():
         planned, all_holds = _holds(control, key)
         if key not in over_full:
-            assert _most(planned) <= live.said.capacity
+            assert _most(planned) <= live.spec.capacity
         times = sorted({t for start, end, _ in all_holds for t in (start, end)} | {-1e9, 1e9})
         for start, end in pairwise(times):
             if start < end:
                 at = [size for s, e, size in all_holds if s < end and e > start]
-                assert tables.space.free(key, start, end) == live.said.capacity - sum(at)
+                assert tables.space.free(key, start, end) == live.spec.capacity - sum(at)
 
 
 def _holds(control: Control, key: str) -> tuple[list[Any], list[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from forebay.act.control.service.live_state import Live, happened
 from forebay.decide.grants import commands as co
-from forebay.decide.grants.machine import DiskSaid
+from forebay.decide.grants.machine import DiskSpec
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask
 
@@ -25,7 +25,7 @@ class PageWorld:
 
     def node(self, name: str, *disks: str, fields: dict[str, object] | None = None) -> None:
         said = tuple(
-            DiskSaid(name=disk, capacity=100, write_bandwidth=2.0, read_bandwidth=3.0, fields=fields or {})
+            DiskSpec(name=disk, capacity=100, write_bandwidth=2.0, read_bandwidth=3.0, fields=fields or {})
             for disk in disks
         )
         caller = co.Caller(role="agent", node=name)

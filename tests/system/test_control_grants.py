@@ -135,7 +135,7 @@ def test_more_than_fits_waits_in_the_queue_and_gets_its_space_when_somebody_give
     assert (second["state"], second["position"]) == ("queued", 1)
     late = plain.command("wait", second["id"], "--at-most", "1s")
     assert late.returncode == 2 and "queued, place 1: no room for 80.00 MB" in late.stderr
-    assert "is still queued; it stays" in late.stderr
+    assert "is still queued; to wait again" in late.stderr
     assert plain.command("release", first["id"], "--wait").stdout == f"grant {first['id']}: released\n"
     assert plain.told("wait", second["id"])["state"] == "ready"
     assert [made.name for made in plain.on_disks()] == [f"{second['id']}.0"]
@@ -144,7 +144,7 @@ def test_more_than_fits_waits_in_the_queue_and_gets_its_space_when_somebody_give
 def test_what_can_never_be_is_refused_in_one_line(plain: System) -> None:
     done = plain.command("request", "--size", "1TB", "--time", "1h", "--wait")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "is refused: all disks together have 100.00 MB, less than 1.00 TB" in done.stderr
+    assert "was refused: all disks together have 100.00 MB, less than 1.00 TB" in done.stderr
 
 
 def test_a_grant_ends_with_its_time_and_its_space_is_free(plain: System) -> None:

@@ -14,7 +14,7 @@ from forebay.act.control import client as client_module
 from forebay.act.control.client import Address, Client, ServiceAway, TurnedAway, parse_service, service_of
 from forebay.act.control.errors import ErrorCode, code_of_status
 from forebay.decide.grants import commands as co
-from forebay.decide.grants.machine import DiskSaid
+from forebay.decide.grants.machine import DiskSpec
 from forebay.model.errors import BadInput
 from support.control_fake import Fake, served
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings(
 def fake() -> Fake:
     """One node with one disk of 100 MB."""
     made = Fake()
-    disk = DiskSaid(name="d0", capacity=100 * MB, write_bandwidth=1e9, read_bandwidth=1e9)
+    disk = DiskSpec(name="d0", capacity=100 * MB, write_bandwidth=1e9, read_bandwidth=1e9)
     made.do(co.Register(caller=co.Caller(role="agent", node="n1"), node="n1", network_bandwidth=1e9, disks=(disk,)))
     return made
 

@@ -11,7 +11,7 @@ import pytest
 
 from forebay.act.control.client import Client
 from forebay.decide.grants import commands as co
-from forebay.decide.grants.machine import DiskSaid
+from forebay.decide.grants.machine import DiskSpec
 from support.command import Forebay
 from support.control_fake import Fake, served
 
@@ -32,7 +32,7 @@ def forebay(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
     """One node with one disk of 100 MB; its agent makes all at once, without any disk."""
     made = Fake()
-    disk = DiskSaid(name="d0", capacity=100 * MB, write_bandwidth=1e9, read_bandwidth=1e9)
+    disk = DiskSpec(name="d0", capacity=100 * MB, write_bandwidth=1e9, read_bandwidth=1e9)
     made.do(co.Register(caller=AGENT, node="n1", network_bandwidth=1e9, disks=(disk,)))
     with tempfile.TemporaryDirectory(prefix="fb-") as folder, served(made, Path(folder) / "s") as address:
         monkeypatch.setenv("FOREBAY_SERVICE", str(address))

@@ -12,7 +12,7 @@ from forebay.act.control.api.description import EVENT, event_schemas
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.events import EVENTS, Event
-from forebay.decide.grants.machine import DiskSaid, Stray, Trial
+from forebay.decide.grants.machine import DiskSpec, Stray, Trial
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.selection import Turned
 from forebay.model.errors import BadInput
@@ -38,7 +38,7 @@ ASKS = st.builds(
     hosts=st.lists(WORDS, max_size=2).map(tuple),
 )
 DISKS = st.builds(
-    DiskSaid, name=WORDS, capacity=COUNTS, write_bandwidth=TIMES, read_bandwidth=TIMES, identity=WORDS, fields=FIELDS
+    DiskSpec, name=WORDS, capacity=COUNTS, write_bandwidth=TIMES, read_bandwidth=TIMES, identity=WORDS, fields=FIELDS
 )
 TURNS = st.builds(Turned, chance=st.integers(0, 2**64 - 1), probed=st.lists(st.tuples(WORDS, COUNTS)).map(tuple))
 KNOWN = {

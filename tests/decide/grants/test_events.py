@@ -6,14 +6,14 @@ import pytest
 
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import from_line, to_line
-from forebay.decide.grants.machine import DiskSaid, Stray, Trial
+from forebay.decide.grants.machine import DiskSpec, Stray, Trial
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask, State
 
 ID = "3f" * 16
 ASK = Ask(grant=ID, key="k", uid=1000, gid=1000, size=5 * 10**11, seconds=7200.0, job="17", wants={"tier": "nvme"})
 STRAY = Stray(name=f"{ID}.0", disk="n/d", size=1)
-DISK = DiskSaid(name="d", capacity=10**12, write_bandwidth=1e9, read_bandwidth=1e9)
+DISK = DiskSpec(name="d", capacity=10**12, write_bandwidth=1e9, read_bandwidth=1e9)
 HAPPENED: list[tuple[ev.Event, str]] = [
     (ev.Asked(at=1.0, ask=ASK), "uid 1000 requests 500.00 GB with tier nvme for 2 h for job 17"),
     (ev.Queued(at=1.0, grant=ID, because="no room", until=2.0, tried=0), "waits: no room"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from forebay.decide.grants import commands as co
-from forebay.decide.grants.machine import DiskSaid
+from forebay.decide.grants.machine import DiskSpec
 from forebay.model.errors import BadInput
 from forebay.model.grant import State, VolumeState
 from support.grants import ADMINISTRATOR, Service, agent, check, disk, grant_id, service
@@ -61,12 +61,12 @@ def test_a_silent_node_gets_nothing_new_and_its_owners_are_told() -> None:
         ((disk("a", 10**19),), "node n: disk[0] (a): capacity must be at least 1"),
         ((disk("a", 1, write_bandwidth=0.0),), "node n: disk[0] (a): write_bandwidth must be positive"),
         ((disk("a", 1, write_bandwidth=float("inf")),), "node n: disk[0] (a): its bandwidths must be finite"),
-        ((disk("a b", 1),), "node n: disk[0]: 'a b' is no name for a disk"),
-        ((disk("a", 1, fields={"x": float("nan")}),), "node n: disk[0] (a): its fields must be words"),
+        ((disk("a b", 1),), "node n: disk[0]: 'a b' is not a valid disk name"),
+        ((disk("a", 1, fields={"x": float("nan")}),), "node n: disk[0] (a): its fields must be strings"),
         ((disk("a", 1, fields={"x": "y" * 30_000}),), "node n: disk[0] (a): its fields must have names"),
     ],
 )
-def test_disks_that_can_not_be_are_refused(disks: tuple[DiskSaid, ...], said: str) -> None:
+def test_disks_that_can_not_be_are_refused(disks: tuple[DiskSpec, ...], said: str) -> None:
     made = service(a=100)
     made.register("m", disk("z", 5, identity="taken"))
     before = made.control.digest()
@@ -78,7 +78,7 @@ def test_disks_that_can_not_be_are_refused(disks: tuple[DiskSaid, ...], said: st
 
 @pytest.mark.parametrize("name", ["", "a/b", "a b", "-x"])
 def test_nodes_have_plain_names(name: str) -> None:
-    with pytest.raises(BadInput, match="is no name for a node"):
+    with pytest.raises(BadInput, match="is not a valid node name"):
         Service().register(name, disk("a", 1))
 
 

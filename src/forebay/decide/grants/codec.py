@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from forebay.decide.grants.events import EVENTS, Event
+from forebay.decide.grants.machine import KEPT_AS
 from forebay.model.errors import BadInput
 
 VERSION = 1
@@ -65,20 +66,26 @@ def plain(value: Any) -> Any:
 
 def _plain_record(record: Any) -> dict[str, Any]:
     document = {}
-    for name, default, is_real in _fields(cast(Hashable, type(record))):
+    for name, kept_name, default, is_real in _fields(cast(Hashable, type(record))):
         value = getattr(record, name)
         if value is not default and value != default:
-            document[name] = float(value) if is_real and value is not None else plain(value)
+            document[kept_name] = float(value) if is_real and value is not None else plain(value)
     return document
 
 
+def _kept_name(field: Field[Any]) -> str:
+    """Its name in what is kept, which must not change when the code's does."""
+    return str(field.metadata.get(KEPT_AS, field.name))
+
+
 @cache
-def _fields(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
-    """The fields of a record with their defaults, and whether they are real numbers (1 is 1.0 then)."""
+def _fields(kind: Any) -> tuple[tuple[str, str, Any, bool], ...]:
+    """The fields of a record, their names in JSON, their defaults, and whether they are real (1 is 1.0 then)."""
     hints = get_type_hints(kind)
     return tuple(
         (
             field.name,
+            _kept_name(field),
             field.default_factory() if field.default_factory is not MISSING else field.default,
             float in (hints[field.name], *get_args(hints[field.name])),
         )
@@ -139,8 +146,8 @@ def _enum_reader(kind: type[Enum]) -> Reader:
 
 def _record_reader(kind: type[Any]) -> Reader:
     hints = get_type_hints(kind)
-    readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
-    required = {field.name for field in fields(kind) if field.default is field.default_factory is MISSING}
+    readers = {_kept_name(field): (field.name, _reader(hints[field.name])) for field in fields(kind)}
+    required = {_kept_name(field) for field in fields(kind) if field.default is field.default_factory is MISSING}
 
     def read_record(where: str, value: Any) -> Any:
         document = _check(dict, where, value)
@@ -148,7 +155,11 @@ def _record_reader(kind: type[Any]) -> Reader:
             raise BadInput(where, f"{kind.__name__} has an unknown field {min(unknown)!r}")
         if missing := required - document.keys():
             raise BadInput(where, f"{kind.__name__} lacks {min(missing)!r}")
-        return kind(**{name: readers[name](f"{where}.{name}", item) for name, item in document.items()})
+        values = {}
+        for kept_name, item in document.items():
+            name, reader = readers[kept_name]
+            values[name] = reader(f"{where}.{kept_name}", item)
+        return kind(**values)
 
     return read_record
 

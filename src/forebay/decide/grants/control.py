@@ -196,6 +196,6 @@ def _trial_action(disk: LiveDisk) -> Action:
     assert suspension is not None
     trial = suspension.trial
     return Action(
-        kind="make", volume=suspension.volume, disk=disk.said.name, size=suspension.held, uid=trial.uid, gid=trial.gid,
+        kind="make", volume=suspension.volume, disk=disk.spec.name, size=suspension.held, uid=trial.uid, gid=trial.gid,
         mode=trial.mode, expose=trial.expose, hosts=trial.hosts,
     )  # fmt: skip

@@ -63,7 +63,7 @@ def shrink_disk(draft: Draft, disk: LiveDisk) -> None:
             why = Because(Reason.DISK_SMALLER, f"disk {disk.key} has become smaller")
             _queue_again(draft, tables.grants[name], why)
     if tables.space.free(disk.key, ALWAYS, FOREVER) < 0:
-        text = f"disk {disk.key} has only {format_size(disk.said.capacity)} left, less than it holds"
+        text = f"disk {disk.key} has only {format_size(disk.spec.capacity)} left, less than it holds"
         notify_owners_on(draft, tables.on_disk(disk.key), text, EXISTING)
 
 

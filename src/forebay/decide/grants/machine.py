@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from forebay.model.errors import BadInput
 from forebay.model.system import Disk
 
+KEPT_AS = "kept_as"
+"""In a field's metadata: its name in kept states, if that differs."""
 _MOST_FIELDS = 20_000
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DISK_NAME = "[A-Za-z0-9/._:@+-]{1,200}"
@@ -18,7 +20,7 @@ _DISK = re.compile(DISK_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiskSaid:
+class DiskSpec:
     """What an agent says of a disk: bytes that can be granted in all, bytes per second, free-form fields.
 
     `identity` tells the disk from all others (a serial number), if it is known.
@@ -33,7 +35,7 @@ class DiskSaid:
 
     def check(self, where: str) -> None:
         if not _DISK.fullmatch(self.name):
-            raise BadInput(where, f"{self.name[:40]!r} is no name for a disk")
+            raise BadInput(where, f"{self.name[:40]!r} is not a valid disk name")
         check_fields(f"{where} ({self.name})", self.fields)
         if not math.isfinite(self.write_bandwidth + self.read_bandwidth):
             raise BadInput(f"{where} ({self.name})", "its bandwidths must be finite")
@@ -85,7 +87,7 @@ class LiveDisk:
     """
 
     node: str
-    said: DiskSaid
+    spec: DiskSpec = field(metadata={KEPT_AS: "said"})
     order: int
     there: bool = True
     drained: bool = False
@@ -95,7 +97,7 @@ class LiveDisk:
 
     @property
     def key(self) -> str:
-        return f"{self.node}/{self.said.name}"
+        return f"{self.node}/{self.spec.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +156,7 @@ def stray_key(disk: str, volume: str) -> str:
 
 def check_node(name: str, network_bandwidth: float) -> None:
     if not _NODE.fullmatch(name):
-        raise BadInput("node", f"{name[:40]!r} is no name for a node")
+        raise BadInput("node", f"{name[:40]!r} is not a valid node name")
     if not 0 < network_bandwidth < math.inf:
         raise BadInput(f"node {name}", f"network_bandwidth must be positive and finite, not {network_bandwidth:g}")
 
@@ -164,7 +166,7 @@ def check_fields(where: str, fields: Mapping[str, object]) -> None:
     try:
         length = len(json.dumps(dict(fields), allow_nan=False))
     except (TypeError, ValueError):
-        raise BadInput(where, "its fields must be words, numbers, lists or tables") from None
+        raise BadInput(where, "its fields must be strings, numbers, lists or tables") from None
     if length > _MOST_FIELDS or not all(isinstance(name, str) for name in fields):
         raise BadInput(where, f"its fields must have names, and at most {_MOST_FIELDS:,} characters in all")
 
@@ -176,8 +178,8 @@ def has(disk: LiveDisk, node: LiveNode, wants: Mapping[str, str]) -> bool:
 
 def value_of(disk: LiveDisk, node: LiveNode, name: str) -> str | None:
     """A field in words; None if neither the disk nor its node says anything of it."""
-    if name in disk.said.fields:
-        return str(disk.said.fields[name])
+    if name in disk.spec.fields:
+        return str(disk.spec.fields[name])
     return str(node.fields[name]) if name in node.fields else None
 
 

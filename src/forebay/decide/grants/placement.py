@@ -212,7 +212,7 @@ def _explain_unknown(tables: Tables, ask: Ask) -> str:
         values = (value_of(disk, tables.nodes[disk.node], name) for disk in tables.disks.values())
         known = {each for each in values if each is not None}
         if not known:
-            fields = {f for d in tables.disks.values() for f in (*d.said.fields, *tables.nodes[d.node].fields)}
+            fields = {f for d in tables.disks.values() for f in (*d.spec.fields, *tables.nodes[d.node].fields)}
             return f"no disk has a field {name!r}; known fields: {_join_names(fields) or 'none'}"
         if value not in known:
             return f"no disk has {name} {value!r}; known values: {_join_names(known)}"

@@ -108,12 +108,12 @@ def _platform(ordered: Sequence[LiveDisk], nodes: dict[str, LiveNode]) -> Platfo
 
 
 def _disk(disk: LiveDisk) -> Disk:
-    said = disk.said
+    spec = disk.spec
     return Disk(
-        capacity=said.capacity,
-        write_bandwidth=said.write_bandwidth,
-        read_bandwidth=said.read_bandwidth,
-        fields=said.fields,
+        capacity=spec.capacity,
+        write_bandwidth=spec.write_bandwidth,
+        read_bandwidth=spec.read_bandwidth,
+        fields=spec.fields,
     )
 
 

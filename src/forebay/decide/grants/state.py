@@ -224,8 +224,8 @@ class Tables:
     def _disk_changed(self, key: str, old: LiveDisk | None, new: LiveDisk | None) -> None:
         self._forget_selections()
         if new is not None:
-            said = new.said
-            self.space.set_disk(key, said.capacity, said.write_bandwidth, said.read_bandwidth)
+            spec = new.spec
+            self.space.set_disk(key, spec.capacity, spec.write_bandwidth, spec.read_bandwidth)
         before, after = (None if disk is None else disk.suspension for disk in (old, new))
         if before != after:
             self._suspension_changed(key, before, after)
@@ -262,14 +262,14 @@ class Tables:
 
         def measure() -> Capacities:
             disks = [disk for disk in self.disks.values() if self.has(disk, dict(wants))]
-            return Capacities.of([disk.said.capacity for disk in disks], self.rules.split)
+            return Capacities.of([disk.spec.capacity for disk in disks], self.rules.split)
 
         return self._remember(self._capacities, (wants, self.rules.split), measure)
 
     def is_field(self, name: str) -> bool:
         """Whether any disk has a field of this name."""
         return self._remember(
-            self._fields, name, lambda: any(name in disk.said.fields for disk in self.disks.values())
+            self._fields, name, lambda: any(name in disk.spec.fields for disk in self.disks.values())
         )  # fmt: skip
 
     def _remember(self, memory: dict[K, T], key: K, find: Callable[[], T]) -> T:
@@ -287,7 +287,7 @@ class Tables:
         """Whether something new may be put there."""
         node = self.nodes[disk.node]
         closed = disk.drained or disk.unseen or disk.suspension is not None or node.drained or node.silent
-        return disk.there and disk.said.capacity > 0 and not closed
+        return disk.there and disk.spec.capacity > 0 and not closed
 
     def open_disks(self, wants: Mapping[str, str]) -> list[LiveDisk]:
         return [disk for disk in self.disks.values() if self.is_open(disk) and self.has(disk, wants)]

@@ -15,7 +15,7 @@ from typing import Any
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.control import Control
-from forebay.decide.grants.machine import DiskSaid
+from forebay.decide.grants.machine import DiskSpec
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask, State
 
@@ -160,7 +160,7 @@ class _Machine:
 
     def __init__(self) -> None:
         self._nodes: dict[str, ev.NodeRegistered] = {}
-        self._disks: dict[str, dict[str, DiskSaid]] = {}
+        self._disks: dict[str, dict[str, DiskSpec]] = {}
 
     def described(self, event: ev.NodeRegistered | ev.DiskRegistered | ev.DiskVanished) -> co.Command:
         """The node that the event is about, as its agent would describe it now."""

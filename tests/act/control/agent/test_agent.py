@@ -114,7 +114,7 @@ def test_a_grant_becomes_a_folder_and_its_release_takes_it_away(service: Fake, f
 def test_disks_are_told_with_their_fields_and_how_volumes_are_reached(service: Fake, folder: Path) -> None:
     with running(folder):
         registered(service)
-    said = service.control.tables.disks["n1/d0"].said
+    said = service.control.tables.disks["n1/d0"].spec
     assert said.capacity == 100 * MB
     assert said.fields == {"tier": "fast", "expose": "none", "kind": "directory"}
 
@@ -529,7 +529,7 @@ def test_numbers_rise_by_the_clock_if_the_file_is_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('node = "n1"', 'node = "n 1"', "is no name for a node"),
+        ('node = "n1"', 'node = "n 1"', "is not a valid node name"),
         ('service = "unix', 'service = "http', "must be like 'unix:/path' or 'https://host:port'"),
         ('name = "d1"', 'name = "d0"', r"disk\[1\].name: there are two disks 'd0'"),
         ('root = "d1"', 'root = "../{}/d0"', r"disk\[1\].root: is that of disk 'd0' already"),

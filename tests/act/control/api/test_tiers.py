@@ -14,7 +14,7 @@ from forebay.act.control.api.tiers import tier_documents
 from forebay.act.control.service.live_state import Live
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control
-from forebay.decide.grants.machine import DiskSaid
+from forebay.decide.grants.machine import DiskSpec
 from support.control import GB, Running, running
 
 
@@ -61,7 +61,7 @@ def test_tiers_are_the_sums_of_their_open_disks(disks: list[tuple[int, str, bool
             control.apply(event)
 
     said = [
-        DiskSaid(
+        DiskSpec(
             name=f"d{at}",
             capacity=size * GB,
             write_bandwidth=1e9,

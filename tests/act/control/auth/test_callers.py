@@ -124,7 +124,7 @@ def test_no_secret_is_in_the_store_the_log_or_an_error(service: Running, tmp_pat
 def test_what_tokens_need(service: Running) -> None:
     wrong = (
         ({"name": "x", "role": "user"}, "uid: say whose token it is"),
-        ({"name": "x", "role": "agent"}, "node: '' is no name for a node"),
+        ({"name": "x", "role": "agent"}, "node: '' is not a valid node name"),
         ({"name": "x", "role": "administrator", "node": "n"}, "node: is for agents"),
         ({"name": "x y", "role": "administrator"}, "name: "),
         ({"name": "x", "role": "king"}, "role: "),

@@ -162,7 +162,7 @@ def _check_disks(path: Path, base: Path, disks: list[_Disk]) -> None:
 
 def _disk(where: str, base: Path, disk: _Disk) -> AgentDisk:
     if not _DISK.fullmatch(disk.name):
-        raise BadInput(f"{where}.name", f"{disk.name[:40]!r} is no name for a disk")
+        raise BadInput(f"{where}.name", f"{disk.name[:40]!r} is not a valid disk name")
     for name in ("read_bandwidth", "write_bandwidth"):
         if not 0 < getattr(disk, name) < math.inf:
             raise BadInput(f"{where}.{name}", "must be positive and finite")

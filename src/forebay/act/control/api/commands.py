@@ -23,7 +23,7 @@ from forebay.act.control.auth.callers import Who, check_administrator, first_gro
 from forebay.act.control.auth.volume_keys import without_key
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control
-from forebay.decide.grants.machine import DiskSaid
+from forebay.decide.grants.machine import DiskSpec
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.errors import BadInput
 from forebay.model.grant import Ask, NotAllowed
@@ -113,9 +113,9 @@ def register_of(node: str, form: HelloForm, who: Who, ours: bool | None) -> co.R
     )
 
 
-def _disk_of(form: DiskForm) -> DiskSaid:
+def _disk_of(form: DiskForm) -> DiskSpec:
     where = f"disk {form.name[:40]!r}"
-    return DiskSaid(
+    return DiskSpec(
         name=form.name,
         capacity=size_of(f"{where}: capacity", form.capacity),
         read_bandwidth=bandwidth_of(f"{where}: read_bandwidth", form.read_bandwidth),

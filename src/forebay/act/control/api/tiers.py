@@ -35,7 +35,7 @@ def tier_documents(live: Live, now: float) -> list[TierDocument]:
     """A tier whose disks are all closed is listed with nothing in it: it may come back."""
     tables = live.control.tables
     tiers: dict[str, TierDocument] = {}
-    mounted = "none" if any(EXPOSE in disk.said.fields for disk in tables.disks.values()) else None
+    mounted = "none" if any(EXPOSE in disk.spec.fields for disk in tables.disks.values()) else None
     _tier(tiers, ANY)
     for key, disk in tables.disks.items():
         node = tables.nodes[disk.node]
@@ -47,7 +47,7 @@ def tier_documents(live: Live, now: float) -> list[TierDocument]:
             if is_open:
                 free = max(0, tables.space.free(key, now, now))
                 tier["disks"] += 1
-                tier["total"] += disk.said.capacity
+                tier["total"] += disk.spec.capacity
                 tier["free"] += free
                 tier["largest"] = max(tier["largest"], free)
     return list(tiers.values())

@@ -91,7 +91,7 @@ def _node(live: Live, name: str, disks: list[list[Any]]) -> Document:
 def _disk(live: Live, disk: LiveDisk, full: Fill) -> list[Any]:
     """Name, capacity, the three of its fill, tier, flags, bytes per second, kind, means, and why it is suspended or
     can't be looked at. Flags: 1 if it is there, 2 if drained, 4 if suspended, 8 if its agent can't look at it."""
-    said, node, suspension = disk.said, live.control.tables.nodes[disk.node], disk.suspension
+    said, node, suspension = disk.spec, live.control.tables.nodes[disk.node], disk.suspension
     flags = disk.there + 2 * disk.drained + 4 * (suspension is not None) + 8 * (disk.unseen != "")
     return [
         said.name, said.capacity, *full, value_of(disk, node, "tier") or NO_TIER, flags,

@@ -90,13 +90,13 @@ def node_documents(live: Live) -> list[NodeDocument]:
 
 def _disk_document(disk: LiveDisk, used: int) -> DiskDocument:
     return {
-        "name": disk.said.name,
-        "capacity": disk.said.capacity,
+        "name": disk.spec.name,
+        "capacity": disk.spec.capacity,
         "used": used,
-        "read_bandwidth": disk.said.read_bandwidth,
-        "write_bandwidth": disk.said.write_bandwidth,
-        "identity": disk.said.identity,
-        "fields": dict(disk.said.fields),
+        "read_bandwidth": disk.spec.read_bandwidth,
+        "write_bandwidth": disk.spec.write_bandwidth,
+        "identity": disk.spec.identity,
+        "fields": dict(disk.spec.fields),
         "there": disk.there,
         "drained": disk.drained,
         "unseen": disk.unseen,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control
-from forebay.decide.grants.machine import DiskSaid
+from forebay.decide.grants.machine import DiskSpec
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask
 
@@ -20,7 +20,7 @@ def warm_up(policy: str) -> None:
     _do(control, co.ChangeRules(caller=co.SERVICE, rules=rules), 0.0)
     _do(control, co.ChangePolicy(caller=co.SERVICE, policy=policy), 0.0)
     for node in ("a", "b"):
-        disks = tuple(DiskSaid(name=name, capacity=300, write_bandwidth=1.0, read_bandwidth=1.0) for name in "xy")
+        disks = tuple(DiskSpec(name=name, capacity=300, write_bandwidth=1.0, read_bandwidth=1.0) for name in "xy")
         caller = co.Caller(role="agent", node=node)
         _do(control, co.Register(caller=caller, node=node, network_bandwidth=1.0, disks=disks, volumes=()), 0.0)
     for number, size in enumerate(_SIZES):

@@ -94,6 +94,6 @@ def _explain_no_adoption(draft: Draft, name: str, parts: list[Stray]) -> str | N
         return "its mark does not name the owner"
     if sorted(map(_number, parts)) != list(range(len(parts))):
         return "some of its volumes are missing"
-    if any(draft.tables.disks[part.disk].said.fields.get("expose", "none") != "none" for part in parts):
+    if any(draft.tables.disks[part.disk].spec.fields.get("expose", "none") != "none" for part in parts):
         return "it is exposed to other nodes, and the mark does not say to which"
     return None

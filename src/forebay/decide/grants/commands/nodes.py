@@ -10,7 +10,7 @@ from forebay.decide.grants.commands.base import Command
 from forebay.decide.grants.commands.reports import Found, FoundVolume, reconcile
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.losses import lose_disk, notify_owners_on, shrink_disk
-from forebay.decide.grants.machine import DiskSaid, LiveDisk, LiveNode, check_fields, check_node
+from forebay.decide.grants.machine import DiskSpec, LiveDisk, LiveNode, check_fields, check_node
 from forebay.decide.grants.suspensions import find_tried_disk, resume_disk
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.grant import HELD
@@ -32,7 +32,7 @@ class Register(Command):
 
     node: str
     network_bandwidth: float
-    disks: tuple[DiskSaid, ...]
+    disks: tuple[DiskSpec, ...]
     fields: Mapping[str, object] = field(default_factory=dict)
     volumes: tuple[FoundVolume, ...] | None = None
     number: int = 0
@@ -48,18 +48,18 @@ class Register(Command):
         node = draft.tables.nodes.get(self.node)
         if node is not None and 0 < self.number < node.report:  # it has already reported something newer
             return
-        said = (self.network_bandwidth, self.fields, False)
-        if node is None or (node.network_bandwidth, node.fields, node.silent) != said:
+        described = (self.network_bandwidth, self.fields, False)
+        if node is None or (node.network_bandwidth, node.fields, node.silent) != described:
             bandwidth, fields = self.network_bandwidth, dict(self.fields)
             draft.emit(ev.NodeRegistered(at=draft.now, node=self.node, network_bandwidth=bandwidth, fields=fields))
             draft.frees_space = True
         names = {disk.name for disk in self.disks}
         for disk in draft.tables.disks_of(self.node):
-            if disk.there and disk.said.name not in names:
-                if disk.said.name in self.unseen:
-                    _note_unseen(draft, disk, self.unseen[disk.said.name])
+            if disk.there and disk.spec.name not in names:
+                if disk.spec.name in self.unseen:
+                    _note_unseen(draft, disk, self.unseen[disk.spec.name])
                 else:
-                    because = f"node {self.node} no longer has disk {disk.said.name}"
+                    because = f"node {self.node} no longer has disk {disk.spec.name}"
                     lose_disk(draft, disk, Because(Reason.DISK_GONE, because))
         for each in self.disks:
             _register_disk(draft, self.node, each)
@@ -79,7 +79,7 @@ def _check_disks(draft: Draft, command: Register) -> None:
             raise BadInput(where, f"disk {disk.name!r} is registered twice")
         names.add(disk.name)
     identities = [disk.identity for disk in command.disks if disk.identity]
-    others = {d.said.identity: d.key for d in draft.tables.disks.values() if d.there and d.node != command.node}
+    others = {d.spec.identity: d.key for d in draft.tables.disks.values() if d.there and d.node != command.node}
     for identity in identities:
         if identities.count(identity) > 1:
             raise BadInput(f"node {command.node}", f"the disk with identity {identity!r} is registered twice")
@@ -96,12 +96,12 @@ def _note_unseen(draft: Draft, disk: LiveDisk, because: str) -> None:
         notify_owners_on(draft, draft.tables.on_disk(disk.key), text, HELD)
 
 
-def _register_disk(draft: Draft, node: str, said: DiskSaid) -> None:
-    old = draft.tables.disks.get(f"{node}/{said.name}")
-    if old is not None and old.there and old.said == said and not old.unseen:
+def _register_disk(draft: Draft, node: str, spec: DiskSpec) -> None:
+    old = draft.tables.disks.get(f"{node}/{spec.name}")
+    if old is not None and old.there and old.spec == spec and not old.unseen:
         return
-    draft.emit(ev.DiskRegistered(at=draft.now, node=node, disk=said))
-    if old is not None and said.capacity < old.said.capacity:
+    draft.emit(ev.DiskRegistered(at=draft.now, node=node, disk=spec))
+    if old is not None and spec.capacity < old.spec.capacity:
         shrink_disk(draft, draft.tables.disks[old.key])
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from forebay.decide.grants.events.base import DiskEvent, Event, Group, NodeEvent, event
-from forebay.decide.grants.machine import DiskSaid, LiveDisk, LiveNode, Suspension, Trial
+from forebay.decide.grants.machine import DiskSpec, LiveDisk, LiveNode, Suspension, Trial
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.selection import Turned
 from forebay.decide.grants.state import BrokenJournal, Tables
@@ -35,13 +35,13 @@ class NodeRegistered(NodeEvent):
 class DiskRegistered(NodeEvent):
     """A disk is there, for the first time or changed."""
 
-    disk: DiskSaid
+    disk: DiskSpec
     frees_space = True
 
     def apply(self, tables: Tables) -> None:
-        new = LiveDisk(node=tables.nodes[self.node].name, said=self.disk, order=len(tables.disks))
+        new = LiveDisk(node=tables.nodes[self.node].name, spec=self.disk, order=len(tables.disks))
         old = tables.disks.get(new.key, new)
-        tables.disks.set(new.key, replace(old, said=self.disk, there=True, unseen=""))
+        tables.disks.set(new.key, replace(old, spec=self.disk, there=True, unseen=""))
 
     def sentence(self) -> str:
         return f"node {self.node} has disk {self.disk.name} of {format_size(self.disk.capacity)}"
@@ -162,7 +162,7 @@ class NodeAnswered(NodeEvent):
 
 @event
 class Reported(NodeEvent):
-    """An agent said what it has; older reports than this one are not heeded any more."""
+    """An agent reported what it has; older reports no longer count."""
 
     report: int
     group = None
