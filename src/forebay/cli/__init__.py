@@ -28,7 +28,6 @@ from forebay.cli import (
     replay,
     serve,
     show,
-    size,
     slurm,
     storage,
     study,
@@ -38,6 +37,7 @@ from forebay.cli.packages import describe_missing
 from forebay.cli.simulate import applications
 from forebay.model.errors import ForebayError, UserError, why
 from forebay.show.compiling import announce_compiling
+from forebay.studies.sizing import command as size
 
 app = typer.Typer(
     help="Decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first.",
@@ -60,8 +60,6 @@ def root(
 ) -> None: ...
 
 
-sizing = typer.Typer()
-sizing.command(epilog=size.EXAMPLE)(size.size)
 for command_group in (
     demo.commands,
     ingest.commands,
@@ -73,7 +71,7 @@ for command_group in (
     agent.commands,
     replay.commands,
     show.commands,
-    sizing,
+    size.commands,
     policies.commands,
     compile.commands,
 ):

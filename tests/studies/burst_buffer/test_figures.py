@@ -19,8 +19,8 @@ from forebay.studies.burst_buffer.figures import figures_of
 from forebay.studies.burst_buffer.figures.disks import by_kind
 from forebay.studies.burst_buffer.figures.subject import StorageSubject, some_of
 from forebay.studies.burst_buffer.results import StorageResults
-from forebay.studies.sizing.experiment import Point, Sizing
 from forebay.studies.sizing.figure import draw_sizes
+from forebay.studies.sizing.search import Point, Sizing
 from support.figures import numbers_of
 from support.storage_rows import GB, PAPER, SPLIT, TB, random_results, results_of, run_rows
 

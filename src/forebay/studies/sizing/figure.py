@@ -14,7 +14,7 @@ from forebay.show.figures.looks import INK, STORAGE, Look, looks_of
 from forebay.show.figures.sheet import house_style, legend_above, panels, write
 from forebay.show.figures.text import printable
 from forebay.show.phrases import size
-from forebay.studies.sizing.experiment import Sizing
+from forebay.studies.sizing.search import Sizing
 
 
 def draw_sizes(sizings: Sequence[Sizing], out: Path) -> Path:

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forebay.model.errors import BadInput
-from forebay.show.options import Json, Plot, Seed, Workers
+from forebay.show.options import Json, Plot, Seed, Workers, policy_list
 
 if TYPE_CHECKING:
     from forebay.simulate.storage.rules import Rules
-    from forebay.studies.sizing.experiment import Sizing
+    from forebay.studies.sizing.search import Sizing
 
-EXAMPLE = "Example: forebay size --requests theta-2020 --target 99% --plot size.png"
-Names = Annotated[
-    list[str] | None,
-    typer.Option(help="theta-2020, history[:DB], or a trace: .yml, .csv (twice), .swf, also .gz. [theta-2020]"),
-]
+commands = typer.Typer()
 
 
+@commands.command(epilog="Example: forebay size --requests theta-2020 --target 99% --plot size.png")
 def size(
-    requests: Names = None,
+    requests: Annotated[
+        list[str] | None,
+        typer.Option(help="theta-2020, history[:DB], or a trace: .yml, .csv (twice), .swf, also .gz. [theta-2020]"),
+    ] = None,
     target: Annotated[str, typer.Option(help="The share of all bytes to serve, like 99%.")] = "99%",
     platform: Annotated[
         str, typer.Option(help="The family: these disks, larger or smaller (a name, or a .toml or .yml file).")
@@ -40,48 +40,38 @@ def size(
     json: Json = False,
 ) -> None:
     """Find the smallest burst buffer that serves the target."""
-    from forebay.cli.simulate.storage import from_here
-    from forebay.show.options import policy_list
     from forebay.show.output import print_json, progress
     from forebay.show.workers import hired
     from forebay.simulate.storage.rules import MODES, TRIES, Rules
     from forebay.simulate.storage.scenario import find_platform, find_requests
-    from forebay.studies.sizing.experiment import smallest_of_each
+    from forebay.studies.sizing.search import find_smallest_of_each
 
-    share, steps = _share(target), _bytes("--step", step)
+    share, steps = _parse_share(target), _parse_bytes("--step", step)
     if rules not in MODES:
         raise BadInput("--as", f"must be {' or '.join(MODES)}, not {rules!r}")
     names = policy_list("storage", policy)
     family = find_platform(platform, Path(), "--platform")
-    asked = find_requests(
-        [from_here(name) for name in requests or ["theta-2020"]],
-        Path(),
-        "--requests",
-        seed=seed,
-        swf_volume=swf_volume,
-    )
-    by = Rules(mode=rules, split=0 if split == "no" else _bytes("--split", split), tries=TRIES if requeue else 0)
+    trace = find_requests(requests or ["theta-2020"], Path(), "--requests", seed=seed, swf_volume=swf_volume)
+    threshold = 0 if split == "no" else _parse_bytes("--split", split)
+    by = Rules(mode=rules, split=threshold, tries=TRIES if requeue else 0)
     label, total = ("policies", len(names)) if len(names) > 1 else (f"{names[0]}: sizes tried", math.inf)
-    with hired(workers) as crew, progress(label, total) as told:
-        found = smallest_of_each(
-            asked, family, names, by, target=share, step=steps, seed=seed, workers=crew, progress=told
+    with hired(workers) as crew, progress(label, total) as advance:
+        sizings = find_smallest_of_each(
+            trace, family, names, by, target=share, step=steps, seed=seed, workers=crew, progress=advance
         )
     if plot is not None:
-        _plot(found, plot)
+        from forebay.studies.sizing.figure import draw_sizes
+
+        draw_sizes(sizings, plot)
+        typer.echo(f"drawn: {plot}", err=True)
     if json:
-        print_json(
-            {
-                "requests": asked.origin,
-                "mode": rules,
-                "split_bytes": by.split or None,
-                "sizes": [_document(s) for s in found],
-            }
-        )
+        sizes = [_document(sizing) for sizing in sizings]
+        print_json({"requests": trace.origin, "mode": rules, "split_bytes": by.split or None, "sizes": sizes})
     else:
-        _print(asked.origin, found, by)
+        _print(trace.origin, sizings, by)
 
 
-def _share(text: str) -> float:
+def _parse_share(text: str) -> float:
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
@@ -91,7 +81,7 @@ def _share(text: str) -> float:
     return share
 
 
-def _bytes(option: str, text: str) -> int:
+def _parse_bytes(option: str, text: str) -> int:
     from forebay.model.system import MOST_BYTES
     from forebay.model.units import parse_size, require_unit
 
@@ -115,16 +105,16 @@ def _document(sizing: Sizing) -> dict[str, Any]:
     }
 
 
-def _print(origin: str, found: list[Sizing], rules: Rules) -> None:
+def _print(origin: str, sizings: list[Sizing], rules: Rules) -> None:
     from forebay.model.units import format_size
     from forebay.show.output import print_table
 
     split = f"split above {format_size(rules.split)}" if rules.split else "not split"
     typer.echo(f"{origin}; {split}{', requeued' if rules.tries else ''}; rules: {rules.mode}")
-    if len(found) == 1:
-        rows = [(format_size(p.capacity), f"{100 * p.share:.2f}%") for p in found[0].points]
+    if len(sizings) == 1:
+        rows = [(format_size(p.capacity), f"{100 * p.share:.2f}%") for p in sizings[0].points]
         print_table("", ("capacity", "bytes served"), rows)
-    for sizing in found:
+    for sizing in sizings:
         best = max(sizing.points, key=lambda p: p.share)
         typer.echo(
             f"{format_size(sizing.answer.capacity)} like {sizing.family} with {sizing.policy} "
@@ -134,10 +124,3 @@ def _print(origin: str, found: list[Sizing], rules: Rules) -> None:
             f"{format_size(best.capacity)} serve {100 * best.share:.2f} %."
             + ("" if rules.split else " Splitting requests (--split '200 GB') may help.")
         )
-
-
-def _plot(found: list[Sizing], out: Path) -> None:
-    from forebay.studies.sizing.figure import draw_sizes
-
-    draw_sizes(found, out)
-    typer.echo(f"drawn: {out}", err=True)

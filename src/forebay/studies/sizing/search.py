@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
 from forebay.model.request import Requests
-from forebay.model.system import MOST_BYTES, Platform
+from forebay.model.system import MOST_BYTES, Node, Platform
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import GB, Rules
 from forebay.simulate.storage.run import run_storage
@@ -40,29 +40,21 @@ class Sizing:
     answer: Point | None
 
 
-def scaled(platform: Platform, capacity: int) -> Platform:
+def resize_platform(platform: Platform, capacity: int) -> Platform:
     """The same platform with disks of other sizes, so that they have `capacity` bytes together."""
-    whole = platform.capacity
     # Sums are rounded, not sizes, so that nothing is lost.
-    ends = [0, *(total * capacity // whole for total in accumulate(disk.capacity for disk in platform.disks))]
-    own = iter([max(1, end - begin) for begin, end in pairwise(ends)])
-    servers = tuple(
-        replace(
-            server,
-            nodes=tuple(
-                replace(
-                    node,
-                    disks=tuple(replace(d, capacity=next(own)) for d in node.disks),
-                )
-                for node in server.nodes
-            ),
-        )
-        for server in platform.servers
-    )
-    return replace(platform, servers=servers)
+    sums = accumulate(disk.capacity for disk in platform.disks)
+    ends = [0, *(total * capacity // platform.capacity for total in sums)]
+    sizes = iter([max(1, end - begin) for begin, end in pairwise(ends)])
+
+    def resize_node(node: Node) -> Node:
+        return replace(node, disks=tuple(replace(disk, capacity=next(sizes)) for disk in node.disks))
+
+    servers = (replace(server, nodes=tuple(map(resize_node, server.nodes))) for server in platform.servers)
+    return replace(platform, servers=tuple(servers))
 
 
-def smallest(
+def find_smallest(
     requests: Requests,
     family: Platform,
     policy: Policy,
@@ -82,7 +74,7 @@ def smallest(
 
     def enough(steps: int) -> bool:
         if steps not in tried:
-            platform = scaled(family, steps * step)
+            platform = resize_platform(family, steps * step)
             share = document(run_storage(platform, requests, policy, rules, seed=seed))["allocated_share"]
             tried[steps] = Point(capacity=steps * step, share=share)
             progress(len(tried))
@@ -109,7 +101,7 @@ def smallest(
     )
 
 
-def smallest_of_each(
+def find_smallest_of_each(
     requests: Requests,
     family: Platform,
     policies: Sequence[str],
@@ -123,22 +115,22 @@ def smallest_of_each(
 ) -> list[Sizing]:
     """The same for several storage policies by name, each of which is a piece of work; `progress`: how many are done.
 
-    Where there is only one, it is told how many sizes have been tried.
+    Where there is only one, `progress` gets how many sizes have been tried.
     """
-    work = partial(_sized, requests, family, rules, target, step, seed)
+    search = partial(_search_by_name, requests, family, rules, target, step, seed)
     if len(policies) == 1 and is_local(workers):
-        return [work(policies[0], progress=progress)]
-    found = []
-    with closing(run_pieces(workers, work, policies, in_order=True)) as sizes:
-        for name, sizing in sizes:
+        return [search(policies[0], progress=progress)]
+    sizings = []
+    with closing(run_pieces(workers, search, policies, in_order=True)) as pieces:
+        for name, sizing in pieces:
             if isinstance(sizing, Died):
                 raise Gone(f"{name}: {sizing.because}")
-            found.append(sizing)
-            progress(len(found))
-    return found
+            sizings.append(sizing)
+            progress(len(sizings))
+    return sizings
 
 
-def _sized(
+def _search_by_name(
     requests: Requests,
     family: Platform,
     rules: Rules,
@@ -148,9 +140,9 @@ def _sized(
     policy: str,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Sizing:
-    return smallest(
-        requests, family, find("storage", policy), rules, target=target, step=step, seed=seed, progress=progress
-    )
+    """With the policy last, so that the rest can be bound for workers."""
+    named = find("storage", policy)
+    return find_smallest(requests, family, named, rules, target=target, step=step, seed=seed, progress=progress)
 
 
 def _surely_enough(requests: Requests, family: Platform, rules: Rules) -> int:

@@ -15,7 +15,7 @@ from forebay.model.system import MOST_BYTES, Platform
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import Rules
 from forebay.simulate.storage.run import run_storage
-from forebay.studies.sizing.experiment import Point, scaled, smallest, smallest_of_each
+from forebay.studies.sizing.search import Point, find_smallest, find_smallest_of_each, resize_platform
 from support.examples import examples
 from support.storage import GB, platform_of, platforms, request_lists, requests_of
 
@@ -24,7 +24,7 @@ FAMILY = platform_of([(3 * GB, 1e9), (GB, 1e9)], [(4 * GB, 1e9)])
 
 
 def share(platform: Platform, requests: Requests, policy: Policy, rules: Rules, steps: int, step: int) -> float:
-    found = document(run_storage(scaled(platform, steps * step), requests, policy, rules))["allocated_share"]
+    found = document(run_storage(resize_platform(platform, steps * step), requests, policy, rules))["allocated_share"]
     assert isinstance(found, float)
     return found
 
@@ -34,27 +34,27 @@ def share(platform: Platform, requests: Requests, policy: Policy, rules: Rules, 
 
 def test_a_platform_keeps_its_proportions_and_everything_else() -> None:
     family = reference_platform("32TB/heterogeneous")
-    half = scaled(family, 16 * 10**12)
+    half = resize_platform(family, 16 * 10**12)
     assert half.capacity == 16 * 10**12
     assert [2 * disk.capacity for disk in half.disks] == [disk.capacity for disk in family.disks]
     assert [disk.write_bandwidth for disk in half.disks] == [disk.write_bandwidth for disk in family.disks]
     assert [disk.fields for disk in half.disks] == [disk.fields for disk in family.disks]
     assert (half.name, [node.name for node in half.nodes]) == (family.name, [node.name for node in family.nodes])
-    assert scaled(family, family.capacity) == family
+    assert resize_platform(family, family.capacity) == family
 
 
 def test_sizes_are_exact_where_they_can_be() -> None:
-    assert [disk.capacity for disk in scaled(FAMILY, 24 * GB).disks] == [9 * GB, 3 * GB, 12 * GB]
+    assert [disk.capacity for disk in resize_platform(FAMILY, 24 * GB).disks] == [9 * GB, 3 * GB, 12 * GB]
     thirds = platform_of([(GB, 1e9)] * 3)
-    assert [disk.capacity for disk in scaled(thirds, 10).disks] == [3, 3, 4]
-    assert [disk.capacity for disk in scaled(thirds, 1).disks] == [1, 1, 1]  # none is left without any
+    assert [disk.capacity for disk in resize_platform(thirds, 10).disks] == [3, 3, 4]
+    assert [disk.capacity for disk in resize_platform(thirds, 1).disks] == [1, 1, 1]  # none is left without any
     large = platform_of([(7 * 10**16 + 1, 1e9)] * 3)
-    assert scaled(large, large.capacity * 2).capacity == large.capacity * 2
+    assert resize_platform(large, large.capacity * 2).capacity == large.capacity * 2
 
 
 @given(platforms(), st.integers(1, 10**15))
 def test_all_disks_together_have_the_capacity_or_a_few_bytes_less(platform: Platform, capacity: int) -> None:
-    made = scaled(platform, max(capacity, len(platform.disks)))
+    made = resize_platform(platform, max(capacity, len(platform.disks)))
     assert abs(made.capacity - max(capacity, len(platform.disks))) <= len(platform.disks)
 
 
@@ -72,7 +72,7 @@ def test_the_answer_is_that_of_a_scan_where_more_space_serves_more(
     requests: Requests, name: str, target: float, rules: Rules
 ) -> None:
     policy, step = STORAGE[name], 3 * GB
-    found = smallest(requests, FAMILY, policy, rules, target=target, step=step)
+    found = find_smallest(requests, FAMILY, policy, rules, target=target, step=step)
     assert found.answer is not None  # where every disk can hold all, all is served
     assert found.answer.share >= target
     assert found.answer in found.points
@@ -90,7 +90,7 @@ def test_the_answer_is_that_of_a_scan_where_more_space_serves_more(
 def test_points_are_all_sizes_that_were_tried_from_the_smallest_on() -> None:
     requests = requests_of([(float(k), 100.0, GB) for k in range(20)])
     told: list[int] = []
-    found = smallest(
+    found = find_smallest(
         requests,
         platform_of([(GB, 1e9)]),
         STORAGE["first-fit"],
@@ -109,14 +109,14 @@ def test_points_are_all_sizes_that_were_tried_from_the_smallest_on() -> None:
 
 
 def test_one_step_can_be_enough() -> None:
-    found = smallest(requests_of([(0.0, 1.0, 5)]), FAMILY, STORAGE["fill"], Rules(), target=1.0, step=100 * GB)
+    found = find_smallest(requests_of([(0.0, 1.0, 5)]), FAMILY, STORAGE["fill"], Rules(), target=1.0, step=100 * GB)
     assert found.answer == Point(capacity=100 * GB, share=1.0)
     assert len(found.points) == 1
 
 
 def test_a_policy_that_refuses_everybody_has_no_answer() -> None:
     never = storage("never")(lambda *_: -1)
-    found = smallest(requests_of([(0.0, 1.0, 5 * GB)]), FAMILY, never, Rules(), target=0.5, step=GB)
+    found = find_smallest(requests_of([(0.0, 1.0, 5 * GB)]), FAMILY, never, Rules(), target=0.5, step=GB)
     assert found.answer is None
     # Until the least disk, an eighth of all, could hold everything.
     assert [point.capacity // GB for point in found.points] == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
@@ -125,7 +125,9 @@ def test_a_policy_that_refuses_everybody_has_no_answer() -> None:
 
 def test_what_would_take_more_than_an_exabyte_has_no_answer() -> None:
     requests = requests_of([(0.0, 1.0, MOST_BYTES // 2), (9.0, 1.0, GB)])
-    found = smallest(requests, reference_platform("8TB/nNnD"), STORAGE["forebay"], Rules(), target=0.99, step=10**15)
+    found = find_smallest(
+        requests, reference_platform("8TB/nNnD"), STORAGE["forebay"], Rules(), target=0.99, step=10**15
+    )
     assert found.answer is None
     assert max(point.capacity for point in found.points) <= MOST_BYTES
 
@@ -135,7 +137,7 @@ def test_a_policy_that_looks_at_nothing_is_given_enough_on_the_least_disk(mode: 
     # Of 1000 bytes, each is 1 GB to the letter; and random may put them all on a disk of a hundredth.
     uneven = platform_of([(99 * GB, 1e9), (GB, 1e9)])
     requests = requests_of([(0.0, 10.0, 1)] * 1000)
-    found = smallest(requests, uneven, STORAGE["random"], Rules(mode=mode), target=1.0, step=GB, seed=1)
+    found = find_smallest(requests, uneven, STORAGE["random"], Rules(mode=mode), target=1.0, step=GB, seed=1)
     assert found.answer is not None
 
 
@@ -144,7 +146,7 @@ def test_who_counts_all_that_overlap_needs_more_than_is_ever_held_at_once() -> N
     requests = requests_of([*((float(k), 1.0, GB) for k in range(50)), (0.0, 50.0, GB)])
     one_disk = platform_of([(GB, 1e9)])
     found = {
-        name: smallest(requests, one_disk, STORAGE[name], Rules(), target=1.0, step=GB).answer
+        name: find_smallest(requests, one_disk, STORAGE[name], Rules(), target=1.0, step=GB).answer
         for name in ("first-fit", "round-robin")
     }
     assert found["first-fit"] == Point(capacity=2 * GB, share=1.0)
@@ -156,6 +158,6 @@ def test_several_policies_are_sized_as_each_alone_whoever_does_it(workers: int) 
     names, told = ["first-fit", "worst-fit", "forebay"], list[int]()
     asked = requests_of([(0, 10, 30 * GB), (5, 20, 20 * GB), (6, 9, 45 * GB)])
     family, how = platform_of([(40 * GB, 1e9), (40 * GB, 1e9)]), {"target": 1.0, "step": 10 * GB}
-    found = smallest_of_each(asked, family, names, Rules(), workers=workers, progress=told.append, **how)  # type: ignore[arg-type]
-    assert found == [smallest(asked, family, find("storage", name), Rules(), **how) for name in names]  # type: ignore[arg-type]
+    found = find_smallest_of_each(asked, family, names, Rules(), workers=workers, progress=told.append, **how)  # type: ignore[arg-type]
+    assert found == [find_smallest(asked, family, find("storage", name), Rules(), **how) for name in names]  # type: ignore[arg-type]
     assert told == [1, 2, 3]
