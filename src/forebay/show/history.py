@@ -73,10 +73,10 @@ def osts_document(osts: Sequence[OstHealth]) -> Document:
     return {"osts": [asdict(ost) for ost in osts]}
 
 
-def profile_document(profile: Profile, asked: int | None) -> Document:
-    """Of `forebay profile`; `asked` is the number of processes that was asked for."""
+def profile_document(profile: Profile, wanted: int | None) -> Document:
+    """Of `forebay profile`; `wanted` is the number of processes that was asked for."""
     made = asdict(profile)
-    made["asked_processes"] = asked
+    made["asked_processes"] = wanted
     made["elsewhere"] = [{"filesystem": mount, "runs": runs} for mount, runs in profile.elsewhere]
     made["process_counts"] = [{"nprocs": n, "runs": runs} for n, runs in profile.process_counts]
     made["curve"] = profile.curve and {"counts": profile.curve.counts, "bandwidths": profile.curve.bandwidths}
@@ -110,10 +110,10 @@ def _seconds(option: str, text: str | None, *, end: bool = False) -> float | Non
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
         if end and _is_date(text):
-            found += timedelta(days=1)
-        return found.timestamp()
+            moment += timedelta(days=1)
+        return moment.timestamp()
     except (ValueError, OverflowError, OSError):
         raise BadInput(option, f"must be a date like 2026-01-31 or 2026-01-31T12:00, not {text!r}") from None
 

@@ -30,9 +30,9 @@ _MEASURES = {
 }
 
 
-def print_profile(profile: Profile, asked: int | None) -> None:
+def print_profile(profile: Profile, wanted: int | None) -> None:
     """`forebay profile`."""
-    for line in summary(profile, asked):
+    for line in summary(profile, wanted):
         typer.echo(line)
     rows = [
         (label, *(how(value) for value in (profile.measures[name].median, *_ends(profile.measures[name]))))
@@ -49,14 +49,14 @@ def print_profile(profile: Profile, asked: int | None) -> None:
     typer.echo(forecast_words(profile))
 
 
-def summary(profile: Profile, asked: int | None) -> list[str]:
+def summary(profile: Profile, wanted: int | None) -> list[str]:
     """Which runs it is about, and their pattern."""
     lines = [
         f"{printable(profile.app)} with {plural(profile.processes, 'process')}: "
         f"{plural(profile.runs, 'run')} from {when(profile.first_start_time)} to {when(profile.last_start_time)}"
     ]
-    if asked is not None and asked != profile.processes:
-        lines.append(f"It never ran with {asked} processes; {profile.processes} is the nearest.")
+    if wanted is not None and wanted != profile.processes:
+        lines.append(f"It never ran with {wanted} processes; {profile.processes} is the nearest.")
     others = [n for n, _ in profile.process_counts if n != profile.processes]
     if others:
         processes = "process" if others == [1] else "processes"
@@ -97,9 +97,9 @@ def access_words(access: Access) -> str:
 def _order_words(access: Access) -> str:
     names = ("contiguous", "strided", "with_gaps", "random", "backwards")
     shares = {name.replace("_", " "): getattr(access, name) for name in names}
-    told = ", ".join(f"{percent(share)} {name}" for name, share in shares.items() if (share or 0) >= _TOLD)
+    notable = ", ".join(f"{percent(share)} {name}" for name, share in shares.items() if (share or 0) >= _TOLD)
     order = {"unknown": "order of requests unknown"}.get(access.order, access.order)
-    return f"{order} ({told})" if told and told != f"100 % {order}" else order
+    return f"{order} ({notable})" if notable and notable != f"100 % {order}" else order
 
 
 def _sizes(common: int | None, mean: float | None) -> str:
@@ -126,11 +126,13 @@ def drift_words(drift: Drift) -> str:
 
 def forecast_words(profile: Profile) -> str:
     """One sentence."""
-    found = profile.forecast
-    if found is None:
+    forecast = profile.forecast
+    if forecast is None:
         return "Forecast: none, no whole run could be timed."
-    where = f"on {plural(found.count, 'OST')}, its best so far" if found.count else "as before (no run tells its OSTs)"
-    moved, lasts = format_size(found.total_bytes.median), format_duration(found.seconds)
+    where = "as before (no run tells its OSTs)"
+    if forecast.count:
+        where = f"on {plural(forecast.count, 'OST')}, its best so far"
+    moved, lasts = format_size(forecast.total_bytes.median), format_duration(forecast.seconds)
     return f"Forecast: the next run moves {moved} in {lasts} {where}."
 
 

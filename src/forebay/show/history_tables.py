@@ -151,16 +151,16 @@ def print_runs(runs: Iterable[Document], limited: int | None) -> None:
         typer.echo(f"The newest {limited}; --limit N shows more.")
 
 
-def print_run(found: Document) -> None:
+def print_run(document: Document) -> None:
     """`forebay history show`."""
-    run = found["run"]
+    run = document["run"]
     typer.echo(f"Run {run['run_id']}: {printable(run['app'])}, {plural(run['nprocs'], 'process')}")
     if run["partial_flag"]:
-        typer.echo(_partial_words(found["modules"]))
+        typer.echo(_partial_words(document["modules"]))
     print_table("", ("what", "value"), [(name, _value(name, value)) for name, value in run.items()])
     heads = ("module", "read", "written", "I/O seconds", "performance", "files", "")
-    print_table("Modules", heads, [_module_cells(module) for module in found["modules"]])
-    if found["requests"]:
+    print_table("Modules", heads, [_module_cells(module) for module in document["modules"]])
+    if document["requests"]:
         of_requests = (
             "requests",
             "volume",
@@ -171,13 +171,14 @@ def print_run(found: Document) -> None:
             "collective",
             "independent",
         )
-        print_table("Reads and writes", of_requests, [_request_cells(part) for part in found["requests"]])
-    if found["osts"]:
-        shown = sorted(found["osts"], key=lambda o: (-(o["slowness"] or 0.0), o["filesystem"], o["ost"]))[:_MOST_OSTS]
-        title = "OSTs" if len(shown) == len(found["osts"]) else f"OSTs, the {_MOST_OSTS} slowest"
+        print_table("Reads and writes", of_requests, [_request_cells(part) for part in document["requests"]])
+    if document["osts"]:
+        slowest = sorted(document["osts"], key=lambda o: (-(o["slowness"] or 0.0), o["filesystem"], o["ost"]))
+        shown = slowest[:_MOST_OSTS]
+        title = "OSTs" if len(shown) == len(document["osts"]) else f"OSTs, the {_MOST_OSTS} slowest"
         of_osts = ("file system", "OST", "files", "volume", "seconds", "slowness")
         print_table(title, of_osts, [_ost_cells(ost) for ost in shown])
-    for log in found["logs"]:
+    for log in document["logs"]:
         lacks = f": {log['reason']}" if log["reason"] else ""
         typer.echo(f"log: {printable(log['path'])} ({format_size(log['size'])}){lacks}")
 
@@ -251,16 +252,16 @@ def print_osts(osts: Sequence[OstHealth]) -> None:
     print_table("", heads, rows)
     systems = sorted({o.filesystem for o in osts})
     sick = [
-        f"OST {ranges(own)}" + (f" of {mounted(system)}" if system or len(systems) > 1 else "")
+        f"OST {ranges(numbers)}" + (f" of {mounted(system)}" if system or len(systems) > 1 else "")
         for system in systems
-        if (own := [o.ost for o in osts if o.verdict == "sick" and o.filesystem == system])
+        if (numbers := [o.ost for o in osts if o.verdict == "sick" and o.filesystem == system])
     ]
     few = sum(o.verdict == "too little data" for o in osts)
-    told = f"sick: {', '.join(sick)}" if sick else "no OST is sick"
+    verdict = f"sick: {', '.join(sick)}" if sick else "no OST is sick"
     if len(osts) > _MOST_OSTS:
         typer.echo(f"The {_MOST_OSTS} worst; --json tells all.")
     where = f" of {len(systems)} file systems" if len(systems) > 1 else ""
-    typer.echo(f"{plural(len(osts), 'OST')}{where}; {told}" + (f"; too little data on {few}" if few else ""))
+    typer.echo(f"{plural(len(osts), 'OST')}{where}; {verdict}" + (f"; too little data on {few}" if few else ""))
 
 
 def short_ranges(numbers: Sequence[int]) -> str:

@@ -34,7 +34,7 @@ def group(rows: Rows, columns: Sequence[str]) -> list[tuple[Record, Rows]]:
     members: dict[tuple[Any, ...], list[int]] = {}
     for index, key in enumerate(rows[list(columns)].tolist()):
         members.setdefault(key, []).append(index)
-    return [(dict(zip(columns, key, strict=True)), rows[own]) for key, own in members.items()]
+    return [(dict(zip(columns, key, strict=True)), rows[indices]) for key, indices in members.items()]
 
 
 def records(rows: Rows, columns: Sequence[str] = ()) -> list[Record]:

@@ -56,24 +56,24 @@ class _Configuration(OpenTable):
 @contextmanager
 def hired(text: str | None) -> Iterator[Workers]:
     """Those that `--workers` names, looked over and ready; what was started for it ends with the context."""
-    asked = parse_workers(text)
-    if isinstance(asked, Dask):
+    wanted = parse_workers(text)
+    if isinstance(wanted, Dask):
         from forebay.work.dask import connect_workers
 
-        with connect_workers(asked.address, _tell) as found:
-            yield found
-    elif isinstance(asked, Slurm):
+        with connect_workers(wanted.address, _tell) as crew:
+            yield crew
+    elif isinstance(wanted, Slurm):
         from forebay.work.dask import start_slurm_workers
 
         options, where = slurm_options()
-        with start_slurm_workers(asked.count, options, lambda script: _would_start(script, where), _tell) as found:
-            yield found
+        with start_slurm_workers(wanted.count, options, lambda script: _would_start(script, where), _tell) as crew:
+            yield crew
     else:
-        yield asked
+        yield wanted
 
 
-def _tell(words: str) -> None:
-    typer.echo(f"forebay: {words}", err=True)
+def _tell(message: str) -> None:
+    typer.echo(f"forebay: {message}", err=True)
 
 
 def configuration() -> Path | None:
@@ -104,12 +104,12 @@ def _would_start(script: str, where: str) -> None:
         file.flush()
         done = run_unchecked(["sbatch", "--test-only", file.name], timeout=_COMMAND)
     if done.code:
-        words = done.reason.removeprefix("sbatch: ").removeprefix("error: ")
-        raise BadInput(where, f"Slurm would refuse the job: {words}{_partitions(words)}")
+        reason = done.reason.removeprefix("sbatch: ").removeprefix("error: ")
+        raise BadInput(where, f"Slurm would refuse the job: {reason}{_partitions(reason)}")
 
 
-def _partitions(words: str) -> str:
-    if "partition" not in words.lower():
+def _partitions(reason: str) -> str:
+    if "partition" not in reason.lower():
         return ""
     names = sorted(set(run_unchecked(["sinfo", "--noheader", "--format=%R"], timeout=_COMMAND).out.split()))
     return f"; there are: {', '.join(names)}" if names else ""

@@ -41,10 +41,10 @@ class Store:
         wanted = json.dumps(self._settings, indent=1, sort_keys=True)
         if about.exists() and any(self._folder.rglob("*.npy")):
             try:
-                found = dict(json.loads(about.read_text()))
+                settings = dict(json.loads(about.read_text()))
             except (ValueError, TypeError):
                 raise BadInput(str(about), "is damaged; delete the folder that it is in") from None
-            differ = [k for k in sorted({*found, *self._settings}) if found.get(k) != json.loads(wanted).get(k)]
+            differ = [k for k in sorted({*settings, *self._settings}) if settings.get(k) != json.loads(wanted).get(k)]
             if differ:
                 raise BadInput(
                     str(self._folder.parent),
@@ -91,8 +91,8 @@ def do_all(keys: Sequence[str], work: Work, store: Store, *, workers: Workers, p
     progress(done)
     fatal = ""
     try:
-        with closing(run_pieces(workers, work, missing)) as found:
-            for key, piece in found:
+        with closing(run_pieces(workers, work, missing)) as results:
+            for key, piece in results:
                 if isinstance(piece, Died):
                     fatal = fatal or f"piece {key}: {piece.because}"
                     continue

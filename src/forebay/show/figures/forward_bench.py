@@ -16,16 +16,16 @@ from forebay.show.figures.sheet import WIDTH, house_style, panels, write
 from forebay.show.figures.text import printable
 
 
-def draw_ways(found: Sequence[Way], dilation: float, out: Path) -> Path:
+def draw_ways(ways: Sequence[Way], dilation: float, out: Path) -> Path:
     """Write to `out`, as PNG or PDF, a panel for each operation: rounds as points, medians as lines."""
-    doings = list(dict.fromkeys(way.doing for way in found))
-    names = list(dict.fromkeys(way.name for way in found))
+    doings = list(dict.fromkeys(way.doing for way in ways))
+    names = list(dict.fromkeys(way.name for way in ways))
     looks = looks_of(names, {})
-    most = max(b for way in found for b in way.bandwidths) * dilation / 1e6
+    most = max(b for way in ways for b in way.bandwidths) * dilation / 1e6
     with house_style():
         figure, grid = panels(len(doings), columns=2, height=0.7 + 0.45 * len(names), sharey="row")
         for axes, doing in zip(grid, doings, strict=True):
-            for place, way in enumerate(way for way in found if way.doing == doing):
+            for place, way in enumerate(way for way in ways if way.doing == doing):
                 _draw_way(axes, place, way, dilation, looks[way.name])
             axes.set_xlim(0, 1.45 * most)
             axes.set_title(doing)

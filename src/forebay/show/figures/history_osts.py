@@ -58,7 +58,7 @@ def _tells(osts: Sequence[OstHealth]) -> bool:
 
 def _entries(systems: Sequence[Sequence[OstHealth]]) -> list[Line2D]:
     """What each colour says: as a point where there are points, or as a bar."""
-    shown = [o for own in systems for o in own]
+    shown = [o for osts in systems for o in osts]
     pointed = {o.verdict for o in shown if o.slowness is not None}
     return [
         Line2D([], [], color=colour, marker=_MARKERS[v] if v in pointed else "s", linestyle="none", label=v)
@@ -82,8 +82,8 @@ def _draw_bytes(axes: Axes, osts: Sequence[OstHealth]) -> None:
 def _draw_slowness(axes: Axes, osts: Sequence[OstHealth]) -> None:
     known = [o for o in osts if o.slowness is not None]
     for verdict, colour in _COLOURS.items():
-        own = [o for o in known if o.verdict == verdict]
-        at, median, worst = (_column(own, name) for name in ("ost", "slowness", "worst_slowness"))
+        alike = [o for o in known if o.verdict == verdict]
+        at, median, worst = (_column(alike, name) for name in ("ost", "slowness", "worst_slowness"))
         axes.vlines(at, median, worst, color=colour, linewidth=0.8, alpha=0.7, zorder=2)
         axes.scatter(at, median, s=22 if verdict == "sick" else 10, color=colour, marker=_MARKERS[verdict], zorder=3)
     _slowness_axis(axes, _column(known, "slowness").min(initial=1), _column(known, "worst_slowness").max(initial=1))
@@ -102,12 +102,12 @@ def _slowness_axis(axes: Axes, low: float, high: float) -> None:
 
 
 def _name(axes: Axes, ost: OstHealth, *, right: bool) -> None:
-    told = f"OST {ost.ost}: {ost.slowness:.3g} times the median OST"
+    label = f"OST {ost.ost}: {ost.slowness:.3g} times the median OST"
     if ost.compared_runs > 1:
-        told += f", at worst {ost.worst_slowness:.3g}"
+        label += f", at worst {ost.worst_slowness:.3g}"
     how: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "color": _COLOURS["sick"], "va": "center"}
     where = (ost.ost, ost.worst_slowness or 1.0)
-    axes.annotate(told, where, (-6 if right else 6, 0), ha="right" if right else "left", **how)
+    axes.annotate(label, where, (-6 if right else 6, 0), ha="right" if right else "left", **how)
 
 
 def _column(osts: Sequence[OstHealth], name: str) -> Floats:

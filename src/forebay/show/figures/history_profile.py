@@ -104,9 +104,9 @@ def _draw_curve(axes: Axes, profile: Profile) -> None:
 
 
 def _draw_runs(axes: Axes, profile: Profile, timed: Sequence[Behaviour]) -> None:
-    told = [run for run in timed if run.stripe_count]
-    osts = "OSTs unknown" if not told else f"{len(told)} on" if len(told) < len(timed) else "all on"
-    where = f" {plural(profile.points[0].n, 'OST')}" if told else ""
+    placed = [run for run in timed if run.stripe_count]
+    osts = "OSTs unknown" if not placed else f"{len(placed)} on" if len(placed) < len(timed) else "all on"
+    where = f" {plural(profile.points[0].n, 'OST')}" if placed else ""
     axes.set_title(f"{plural(len(timed), 'run')}, {osts}{where}", loc="left")
     axes.set_ylabel("performance")
     days, perf = (np.array([getattr(run, name) for run in timed]) for name in ("start_time", "perf_by_slowest"))

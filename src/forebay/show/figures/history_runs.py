@@ -76,13 +76,13 @@ def _draw(axes: Axes, points: Any, mask: Any, label: str, colour: Any) -> list[L
     entries = []
     size = 3.5 if points.size < 2000 else 1.8
     for partial, marker in ((False, "o"), (True, "x")):
-        own = points[mask & (points["partial"] == partial)]
-        if not own.size:
+        shown = points[mask & (points["partial"] == partial)]
+        if not shown.size:
             continue
         named = f"{label}, partial log" if partial else label
         entries.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=named))
         axes.plot(
-            own["time"] / _DAY, own["perf"], linestyle="none", marker=marker, markersize=size, color=colour,
+            shown["time"] / _DAY, shown["perf"], linestyle="none", marker=marker, markersize=size, color=colour,
             alpha=0.8, markeredgewidth=0.8 if partial else 0, zorder=3, rasterized=True,
         )  # fmt: skip
     return entries

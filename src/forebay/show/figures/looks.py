@@ -95,8 +95,9 @@ def looks_of(names: Iterable[str], known: Mapping[str, Look]) -> dict[str, Look]
 
 
 def _spare(index: int) -> Look:
-    again, own = divmod(index, len(_SPARE))
-    return _SPARE[own] if again == 0 else replace(_SPARE[own], dashes=_SPARE_DASHES[(again - 1) % len(_SPARE_DASHES)])
+    again, place = divmod(index, len(_SPARE))
+    dashes = _SPARE_DASHES[(again - 1) % len(_SPARE_DASHES)]
+    return replace(_SPARE[place], dashes=dashes) if again else _SPARE[place]
 
 
 def draw_band(axes: Axes, band: Band, look: Look, *, markers: bool = True) -> None:

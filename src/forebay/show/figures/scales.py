@@ -27,10 +27,10 @@ def plot_by_load(
     single = len({x for band in drawn.values() for x in band.x.tolist()}) == 1
     for name, band in (_abreast(drawn) if single else drawn).items():
         draw_band(axes, band, looks[name], **how)
-    told = [f"{printable(name)} ({_range(bands[name])})" for name in without if name in bands]
-    if told:
-        axes.text(0, 1.02, "above the scale: " + ", ".join(told), transform=axes.transAxes, fontsize=6.5, color=INK)
-    axes.set_title(title, loc="left", pad=14 if told else 6)
+    above = [f"{printable(name)} ({_range(bands[name])})" for name in without if name in bands]
+    if above:
+        axes.text(0, 1.02, "above the scale: " + ", ".join(above), transform=axes.transAxes, fontsize=6.5, color=INK)
+    axes.set_title(title, loc="left", pad=14 if above else 6)
     axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
     if single:
         x = next(iter(drawn.values())).x

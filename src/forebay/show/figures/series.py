@@ -37,8 +37,8 @@ def regression(x: Floats, y: Floats, degree: int) -> Band:
 
     `degree` is lowered where there are too few points to fix it; without points there is no line.
     """
-    told = np.isfinite(x) & np.isfinite(y)
-    x, y = x[told], y[told]
+    known = np.isfinite(x) & np.isfinite(y)
+    x, y = x[known], y[known]
     if not x.size:
         return Band(x, y, y, y)
     span = float(np.ptp(x)) or 1.0

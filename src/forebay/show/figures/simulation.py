@@ -46,7 +46,7 @@ def draw_simulation(
         figure, above, matrix, bars = _layout(len(names))
         _draw_occupancy(above, np.asarray(occupancy, dtype=float))
         _draw_matrix(matrix, [placement[i] for i in order], len(occupancy))
-        _draw_slowdown(bars, slow[order], cost[order], told=named)
+        _draw_slowdown(bars, slow[order], cost[order], named=named)
         _label_rows(matrix, [printable(names[i], 40) for i in order] if named else None)
         _legend(figure, stuck=bool(np.isnan(slow).any()))
         return write(figure, out)
@@ -74,8 +74,8 @@ def _draw_occupancy(axes: Axes, occupancy: Floats) -> None:
 
 def _draw_matrix(axes: Axes, placement: Sequence[Sequence[int]], targets: int) -> None:
     held = np.zeros((len(placement), targets))
-    for row, own in zip(held, placement, strict=True):
-        row[list(own)] = 1.0
+    for row, targets_held in zip(held, placement, strict=True):
+        row[list(targets_held)] = 1.0
     edges: dict[str, Any] = {"edgecolors": "white", "linewidth": 0.8} if max(held.shape) <= _NAMED else {}
     x, y = np.arange(targets + 1) - 0.5, np.arange(len(held) + 1) - 0.5
     # Thousands of cells as vectors would make a PDF that is slow to open.
@@ -86,12 +86,12 @@ def _draw_matrix(axes: Axes, placement: Sequence[Sequence[int]], targets: int) -
     axes.grid(visible=False)
 
 
-def _draw_slowdown(axes: Axes, slowdown: Floats, rho_io: Floats, *, told: bool) -> None:
+def _draw_slowdown(axes: Axes, slowdown: Floats, rho_io: Floats, *, named: bool) -> None:
     known = slowdown[np.isfinite(slowdown)]
     # A few very slow applications would press all others against the axis.
     end = float(max(1.5, min(1.02 * known.max(), 6 * np.median(known)))) if known.size else 1.5
     rows = np.arange(slowdown.size)
-    thickness = 0.8 if told else 1.0
+    thickness = 0.8 if named else 1.0
     stuck = np.isnan(slowdown)
     axes.barh(rows[stuck], end, height=thickness, color=_STUCK)
     axes.barh(rows, np.where(stuck, 0.0, rho_io), height=thickness, color=_IO)
@@ -101,7 +101,7 @@ def _draw_slowdown(axes: Axes, slowdown: Floats, rho_io: Floats, *, told: bool) 
     axes.set_xlabel("I/O slowdown (times)" + ("; longer bars are cut" if known.size and known.max() > end else ""))
     axes.tick_params(labelleft=False, left=False)
     axes.grid(axis="y", visible=False)
-    for row, value in enumerate(slowdown if told else ()):
+    for row, value in enumerate(slowdown if named else ()):
         text = "" if np.isnan(value) else f"{value:.3g}"
         axes.annotate(
             text,

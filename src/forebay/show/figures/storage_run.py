@@ -33,14 +33,14 @@ def draw_storage_run(run: Run, out: Path) -> Path:
     Above, the space that granted requests held, at most and on average in each stretch of time;
     below, for every disk its maximum and mean use and its maximum and mean number of allocations.
     """
-    found = document(run)
+    outcome = document(run)
     with house_style():
         figure = Figure(figsize=(WIDTH, 5.2))
         FigureCanvasAgg(figure)
         above, use, crowd = figure.subplots(3, 1, height_ratios=(1.4, 1, 1))
         _draw_level(above, run)
-        above.set_title(_title(run, found), loc="left")
-        disks = found["disks"]
+        above.set_title(_title(run, outcome), loc="left")
+        disks = outcome["disks"]
         _draw_disks(use, 100 * _column(disks, "max_use"), 100 * _column(disks, "mean_use"))
         use.set_ylabel("use of the disk (%)")
         use.set_ylim(0, 105)
@@ -82,10 +82,11 @@ def _stretches(times: Floats, level: Floats) -> tuple[Floats, Floats, Floats]:
     return edges, most, mean
 
 
-def _title(run: Run, found: dict[str, Any]) -> str:
+def _title(run: Run, outcome: dict[str, Any]) -> str:
     return (
         f"{printable(run.policy)} on {printable(run.platform.name)}, requests {splitting(run.rules.split)}, "
-        f"rules {MODES.get(run.rules.mode, run.rules.mode)}: {100 * found['allocated_share']:.2f} % of the bytes served"
+        f"rules {MODES.get(run.rules.mode, run.rules.mode)}: {100 * outcome['allocated_share']:.2f} % of the bytes "
+        "served"
     )
 
 

@@ -19,7 +19,7 @@ def pages(settings: ServiceSettings | None = None) -> Pages:
         return Pages(files=read_files(FILES))
     looks = {
         "history": lambda _: history(settings.history),
-        "application": lambda asked: application(settings.history, asked["of"]),
+        "application": lambda query: application(settings.history, query["of"]),
         "forwarding": lambda _: forwarding(settings.forward),
     }
     return Pages(files=read_files(FILES), looks=looks)

@@ -39,15 +39,15 @@ def forwarding(settings: ForwardSettings) -> Document:
         return {"none": _NONE}
     troubles: list[str] = []
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        asked = list(pool.map(_asked, settings.metrics))
+        answers = list(pool.map(_asked, settings.metrics))
     nodes, council = [], None
-    for address, found in zip(settings.metrics, asked, strict=True):
-        if isinstance(found, str):
-            troubles.append(f"{address}: {found}")
-        elif "forebay_council_nodes" in found:
-            council = _council(found)
+    for address, answer in zip(settings.metrics, answers, strict=True):
+        if isinstance(answer, str):
+            troubles.append(f"{address}: {answer}")
+        elif "forebay_council_nodes" in answer:
+            council = _council(answer)
         else:
-            nodes.append(_node(address, found))
+            nodes.append(_node(address, answer))
     past = _told(settings.log, _past, troubles) or []
     learned = _told(settings.state, _learned, troubles)
     return {"nodes": nodes, "council": council, "past": past, "learned": learned, "troubles": troubles}
@@ -75,35 +75,35 @@ def numbers(text: str) -> Numbers:
     >>> numbers('forebay_ion_queue_depth{server="1"} 3.0')
     {'forebay_ion_queue_depth': [({'server': '1'}, 3.0)]}
     """
-    found: Numbers = {}
+    numbers_by_name: Numbers = {}
     for line in text.splitlines():
         number = _NUMBER.match(line)
         if number is not None:
             labels = dict(_LABEL.findall(number["labels"] or ""))
-            found.setdefault(number["name"], []).append((labels, float(number["value"])))
-    return found
+            numbers_by_name.setdefault(number["name"], []).append((labels, float(number["value"])))
+    return numbers_by_name
 
 
-def _one(found: Numbers, name: str) -> float:
-    value = found.get(name, [({}, 0.0)])[0][1]
+def _one(numbers: Numbers, name: str) -> float:
+    value = numbers.get(name, [({}, 0.0)])[0][1]
     return value if math.isfinite(value) else 0.0
 
 
 _OF_NODES = ("files", "mean", "load", "busy", "clients", "processes", "bytes_read", "bytes_written", "window_seconds")
 
 
-def _node(address: str, found: Numbers) -> Document:
-    depths = {labels.get("server", ""): value for labels, value in found.get("forebay_ion_queue_depth", [])}
-    operation = next((labels.get("operation", "") for labels, _ in found.get("forebay_ion_operation", [])), "")
-    told: Document = {name: _one(found, f"forebay_ion_{name}") for name in _OF_NODES}
-    return told | {"address": address, "depths": depths, "operation": operation}
+def _node(address: str, numbers: Numbers) -> Document:
+    depths = {labels.get("server", ""): value for labels, value in numbers.get("forebay_ion_queue_depth", [])}
+    operation = next((labels.get("operation", "") for labels, _ in numbers.get("forebay_ion_operation", [])), "")
+    node: Document = {name: _one(numbers, f"forebay_ion_{name}") for name in _OF_NODES}
+    return node | {"address": address, "depths": depths, "operation": operation}
 
 
-def _council(found: Numbers) -> Document:
-    decision = next((labels for labels, _ in found.get("forebay_council_decision", [])), {})
+def _council(numbers: Numbers) -> Document:
+    decision = next((labels for labels, _ in numbers.get("forebay_council_decision", [])), {})
     return {
-        "nodes": _one(found, "forebay_council_nodes"),
-        "situations": _one(found, "forebay_council_situations"),
+        "nodes": _one(numbers, "forebay_council_nodes"),
+        "situations": _one(numbers, "forebay_council_situations"),
         "decision": decision,
     }
 
@@ -144,15 +144,15 @@ def _rows(lines: list[bytes]) -> Iterator[Document]:
 
 def _learned(path: Path) -> Document:
     """The best value of each situation so far, and on how many rewards that rests."""
-    told = json.loads(path.read_text(encoding="utf-8"))
-    values = told["values"]
-    rows = [_situation(row, values) for row in told["situations"]]
+    state = json.loads(path.read_text(encoding="utf-8"))
+    values = state["values"]
+    rows = [_situation(row, values) for row in state["situations"]]
     rows.sort(key=lambda row: -row["rewards"])
-    return {"parameter": told["parameter"], "values": values, "situations": rows}
+    return {"parameter": state["parameter"], "values": values, "situations": rows}
 
 
 def _situation(row: Document, values: list[Any]) -> Document:
-    counts = [sum(own) for own in zip(*(bandit["counts"] for bandit in row["bandits"]), strict=True)]
+    counts = [sum(column) for column in zip(*(bandit["counts"] for bandit in row["bandits"]), strict=True)]
     means = [_mean(row["bandits"], arm) for arm in range(len(values))]
     tried = [arm for arm, count in enumerate(counts) if count > 0]
     best = max(tried, key=lambda arm: means[arm], default=None)

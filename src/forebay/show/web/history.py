@@ -65,8 +65,8 @@ def _overview(connection: Connection) -> Document:
 
 
 def _application(connection: Connection, name: str) -> Document:
-    found = profile_of(name, list_behaviours(connection, name))
-    words = [pattern_words(found.pattern), drift_words(found.drift), forecast_words(found)]
-    document = profile_document(found, None)
+    profile = profile_of(name, list_behaviours(connection, name))
+    sentences = [pattern_words(profile.pattern), drift_words(profile.drift), forecast_words(profile)]
+    document = profile_document(profile, None)
     kept = ("app", "runs", "partial_runs", "processes", "first_start_time", "last_start_time", "points", "curve")
-    return {key: document[key] for key in kept} | {"words": words, "advice": find_last_decision(connection, name)}
+    return {key: document[key] for key in kept} | {"words": sentences, "advice": find_last_decision(connection, name)}

@@ -59,52 +59,52 @@ class Journal:
             return self._live
         if before == 0:
             return Live()
-        told = json.loads(self._kept[before])
-        return Live(Control.from_document(told["control"], f"state {before}"), before, dict(told["changed"]))
+        state = json.loads(self._kept[before])
+        return Live(Control.from_document(state["control"], f"state {before}"), before, dict(state["changed"]))
 
     # What the page asks for
 
-    def answer(self, path: str, asked: Asked) -> Mapping[str, object] | None:
+    def answer(self, path: str, query: Asked) -> Mapping[str, object] | None:
         """The document at a path of the service; None if there is none."""
-        found = {
+        view = {
             "/v1/page": self._snapshot,
             "/v1/page/grants": self._listed,
             "/v1/page/timeline": self._timeline,
             "/v1/page/decisions": self._decisions,
         }.get(path)
-        if found is not None:
-            return found(asked)
+        if view is not None:
+            return view(query)
         grant, story = _grant_in(path)
         if not grant:
             return None
-        return {"story": self._story(grant, _number(asked, self.last))} if story else self._grant(grant, asked)
+        return {"story": self._story(grant, _number(query, self.last))} if story else self._grant(grant, query)
 
-    def _snapshot(self, asked: Asked) -> Document:
-        live = self.at(_number(asked, self.last))
+    def _snapshot(self, query: Asked) -> Document:
+        live = self.at(_number(query, self.last))
         at = self._entries[live.last - 1].at
         reading = {"kind": "journal", "name": self._name, "number": live.last, "last": self.last, "at": at}
         return page_views.snapshot(live, None) | {"boot": "", "reading": reading}
 
-    def _listed(self, asked: Asked) -> Document:
+    def _listed(self, query: Asked) -> Document:
         which = Which(
-            state=asked.get("state", ""), owner=asked.get("owner", ""), disk=asked.get("disk", ""),
-            text=asked.get("text", ""), offset=_count(asked, "offset", 0), limit=_count(asked, "limit", 200),
+            state=query.get("state", ""), owner=query.get("owner", ""), disk=query.get("disk", ""),
+            text=query.get("text", ""), offset=_count(query, "offset", 0), limit=_count(query, "limit", 200),
         )  # fmt: skip
-        return page_views.list_grants(self.at(_number(asked, self.last)), None, which)
+        return page_views.list_grants(self.at(_number(query, self.last)), None, which)
 
-    def _timeline(self, asked: Asked) -> Document:
-        begin, end = (float(asked.get(name, 0)) for name in ("begin", "end"))
-        return page_views.timeline(self.at(_number(asked, self.last)), None, begin, end)
+    def _timeline(self, query: Asked) -> Document:
+        begin, end = (float(query.get(name, 0)) for name in ("begin", "end"))
+        return page_views.timeline(self.at(_number(query, self.last)), None, begin, end)
 
-    def _decisions(self, asked: Asked) -> Document:
-        number, limit = _number(asked, self.last), _count(asked, "limit", 100)
-        before = min(_count(asked, "before", 0) or number + 1, number + 1)
+    def _decisions(self, query: Asked) -> Document:
+        number, limit = _number(query, self.last), _count(query, "limit", 100)
+        before = min(_count(query, "before", 0) or number + 1, number + 1)
         entries = (self._entries[at] for at in range(before - 2, -1, -1))
         lines = page_views.feed(self.at(number), entries, None, limit)
         return {"lines": lines, "next": lines[-1]["n"] if len(lines) == limit else 0}
 
-    def _grant(self, grant: str, asked: Asked) -> GrantDocument:
-        live = self.at(_number(asked, self.last))
+    def _grant(self, grant: str, query: Asked) -> GrantDocument:
+        live = self.at(_number(query, self.last))
         return grant_document(live, live.control.grant(grant))
 
     def _story(self, grant: str, number: int) -> list[StoryLine]:
@@ -115,11 +115,11 @@ class Journal:
 
 def entries_of_lines(lines: Sequence[str], where: str) -> list[Entry]:
     """The entries of an exported journal, one event a line."""
-    found = []
+    entries = []
     for number, line in enumerate((line for line in lines if line.strip()), 1):
         event = from_line(line, f"{where}:{number}")
-        found.append(Entry(number, event.at, event.grant_id, line))
-    return found
+        entries.append(Entry(number, event.at, event.grant_id, line))
+    return entries
 
 
 def _grant_in(path: str) -> tuple[str, bool]:
@@ -133,12 +133,12 @@ def _grant_in(path: str) -> tuple[str, bool]:
     return parts[3], len(parts) == 5
 
 
-def _number(asked: Asked, last: int) -> int:
-    return min(last, _count(asked, "number", last) or last)
+def _number(query: Asked, last: int) -> int:
+    return min(last, _count(query, "number", last) or last)
 
 
-def _count(asked: Asked, name: str, default: int) -> int:
-    text = asked.get(name, "")
+def _count(query: Asked, name: str, default: int) -> int:
+    text = query.get(name, "")
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 19):

@@ -19,16 +19,16 @@ def reading(what: str) -> Iterator[Source]:
     """The source at a path or a database's address, for as long as it is shown."""
     path = Path(what)
     if "://" in what:
-        with _database(what) as found:
-            yield found
+        with _database(what) as journal:
+            yield journal
     elif path.is_dir():
         with _folder(path) as source:
             yield source
     elif not path.is_file():
         raise BadInput(what, "there is no such file or folder")
     elif _is_sqlite(path):
-        with _database(what) as found:
-            yield found
+        with _database(what) as journal:
+            yield journal
     else:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         yield Journal(path.name, entries_of_lines(lines, str(path)), lambda _: [])
@@ -42,8 +42,8 @@ def _folder(path: Path) -> Iterator[Source]:
     databases = [each for each in sorted(path.iterdir()) if each.is_file() and _is_sqlite(each)]
     if len(databases) != 1:
         raise BadInput(str(path), "is neither a study's folder nor one with a service's database in it")
-    with _database(str(databases[0])) as found:
-        yield found
+    with _database(str(databases[0])) as journal:
+        yield journal
 
 
 @contextmanager

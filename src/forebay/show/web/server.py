@@ -30,7 +30,7 @@ _MORE = {".csv": "text/csv; charset=utf-8", ".json": "application/json", ".pdf":
 class Source(Protocol):
     """What is shown."""
 
-    def answer(self, path: str, asked: Mapping[str, str]) -> Mapping[str, object] | None: ...
+    def answer(self, path: str, query: Mapping[str, str]) -> Mapping[str, object] | None: ...
 
 
 class Server:
@@ -38,9 +38,9 @@ class Server:
 
     def __init__(self, source: Source, files: Mapping[str, File], port: int = 0) -> None:
         self.key = secrets.token_urlsafe(16)
-        own: dict[str, Any] = {"source": source, "files": files, "key": self.key, "one": threading.Lock()}
+        attributes: dict[str, Any] = {"source": source, "files": files, "key": self.key, "one": threading.Lock()}
         try:
-            self._server = ThreadingHTTPServer(("127.0.0.1", port), type("Reader", (_Handler,), own))
+            self._server = ThreadingHTTPServer(("127.0.0.1", port), type("Reader", (_Handler,), attributes))
         except OSError as error:
             raise BadInput("--port", f"can't listen at {port}: {why(error)}") from None
         self._server.daemon_threads = True
@@ -68,16 +68,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
-        asked = dict(parse_qsl(parts.query))
+        query = dict(parse_qsl(parts.query))
         if self.headers.get("Host", "") not in (f"127.0.0.1:{self._port}", f"localhost:{self._port}"):
             self._refuse(ErrorCode.NOT_ALLOWED, "the page is at http://127.0.0.1 of this machine")
-        elif parts.path == "/" and hmac.compare_digest(asked.get("key", "").encode(), self.key.encode()):
+        elif parts.path == "/" and hmac.compare_digest(query.get("key", "").encode(), self.key.encode()):
             cookie = f"{_COOKIE}={self.key}; Path=/; HttpOnly; SameSite=Strict"
             self._send(303, b"", "text/plain", {"Location": "/", "Set-Cookie": cookie})
         elif not self._has_key():
             self._refuse(ErrorCode.NOT_ALLOWED, "open the address that `forebay show` printed, with its key")
         else:
-            self._answered(unquote(parts.path), asked)
+            self._answered(unquote(parts.path), query)
 
     @property
     def _port(self) -> int:
@@ -90,29 +90,29 @@ class _Handler(BaseHTTPRequestHandler):
             name == _COOKIE and hmac.compare_digest(value.encode(), self.key.encode()) for name, _, value in pairs
         )
 
-    def _answered(self, path: str, asked: Mapping[str, str]) -> None:
+    def _answered(self, path: str, query: Mapping[str, str]) -> None:
         name = "index.html" if path == "/" else path.removeprefix("/page/")
         file: Callable[[str], Path | None] | None = getattr(self.source, "file", None)
         if name in self.files and (path == "/" or path.startswith("/page/")):
             self._send(200, self.files[name].content, self.files[name].kind, {"Cache-Control": "no-cache"})
-        elif path.startswith("/study/") and file is not None and (found := file(path.removeprefix("/study/"))):
-            self._study_file(found)
+        elif path.startswith("/study/") and file is not None and (study_file := file(path.removeprefix("/study/"))):
+            self._study_file(study_file)
         else:
-            self._document(path, asked)
+            self._document(path, query)
 
-    def _document(self, path: str, asked: Mapping[str, str]) -> None:
+    def _document(self, path: str, query: Mapping[str, str]) -> None:
         try:
             with self.one:
-                found = self.source.answer(path, asked)
+                document = self.source.answer(path, query)
         except ForebayError as error:
             self._refuse(error_code(error), str(error))
         except ValueError as error:
             self._refuse(ErrorCode.MALFORMED, str(error))
         else:
-            if found is None:
+            if document is None:
                 self._refuse(ErrorCode.NOT_FOUND, "not found")
             else:
-                self._json(200, {**found, "who": _READER})
+                self._json(200, {**document, "who": _READER})
 
     def _study_file(self, path: Path) -> None:
         more = {"Content-Security-Policy": _REPORT} if path.suffix == ".html" else {}

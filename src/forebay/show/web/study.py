@@ -54,6 +54,6 @@ def title(name: str) -> str:
     >>> title("figure-05-mean-io-slowdown.png")
     'Figure 5: mean io slowdown'
     """
-    found = _FIGURE.fullmatch(name)
-    assert found is not None
-    return f"Figure {found[1].lstrip('0') or '0'}: {found[2].replace('-', ' ')}"
+    match = _FIGURE.fullmatch(name)
+    assert match is not None
+    return f"Figure {match[1].lstrip('0') or '0'}: {match[2].replace('-', ' ')}"

@@ -64,8 +64,8 @@ def _fairness(view: StorageView) -> Iterator[str]:
     parts = []
     for name, pair in _disks(view).items():
         values = [[finite(rows[metric]) for rows in pair] for metric in METRICS]
-        if all(own.size > 1 for both in values for own in both):
-            (mean, mean_now), (most, most_now) = ([own.std(ddof=1) for own in both] for both in values)
+        if all(sample.size > 1 for both in values for sample in both):
+            (mean, mean_now), (most, most_now) = ([sample.std(ddof=1) for sample in both] for both in values)
             of_mean, of_most = now(f"{mean_now:.3f}", f"{mean:.3f}"), now(f"{most_now:.2f}", f"{most:.2f}")
             parts.append(f"{name} {of_mean} and {of_most}")
     if parts:

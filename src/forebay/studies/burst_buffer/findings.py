@@ -145,7 +145,7 @@ def _layouts(view: StorageView) -> Iterator[str]:
         spreads = []
         for name, rows in by_policy(runs, view.results.policies()).items():
             alike = (select(rows, capacity=c, tries=t) for c, t in distinct(rows, "capacity", "tries"))
-            spreads.append(f"{100 * max(np.ptp(own['allocated_share']) for own in alike):.2f} ({name})")
+            spreads.append(f"{100 * max(np.ptp(group['allocated_share']) for group in alike):.2f} ({name})")
         yield (
             f"With split requests the layouts {join_names(layouts)} of one capacity differ in the share served by at "
             f"most {join_names(spreads)} points."

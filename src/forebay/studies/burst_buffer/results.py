@@ -105,16 +105,17 @@ class StorageResults:
         return select(self.runs, **wanted)
 
 
-def cohens_d(one: Floats, other: Floats) -> float:
-    """By how many standard deviations the mean of `one` lies below that of `other` (Cohen 1988).
+def cohens_d(sample: Floats, other: Floats) -> float:
+    """By how many standard deviations the mean of `sample` lies below that of `other` (Cohen 1988).
 
     >>> cohens_d(np.array([1.0, 2.0, 3.0]), np.array([3.0, 4.0, 5.0]))
     2.0
     """
-    if one.size < 2 or other.size < 2:
+    if sample.size < 2 or other.size < 2:
         return float("nan")
-    pooled = ((one.size - 1) * one.var(ddof=1) + (other.size - 1) * other.var(ddof=1)) / (one.size + other.size - 2)
-    difference = float(other.mean() - one.mean())
+    free = sample.size - 1, other.size - 1
+    pooled = (free[0] * sample.var(ddof=1) + free[1] * other.var(ddof=1)) / sum(free)
+    difference = float(other.mean() - sample.mean())
     if pooled == 0:
         return 0.0 if difference == 0 else float(np.copysign(np.inf, difference))
     return difference / float(np.sqrt(pooled))

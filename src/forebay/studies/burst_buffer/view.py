@@ -166,14 +166,14 @@ def effects(view: StorageView) -> list[Record]:
     return records
 
 
-def effect(one: Rows, other: Rows, metric: str) -> float:
-    """Cohen's d; positive where `one` has less."""
-    return cohens_d(finite(one[metric]), finite(other[metric]))
+def effect(rows: Rows, other: Rows, metric: str) -> float:
+    """Cohen's d; positive where `rows` has less."""
+    return cohens_d(finite(rows[metric]), finite(other[metric]))
 
 
 def cohens_table(view: StorageView, metric: str, mode: str) -> tuple[list[str], Floats]:
     """Policies, and Cohen's d of each of them (row) against each (column): Figures 7 and 8 of the paper."""
-    rows = {name: own for name, own in view.disks(mode).items() if finite(own[metric]).size > 1}
+    rows = {name: disks for name, disks in view.disks(mode).items() if finite(disks[metric]).size > 1}
     table = [[0.0 if a == b else effect(rows[a], rows[b], metric) for b in rows] for a in rows]
     return list(rows), np.array(table, dtype=float).reshape(len(rows), len(rows))
 

@@ -54,12 +54,12 @@ def _nodes(results: ExascaleResults) -> float:
 def _each(results: ExascaleResults) -> Iterator[str]:
     alone, last = results.alone(), results.last()
     for name in DECISIONS:
-        one, added = alone[name], last[name]
-        verdict = "" if _sure(one) or _sure(added) else " It is not shown to gain anything here."
-        if one.high < 0 or added.high < 0:
+        single, added = alone[name], last[name]
+        verdict = "" if _sure(single) or _sure(added) else " It is not shown to gain anything here."
+        if single.high < 0 or added.high < 0:
             verdict = " It loses."
         yield (
-            f"{LABELS[name].capitalize()}: {one.mean:,.0f} node-hours alone ({interval(one)}), "
+            f"{LABELS[name].capitalize()}: {single.mean:,.0f} node-hours alone ({interval(single)}), "
             f"{added.mean:,.0f} on top of the three others ({interval(added)}).{verdict}"
         )
 

@@ -18,11 +18,11 @@ def conclusions(results: Results) -> list[str]:
     place = GREEDY if GREEDY in results.placers() else results.placers()[0]
     true = [r for r in rows if r["curves"] == TRUE]
     said = [_data(results)]
-    own = [r for r in true if r["place"] == place]
-    said += _best(own, place)
-    said += _crossing(own)
+    placed = [r for r in true if r["place"] == place]
+    said += _best(placed, place)
+    said += _crossing(placed)
     said += _placement(true)
-    said += _forebay(own)
+    said += _forebay(placed)
     said += _robust(rows, place)
     return said
 
@@ -101,11 +101,11 @@ def _forebay(rows: Sequence[Row]) -> list[str]:
     if not ours or not all(len(p) == 2 for p in peers):
         return []
     gains: dict[str, list[float]] = {}
-    for own, peer in zip(ours.values(), peers, strict=True):
+    for ours_here, peer in zip(ours.values(), peers, strict=True):
         for metric in ("mean_io_slowdown", "machine_idle"):
             best = min(p[metric] for p in peer)
             if best > 0:  # neither nan nor nothing to gain
-                gains.setdefault(metric, []).append(100 * (1 - own[metric] / best))
+                gains.setdefault(metric, []).append(100 * (1 - ours_here[metric] / best))
     if len(gains) < 2:
         return []
     slowdown, idle = (

@@ -55,7 +55,7 @@ def learn_under_demand(
         for spec in tuners:
             for reward in REWARDS:
                 seeds = (zlib.crc32(f"{seed} {number} {r}".encode()) for r in range(repetitions))
-                taken = np.array([_one(seen, spec, reward, steps, own) for own in seeds])
+                taken = np.array([_one(seen, spec, reward, steps, chance) for chance in seeds])
                 rows += [(number, reward, spec, demand, b, *_figures(worth, taken, b)) for b in range(steps // BIN)]
     return np.array(rows, dtype=DEMANDED)
 
@@ -72,14 +72,14 @@ def _all_seen(experiment: Experiment, windows: Sequence[int], period: float, see
     fifo = simulate_requests(Forwarding(nodes=experiment.nodes), experiment.workload, seed=seed).bandwidth
     full = [_going_on(experiment, w, 0.0, period, seed) for w in windows]
     return {
-        STEADY: [[own] for own in full],
+        STEADY: [[seen] for seen in full],
         BURSTS: [
-            [own, *(_bursts(experiment, w, share * fifo * period, period, seed) for share in SHARES)]
-            for own, w in zip(full, windows, strict=True)
+            [seen, *(_bursts(experiment, w, share * fifo * period, period, seed) for share in SHARES)]
+            for seen, w in zip(full, windows, strict=True)
         ],
         THINKING: [
-            [own, *(_going_on(experiment, w, think, period, seed) for think in THINKS)]
-            for own, w in zip(full, windows, strict=True)
+            [seen, *(_going_on(experiment, w, think, period, seed) for think in THINKS)]
+            for seen, w in zip(full, windows, strict=True)
         ],
     }
 
@@ -87,10 +87,10 @@ def _all_seen(experiment: Experiment, windows: Sequence[int], period: float, see
 def _worth(seen: Seen, demand: str) -> Any:
     """Of each window under each demand: its bandwidth; in bursts, whose bytes are given, that of the busy time."""
 
-    def rate(one: Observation) -> float:
-        return one.bandwidth / one.busy if demand == BURSTS and one.busy else one.bandwidth
+    def rate(seen_once: Observation) -> float:
+        return seen_once.bandwidth / seen_once.busy if demand == BURSTS and seen_once.busy else seen_once.bandwidth
 
-    return np.array([[np.mean([[rate(o) for o in nodes] for nodes in own]) for own in row] for row in seen])
+    return np.array([[np.mean([[rate(o) for o in nodes] for nodes in periods]) for periods in row] for row in seen])
 
 
 def _going_on(experiment: Experiment, window: int, think: float, period: float, seed: int) -> list[list[Observation]]:

@@ -20,14 +20,14 @@ _UNSEEN_WINDOWS = (0, 1_000_000)
 
 def detect_seen(periods: Any, experiments: Sequence[Experiment], detector: Detector) -> Rows:
     """DETECTED rows of every experiment and window, of whole periods with requests."""
-    own = whole(periods[periods["scheduler"] == TWINS])
-    own = own[own["reads"] + own["writes"] > 0]
-    measured = np.stack([own[name].astype(np.float64) for name in FEATURES], axis=1)
+    rows_seen = whole(periods[periods["scheduler"] == TWINS])
+    rows_seen = rows_seen[rows_seen["reads"] + rows_seen["writes"] > 0]
+    measured = np.stack([rows_seen[name].astype(np.float64) for name in FEATURES], axis=1)
     rows = []
     for by in CLASSIFIERS:
         classes = classify(measured, detector, by)
-        for e, window in sorted(set(zip(own["experiment"].tolist(), own["window"].tolist(), strict=True))):
-            here = classes[(own["experiment"] == e) & (own["window"] == window)]
+        for e, window in sorted(set(zip(rows_seen["experiment"].tolist(), rows_seen["window"].tolist(), strict=True))):
+            here = classes[(rows_seen["experiment"] == e) & (rows_seen["window"] == window)]
             rows.append(_row(SEEN, by, e, experiments[e], window, here))
     return np.array(rows, dtype=DETECTED)
 
@@ -45,20 +45,20 @@ def detect_unseen(experiments: Sequence[Experiment], first: int, detector: Detec
 
 def confusion(detected: Rows, of: str, by: str) -> Any:
     """A row for each detected and a column for each true pattern, as in Fig. 3: periods."""
-    own = select(detected, set=of, classifier=by)
+    rows = select(detected, set=of, classifier=by)
     table = np.zeros((len(PATTERNS), len(PATTERNS)), dtype=np.int64)
-    for row in own:
+    for row in rows:
         table[:, row["pattern"]] += row["found"]
     return table
 
 
 def precisions(detected: Rows, of: str, by: str) -> dict[str, tuple[float, float, float, float]]:
     """Tables 1 and 2: least, mean, median and greatest percentage of periods of an experiment, by kind of it."""
-    own = select(detected, set=of, classifier=by)
-    right = 100.0 * own["found"][np.arange(own.size), own["pattern"]] / own["found"].sum(axis=1)
-    groups = {operation: own["operation"] == operation for operation in OPERATIONS}
-    groups |= {"total": np.ones(own.size, dtype=bool)}
-    groups |= {pattern: own["pattern"] == number for number, pattern in enumerate(PATTERNS)}
+    rows = select(detected, set=of, classifier=by)
+    right = 100.0 * rows["found"][np.arange(rows.size), rows["pattern"]] / rows["found"].sum(axis=1)
+    groups = {operation: rows["operation"] == operation for operation in OPERATIONS}
+    groups |= {"total": np.ones(rows.size, dtype=bool)}
+    groups |= {pattern: rows["pattern"] == number for number, pattern in enumerate(PATTERNS)}
     return {
         name: tuple(float(f(right[here])) for f in (np.min, np.mean, np.median, np.max))  # type: ignore[misc]
         for name, here in groups.items()

@@ -86,12 +86,12 @@ def _precision(results: RequestWindowsResults) -> Iterator[str]:
     for letter, number in results.instances().items():
         reached = [r["last_precision"] for r in rows if r["instance"] == letter and r["tuner"].startswith("epsilon-g")]
         if reached and PAPER_HITS - max(reached) > _HITS:
-            own = np.sort(means[number] / means[number].max())[::-1]
-            near = int((own > 1 - _TIED).sum()) - 1
+            shares = np.sort(means[number] / means[number].max())[::-1]
+            near = int((shares > 1 - _TIED).sum()) - 1
             yield (
                 f"In {letter} the best window is taken in {100 * max(reached):.0f} % of the last decisions by the best "
                 f"epsilon, where the paper has about {100 * PAPER_HITS:.0f} %: the next best window gives "
-                f"{100 * own[1]:.1f} % of the best one's bandwidth, {near or 'none'} of the others more than "
+                f"{100 * shares[1]:.1f} % of the best one's bandwidth, {near or 'none'} of the others more than "
                 f"{100 * (1 - _TIED):.0f} %, so that it takes longer to tell them apart and matters less."
             )
 
@@ -119,7 +119,7 @@ def _random(results: RequestWindowsResults) -> dict[str, float]:
 
 
 def _means(results: RequestWindowsResults) -> list[Floats]:
-    return [np.array([one.mean() for one in row]) for row in results.samples()]
+    return [np.array([sample.mean() for sample in row]) for row in results.samples()]
 
 
 def _convoy(experiment: Experiment) -> bool:

@@ -64,9 +64,9 @@ def _kinds(results: RequestWindowsResults) -> Iterator[str]:
     medians: dict[str, float] = {}
     for pattern in values_of(results, "pattern"):
         for operation in values_of(results, "operation"):
-            own = find_experiments(results, pattern=pattern, operation=operation)
-            if own.size:
-                medians[f"{SHORT[pattern]} {operation}s"] = float(np.median(best[own]))
+            chosen = find_experiments(results, pattern=pattern, operation=operation)
+            if chosen.size:
+                medians[f"{SHORT[pattern]} {operation}s"] = float(np.median(best[chosen]))
     order = sorted(medians, key=lambda name: -medians[name])
     yield f"The best window's gain, median: {', '.join(f'{name} {percent(medians[name], 1)}' for name in order)}."
     single = find_experiments(results, nodes=1)
@@ -78,14 +78,14 @@ def _kinds(results: RequestWindowsResults) -> Iterator[str]:
 
 
 def _single(results: RequestWindowsResults) -> Iterator[str]:
-    found = results.bandwidths()[:, 1:]
-    if found.shape[1] > 1:
-        shares = (found / found.max(axis=1, keepdims=True)).mean(axis=0)
-        one = int(shares.argmax())
-        used = len(np.unique(found.argmax(axis=1)))
+    bandwidths = results.bandwidths()[:, 1:]
+    if bandwidths.shape[1] > 1:
+        shares = (bandwidths / bandwidths.max(axis=1, keepdims=True)).mean(axis=0)
+        best = int(shares.argmax())
+        used = len(np.unique(bandwidths.argmax(axis=1)))
         yield (
-            f"No window fits all: {used} of {found.shape[1]} are the best somewhere, and the one that does best "
-            f"everywhere ({milliseconds(results.windows[one])} ms) gives {100 * shares[one]:.1f} % of what the best "
+            f"No window fits all: {used} of {bandwidths.shape[1]} are the best somewhere, and the one that does best "
+            f"everywhere ({milliseconds(results.windows[best])} ms) gives {100 * shares[best]:.1f} % of what the best "
             f"of each situation gives, on average; the worst ({milliseconds(results.windows[int(shares.argmin())])} "
             f"ms) gives {100 * shares.min():.1f} %."
         )
@@ -120,9 +120,9 @@ def _turns(results: RequestWindowsResults) -> Iterator[str]:
     parts, apart = [], 0.0
     for letter, number in results.instances().items():
         both = select(learned_together(results, TENTH), experiment=number)
-        own = select(learned_alone(results, Way(TENTH)), experiment=number)
-        if both.size and own.size:
-            ends = [over_steps(rows, "precision")[1][-5:].mean() for rows in (both, own)]
+        single = select(learned_alone(results, Way(TENTH)), experiment=number)
+        if both.size and single.size:
+            ends = [over_steps(rows, "precision")[1][-5:].mean() for rows in (both, single)]
             apart = max(apart, abs(ends[0] - ends[1]))
             parts.append(f"{letter} {100 * ends[0]:.0f} % (alone {100 * ends[1]:.0f} %)")
     if parts:
@@ -175,9 +175,9 @@ def _demand(results: RequestWindowsResults) -> Iterator[str]:
                 letter: [_late(select(rows, tuner=tuner, experiment=number), reward) for reward in _REWARDS]
                 for letter, number in results.instances().items()
             }
-            known = {letter: own for letter, own in ends.items() if np.isfinite(own).all()}
-            parts = [f"{letter} {100 * own[0]:.1f} and {100 * own[1]:.1f} %" for letter, own in known.items()]
-            won = sum(own[1] > own[0] for own in known.values())
+            known = {letter: shares for letter, shares in ends.items() if np.isfinite(shares).all()}
+            parts = [f"{letter} {100 * shares[0]:.1f} and {100 * shares[1]:.1f} %" for letter, shares in known.items()]
+            won = sum(shares[1] > shares[0] for shares in known.values())
             if parts:
                 yield (
                     f"When demand changes {cause}, {tuner_label(tuner)} has in its last {steps(results) // 2} steps, "

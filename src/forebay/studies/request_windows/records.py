@@ -33,11 +33,11 @@ from forebay.studies.request_windows.view import (
 
 def situation_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     """A row for each situation: what it is, what fifo gives (bytes a second), and its best and worst window."""
-    found, gains = results.bandwidths(), results.gains()
+    bandwidths, gains = results.bandwidths(), results.gains()
     return [
         _situation(results, e)
         | {
-            "fifo": float(found[e, 0]),
+            "fifo": float(bandwidths[e, 0]),
             "best_window": int(results.windows[int(gains[e].argmax())]),
             "best_gain": float(gains[e].max()),
             "worst_window": int(results.windows[int(gains[e].argmin())]),
@@ -51,21 +51,21 @@ def window_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     """A row for each situation and window (nanoseconds; 0 is fifo): bandwidth over all repetitions, and the gain."""
     runs, means = results.runs(), results.bandwidths()
     columns = [(FIFO, 0), *((TWINS, int(w)) for w in results.windows)]
-    found = []
+    table = []
     for column, (scheduler, window) in enumerate(columns):
-        own = runs[(runs["scheduler"] == scheduler) & (runs["window"] == window)]
+        runs_here = runs[(runs["scheduler"] == scheduler) & (runs["window"] == window)]
         for e in range(len(results.experiments)):
-            found.append(
+            table.append(
                 _situation(results, e)
                 | {
                     "scheduler": scheduler,
                     "window": window,
                     "bandwidth": float(means[e, column]),
-                    "deviation": float(own["run"][own["experiment"] == e].std()),
+                    "deviation": float(runs_here["run"][runs_here["experiment"] == e].std()),
                     "gain": float(means[e, column] / means[e, 0] - 1),
                 }
             )
-    return sorted(found, key=lambda row: row["experiment"])
+    return sorted(table, key=lambda row: row["experiment"])
 
 
 def scheduler_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
@@ -91,20 +91,20 @@ def detected_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     """For each experiment, window and classifier, how many periods were recognised as which pattern."""
     rows = records(results.detected)
     for row in rows:
-        found = row.pop("found")
+        counts = row.pop("found")
         row["pattern"] = PATTERNS[row["pattern"]]
-        row |= {f"as_{name.replace('-', '_')}": int(count) for name, count in zip(PATTERNS, found, strict=True)}
+        row |= {f"as_{name.replace('-', '_')}": int(count) for name, count in zip(PATTERNS, counts, strict=True)}
     return rows
 
 
 def tuner_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     """For each tuner over all situations: what it lost after all steps, and how near the best it is in the end."""
     base = last_values(learned_alone(results, Way(TENTH)), "regret")
-    found = []
+    table = []
     for way in ways(results):
         rows = learned_alone(results, way)
         lost = last_values(rows, "regret")
-        found.append(
+        table.append(
             {
                 "tuner": way.tuner,
                 "similar": "yes" if way.similar else "no",
@@ -118,19 +118,19 @@ def tuner_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
                 "reached": step_reached(rows),
             }
         )
-    return found
+    return table
 
 
 def instance_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     """For the paper's instances: share of the best and precision in the first and the last bin."""
-    found = []
+    table = []
     for letter, number in results.instances().items():
         paper_first, paper_last = PAPER_SHARES[letter]
         for way in ways(results):
             rows = select(learned_alone(results, way), experiment=number)
             share, hits = over_steps(rows, "share")[1], over_steps(rows, "precision")[1]
-            own = way == Way(PAPERS)
-            found.append(
+            is_paper = way == Way(PAPERS)
+            table.append(
                 {
                     "instance": letter,
                     "tuner": way.tuner,
@@ -139,24 +139,24 @@ def instance_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
                     "last_share": float(share[-1]),
                     "first_precision": float(hits[0]),
                     "last_precision": float(hits[-1]),
-                    "paper_first_share": paper_first if own else float("nan"),
-                    "paper_last_share": paper_last if own else float("nan"),
+                    "paper_first_share": paper_first if is_paper else float("nan"),
+                    "paper_last_share": paper_last if is_paper else float("nan"),
                 }
             )
-    return found
+    return table
 
 
 def precision_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     """Tables 1 and 2 for each set and classifier, in percent, beside the paper's."""
-    found = []
+    table = []
     for of, by in detectors(results):
-        for name, own in precisions(results.detected, of, by).items():
+        for name, figures in precisions(results.detected, of, by).items():
             paper = PAPER_PRECISION[name] if of == SEEN else (float("nan"),) * 4
             row: dict[str, Any] = {"set": of, "classifier": by, "of": name}
-            row |= dict(zip(("least", "mean", "median", "greatest"), own, strict=True))
+            row |= dict(zip(("least", "mean", "median", "greatest"), figures, strict=True))
             row |= dict(zip(("paper_least", "paper_mean", "paper_median", "paper_greatest"), paper, strict=True))
-            found.append(row)
-    return found
+            table.append(row)
+    return table
 
 
 def accuracy(table: Any) -> float:

@@ -47,10 +47,10 @@ def gains_table(results: RequestWindowsResults) -> Table:
 def precision_table(results: RequestWindowsResults) -> Table:
     """Tables 1 and 2: least / mean / median / greatest of all experiments, in percent."""
     sets = list(detectors(results))
-    found = {key: precisions(results.detected, *key) for key in sets}
-    names = [name for name in PAPER_PRECISION if any(name in own for own in found.values())]
+    by_set = {key: precisions(results.detected, *key) for key in sets}
+    names = [name for name in PAPER_PRECISION if any(name in figures for figures in by_set.values())]
     rows: list[tuple[str, ...]] = [
-        (SHORT.get(name, name), _four(PAPER_PRECISION[name]), *(_four(found[key].get(name)) for key in sets))
+        (SHORT.get(name, name), _four(PAPER_PRECISION[name]), *(_four(by_set[key].get(name)) for key in sets))
         for name in names
     ]
     heads = ("", "paper", *(f"{by}, {of}" for of, by in sets))
@@ -88,7 +88,7 @@ def tuner_table(results: RequestWindowsResults) -> Table:
         "last precision",
         f"{100 * NEAR:.0f} % from step",
     )
-    found = sorted(tuner_records(results), key=lambda row: row["regret"])
+    ranked = sorted(tuner_records(results), key=lambda row: row["regret"])
     rows: list[tuple[str, ...]] = [
         (
             Way(r["tuner"], r["similar"] == "yes").label,
@@ -100,7 +100,7 @@ def tuner_table(results: RequestWindowsResults) -> Table:
             f"{100 * r['precision']:.0f} %",
             _finite(r["reached"], "{:.0f}"),
         )
-        for r in found
+        for r in ranked
     ]
     return Table("Tuners, means over all situations; lost are steps of the best window", heads, rows)
 
@@ -126,7 +126,7 @@ def scheduler_table(results: RequestWindowsResults) -> Table:
 
 def situation_table(results: RequestWindowsResults) -> Table:
     """All situations, those that windows help most first."""
-    found = sorted(situation_records(results), key=lambda row: -row["best_gain"])
+    ranked = sorted(situation_records(results), key=lambda row: -row["best_gain"])
     rows: list[tuple[str, ...]] = [
         (
             describe_experiment(results.experiments[r["experiment"]]),
@@ -136,7 +136,7 @@ def situation_table(results: RequestWindowsResults) -> Table:
             f"{milliseconds(r['worst_window'])} ms",
             percent(r["worst_gain"], 1),
         )
-        for r in found
+        for r in ranked
     ]
     return Table("All situations", ("situation", "fifo", "best window", "over fifo", "worst window", "over fifo"), rows)
 

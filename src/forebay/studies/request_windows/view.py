@@ -50,8 +50,8 @@ def ways(results: RequestWindowsResults) -> list[Way]:
     learned = select(results.learned, together=False)
     pairs, order = set(distinct(learned, "tuner", "similar")), distinct(learned, "tuner")
     tuners: Any = results.settings.get("tuners") or ()
-    asked = [name for name in tuners if name in order] or order
-    return [Way(name, similar) for name in asked for similar in (False, True) if (name, similar) in pairs]
+    wanted = [name for name in tuners if name in order] or order
+    return [Way(name, similar) for name in wanted for similar in (False, True) if (name, similar) in pairs]
 
 
 def learned_alone(results: RequestWindowsResults, way: Way) -> Rows:

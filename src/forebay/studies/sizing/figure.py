@@ -56,5 +56,5 @@ def _draw_target(axes: Axes, percent: float) -> None:
 
 
 def _entry(sizing: Sizing, name: str, look: Look) -> Line2D:
-    told = "not reached" if sizing.answer is None else size(sizing.answer.capacity)
-    return Line2D([], [], label=f"{printable(name, 32)}: {told}", **look.style())
+    answer = "not reached" if sizing.answer is None else size(sizing.answer.capacity)
+    return Line2D([], [], label=f"{printable(name, 32)}: {answer}", **look.style())

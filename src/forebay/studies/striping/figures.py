@@ -59,12 +59,12 @@ def figures_of(results: StripingResults) -> Iterator[Sketch]:
 
 def run_by_run(results: StripingResults, number: int) -> Sketch:
     """Figures 7 to 13: a panel for each number of processes or nodes, a line for each policy over the runs."""
-    own = results.of(figure=number)
-    looks = looks_of(distinct(own, "policy"), LOOKS)
+    runs = results.of(figure=number)
+    looks = looks_of(distinct(runs, "policy"), LOOKS)
     shown = results.panels(number)
     figure, grid = panels(len(shown), columns=4, height=2.1)
     for axes, (application, processes, fio) in zip(grid, shown, strict=True):
-        here = select(own, application=application, processes=processes, fio=fio)
+        here = select(runs, application=application, processes=processes, fio=fio)
         for name, look in looks.items():
             draw_band(axes, _over_runs(select(here, policy=name)), look)
         nodes = int(here["nodes"][0])
@@ -75,9 +75,9 @@ def run_by_run(results: StripingResults, number: int) -> Sketch:
     figure.supxlabel("run", fontsize=8)
     legend_above(figure, [key(label(name), look) for name, look in looks.items()])
     return Sketch(
-        name=f"figure-{number:02}-{'-'.join(own['application'][0].lower().split())}",
-        title=f"Figure {number}: {_TITLES.get(number, str(own['application'][0]))}",
-        caption=f"Write throughput of the first {own['run'].max()} runs: means of {_repetitions(own)}, and areas of "
+        name=f"figure-{number:02}-{'-'.join(runs['application'][0].lower().split())}",
+        title=f"Figure {number}: {_TITLES.get(number, str(runs['application'][0]))}",
+        caption=f"Write throughput of the first {runs['run'].max()} runs: means of {_repetitions(runs)}, and areas of "
         "one standard deviation around them. Scales differ from panel to panel.",
         figure=figure,
     )
@@ -85,13 +85,13 @@ def run_by_run(results: StripingResults, number: int) -> Sketch:
 
 def beside(results: StripingResults, number: int) -> Sketch:
     """Figure 14: a panel for each application, a group of bars for each number of OSSs that FIO writes to."""
-    own = later_runs(results.of(figure=number))
-    looks = looks_of(distinct(own, "policy"), LOOKS)
+    runs = later_runs(results.of(figure=number))
+    looks = looks_of(distinct(runs, "policy"), LOOKS)
     shown = list(dict.fromkeys((processes, name) for name, processes, _ in results.panels(number)))
     across = len({name for _, name in shown})
     figure, grid = panels(len(shown), columns=across, height=2.0, sharey=True)
     for axes, (processes, application) in zip(grid, shown, strict=True):
-        _groups(axes, select(own, application=application, processes=processes), looks)
+        _groups(axes, select(runs, application=application, processes=processes), looks)
         axes.set_title(f"{printable(application)}, {plural(processes, 'process')}", loc="left")
     for axes in grid[::across]:
         axes.set_ylabel("write throughput (GB/s)")
@@ -101,7 +101,7 @@ def beside(results: StripingResults, number: int) -> Sketch:
     return Sketch(
         name=f"figure-{number:02}-beside-fio",
         title=f"Figure {number}: {_TITLES[number]}",
-        caption=f"Means of runs {own['run'].min()} to {own['run'].max()} of {_repetitions(own)}; thin lines are one "
+        caption=f"Means of runs {runs['run'].min()} to {runs['run'].max()} of {_repetitions(runs)}; thin lines are one "
         "standard deviation of a run. The default layout meets FIO or not, by chance. The paper has four processes "
         "of each application; with two the rule leaves targets free.",
         figure=figure,
@@ -150,15 +150,15 @@ def noise_figure(rows: Rows, last: int) -> Sketch:
     histories = [h for h in _HISTORY if (rows["history"] == h).any()]
     figure, grid = panels(4 * len(histories), columns=4, height=1.9)
     for row, history in enumerate(histories):
-        own = select(rows, history=history)
+        known = select(rows, history=history)
         total, worst, first, near = grid[4 * row : 4 * row + 4]
-        _lines(total, own, looks, 100 * own["total"])
+        _lines(total, known, looks, 100 * known["total"])
         total.set_ylabel(f"{_HISTORY[history]}\nthroughput (% of best)")
-        _lines(worst, own, looks, 100 * (1 - own["worst"]), tail=True)
+        _lines(worst, known, looks, 100 * (1 - known["worst"]), tail=True)
         worst.set_ylabel("worst regression (%)\nmean, and thin: largest")
-        _lines(first, own, looks, first_near(own, last))
+        _lines(first, known, looks, first_near(known, last))
         first.set_ylabel("first run near best")
-        _lines(near, own, looks, 100 * own["settled"])
+        _lines(near, known, looks, 100 * known["settled"])
         near.set_ylabel("later runs near best (%)")
         for axes, top in ((total, 104), (near, 104), (first, 1.08 * last), (worst, None)):
             axes.set_ylim(0, top)
@@ -181,11 +181,11 @@ def noise_figure(rows: Rows, last: int) -> Sketch:
 def _lines(axes: Axes, rows: Rows, looks: dict[str, Look], values: Floats, *, tail: bool = False) -> None:
     levels = np.unique(rows["noise"])
     for name, look in looks.items():
-        own = [values[(rows["policy"] == name) & (rows["noise"] == level)] for level in levels]
-        axes.plot(100 * levels, [v.mean() for v in own], **look.style())
+        samples = [values[(rows["policy"] == name) & (rows["noise"] == level)] for level in levels]
+        axes.plot(100 * levels, [v.mean() for v in samples], **look.style())
         if tail:
             style = look.style() | {"linewidth": 0.7, "marker": "none", "alpha": 0.7}
-            axes.plot(100 * levels, [np.percentile(v, 99) for v in own], **style)
+            axes.plot(100 * levels, [np.percentile(v, 99) for v in samples], **style)
     axes.set_xticks(100 * levels)
     axes.margins(x=0.12)
 

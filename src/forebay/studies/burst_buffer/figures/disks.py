@@ -46,7 +46,7 @@ def disk_use(subject: StorageSubject) -> Sketch | None:
     cells = [(mode, capacity) for mode in modes for capacity in columns]
     for axes, (mode, capacity) in zip(grid, cells, strict=True):
         disks = _for_all(view, view.disks(mode, capacity))
-        strips(axes, {name: 100 * finite(own["max_use"]) for name, own in disks.items()}, subject.looks)
+        strips(axes, {name: 100 * finite(rows["max_use"]) for name, rows in disks.items()}, subject.looks)
         axes.set_title(f"{size(capacity)}, {mode_title(mode)}", loc="left")
         axes.set_ylim(0, 105)
         name_policies(axes, list(disks) if mode == modes[-1] else [])
@@ -70,7 +70,7 @@ def fairness(subject: StorageSubject) -> Sketch | None:
     cells = [(metric, mode) for metric in _LABELS for mode in modes]
     for axes, (metric, mode) in zip(grid, cells, strict=True):
         disks = _for_all(view, view.disks(mode))
-        strips(axes, {name: finite(own[metric]) for name, own in disks.items()}, subject.looks, sigma=True)
+        strips(axes, {name: finite(rows[metric]) for name, rows in disks.items()}, subject.looks, sigma=True)
         axes.margins(y=0.14)
         if metric == "mean_allocations":
             axes.set_title(mode_title(mode), loc="left")
@@ -98,7 +98,7 @@ def _full(view: StorageView, modes: list[str]) -> str:
     parts = []
     for mode in modes:
         disks = view.disks(mode)
-        full = [name for name, own in disks.items() if finite(own["max_use"]).max(initial=0) >= 1]
+        full = [name for name, rows in disks.items() if finite(rows["max_use"]).max(initial=0) >= 1]
         if disks:
             parts.append(f"{join_names(full) or 'no policy'} ({mode_title(mode)})")
     return f" With {size(view.capacity)}, disks get full under {' and under '.join(parts)}." if parts else ""

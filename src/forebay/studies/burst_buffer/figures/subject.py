@@ -40,10 +40,10 @@ def mode_title(mode: str) -> str:
 
 def some_of(capacities: Sequence[int], wanted: Sequence[int] = ()) -> list[int]:
     """The wanted ones that are there, else all; of very many a few, evenly chosen."""
-    found = [c for c in wanted if c in capacities] or list(capacities)
-    if len(found) <= _MOST_COLUMNS:
-        return found
-    return [found[i] for i in np.linspace(0, len(found) - 1, _MOST_COLUMNS).round().astype(int)]
+    shown = [c for c in wanted if c in capacities] or list(capacities)
+    if len(shown) <= _MOST_COLUMNS:
+        return shown
+    return [shown[i] for i in np.linspace(0, len(shown) - 1, _MOST_COLUMNS).round().astype(int)]
 
 
 def strips(axes: Axes, samples: Mapping[str, Floats], looks: Mapping[str, Look], *, sigma: bool = False) -> None:

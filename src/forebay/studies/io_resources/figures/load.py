@@ -32,14 +32,14 @@ _COST: dict[str, Any] = {"color": INK, "linewidth": 1.6, "linestyle": (0, (2, 0.
 
 def mean_slowdown(subject: Subject) -> Sketch | None:
     """Figure 5: the slowdown of every allocator, a panel for each placement."""
-    found = {place: subject.by_load("mean_io_slowdown", place) for place in subject.placers}
-    found = {place: bands for place, bands in found.items() if bands}
-    if not found:
+    by_place = {place: subject.by_load("mean_io_slowdown", place) for place in subject.placers}
+    by_place = {place: bands for place, bands in by_place.items() if bands}
+    if not by_place:
         return None
-    several = list(found.values())
+    several = list(by_place.values())
     far = off_scale(several)
-    figure, grid = panels(len(found), height=2.9, sharey=True)
-    for axes, (place, bands) in zip(grid, found.items(), strict=True):
+    figure, grid = panels(len(by_place), height=2.9, sharey=True)
+    for axes, (place, bands) in zip(grid, by_place.items(), strict=True):
         plot_by_load(axes, bands, subject.allocators, title=printable(place), without=far)
         slowdown_axis(axes, top_of(several, far))
     grid[0].set_ylabel(SLOWDOWN)
@@ -162,14 +162,14 @@ def low_and_high(subject: Subject) -> Sketch | None:
 
 def _draw_slowdowns(axes: Axes, subject: Subject, metric: str, masks: Mapping[str, Mask]) -> None:
     values = subject.results.runs[metric]
-    boxes(axes, {name: values[own] for name, own in masks.items()}, subject.allocators)
+    boxes(axes, {name: values[mask] for name, mask in masks.items()}, subject.allocators)
     drawn = finite(values[subject.results.select(place=subject.placer)])
     slowdown_axis(axes, float(drawn.max()) if drawn.size else 1.0)
 
 
 def _mark_rho_io(axes: Axes, subject: Subject, masks: Mapping[str, Mask]) -> None:
-    for position, own in enumerate(masks.values()):
-        costs = finite(subject.results.runs["rho_io"][own])
+    for position, mask in enumerate(masks.values()):
+        costs = finite(subject.results.runs["rho_io"][mask])
         if costs.size:
             axes.hlines(costs.mean(), position - 0.38, position + 0.38, zorder=7, clip_on=False, **_COST)
 

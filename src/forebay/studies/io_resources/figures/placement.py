@@ -27,7 +27,7 @@ def spread(subject: Subject) -> Sketch | None:
     at_load = results.within(near.low, near.high)
     for axes, allocate in zip(grid, shown, strict=True):
         masks = {place: subject.mask(allocate, place) & at_load for place in subject.placers}
-        boxes(axes, {p: results.runs["io_spread"][own] for p, own in masks.items()}, subject.placers)
+        boxes(axes, {p: results.runs["io_spread"][mask] for p, mask in masks.items()}, subject.placers)
         axes.set_title(printable(allocate), loc="left")
         axes.set_ylim(0.0, 1.0)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=None))

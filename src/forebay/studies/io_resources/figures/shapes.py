@@ -30,13 +30,13 @@ def curves_by_class(subject: Subject) -> Sketch | None:
     if not classes:
         return None
     targets = _targets(subject)
-    counts = join_names([f"{len(own)} {shape}" for shape, own in classes.items()])
+    counts = join_names([f"{len(curves)} {shape}" for shape, curves in classes.items()])
     return Sketch(
         name=f"figure-{2 if targets == 'OSTs' else 1:02}-curves-by-class",
         title=f"Bandwidth against the number of {targets}, by class",
         caption=f"{subject.results.origin}: {counts}. Each curve is divided by its own maximum; "
         "the bold line is the median of the class.",
-        figure=_figure(classes, {shape: _median(own) for shape, own in classes.items()}, targets, "median"),
+        figure=_figure(classes, {shape: _median(curves) for shape, curves in classes.items()}, targets, "median"),
     )
 
 
@@ -56,9 +56,9 @@ def class_regressions(subject: Subject) -> Sketch | None:
 
 def _figure(classes: Classes, standing: Mapping[Shape, Curve], targets: str, label: str) -> Figure:
     figure, grid = panels(len(classes), columns=4, height=2.0, sharey=True)
-    for axes, (shape, own) in zip(grid, classes.items(), strict=True):
-        _panel(axes, own, standing[shape])
-        axes.set_title(f"{shape} ({len(own)})", loc="left")
+    for axes, (shape, curves) in zip(grid, classes.items(), strict=True):
+        _panel(axes, curves, standing[shape])
+        axes.set_title(f"{shape} ({len(curves)})", loc="left")
     grid[0].set_ylabel("bandwidth (share of maximum)")
     figure.supxlabel(f"number of {targets}", fontsize=8)
     member = Line2D([], [], color=FAINT, linewidth=1.0, label="one application")
@@ -66,12 +66,12 @@ def _figure(classes: Classes, standing: Mapping[Shape, Curve], targets: str, lab
     return figure
 
 
-def _panel(axes: Axes, own: Sequence[Curve], standing: Curve) -> None:
-    alpha = float(np.clip(12 / len(own), 0.35, 1.0))  # fainter where many lie on each other
-    lines = [np.column_stack((curve.counts, np.array(curve.bandwidths) / max(curve.bandwidths))) for curve in own]
+def _panel(axes: Axes, curves: Sequence[Curve], standing: Curve) -> None:
+    alpha = float(np.clip(12 / len(curves), 0.35, 1.0))  # fainter where many lie on each other
+    lines = [np.column_stack((curve.counts, np.array(curve.bandwidths) / max(curve.bandwidths))) for curve in curves]
     axes.add_collection(LineCollection(lines, colors=FAINT, linewidths=0.8, alpha=alpha))
     axes.plot(standing.counts, standing.bandwidths, **_BOLD)
-    counts = sorted({n for curve in own for n in curve.counts})
+    counts = sorted({n for curve in curves for n in curve.counts})
     margin = 0.05 * (counts[-1] - counts[0]) or 0.5
     axes.set_xlim(counts[0] - margin, counts[-1] + margin)
     axes.set_ylim(0.0, 1.05)
@@ -83,13 +83,13 @@ def _classes(curves: Mapping[str, Curve]) -> Classes:
     members: dict[Shape, list[Curve]] = {shape: [] for shape in Shape}
     for curve in curves.values():
         members[classify(curve)].append(curve)
-    return {shape: own for shape, own in members.items() if own}
+    return {shape: curves_of_class for shape, curves_of_class in members.items() if curves_of_class}
 
 
-def _median(own: Sequence[Curve]) -> Curve:
+def _median(curves: Sequence[Curve]) -> Curve:
     """The median share of the maximum at each number of targets that any of the curves measured."""
     shares: dict[int, list[float]] = {}
-    for curve in own:
+    for curve in curves:
         for n, bandwidth in zip(curve.counts, curve.bandwidths, strict=True):
             shares.setdefault(n, []).append(bandwidth / max(curve.bandwidths))
     return Curve.of({n: float(np.median(values)) for n, values in shares.items()})

@@ -84,12 +84,12 @@ def by_bin(results: Results, chosen: Mask, values: Floats) -> Band:
 
     `values` has a value for each run of the results.
     """
-    found = []
+    points = []
     for bin_ in results.bins:
-        own = finite(values[chosen & results.within(bin_.low, bin_.high)])
-        if own.size:
-            found.append((bin_.middle, own.mean(), *np.percentile(own, (10, 90))))
-    return Band(*np.array(found, dtype=float).reshape(-1, 4).T)
+        sample = finite(values[chosen & results.within(bin_.low, bin_.high)])
+        if sample.size:
+            points.append((bin_.middle, sample.mean(), *np.percentile(sample, (10, 90))))
+    return Band(*np.array(points, dtype=float).reshape(-1, 4).T)
 
 
 def nearest_bin(results: Results, chosen: Mask, load: float) -> Bin | None:

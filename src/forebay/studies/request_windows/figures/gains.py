@@ -46,9 +46,9 @@ def heat(results: RequestWindowsResults) -> Sketch:
     norm = _norm(gains)
     for (down, (operation, request)), (across, pattern) in product(enumerate(kinds), enumerate(patterns)):
         axes = grid[down, across]
-        own = find_experiments(results, pattern=pattern, operation=operation, request=request)
+        chosen = find_experiments(results, pattern=pattern, operation=operation, request=request)
         table = np.full((len(places), gains.shape[1]), np.nan)
-        for e in own:
+        for e in chosen:
             experiment = results.experiments[e]
             table[places.index((experiment.nodes, experiment.workload.processes))] = gains[e]
         _cells(axes, table, norm)
@@ -76,12 +76,12 @@ def spread(results: RequestWindowsResults) -> Sketch:
     kinds = [kind for kind in kinds if find_experiments(results, operation=kind[0], pattern=kind[1]).size]
     figure, grid = panels(len(kinds), columns=3, height=1.9, sharey="row")
     for axes, (operation, pattern) in zip(grid, kinds, strict=True):
-        own = gains[find_experiments(results, operation=operation, pattern=pattern)]
-        named = {milliseconds(w): own[:, k] for k, w in enumerate(results.windows)}
+        gained = gains[find_experiments(results, operation=operation, pattern=pattern)]
+        named = {milliseconds(w): gained[:, k] for k, w in enumerate(results.windows)}
         boxes(axes, named, dict.fromkeys(named, PATTERNS[pattern]))
         axes.set_xticks(range(len(named)), list(named), fontsize=6.5)
         axes.axhline(0, color=INK, linewidth=0.8, zorder=1)
-        axes.set_title(f"{SHORT[pattern]}, {operation}s ({len(own)})", loc="left")
+        axes.set_title(f"{SHORT[pattern]}, {operation}s ({len(gained)})", loc="left")
     for axes in grid[::3]:
         axes.set_ylabel("bandwidth over fifo (%)")
     figure.supxlabel("window (ms)", fontsize=8)
@@ -102,10 +102,10 @@ def schedulers(results: RequestWindowsResults) -> Sketch:
     kinds = [kind for kind in kinds if find_experiments(results, operation=kind[0], pattern=kind[1]).size]
     figure, grid = panels(len(kinds), columns=3, height=1.8, sharey="row")
     for axes, (operation, pattern) in zip(grid, kinds, strict=True):
-        own = find_experiments(results, operation=operation, pattern=pattern)
-        boxes(axes, {name: over[name][own] for name in names}, looks)
+        chosen = find_experiments(results, operation=operation, pattern=pattern)
+        boxes(axes, {name: over[name][chosen] for name in names}, looks)
         axes.axhline(0, color=INK, linewidth=0.8, zorder=1)
-        axes.set_title(f"{SHORT[pattern]}, {operation}s ({own.size})", loc="left")
+        axes.set_title(f"{SHORT[pattern]}, {operation}s ({chosen.size})", loc="left")
     for axes in grid[::3]:
         axes.set_ylabel("bandwidth over fifo (%)")
     entries = [key(f"{name} (best window)" if name == TWINS else name, looks[name], line=False) for name in names]

@@ -48,9 +48,9 @@ def precision(results: RequestWindowsResults) -> Sketch | None:
     for place, (letter, number) in enumerate(letters.items()):
         above, below = grid[place], grid[place + len(letters)]
         for name, look in looks.items():
-            own = select(learned_alone(results, Way(name)), experiment=number)
-            _line(above, own, "precision", look)
-            _line(below, own, "share", look)
+            rows = select(learned_alone(results, Way(name)), experiment=number)
+            _line(above, rows, "precision", look)
+            _line(below, rows, "share", look)
         above.set_title(f"({letter})", loc="left")
         above.set_ylim(0, 102)
         below.set_ylim(min(below.get_ylim()[0], 95), 100.5)
@@ -78,9 +78,9 @@ def concurrent(results: RequestWindowsResults) -> Sketch | None:
     for row, name in enumerate(names):
         left, right = grid[2 * row : 2 * row + 2]
         for letter, number in letters.items():
-            own = select(learned_together(results, name), experiment=number)
-            _line(left, own, "precision", INSTANCE[letter])
-            _line(right, own, "share", INSTANCE[letter])
+            rows = select(learned_together(results, name), experiment=number)
+            _line(left, rows, "precision", INSTANCE[letter])
+            _line(right, rows, "share", INSTANCE[letter])
         left.set_ylim(0, 102)
         left.set_ylabel(_PRECISION)
         right.set_ylabel(_SHARE)
@@ -104,12 +104,12 @@ def concurrent(results: RequestWindowsResults) -> Sketch | None:
 
 def tuners(results: RequestWindowsResults) -> Sketch | None:
     """All tuners over all situations: what is lost so far, share of the best, precision, and the losses' spread."""
-    found = {way: learned_alone(results, way) for way in ways(results)}
-    if not found:
+    learned = {way: learned_alone(results, way) for way in ways(results)}
+    if not learned:
         return None
-    looks = looks_of_ways(found)
+    looks = looks_of_ways(learned)
     figure, (regret, share, hits, spread) = panels(4, columns=2, height=2.3)
-    for way, rows in found.items():
+    for way, rows in learned.items():
         at, lost = over_steps(rows, "regret")
         regret.plot(at, lost, markevery=max(1, at.size // 10), **looks[way].style())
         _line(share, rows, "share", looks[way])
@@ -122,7 +122,7 @@ def tuners(results: RequestWindowsResults) -> Sketch | None:
     hits.set_ylim(0, 102)
     for axes in (regret, share, hits):
         axes.set_xlabel("steps")
-    _losses(spread, {way: last_values(rows, "regret") for way, rows in found.items()}, looks)
+    _losses(spread, {way: last_values(rows, "regret") for way, rows in learned.items()}, looks)
     spread.set_ylabel(f"lost after {steps(results)} steps")
     legend_above(figure, [key(way.label, look) for way, look in looks.items()])
     return Sketch(
