@@ -25,7 +25,7 @@ from typing import Any
 from bench import verdict
 from forward_speed import Layer
 
-from forebay.act.forward.bench.client_processes import Task, Through, drive
+from forebay.act.forward.bench.client_processes import LayerAccess, Task, run_task
 from forebay.act.forward.bench.workload import Workload
 from forebay.act.forward.fuse import MountOptions, Times, mount
 from forebay.act.forward.net.address import parse_address
@@ -164,7 +164,7 @@ def ways(folder: Path, request: int) -> Iterator[dict[str, Callable[[str, float]
         layer.forebay("mount", str(points[0]), "--nodes", address)
         layer.started(sys.executable, __file__, "--passthrough", str(points[2]), str(points[1]))
         assert all(point.is_mount() for point in points[:2])
-        through = Through((parse_address(address),), layer.secret)
+        through = LayerAccess((parse_address(address),), layer.secret)
         yield {
             "mount": lambda doing, seconds: fio(points[0], doing, request, seconds),
             "passthrough mount": lambda doing, seconds: fio(points[1], doing, request, seconds),
@@ -198,10 +198,10 @@ def fio(folder: Path, doing: str, request: int, seconds: float) -> float:
     return float(json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0][doing]["bw_bytes"])
 
 
-def library(through: Through, doing: str, request: int) -> float:
+def library(through: LayerAccess, doing: str, request: int) -> float:
     """4 processes with a file each; what they read they also check."""
     workload = Workload(processes=JOBS, pattern="file-per-process", request=request, total=JOBS * FILE)
-    done = drive(Task(workload=workload, doings=("write", "read"), name="library", seed=1), through)
+    done = run_task(Task(workload=workload, doings=("write", "read"), name="library", seed=1), through)
     return next(one.bandwidth for one in done if one.doing == doing)
 
 

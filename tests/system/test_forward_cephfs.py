@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.forward.bench.client_processes import Task, Through, drive
+from forebay.act.forward.bench.client_processes import LayerAccess, Task, run_task
 from forebay.act.forward.bench.workload import PATTERNS, Pattern, Workload
 from support.cephfs import OSDS, CephFS, cephfs
 from support.fio import fio, needs_fio
@@ -32,7 +32,7 @@ def test_what_processes_write_through_the_node_is_in_cephfs(running: tuple[Layer
     made, folder = running
     workload = Workload(processes=4, pattern=pattern, request=100_000, total=8_000_000)
     task = Task(workload=workload, doings=("write", "read"), name=pattern, seed=1, sync=True)
-    drive(task, Through(made.addresses, made.key))
+    run_task(task, LayerAccess(made.addresses, made.key))
     assert sum(file.stat().st_size for file in folder.glob(f"{pattern}.*")) == workload.bytes
 
 

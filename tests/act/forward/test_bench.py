@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.forward.bench.client_processes import Doing, File, Measured, ProcessFailed, Task, WrongBytes, drive
-from forebay.act.forward.bench.council import busy, decisions
-from forebay.act.forward.bench.rounds import turns, ways
+from forebay.act.forward.bench.client_processes import (
+    Direction,
+    File,
+    Measurement,
+    ProcessFailed,
+    Task,
+    WrongBytes,
+    run_task,
+)
+from forebay.act.forward.bench.council import busy_decisions, read_decisions
+from forebay.act.forward.bench.rounds import compare_rounds, order_turns
 from forebay.act.forward.bench.workload import PATTERNS, PERIOD, Content, Pattern, Workload
 from forebay.model.errors import BadInput, UnknownName
 
@@ -94,21 +102,21 @@ def test_a_part_of_a_part_is_the_same_bytes(file: int, offset: int, length: int,
 @given(st.integers(0, 2000), st.integers(0, 1 << 40), st.integers(1, LONGEST), st.data())
 def test_one_changed_byte_is_found_where_it_is(file: int, offset: int, length: int, data: st.DataObject) -> None:
     found = bytearray(CONTENT.at(file, offset, length))
-    assert CONTENT.wrong(file, offset, found) is None
+    assert CONTENT.find_wrong_byte(file, offset, found) is None
     place = data.draw(st.integers(0, length - 1))
     found[place] ^= data.draw(st.integers(1, 255))
-    assert CONTENT.wrong(file, offset, found) == offset + place
+    assert CONTENT.find_wrong_byte(file, offset, found) == offset + place
 
 
 @pytest.mark.parametrize("moved", [1, 8, 4096, 65536, 1 << 20, 4 << 20, 64 << 20])
 def test_bytes_of_another_place_are_wrong(moved: int) -> None:
-    assert CONTENT.wrong(0, 0, CONTENT.at(0, moved, LONGEST)) is not None
+    assert CONTENT.find_wrong_byte(0, 0, CONTENT.at(0, moved, LONGEST)) is not None
 
 
 def test_bytes_of_another_file_or_seed_are_wrong() -> None:
     other = Content(seed=8, longest=LONGEST)
-    assert all(CONTENT.wrong(0, 0, CONTENT.at(file, 0, LONGEST)) is not None for file in range(1, 1024))
-    assert CONTENT.wrong(0, 0, other.at(0, 0, LONGEST)) is not None
+    assert all(CONTENT.find_wrong_byte(0, 0, CONTENT.at(file, 0, LONGEST)) is not None for file in range(1, 1024))
+    assert CONTENT.find_wrong_byte(0, 0, other.at(0, 0, LONGEST)) is not None
 
 
 class PlainFile:
@@ -140,15 +148,15 @@ class Plain:
         return PlainFile(self.folder / name)
 
 
-def task(pattern: Pattern, *doings: Doing) -> Task:
+def task(pattern: Pattern, *doings: Direction) -> Task:
     workload = Workload(processes=3, pattern=pattern, request=1000, total=15000)
     return Task(workload=workload, doings=doings, name="data", seed=3, sync=True)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_what_all_processes_wrote_is_read_back_and_counted(pattern: Pattern, tmp_path: Path) -> None:
-    drive(task(pattern, "write"), Plain(tmp_path))
-    (read,) = drive(task(pattern, "read"), Plain(tmp_path))
+    run_task(task(pattern, "write"), Plain(tmp_path))
+    (read,) = run_task(task(pattern, "read"), Plain(tmp_path))
     assert (read.bytes, read.requests, read.doing) == (15000, 15, "read")
     assert 0 < read.fastest <= read.slowest <= read.seconds
     assert read.bandwidth == read.bytes / read.seconds
@@ -156,38 +164,38 @@ def test_what_all_processes_wrote_is_read_back_and_counted(pattern: Pattern, tmp
 
 
 def test_processes_do_one_thing_after_the_other(tmp_path: Path) -> None:
-    found = drive(task("shared-strided", "write", "read"), Plain(tmp_path))
+    found = run_task(task("shared-strided", "write", "read"), Plain(tmp_path))
     assert [measured.doing for measured in found] == ["write", "read"]
 
 
 def test_a_wrong_byte_is_found_and_told_with_its_place(tmp_path: Path) -> None:
-    drive(task("shared-strided", "write"), Plain(tmp_path))
+    run_task(task("shared-strided", "write"), Plain(tmp_path))
     data = bytearray((tmp_path / "data.0").read_bytes())
     data[7321] ^= 1
     (tmp_path / "data.0").write_bytes(data)
     with pytest.raises(WrongBytes, match=r"data\.0: the byte at 7321 is not what was written there"):
-        drive(task("shared-strided", "read"), Plain(tmp_path))
+        run_task(task("shared-strided", "read"), Plain(tmp_path))
 
 
 def test_a_missing_end_is_found(tmp_path: Path) -> None:
-    drive(task("file-per-process", "write"), Plain(tmp_path))
+    run_task(task("file-per-process", "write"), Plain(tmp_path))
     os.truncate(tmp_path / "data.2", 4500)
     with pytest.raises(WrongBytes, match=r"data\.2: 500 bytes at 4000 instead of 1000"):
-        drive(task("file-per-process", "read"), Plain(tmp_path))
+        run_task(task("file-per-process", "read"), Plain(tmp_path))
 
 
 def test_a_process_that_dies_ends_the_others(tmp_path: Path) -> None:
     with pytest.raises(ProcessFailed, match="a process of the benchmark died"):
-        drive(task("shared-contiguous", "write"), Plain(tmp_path, dead=1))
+        run_task(task("shared-contiguous", "write"), Plain(tmp_path, dead=1))
 
 
 def test_an_error_of_the_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(ProcessFailed, match=r"process \d: .*No such file"):
-        drive(task("shared-contiguous", "write"), Plain(tmp_path / "missing"))
+        run_task(task("shared-contiguous", "write"), Plain(tmp_path / "missing"))
 
 
-def measured(doing: Doing, seconds: float) -> Measured:
-    return Measured(doing=doing, bytes=100, requests=1, seconds=seconds, slowest=seconds, fastest=seconds)
+def measured(doing: Direction, seconds: float) -> Measurement:
+    return Measurement(doing=doing, bytes=100, requests=1, seconds=seconds, slowest=seconds, fastest=seconds)
 
 
 def test_ways_are_compared_within_each_round() -> None:
@@ -196,7 +204,7 @@ def test_ways_are_compared_within_each_round() -> None:
         {"a": [measured("write", 1.0), measured("read", 1.0)], "b": [measured("write", 2.0), measured("read", 0.5)]},
         {"a": [measured("write", 2.0), measured("read", 2.0)], "b": [measured("write", 4.0), measured("read", 1.0)]},
     ]
-    found = {(way.name, way.doing): way for way in ways(rounds, "a")}
+    found = {(way.name, way.doing): way for way in compare_rounds(rounds, "a")}
     assert {key: way.ratio for key, way in found.items()} == {
         ("a", "write"): 1.0,
         ("a", "read"): 1.0,
@@ -210,7 +218,7 @@ def test_ways_are_compared_within_each_round() -> None:
 @given(st.integers(1, 5), st.integers(0, 12))
 def test_in_turns_everyone_comes_in_each_round_and_begins_as_often_as_others(many: int, rounds: int) -> None:
     names = [str(k) for k in range(many)]
-    found = list(turns(names, rounds))
+    found = list(order_turns(names, rounds))
     assert all(sorted(one) == names for one in found)
     firsts = [sum(one[0] == name for one in found) for name in names]
     assert len(found) == rounds
@@ -224,8 +232,8 @@ def test_decisions_of_a_council_are_read_from_its_log(tmp_path: Path) -> None:
         {"time": 101.5, "value": None, "because": "nothing", "bandwidth": 5.0, "patterns": ["shared-strided"]},
     ]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"time": 10')
-    first, second = decisions(log)
+    first, second = read_decisions(log)
     assert (first.seconds, first.window, first.because) == (0.0, 0.0005, "first")
     assert (second.seconds, second.window, second.patterns) == (1.5, None, ("shared-strided",))
-    assert busy([first, second]) == [second]
-    assert decisions(tmp_path / "nothing") == []
+    assert busy_decisions([first, second]) == [second]
+    assert read_decisions(tmp_path / "nothing") == []

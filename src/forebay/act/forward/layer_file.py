@@ -248,14 +248,14 @@ def _check_addresses(path: Path, parts: Sequence[Part]) -> None:
     listeners = [(part.name, address) for part in parts for address in part.addresses]
     for i, (name, address) in enumerate(listeners):
         for other, used in listeners[:i]:
-            if _same(address, used):
+            if _overlap(address, used):
                 raise BadInput(str(path), f"{other} and {name} both listen at {address}")
 
 
-def _same(one: Address, other: Address) -> bool:
-    if one.path or other.path:
-        return one.path == other.path
-    if not one.port or one.port != other.port:
+def _overlap(address: Address, other: Address) -> bool:
+    if address.path or other.path:
+        return address.path == other.path
+    if not address.port or address.port != other.port:
         return False
-    hosts = {one.host, other.host}
+    hosts = {address.host, other.host}
     return len(hosts) == 1 or bool(hosts & set(_ALL)) or hosts <= set(_LOCAL)

@@ -53,10 +53,10 @@ class Mount:
 
     def create(self, path: str, mode: int, flags: int) -> int:
         file = self._client.open(path, flags | os.O_CREAT, stat.S_IMODE(mode), owner=self._new_owner())
-        return self._opened(file)
+        return self._add_file(file)
 
     def open(self, path: str, flags: int) -> int:
-        return self._opened(self._client.open(path, flags & ~(os.O_CREAT | os.O_EXCL)))
+        return self._add_file(self._client.open(path, flags & ~(os.O_CREAT | os.O_EXCL)))
 
     def read(self, handle: int, room: memoryview, offset: int) -> int:
         return self._files[handle].preadinto(room, offset)
@@ -161,7 +161,7 @@ class Mount:
     def _new_owner(self) -> tuple[int, int]:
         return self._caller() if self._caller else (self._owner["st_uid"], self._owner["st_gid"])
 
-    def _opened(self, file: File) -> int:
+    def _add_file(self, file: File) -> int:
         number = next(self._numbers)
         self._files[number] = file
         return number

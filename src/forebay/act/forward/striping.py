@@ -1,7 +1,7 @@
-"""Where the bytes of a striped file are: arithmetic, and nothing else.
+"""Where the bytes of a striped file are: arithmetic only.
 
-Stripe k of a file is on the server `(start + k % count) % servers`, in that server's object at
-`(k // count) * size`: each server's object holds its stripes one after the other, without holes between them.
+Stripe k of a file is on the server `(start + k % count) % servers`, in that server's object at `(k // count) * size`:
+each server's object holds its stripes one after the other, without holes between them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from forebay.model.layout import ANY, Layout
 
 
 class Piece(NamedTuple):
-    """Some bytes of a file that are one piece in one server's object; offsets and length in bytes."""
+    """Bytes of a file that are contiguous in one server's object; offsets and length in bytes."""
 
     server: int
     offset: int
@@ -22,15 +22,15 @@ class Piece(NamedTuple):
     at: int
     """Where the piece begins within the request."""
     cuts: tuple[tuple[int, int], ...] = ()
-    """Where within the request its bytes are, in turn: (at, length); none where they are in one place."""
+    """Where its bytes are within the request: (at, length) of each part; empty if they are contiguous."""
 
 
 MOST = 256 << 10
-"""Bytes up to which stripes of one request that are neighbours on their server make one piece."""
+"""The most bytes of a piece that consists of several stripes."""
 
 
 def pieces(layout: Layout, servers: int, offset: int, length: int) -> list[Piece]:
-    """What a request of `length` bytes at `offset` is on the servers, in the order in which the pieces begin.
+    """The pieces of a request of `length` bytes at `offset`, in the order in which they begin.
 
     >>> [tuple(piece) for piece in pieces(Layout(count=2, size=65536, start=3), 4, 65530, 10)]
     [(3, 65530, 6, 0, ()), (0, 0, 4, 6, ())]
@@ -40,40 +40,40 @@ def pieces(layout: Layout, servers: int, offset: int, length: int) -> list[Piece
     size, count, start = layout.size, layout.count, layout.start
     if count == 1:
         return [Piece(start % servers, offset, length, 0)] if length else []
-    found: list[Piece] = []
-    latest: dict[int, int] = {}  # of each place, which piece was its last
+    cut: list[Piece] = []
+    latest: dict[int, int] = {}  # the last piece of each place
     stripe, within = divmod(offset, size)
     done = 0
     while done < length:
         row, place = divmod(stripe, count)
         part = min(size - within, length - done)
         known = latest.get(place)
-        if known is not None and found[known].length + part <= MOST:
-            found[known] = _longer(found[known], done, part)
+        if known is not None and cut[known].length + part <= MOST:
+            cut[known] = _extend(cut[known], done, part)
         else:
-            latest[place] = len(found)
-            found.append(Piece((start + place) % servers, row * size + within, part, done))
+            latest[place] = len(cut)
+            cut.append(Piece((start + place) % servers, row * size + within, part, done))
         done += part
         stripe += 1
         within = 0
-    return found
+    return cut
 
 
-def _longer(piece: Piece, at: int, part: int) -> Piece:
+def _extend(piece: Piece, at: int, part: int) -> Piece:
     cuts = piece.cuts or ((piece.at, piece.length),)
     return Piece(piece.server, piece.offset, piece.length + part, piece.at, (*cuts, (at, part)))
 
 
 def parts_of(piece: Piece, whole: Any) -> list[Any]:
-    """The bytes of a piece, of all those of its request."""
+    """The bytes of a piece, given those of its request."""
     return [whole[at : at + length] for at, length in piece.cuts or ((piece.at, piece.length),)]
 
 
-def in_order(found: Iterable[tuple[Piece, Any]]) -> list[tuple[int, int, Any]]:
-    """What servers gave for pieces, in the file's order: where each part is in the request, how long it should be, and
-    the bytes that are there of it."""
+def in_order(answers: Iterable[tuple[Piece, Any]]) -> list[tuple[int, int, Any]]:
+    """What servers sent for pieces, in the file's order: for each part its place in the request, the expected length,
+    and the bytes."""
     parts = []
-    for piece, given in found:
+    for piece, given in answers:
         begin = 0
         for at, length in piece.cuts or ((piece.at, piece.length),):
             parts.append((at, length, given[begin : begin + length]))
@@ -98,7 +98,7 @@ def servers_of(layout: Layout, servers: int) -> list[int]:
 
 
 def file_size(layout: Layout, objects: Sequence[int]) -> int:
-    """How long the file is whose objects, in the order of the layout's places, are so long.
+    """The size of a file, given the sizes of its objects in the order of the layout's places.
 
     >>> file_size(Layout(count=2, size=65536, start=0), (65536, 4))
     65540
@@ -107,7 +107,7 @@ def file_size(layout: Layout, objects: Sequence[int]) -> int:
 
 
 def shares(layout: Layout, size: int) -> list[int]:
-    """How long each object of a file of `size` bytes is, in the order of the layout's places.
+    """The sizes of the objects of a file of `size` bytes, in the order of the layout's places.
 
     >>> shares(Layout(count=2, size=65536, start=0), 65540)
     [65536, 4]
@@ -117,7 +117,7 @@ def shares(layout: Layout, size: int) -> list[int]:
 
 
 def settle_layout(layout: Layout, servers: int, file: int) -> Layout:
-    """The layout as it is used: no wider than there are servers, its first server taken from the file's id where the
-    layout leaves it open."""
+    """The layout as it is used: no wider than there are servers; if it leaves the first server open, the file's id
+    decides."""
     start = file % servers if layout.start == ANY else layout.start % servers
     return Layout(count=min(layout.count, servers), size=layout.size, start=start)

@@ -15,9 +15,9 @@ from forebay.model.errors import BadInput
 from forebay.show.options import Json, Plot, Seed
 
 if TYPE_CHECKING:
-    from forebay.act.forward.bench.client_processes import Through
-    from forebay.act.forward.bench.layer import Shape, Started
-    from forebay.act.forward.bench.rounds import Plan, Way
+    from forebay.act.forward.bench.client_processes import LayerAccess
+    from forebay.act.forward.bench.layer import BenchLayer, Shape
+    from forebay.act.forward.bench.rounds import Comparison, Plan
 
 commands = typer.Typer()
 
@@ -149,10 +149,10 @@ def _shape(servers: int, ions: int, stripes: int | None, stripe_size: int, emula
 
 
 @contextmanager
-def _ways(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) -> Iterator[dict[str, Through]]:
+def _ways(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) -> Iterator[dict[str, LayerAccess]]:
     """By name, how the processes come to their files: a layer that is there, or one for each scheduler."""
-    from forebay.act.forward.bench.client_processes import Through
-    from forebay.act.forward.bench.layer import started
+    from forebay.act.forward.bench.client_processes import LayerAccess
+    from forebay.act.forward.bench.layer import temporary_layer
     from forebay.act.forward.net.key import read_key
     from forebay.show.options import policy_list
 
@@ -161,20 +161,20 @@ def _ways(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) ->
             raise BadInput("--key", "is needed with --nodes")
         there, secret = tuple(addresses(nodes)), read_key(key)
         check_layer(nodes, there, secret, LOOK)
-        yield {"given": Through(there, secret)}
+        yield {"given": LayerAccess(there, secret)}
         return
     names = policy_list("order", schedulers)
-    with started(shape) as layer:
+    with temporary_layer(shape) as layer:
         found = {name: _through(layer, number, name) for number, name in enumerate(names)}
         layer.ready()
         yield found
 
 
-def _through(layer: Started, number: int, scheduler: str) -> Through:
-    from forebay.act.forward.bench.client_processes import Through
+def _through(layer: BenchLayer, number: int, scheduler: str) -> LayerAccess:
+    from forebay.act.forward.bench.client_processes import LayerAccess
 
     plain = re.sub(r"[^a-z0-9-]+", "-", scheduler.lower())[:20]
-    return Through(layer.nodes(f"{number}-{plain}", "--scheduler", scheduler), layer.key)
+    return LayerAccess(layer.nodes(f"{number}-{plain}", "--scheduler", scheduler), layer.key)
 
 
 def _bytes(option: str, text: str) -> int:
@@ -189,7 +189,7 @@ def _bytes(option: str, text: str) -> int:
     return int(size)
 
 
-def _document(plan: Plan, shape: Shape, found: Sequence[Way], nodes: str | None) -> dict[str, Any]:
+def _document(plan: Plan, shape: Shape, found: Sequence[Comparison], nodes: str | None) -> dict[str, Any]:
     load = plan.workload
     return {
         "processes": load.processes,
@@ -212,7 +212,7 @@ def _document(plan: Plan, shape: Shape, found: Sequence[Way], nodes: str | None)
     }
 
 
-def _print(plan: Plan, shape: Shape, found: Sequence[Way], nodes: str | None) -> None:
+def _print(plan: Plan, shape: Shape, found: Sequence[Comparison], nodes: str | None) -> None:
     from forebay.decide.stripe.words import many, stripe_size
     from forebay.show.output import print_table
 

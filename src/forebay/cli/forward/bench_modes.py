@@ -13,30 +13,30 @@ if TYPE_CHECKING:
     from forebay.act.forward.bench.advice_loop import Step
     from forebay.act.forward.bench.council import Decision
     from forebay.act.forward.bench.layer import Shape
-    from forebay.act.forward.bench.rounds import Plan, Way
+    from forebay.act.forward.bench.rounds import Comparison, Plan
 
 LOOPS = ("striping",)
 
 
 def council(plan: Plan, shape: Shape, scheduler: str, tuner: str, runs: int, plot: Path | None, json: bool) -> None:
     """What a council costs where its decisions are ignored, then which windows it chooses where they are not."""
-    from forebay.act.forward.bench.client_processes import Through
-    from forebay.act.forward.bench.council import busy, decisions, learn, log_of, with_council
-    from forebay.act.forward.bench.layer import started
+    from forebay.act.forward.bench.client_processes import LayerAccess
+    from forebay.act.forward.bench.council import add_council_nodes, busy_decisions, decision_log, learn, read_decisions
+    from forebay.act.forward.bench.layer import temporary_layer
     from forebay.act.forward.bench.rounds import bench
     from forebay.show.output import print_json, progress
 
-    with started(shape) as layer:
+    with temporary_layer(shape) as layer:
         by_name = {
-            "no council": Through(layer.nodes("alone", "--scheduler", scheduler), layer.key),
-            "council, ignored": with_council(layer, "ignored", scheduler, "--ignore", "--tuner", tuner),
+            "no council": LayerAccess(layer.nodes("alone", "--scheduler", scheduler), layer.key),
+            "council, ignored": add_council_nodes(layer, "ignored", scheduler, "--ignore", "--tuner", tuner),
         }
-        learning = with_council(layer, "learning", scheduler, "--tuner", tuner)
+        learning = add_council_nodes(layer, "learning", scheduler, "--tuner", tuner)
         layer.ready()
         with progress("rounds", plan.rounds) as told:
             found = bench(plan, by_name, told)
         learned = learn(plan, learning, runs)
-        chosen = busy(decisions(log_of(layer, "learning")))
+        chosen = busy_decisions(read_decisions(decision_log(layer, "learning")))
     widths = [[m.bandwidth * (shape.dilation or 1) for m in one] for one in learned]
     if plot is not None:
         from forebay.show.figures.forward_bench import draw_windows
@@ -57,8 +57,8 @@ def loop(
     from contextlib import ExitStack
 
     from forebay.act.forward.bench.advice_loop import loop
-    from forebay.act.forward.bench.client_processes import Through
-    from forebay.act.forward.bench.layer import started
+    from forebay.act.forward.bench.client_processes import LayerAccess
+    from forebay.act.forward.bench.layer import temporary_layer
     from forebay.decide.registry import find
     from forebay.history.store import open_store
     from forebay.show.output import print_json, progress
@@ -69,8 +69,8 @@ def loop(
     with ExitStack() as stack:
         address = db or f"sqlite:///{stack.enter_context(tempfile.TemporaryDirectory())}/history.db"
         store = stack.enter_context(open_store(address))
-        layer = stack.enter_context(started(shape))
-        through = Through(layer.nodes("loop", "--scheduler", scheduler, "--db", address), layer.key)
+        layer = stack.enter_context(temporary_layer(shape))
+        through = LayerAccess(layer.nodes("loop", "--scheduler", scheduler, "--db", address), layer.key)
         layer.ready()
         told = stack.enter_context(progress("runs", runs))
         steps = []
@@ -85,7 +85,7 @@ def loop(
 
 
 def _council_document(
-    found: list[Way], chosen: list[Decision], widths: list[list[float]], plan: Plan
+    found: list[Comparison], chosen: list[Decision], widths: list[list[float]], plan: Plan
 ) -> dict[str, Any]:
     return {
         "overhead": [{"operation": w.doing, "ratio": w.ratio} for w in found if w.name != "no council"],
@@ -105,7 +105,7 @@ def _council_document(
 
 
 def _print_council(
-    found: list[Way], chosen: list[Decision], widths: list[list[float]], plan: Plan, dilation: float
+    found: list[Comparison], chosen: list[Decision], widths: list[list[float]], plan: Plan, dilation: float
 ) -> None:
     from forebay.show.output import print_table
 

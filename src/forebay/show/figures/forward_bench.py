@@ -10,13 +10,13 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from forebay.act.forward.bench.council import WINDOWS, Decision
-from forebay.act.forward.bench.rounds import Way
+from forebay.act.forward.bench.rounds import Comparison
 from forebay.show.figures.looks import INK, Look, looks_of
 from forebay.show.figures.sheet import WIDTH, house_style, panels, write
 from forebay.show.figures.text import printable
 
 
-def draw_ways(ways: Sequence[Way], dilation: float, out: Path) -> Path:
+def draw_ways(ways: Sequence[Comparison], dilation: float, out: Path) -> Path:
     """Write to `out`, as PNG or PDF, a panel for each operation: rounds as points, medians as lines."""
     doings = list(dict.fromkeys(way.doing for way in ways))
     names = list(dict.fromkeys(way.name for way in ways))
@@ -36,7 +36,7 @@ def draw_ways(ways: Sequence[Way], dilation: float, out: Path) -> Path:
         return write(figure, out)
 
 
-def _draw_way(axes: Axes, place: int, way: Way, dilation: float, look: Look) -> None:
+def _draw_way(axes: Axes, place: int, way: Comparison, dilation: float, look: Look) -> None:
     widths = [b * dilation / 1e6 for b in way.bandwidths]
     middle = way.bandwidth * dilation / 1e6
     spread = [place + 0.5 * ((k + 0.5) / len(widths) - 0.5) for k in range(len(widths))]

@@ -12,7 +12,7 @@ from forebay.act.advice.decision import Advice, advise
 from forebay.act.advice.stripe_view import JobRequest
 from forebay.act.filesystems.filesystem import AppliedLayout, Command, FileSystem, FittedLayout, numbered_targets
 from forebay.act.filesystems.forebay_mount import ForebayMount
-from forebay.act.forward.bench.client_processes import Measured, Through, drive
+from forebay.act.forward.bench.client_processes import LayerAccess, Measurement, run_task
 from forebay.act.forward.bench.rounds import Plan, empty_folder, make_folder, prepare, remove_folder, task
 from forebay.act.forward.clients.identity import identify
 from forebay.decide.policy import Policy
@@ -34,7 +34,7 @@ class Step:
 
     number: int
     advice: Advice
-    measured: tuple[Measured, ...]
+    measured: tuple[Measurement, ...]
     known: PastRun
 
     @property
@@ -45,9 +45,9 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Unmounted(FileSystem):
-    """A layer whose layouts are set through its own client, where nothing is mounted; `max_count` servers."""
+    """A layer whose layouts are set access its own client, where nothing is mounted; `max_count` servers."""
 
-    through: Through
+    access: LayerAccess
 
     def fit(self, layout: Layout) -> FittedLayout:
         return FittedLayout(layout=replace(layout, count=min(layout.count, self.max_count)))
@@ -59,23 +59,23 @@ class Unmounted(FileSystem):
         return numbered_targets(self.max_count)
 
     def layout(self, folder: Path) -> Layout:
-        with self.through.client() as client:
+        with self.access.client() as client:
             return client.layout(folder)
 
     def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> AppliedLayout:  # noqa: ARG002
         fitted, before = self.fit(layout), self.layout(folder)
-        with self.through.client() as client:
+        with self.access.client() as client:
             client.set_layout(folder, fitted.layout)
         command = self.set_command(fitted.layout, folder)
         return AppliedLayout(layout=self.layout(folder), before=before, command=command, notes=fitted.notes)
 
 
 def loop(
-    plan: Plan, through: Through, store: Store, policy: Policy, *, app: str, servers: int, runs: int
+    plan: Plan, access: LayerAccess, store: Store, policy: Policy, *, app: str, servers: int, runs: int
 ) -> Iterator[Step]:
     """Run the plan's workload `runs` times as the program `app`, each time with the layout that the policy advises."""
     chances = random.Random(plan.seed)
-    place = replace(through, folder=f"/{app}")
+    place = replace(access, folder=f"/{app}")
     make_folder(place, None)
     try:
         prepare(plan, replace(place, who=identify(f"{app} (first use)")))
@@ -86,31 +86,31 @@ def loop(
 
 
 def _step(
-    plan: Plan, through: Through, store: Store, policy: Policy, app: str, servers: int, number: int, chance: float
+    plan: Plan, access: LayerAccess, store: Store, policy: Policy, app: str, servers: int, number: int, chance: float
 ) -> Step:
-    files = Unmounted(through=through, max_count=servers)
+    files = Unmounted(access=access, max_count=servers)
     processes = plan.workload.processes
     asked = JobRequest(app=app, nprocs=processes, now=time.time(), chance=chance)
-    advice = advise(store, asked, policy, files, files.targets(), apply_to=Path(through.folder))
-    running = replace(through, who=identify(app, str(number), processes))
-    measured = tuple(drive(replace(task(plan, number), name=f"run{number}"), running))
-    known = _entered(store, app, number, sum(m.bytes for m in measured))
-    empty_folder(through)  # the next run creates its files in its own layout
+    advice = advise(store, asked, policy, files, files.targets(), apply_to=Path(access.folder))
+    running = replace(access, who=identify(app, str(number), processes))
+    measured = tuple(run_task(replace(task(plan, number), name=f"run{number}"), running))
+    known = _wait_for_run(store, app, number, sum(m.bytes for m in measured))
+    empty_folder(access)  # the next run creates its files in its own layout
     return Step(number=number, advice=advice, measured=measured, known=known)
 
 
-def _entered(store: Store, app: str, number: int, moved: int) -> PastRun:
+def _wait_for_run(store: Store, app: str, number: int, moved: int) -> PastRun:
     """The run, once the history has all of it: I/O nodes report a job when its last process is gone."""
     end = time.monotonic() + _PATIENCE
     while True:
-        found = _past(store, app)
-        if len(found) >= number and found[-1].total_bytes >= moved:
-            return found[-1]
+        runs = _list_runs(store, app)
+        if len(runs) >= number and runs[-1].total_bytes >= moved:
+            return runs[-1]
         if time.monotonic() > end:
             raise NotInHistory(f"{app}: its run {number} is not in the history after {_PATIENCE:g} s")
         time.sleep(0.05)
 
 
-def _past(store: Store, app: str) -> list[PastRun]:
+def _list_runs(store: Store, app: str) -> list[PastRun]:
     with store.reading() as connection:
         return list_past_runs(connection, app, 100_000)

@@ -19,7 +19,7 @@ from forebay.act.forward.clients.sync import File as LayerFile
 from forebay.act.forward.net.address import Address
 from forebay.model.errors import ForebayError, UserError
 
-Doing = Literal["read", "write"]
+Direction = Literal["read", "write"]
 Span = tuple[float, float]
 """When something began and ended, in seconds of a clock that all processes share."""
 _LONGEST = 3600.0
@@ -58,7 +58,7 @@ class _OnlyFile(LayerFile):
 
 
 @dataclass(frozen=True, slots=True)
-class Through:
+class LayerAccess:
     """The layer's own client library; process p prefers I/O node p modulo their number. Files are in `folder`."""
 
     nodes: Sequence[Address]
@@ -78,10 +78,10 @@ class Through:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Measurement:
     """All processes together: `seconds` from the first start to the last end."""
 
-    doing: Doing
+    doing: Direction
     bytes: int
     requests: int
     seconds: float
@@ -99,25 +99,25 @@ class Task:
     """What each process does, in order; the files are `name.0`, `name.1` and so on."""
 
     workload: Workload
-    doings: tuple[Doing, ...]
+    doings: tuple[Direction, ...]
     name: str
     seed: int
     sync: bool = False
 
 
-def drive(task: Task, opener: Opener, *, patience: float = _LONGEST) -> list[Measured]:
+def run_task(task: Task, opener: Opener, *, patience: float = _LONGEST) -> list[Measurement]:
     """Start the processes, begin each operation in all of them together, and measure it.
 
     If a process fails, the others end.
     """
     with _processes(task, opener) as pipes:
         times = list(_answers(pipes, patience))
-    return [_measured(task.workload, doing, [spans[k] for spans in times]) for k, doing in enumerate(task.doings)]
+    return [_measure(task.workload, doing, [spans[k] for spans in times]) for k, doing in enumerate(task.doings)]
 
 
-def _measured(load: Workload, doing: Doing, times: list[Span]) -> Measured:
+def _measure(load: Workload, doing: Direction, times: list[Span]) -> Measurement:
     spans = [end - start for start, end in times]
-    return Measured(
+    return Measurement(
         doing=doing,
         bytes=load.bytes,
         requests=load.processes * load.requests,
@@ -212,6 +212,6 @@ def _read(task: Task, number: int, file: File, content: Content) -> None:
         count = file.preadinto(room, offset)
         if count != size:
             raise WrongBytes(f"{task.name}.{name}: {count} bytes at {offset} instead of {size}")
-        wrong = content.wrong(name, offset, room)
+        wrong = content.find_wrong_byte(name, offset, room)
         if wrong is not None:
             raise WrongBytes(f"{task.name}.{name}: the byte at {wrong} is not what was written there")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.act.forward.bench.client_processes import Measured, Through, drive
-from forebay.act.forward.bench.layer import Started
+from forebay.act.forward.bench.client_processes import LayerAccess, Measurement, run_task
+from forebay.act.forward.bench.layer import BenchLayer
 from forebay.act.forward.bench.rounds import Plan, in_folder, make_folder, prepare, remove_folder, task
 
 WINDOWS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -36,28 +36,28 @@ def values(dilation: float) -> str:
     return ",".join(f"{window * (dilation or 1):g}ms" for window in WINDOWS)
 
 
-def with_council(layer: Started, name: str, scheduler: str, *options: str) -> Through:
+def add_council_nodes(layer: BenchLayer, name: str, scheduler: str, *options: str) -> LayerAccess:
     """New I/O nodes with a council."""
-    council = ("--log", str(log_of(layer, name)), "--values", values(layer.shape.dilation), *options)
-    return Through(layer.nodes(name, "--scheduler", scheduler, council=council), layer.key)
+    council = ("--log", str(decision_log(layer, name)), "--values", values(layer.shape.dilation), *options)
+    return LayerAccess(layer.nodes(name, "--scheduler", scheduler, council=council), layer.key)
 
 
-def log_of(layer: Started, name: str) -> Path:
+def decision_log(layer: BenchLayer, name: str) -> Path:
     return layer.folder / f"{name}.log"
 
 
-def learn(plan: Plan, through: Through, runs: int) -> list[list[Measured]]:
+def learn(plan: Plan, access: LayerAccess, runs: int) -> list[list[Measurement]]:
     """Repeat the workload, so that the council can learn; what each run reached."""
-    place = in_folder(plan, through)
+    place = in_folder(plan, access)
     make_folder(place, None)
     try:
         prepare(plan, place)
-        return [drive(task(plan, number), place) for number in range(runs)]
+        return [run_task(task(plan, number), place) for number in range(runs)]
     finally:
         remove_folder(place)
 
 
-def decisions(log: Path) -> list[Decision]:
+def read_decisions(log: Path) -> list[Decision]:
     """The decisions in a council's log, oldest first, without an incomplete last line."""
     rows = []
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
@@ -68,7 +68,7 @@ def decisions(log: Path) -> list[Decision]:
     return [_decision(row, rows[0]["time"]) for row in rows]
 
 
-def busy(all_decisions: Sequence[Decision]) -> list[Decision]:
+def busy_decisions(all_decisions: Sequence[Decision]) -> list[Decision]:
     """The decisions for periods with I/O."""
     return [decision for decision in all_decisions if decision.bandwidth > 0]
 

@@ -35,7 +35,7 @@ class Shape:
     dilation: float = 0.0
 
 
-class Started:
+class BenchLayer:
     """The processes, with their files under `folder`. They start at once; use them after `ready`."""
 
     def __init__(self, folder: Path, shape: Shape) -> None:
@@ -90,12 +90,12 @@ def _wait(child: Child, command: str) -> None:
 
 
 @contextmanager
-def started(shape: Shape) -> Iterator[Started]:
+def temporary_layer(shape: Shape) -> Iterator[BenchLayer]:
     """Data servers in a temporary folder, to which I/O nodes can be added; everything is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="forebay-bench-") as folder:
         layer = None
         try:
-            layer = Started(Path(folder), shape)
+            layer = BenchLayer(Path(folder), shape)
             yield layer
         finally:
             if layer is not None:

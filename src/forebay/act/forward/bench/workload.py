@@ -97,9 +97,9 @@ class Content:
         start = _start(file, offset)
         return self._view[start : start + length]
 
-    def wrong(self, file: int, offset: int, found: bytes | bytearray | memoryview) -> int | None:
-        """Where in the file the first byte lies that is not what was written there, or None."""
-        there = np.frombuffer(found, dtype=np.uint8)
+    def find_wrong_byte(self, file: int, offset: int, data: bytes | bytearray | memoryview) -> int | None:
+        """The offset of the first byte that differs from what was written, or None."""
+        there = np.frombuffer(data, dtype=np.uint8)
         start = _start(file, offset)
         if len(there) == 0 or not _memcmp(self._bytes.ctypes.data + start, there.ctypes.data, len(there)):
             return None

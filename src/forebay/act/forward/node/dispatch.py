@@ -125,14 +125,14 @@ class Dispatch:
         self._settings: dict[str, Any] = given_options("order", scheduler) | wanted
         self.q = new_queue(policy, servers=servers.count, **sizes)
         self._take = take_of(policy)
-        self._words = memoryview(self.q)  # type: ignore[arg-type]
+        self._fields = memoryview(self.q)  # type: ignore[arg-type]
         self._servers = servers
         slots = sizes.get("slots", 4096)
         self._who: list[Request | None] = [None] * slots
         self._which: list[int] = [0] * slots
         self._parked: list[deque[tuple[int, Request, int]]] = [deque() for _ in range(servers.count)]
         self._full: deque[Request] = deque()
-        self.windows = WindowHistogram(self._words)
+        self.windows = WindowHistogram(self._fields)
         self._loop, self._scheduled, self._wake = loop, False, NEVER
         self._windows = "window" in policy.options
         self._alarm = Alarm(loop, self._on_alarm)
@@ -171,30 +171,30 @@ class Dispatch:
 
     def soon(self) -> None:
         """Send what may be sent, once everything that has arrived is processed: then many go out together."""
-        if not self._scheduled and self._words[WAITING]:
+        if not self._scheduled and self._fields[WAITING]:
             self._scheduled = True
             self._loop.call_soon(self.pump)
 
     def pump(self) -> None:
         """Send what may be sent now, and set the alarm for when more may be."""
-        q, words, who, take = self.q, self._words, self._who, self._take
+        q, fields, who, take = self.q, self._fields, self._who, self._take
         self._scheduled = False
         now = time_ns()
         slot = take(q, now)
         if slot >= 0:
-            which, send, aggregates = self._which, self._servers.send, words[AGGREGATE]
+            which, send, aggregates = self._which, self._servers.send, fields[AGGREGATE]
             while slot >= 0:
                 request, i = who[slot], which[slot]
                 batch = [(request, i, slot)]
                 if aggregates:
                     self._gather(slot, batch)  # type: ignore[arg-type]
                 send(slot, request.pieces[i][0], batch)  # type: ignore[union-attr,arg-type]
-                slot = take(q, now) if words[WAITING] else NONE
+                slot = take(q, now) if fields[WAITING] else NONE
             self._servers.flush()
         if self._windows:
             self.windows.observe(now, self._wake != NEVER)
-        if words[WAKE] != self._wake:
-            self._wake = words[WAKE]
+        if fields[WAKE] != self._wake:
+            self._wake = fields[WAKE]
             self._alarm.at(self._wake)
 
     def _on_alarm(self) -> None:
@@ -218,7 +218,7 @@ class Dispatch:
                 request.owner.finish(request)
         if self._full:
             self._admit_waiting()
-        if self._words[WAITING] and not self._scheduled:
+        if self._fields[WAITING] and not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self.pump)
 
