@@ -40,8 +40,8 @@ def profile(
     """
     from forebay.history.store.behaviour import list_behaviours
     from forebay.profile.application import profile_of, runs_on
-    from forebay.show.history import filesystem_named, profile_document
-    from forebay.show.history_profile import print_profile
+    from forebay.show.history.documents import filesystem_named, profile_document
+    from forebay.show.history.profile import print_profile
     from forebay.show.output import print_json
 
     with reading(db) as connection:
@@ -49,7 +49,7 @@ def profile(
     known = sorted({run.filesystem for run in runs if run.filesystem is not None})
     found = profile_of(app, runs, procs, filesystem_named(filesystem, known))
     if plot is not None:
-        from forebay.show.figures.history_profile import draw_profile
+        from forebay.show.figures.history.profile import draw_profile
 
         with drawing(plot):
             draw_profile(found, runs_on(runs, found.filesystem), plot)

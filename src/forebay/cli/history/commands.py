@@ -56,8 +56,8 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
     """Show how the file system is used: stripes, applications, requests."""
     from forebay.history.store.totals import app_count, filesystem_sums, layout_sums, top_apps
     from forebay.profile.filesystem_usage import usage
-    from forebay.show.history import filesystem_named, usage_document
-    from forebay.show.history_tables import print_usage
+    from forebay.show.history.documents import filesystem_named, usage_document
+    from forebay.show.history.tables import print_usage
     from forebay.show.output import print_json
 
     with reading(db) as connection:
@@ -68,7 +68,7 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
         most_bytes = top_apps(connection, "total_bytes", _TOP, only)
     shown = [sums for sums in every if only is None or sums.filesystem == only]
     if plot is not None:
-        from forebay.show.figures.history_usage import draw_usage
+        from forebay.show.figures.history.usage import draw_usage
 
         with drawing(plot):
             draw_usage(found, plot)
@@ -82,14 +82,14 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
 def apps(db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """List applications: runs, volume, performance, processes, last run."""
     from forebay.history.store.totals import app_sums
-    from forebay.show.history import apps_document
-    from forebay.show.history_tables import print_apps
+    from forebay.show.history.documents import apps_document
+    from forebay.show.history.tables import print_apps
     from forebay.show.output import print_json
 
     with reading(db) as connection:
         found = app_sums(connection)
     if plot is not None:
-        from forebay.show.figures.history_apps import draw_apps
+        from forebay.show.figures.history.apps import draw_apps
 
         with drawing(plot):
             draw_apps(found, plot)
@@ -114,8 +114,8 @@ def runs(
 ) -> None:
     """Runs, the newest first."""
     from forebay.history.store.listing import list_runs
-    from forebay.show.history import between, write_runs
-    from forebay.show.history_tables import print_runs
+    from forebay.show.history.documents import between, write_runs
+    from forebay.show.history.tables import print_runs
 
     if plot is not None and application is None:
         raise BadInput("--plot", "shows one application; --app says which")
@@ -124,7 +124,7 @@ def runs(
     which: dict[str, Any] = {"app": application, "since": low, "until": high}
     with reading(db) as connection:
         if plot is not None and application is not None:
-            from forebay.show.figures.history_runs import draw_runs
+            from forebay.show.figures.history.runs import draw_runs
 
             with drawing(plot):
                 draw_runs(application, list_runs(connection, **which, limit=limit), plot)
@@ -143,7 +143,7 @@ def show(
 ) -> None:
     """Everything that is known of one run."""
     from forebay.history.store.listing import read_run
-    from forebay.show.history_tables import print_run
+    from forebay.show.history.tables import print_run
     from forebay.show.output import print_json
 
     with reading(db) as connection:
@@ -166,8 +166,8 @@ def osts(
     """Find sick OSTs: bytes and slowness over all runs, the worst first."""
     from forebay.history.store.osts import filesystem_ids, osts_by_filesystem
     from forebay.profile.ost_health import rank_osts
-    from forebay.show.history import between, filesystem_named, osts_document
-    from forebay.show.history_tables import print_osts
+    from forebay.show.history.documents import between, filesystem_named, osts_document
+    from forebay.show.history.tables import print_osts
     from forebay.show.output import print_json
 
     low, high = between(since, until)
@@ -175,7 +175,7 @@ def osts(
         only = filesystem_named(filesystem, list(filesystem_ids(connection)))
         found = rank_osts(osts_by_filesystem(connection, low, high, only))
     if plot is not None and found:
-        from forebay.show.figures.history_osts import draw_osts
+        from forebay.show.figures.history.osts import draw_osts
 
         with drawing(plot):
             draw_osts(found, plot)
@@ -208,8 +208,8 @@ def advice(
     from forebay.history.store import open_store
     from forebay.history.store.decisions import OUTCOMES, list_decisions, read_decision
     from forebay.model.errors import UnknownName
-    from forebay.show.history import between
-    from forebay.show.history_advice import print_advice, print_decision
+    from forebay.show.history.advice import print_advice, print_decision
+    from forebay.show.history.documents import between
     from forebay.show.output import print_json
 
     if outcome is not None and outcome not in OUTCOMES:
@@ -239,7 +239,7 @@ def export(
     json: Json = False,
 ) -> None:
     """Every table as a Parquet file."""
-    from forebay.show.history_export import export_history
+    from forebay.show.history.export import export_history
     from forebay.show.output import print_json, print_table
 
     if folder.exists() and not folder.is_dir():

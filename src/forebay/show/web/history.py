@@ -15,8 +15,8 @@ from forebay.model.errors import UserError
 from forebay.profile.application import profile_of
 from forebay.profile.filesystem_usage import usage
 from forebay.profile.ost_health import rank_osts
-from forebay.show.history import apps_document, osts_document, profile_document, usage_document
-from forebay.show.history_profile import drift_words, forecast_words, pattern_words
+from forebay.show.history.documents import apps_document, osts_document, profile_document, usage_document
+from forebay.show.history.profile import drift_words, forecast_words, pattern_words
 
 Document = dict[str, Any]
 _TOP = 10

@@ -11,7 +11,9 @@ from matplotlib.figure import Figure
 from forebay.history.store.totals import LayoutSums
 from forebay.profile.application import profile_of
 from forebay.profile.filesystem_usage import usage
-from forebay.show.figures import history_profile, history_runs, history_usage
+from forebay.show.figures.history import profile as history_profile
+from forebay.show.figures.history import runs as history_runs
+from forebay.show.figures.history import usage as history_usage
 from support.made_up_runs import a_run, behaviour
 
 

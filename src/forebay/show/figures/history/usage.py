@@ -13,7 +13,7 @@ from forebay.model.layout import DEFAULT_SIZE
 from forebay.profile.filesystem_usage import DEFAULT_COUNT, Bin, Usage
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write
-from forebay.show.history_tables import binary, percent
+from forebay.show.history.tables import binary, percent
 
 _DEFAULT, _OTHER = "#0072B2", FAINT
 

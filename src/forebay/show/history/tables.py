@@ -13,7 +13,7 @@ from forebay.model.layout import MIB
 from forebay.model.units import format_bandwidth, format_size, plural
 from forebay.profile.filesystem_usage import Bin, Usage
 from forebay.profile.ost_health import OstHealth
-from forebay.show.history import UNKNOWN, Document, Top, when
+from forebay.show.history.documents import UNKNOWN, Document, Top, when
 from forebay.show.output import print_table, ranges
 
 _MOST_OSTS = 40

@@ -17,11 +17,11 @@ from forebay.history.store.behaviour import Behaviour
 from forebay.model.units import format_bandwidth, plural
 from forebay.profile.access_pattern import Access
 from forebay.profile.application import Profile
-from forebay.show.figures.history_axes import bandwidths
+from forebay.show.figures.history.axes import bandwidths
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write
 from forebay.show.figures.text import printable
-from forebay.show.history_tables import percent, short
+from forebay.show.history.tables import percent, short
 from forebay.show.rows import Floats
 
 _LINE = "#0072B2"

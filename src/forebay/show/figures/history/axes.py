@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from forebay.model.units import format_bandwidth
-from forebay.show.history_tables import short
+from forebay.show.history.tables import short
 
 LEAST_RATIO = 8.0
 """From end to end: there are always two of 1, 2, 5, 10, ... in it."""

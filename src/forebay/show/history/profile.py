@@ -10,8 +10,8 @@ from forebay.profile.access_pattern import Access, Pattern
 from forebay.profile.application import Profile
 from forebay.profile.drift import Drift
 from forebay.profile.spread import Spread
-from forebay.show.history import UNKNOWN, when
-from forebay.show.history_tables import binary, percent, printable, short_ranges
+from forebay.show.history.documents import UNKNOWN, when
+from forebay.show.history.tables import binary, percent, printable, short_ranges
 from forebay.show.output import print_table
 
 _MEASURES = {

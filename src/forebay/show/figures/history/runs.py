@@ -13,7 +13,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.lines import Line2D
 
 from forebay.model.units import plural
-from forebay.show.figures.history_axes import bandwidths
+from forebay.show.figures.history.axes import bandwidths
 from forebay.show.figures.looks import FAINT
 from forebay.show.figures.sheet import house_style, legend_above, panels, write
 from forebay.show.figures.text import printable

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.show.figures.history_axes import limits
+from forebay.show.figures.history.axes import limits
 
 BANDWIDTH = st.floats(1e-3, 1e15)
 

@@ -8,8 +8,8 @@ import typer
 
 from forebay.model.layout import ANY
 from forebay.model.units import format_bandwidth, plural
-from forebay.show.history import Document, when
-from forebay.show.history_tables import binary, printable
+from forebay.show.history.documents import Document, when
+from forebay.show.history.tables import binary, printable
 from forebay.show.output import print_table
 
 

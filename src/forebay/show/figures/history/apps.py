@@ -12,11 +12,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from forebay.history.store.totals import AppSums
 from forebay.model.units import format_size, plural
-from forebay.show.figures.history_axes import bandwidths
+from forebay.show.figures.history.axes import bandwidths
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write
 from forebay.show.figures.text import printable
-from forebay.show.history_tables import short
+from forebay.show.history.tables import short
 
 _NAMED = 6
 _TOP = 15

@@ -1,0 +1,1 @@
+"""Pictures of the history: applications, runs, profiles, layouts and OSTs."""

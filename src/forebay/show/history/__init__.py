@@ -1,0 +1,1 @@
+"""The history on the screen: documents for programs, tables and sentences for people, Parquet for everything else."""
