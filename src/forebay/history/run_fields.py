@@ -1,5 +1,7 @@
 """Names and bounds of what the history keeps of a run."""
 
+from typing import Any
+
 SIZE_BINS = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M", "1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
 """Request sizes in bytes, as Darshan counts them."""
 
@@ -22,3 +24,6 @@ MOST_STRIPES = 2000
 """Stripes of a Lustre file, or of a component of its layout."""
 LARGEST = 1 << 56
 """72 PB, or as many requests, files or bytes a second. The sum of 128 such numbers still fits into 63 bits."""
+
+Row = dict[str, Any]
+"""A row of a table, by column; see `store/schema.py`."""

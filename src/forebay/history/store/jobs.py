@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
+from forebay.history.run_fields import Row
+from forebay.history.store.bulk import upsert
 from forebay.history.store.schema import jobs, runs
 
 
-def add_jobs(connection: Connection, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Put jobs in; what is said later of a job holds. Returns how many there were."""
-    last = {row["job_id"]: dict(row) for row in rows}
-    insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(jobs)
-    said = {c.name: insert.excluded[c.name] for c in jobs.columns if c.name != "job_id"}
-    if last:
-        connection.execute(insert.on_conflict_do_update(index_elements=["job_id"], set_=said), list(last.values()))
+def add_jobs(connection: Connection, rows: Iterable[Row]) -> int:
+    """Add or update jobs; the last row of a job counts. Returns the number of jobs."""
+    last = {row["job_id"]: row for row in rows}
+    upsert(connection, jobs, list(last.values()))
     return len(last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobVolume:
-    """Bytes, and seconds since 1970."""
+    """What a job moved, in bytes; times in seconds since 1970."""
 
     job_id: int
     submitted: float
@@ -36,7 +33,7 @@ class JobVolume:
 
 
 def job_volumes(connection: Connection) -> Iterator[JobVolume]:
-    """Every job that the history knows a run of; runs of one number but another user are another job."""
+    """Every job with a run; runs with the same job number but another user are another job."""
     start = sa.func.min(runs.c.start_time)
     query = (
         sa.select(

@@ -1,4 +1,4 @@
-"""The control service's journal: lines in their order, the state at some of them, and what agents have to say."""
+"""The control service's journal: events in their order, checkpoints of the state, and messages of agents."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
+from forebay.history.store.bulk import insert_tuples, upsert
 from forebay.history.store.schema import checkpoints, grant_logs, heard, journal
 from forebay.model.errors import BadInput
 
 AT_ONCE = 5000
-"""Rows held in memory at a time."""
-_KEPT = 2  # checkpoints: one more than is needed, should the last be damaged
+"""Rows in memory at a time."""
+_CHECKPOINTS = 2  # one more than needed, in case the last is damaged
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One event: its number from 1, seconds since 1970, the grant that it is about ("" for none), and its JSON line."""
+    """One event: its number from 1, its time in seconds since 1970, its grant ("" for none), and its JSON line."""
 
     number: int
     at: float
@@ -31,7 +31,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """What an agent says of a grant, at a time in seconds since 1970."""
+    """An agent's message about a grant, at a time in seconds since 1970."""
 
     grant: str
     at: float
@@ -41,27 +41,25 @@ class LogLine:
 
 
 def append_entries(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Put entries behind those that are there; a number that is taken is an error of the database."""
-    if not entries:
-        return
-    rows = [(e.number, e.at, e.grant or None, e.line) for e in entries]
-    if connection.dialect.name == "sqlite":  # by the driver's own way, which takes a fraction of the time
-        connection.exec_driver_sql("INSERT INTO journal (number, at, grant_id, line) VALUES (?, ?, ?, ?)", rows)
-        return
+    """Append entries; the database refuses a number that exists."""
     names = ("number", "at", "grant_id", "line")
-    connection.execute(journal.insert(), [dict(zip(names, row, strict=True)) for row in rows])
+    rows = [(e.number, e.at, e.grant or None, e.line) for e in entries]
+    if connection.dialect.name == "sqlite":
+        insert_tuples(connection, journal, names, rows)
+    elif rows:
+        connection.execute(journal.insert(), [dict(zip(names, row, strict=True)) for row in rows])
 
 
 def last_number(connection: Connection) -> int:
-    """0 for an empty journal."""
+    """The number of the last entry; 0 for an empty journal."""
     return int(connection.execute(sa.select(sa.func.max(journal.c.number))).scalar() or 0)
 
 
 def read_after(connection: Connection, number: int, limit: int | None = None) -> Iterator[Entry]:
-    """Entries after that number, in their order, streamed. A number that is missing is an error."""
+    """Entries after that number, in their order, streamed. Raises BadInput if a number is missing."""
     query = journal.select().where(journal.c.number > number).order_by(journal.c.number).limit(limit)
-    with connection.execute(query, execution_options={"yield_per": AT_ONCE}) as found:
-        for row in found:
+    with connection.execute(query, execution_options={"yield_per": AT_ONCE}) as rows:
+        for row in rows:
             number += 1
             if row.number != number:
                 raise BadInput("journal", f"number {number} is missing: the next is {row.number}")
@@ -69,9 +67,9 @@ def read_after(connection: Connection, number: int, limit: int | None = None) ->
 
 
 def read_unseen(connection: Connection, number: int) -> list[Entry]:
-    """All entries after that number, which are few: whoever is about to write asks this each time."""
+    """All entries after that number, which are few: every writer reads them before it writes."""
     query = f"SELECT number, at, grant_id, line FROM journal WHERE number > {number:d} ORDER BY number"
-    is_sqlite = connection.dialect.name == "sqlite"  # whose own connection takes a fraction of the time
+    is_sqlite = connection.dialect.name == "sqlite"  # the driver itself takes a fraction of the time
     driver: Any = connection.connection.driver_connection
     rows = driver.execute(query) if is_sqlite else connection.exec_driver_sql(query)
     entries = [Entry(n, at, grant or "", line) for n, at, grant, line in rows]
@@ -81,16 +79,16 @@ def read_unseen(connection: Connection, number: int) -> list[Entry]:
 
 
 def list_entries(connection: Connection, grant: str) -> list[Entry]:
-    """All that happened to a grant."""
+    """All entries of a grant."""
     query = journal.select().where(journal.c.grant_id == grant).order_by(journal.c.number)
     return [Entry(row.number, row.at, row.grant_id or "", row.line) for row in connection.execute(query)]
 
 
 def save_checkpoint(connection: Connection, number: int, state: bytes) -> None:
-    """Keep the state after an event; `state` is from `compress_state`."""
+    """Save the state after an event; `state` is from `compress_state`."""
     connection.execute(checkpoints.delete().where(checkpoints.c.number == number))
     connection.execute(checkpoints.insert().values(number=number, state=state))
-    newest = sa.select(checkpoints.c.number).order_by(checkpoints.c.number.desc()).limit(_KEPT)
+    newest = sa.select(checkpoints.c.number).order_by(checkpoints.c.number.desc()).limit(_CHECKPOINTS)
     kept = list(connection.execute(newest).scalars())
     connection.execute(checkpoints.delete().where(checkpoints.c.number < min(kept)))
 
@@ -100,7 +98,7 @@ def compress_state(text: str) -> bytes:
 
 
 def checkpoints_before(connection: Connection, number: int) -> Iterator[tuple[int, str]]:
-    """States that were kept, up to a number, the newest first; those that are damaged are left out."""
+    """Saved states up to a number, the newest first, without damaged ones."""
     query = checkpoints.select().where(checkpoints.c.number <= number).order_by(checkpoints.c.number.desc())
     for row in connection.execute(query).all():
         try:
@@ -119,18 +117,14 @@ def add_log_lines(connection: Connection, lines: Iterable[LogLine]) -> None:
 
 
 def list_log_lines(connection: Connection, grant: str) -> list[LogLine]:
-    """What agents said of a grant, in the order in which it arrived."""
+    """Agents' messages about a grant, in the order of arrival."""
     query = grant_logs.select().where(grant_logs.c.grant_id == grant).order_by(grant_logs.c.log_id)
     return [LogLine(row.grant_id, row.at, row.node, row.level, row.text) for row in connection.execute(query)]
 
 
 def record_heard(connection: Connection, nodes: Mapping[str, float]) -> None:
-    """When agents were last heard of (seconds since 1970)."""
-    insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(heard)
-    rows = [{"node": node, "at": at} for node, at in sorted(nodes.items())]
-    if rows:
-        later = insert.on_conflict_do_update(index_elements=["node"], set_={"at": insert.excluded["at"]})
-        connection.execute(later, rows)
+    """Record when agents were last heard of (seconds since 1970)."""
+    upsert(connection, heard, [{"node": node, "at": at} for node, at in sorted(nodes.items())])
 
 
 def last_heard(connection: Connection) -> dict[str, float]:
