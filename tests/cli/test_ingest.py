@@ -165,10 +165,10 @@ def test_a_file_that_is_no_log_is_one_line_and_exit_2(
     ("arguments", "words"),
     [
         (["ingest"], "PATH: name logs or folders to read, or --sacct FILE"),
-        (["ingest", "--db", "mysql://x/y", "/"], "--db: is of kind 'mysql'"),
+        (["ingest", "--db", "mysql://x/y", "/"], "--db: has the unknown kind 'mysql'"),
         (["ingest", "--sacct", "/nowhere"], "/nowhere: no such file or directory"),
-        (["history", "stats"], "there is no history yet"),
-        (["profile", "x"], "there is no history yet"),
+        (["history", "stats"], "no history here yet"),
+        (["profile", "x"], "no history here yet"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(forebay: Forebay, arguments: list[str], words: str) -> None:

@@ -65,7 +65,7 @@ def test_a_reader_sees_one_state_while_somebody_writes(database: str) -> None:
 def test_a_newer_schema_is_refused(database: str) -> None:
     with open_store(database) as store, store.writing() as connection:
         connection.execute(meta.update().values(value="99"))
-    assert f"was made by a newer Forebay (schema 99, this one knows {VERSION})" in refusal(database)
+    assert f"is from a newer Forebay (schema 99, this version knows {VERSION})" in refusal(database)
 
 
 def test_somebody_elses_database_is_refused_and_left_alone(database: str) -> None:
@@ -126,12 +126,12 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_text("this is a text, and no database. " * 99)
     assert refusal(str(path)) == f"{path}: is not a SQLite database"
-    assert refusal(str(tmp_path)) == f"{tmp_path}: is a folder; a history is a file"
+    assert refusal(str(tmp_path)) == f"{tmp_path}: is a folder; name a file"
 
 
 def test_a_history_that_is_not_there_is_only_made_on_purpose(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b.db"
-    assert "there is no history yet; `forebay ingest PATH...` makes one" in refusal(f"sqlite:///{path}", create=False)
+    assert "no history here yet; `forebay ingest PATH...` creates one" in refusal(f"sqlite:///{path}", create=False)
     assert not path.parent.exists()
     open_store(f"sqlite:///{path}").close()
     assert path.exists()
@@ -170,7 +170,7 @@ def test_another_user_can_read_a_history_but_not_write_it(tmp_path: Path, folder
         shutil.rmtree(folder)
     if "No module named" in done.stderr or "Permission denied" in done.stderr:
         pytest.skip("another user can't reach this Python")
-    assert done.stdout.splitlines() == ["['x']", "can only be read; writing to it is not allowed"]
+    assert done.stdout.splitlines() == ["['x']", "is read-only"]
 
 
 @pytest.mark.parametrize("url", ["mysql://h/x", "oracle://h/x", "postgresql://h:port/x", "://"])

@@ -75,7 +75,7 @@ def test_where_no_name_is_near_a_thousand_are_not_listed(store: Store) -> None:
     fill(store, [a_run(i, f"application-{i}") for i in range(30)])
     with store.reading() as connection, pytest.raises(BadInput) as caught:
         find_app_id(connection, "zzz")
-    assert str(caught.value) == "no application 'zzz': `forebay history apps` lists the 30 there are"
+    assert str(caught.value) == "no application 'zzz': `forebay history apps` lists all 30"
 
 
 def test_one_run_with_its_modules_osts_and_logs(store: Store) -> None:

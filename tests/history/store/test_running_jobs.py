@@ -7,7 +7,7 @@ from forebay.history.store.decisions import record_decision
 from forebay.history.store.jobs import add_jobs
 from forebay.history.store.leases import jobs_by_target, take_targets
 from forebay.history.store.running_jobs import (
-    LOOKED_AT,
+    MOST_SEARCHED,
     applied_layout,
     begin_job,
     find_app_of_job_name,
@@ -106,5 +106,5 @@ def test_the_last_job_of_a_name_tells_its_application_unless_it_is_long_ago(stor
         assert find_app_of_job_name(connection, "weekly", "ann") == "new"
         assert find_app_of_job_name(connection, "weekly", "ben") is None
         assert (is_known_app(connection, "old"), is_known_app(connection, "none")) == (True, False)
-        add_jobs(connection, [{"job_id": 6 + LOOKED_AT, "job_name": "x", "user": "ann", **blank}])
+        add_jobs(connection, [{"job_id": 6 + MOST_SEARCHED, "job_name": "x", "user": "ann", **blank}])
         assert find_app_of_job_name(connection, "weekly", "ann") is None

@@ -50,5 +50,5 @@ def test_a_scenario_names_it_by_its_address(tmp_path: Path) -> None:
     with open_store(str(tmp_path / "x.db")) as made:
         fill(made)
     assert len(find_requests(f"history:{tmp_path / 'x.db'}", tmp_path)) == 3
-    with pytest.raises(BadInput, match="there is no history yet"):
+    with pytest.raises(BadInput, match="no history here yet"):
         find_requests(f"history:{tmp_path / 'y.db'}", tmp_path)

@@ -1,4 +1,4 @@
-"""What one application did in each of its runs, for its profile."""
+"""What an application did in each of its runs, for its profile."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from forebay.history.store.listing import find_app_id
 from forebay.history.store.schema import requests, runs
 
 MOST_RUNS = 10_000
-"""Of an application that ran more often, the newest so many tell what it is like now."""
+"""Of an application with more runs, only the newest describe it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTotals:
-    """The reads or the writes of one run, in the columns of the history (see schema.py)."""
+    """The reads or the writes of one run, by the columns of `run_requests` (see schema.py)."""
 
     total_bytes: int
     shared_bytes: int
@@ -35,8 +35,8 @@ class RequestTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """One run, in the columns of the history (see schema.py); `reads` and `writes` are None if an older version
-    of Forebay read its log."""
+    """One run, by the columns of `runs` (see schema.py); `reads` and `writes` are None if an older version read its
+    log."""
 
     run_id: int
     start_time: float
@@ -70,7 +70,7 @@ class Behaviour:
 
 
 _COLUMNS = [runs.c[name] for name in Behaviour.__slots__ if name not in ("reads", "writes")]
-_OF_REQUESTS = [requests.c[name] for name in RequestTotals.__slots__]
+_REQUEST_COLUMNS = [requests.c[name] for name in RequestTotals.__slots__]
 
 
 def list_behaviours(connection: Connection, app: str, limit: int = MOST_RUNS) -> list[Behaviour]:
@@ -81,11 +81,11 @@ def list_behaviours(connection: Connection, app: str, limit: int = MOST_RUNS) ->
         .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
         .limit(limit)
     )
-    apart: dict[int, dict[str, RequestTotals]] = {}
+    operations: dict[int, dict[str, RequestTotals]] = {}
     chosen = newest.subquery()
-    query = sa.select(requests.c.run_id, requests.c.operation, *_OF_REQUESTS)
+    query = sa.select(requests.c.run_id, requests.c.operation, *_REQUEST_COLUMNS)
     for row in connection.execute(query.join(chosen, chosen.c.run_id == requests.c.run_id)).mappings():
-        known = {name: row[name] for name in RequestTotals.__slots__}
-        apart.setdefault(row["run_id"], {})[f"{row['operation']}s"] = RequestTotals(**known)
-    found = reversed(connection.execute(newest).mappings().all())
-    return [Behaviour(**{**row, **apart.get(row["run_id"], {})}) for row in found]
+        values = {name: row[name] for name in RequestTotals.__slots__}
+        operations.setdefault(row["run_id"], {})[f"{row['operation']}s"] = RequestTotals(**values)
+    rows = reversed(connection.execute(newest).mappings().all())
+    return [Behaviour(**{**row, **operations.get(row["run_id"], {})}) for row in rows]

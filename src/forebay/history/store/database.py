@@ -1,7 +1,7 @@
 """The database that holds the history: a SQLite file, or PostgreSQL for many machines.
 
-Whoever writes has the database for itself until the end of the transaction (`BEGIN IMMEDIATE`, or
-an advisory lock), so what was read in it still holds when it commits; readers never wait.
+A writer has the database for itself until the end of its transaction (`BEGIN IMMEDIATE`, or an advisory lock), so
+what it read is still true when it commits. Readers never wait.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from forebay.history.store.schema import VERSION, meta, metadata
 from forebay.model.errors import BadInput, why
 
 WAIT = 20.0
-"""Seconds to wait for whoever is writing; a batch of an ingest takes a fraction of one."""
+"""Seconds to wait for another writer; a batch of an ingest takes a fraction of one."""
 _LOCK = 0x666F7265  # one number for all of Forebay's writers of a PostgreSQL database
 
 
 class Store:
-    """An open history. `where` names it without its password."""
+    """An open history. `where` is its name without the password."""
 
     def __init__(self, engine: Engine, where: str) -> None:
         self._engine = engine
@@ -38,17 +38,17 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection that sees one state of the history."""
-        with self._told(), self._engine.connect() as connection, connection.begin():
+        """A connection that sees one snapshot of the history."""
+        with self._translated_errors(), self._engine.connect() as connection, connection.begin():
             if not self.is_sqlite:
                 connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A connection that no other writer disturbs; all that is done with it holds at the end, or nothing."""
+        """A connection without other writers; at the end it commits everything, or after an error nothing."""
         with (
-            self._told(),
+            self._translated_errors(),
             self._engine.connect().execution_options(writing=True) as connection,
             connection.begin(),
         ):
@@ -58,31 +58,31 @@ class Store:
             yield connection
 
     def write_ahead(self) -> None:
-        """Let readers read while somebody writes (SQLite only); it holds for good."""
-        with self._told(), closing(self._engine.raw_connection()) as connection:
+        """Let readers read during a write, from now on and for good (SQLite only)."""
+        with self._translated_errors(), closing(self._engine.raw_connection()) as connection:
             connection.cursor().execute("PRAGMA journal_mode = WAL")  # not possible inside a transaction
 
     def make_durable(self) -> None:
-        """Let every commit from now on outlast a loss of power too (SQLite; PostgreSQL does so by itself)."""
+        """Let every commit from now on survive a power failure (on SQLite; PostgreSQL's always do)."""
         if self.is_sqlite:
             event.listen(self._engine, "connect", _sync_always)
-            self._engine.dispose()  # connections that are open already
+            self._engine.dispose()  # existing connections
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """What the database refuses, in one line; errors of the driver come as they are where it is used directly."""
+    def _translated_errors(self) -> Iterator[None]:
+        """Raise errors of the database as one line. Where the driver is used directly, its own errors arrive here."""
         driver: Any = self._engine.dialect.loaded_dbapi
         try:
             yield
         except (DBAPIError, driver.Error) as error:
             original = error.orig if isinstance(error, DBAPIError) else error
-            away = not self.is_sqlite and isinstance(original, driver.OperationalError)
-            reason = _reason(" ".join(str(original).split()), away)
+            is_operational = not self.is_sqlite and isinstance(original, driver.OperationalError)
+            reason = _reason(" ".join(str(original).split()), is_operational)
             if reason is None:
                 raise
             raise BadInput(self.where, reason) from None
         except UnicodeEncodeError as error:
-            raise BadInput(ascii(error.object), "is not UTF-8, and so no name in a history") from None
+            raise BadInput(ascii(error.object), "is not UTF-8 and can't be a name in a history") from None
 
     def close(self) -> None:
         self._engine.dispose()
@@ -95,13 +95,13 @@ class Store:
 
 
 def default_path() -> Path:
-    """Where the history is unless somebody says otherwise."""
+    """The default place of the history."""
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data) / "forebay" / "history.db"
 
 
 def has_password(db: str) -> bool:
-    """Whether the name of a database gives it away.
+    """Whether the address of a database contains a password.
 
     >>> has_password("postgresql://me:secret@host/name"), has_password("postgresql://me@host/name")
     (True, False)
@@ -110,9 +110,9 @@ def has_password(db: str) -> bool:
 
 
 def resolve_database(db: str, file: Path, key: str) -> str | None:
-    """The database that a file of settings names under `key`, if any; a path in it is from the file's folder on."""
+    """The database that a settings file names under `key`, if any; a path is relative to the file's folder."""
     if has_password(db) and file.stat().st_mode & 0o077:
-        raise BadInput(f"{file}: {key}", f"has a password, and others may read the file; do: chmod 600 {file}")
+        raise BadInput(f"{file}: {key}", f"has a password, but other users can read the file; run: chmod 600 {file}")
     if not db or "://" in db:
         return db or None
     return str(file.absolute().parent / Path(db).expanduser())
@@ -121,16 +121,16 @@ def resolve_database(db: str, file: Path, key: str) -> str | None:
 def open_store(url: str | None = None, *, create: bool = True) -> Store:
     """The history at `url`: `sqlite:///path` or a path, `postgresql://…`; FOREBAY_DB or the default place if None.
 
-    One that is not there yet is made if `create`; one of an older schema is brought up to date.
+    A missing one is created if `create`; one of an older schema is migrated.
     """
     address = _address(url or os.environ.get("FOREBAY_DB") or str(default_path()))
-    where = address.database or ":memory:" if _is_sqlite(address) else _shown(address)
+    where = address.database or ":memory:" if _is_sqlite(address) else _without_password(address)
     if _is_sqlite(address) and address.database:
         _check_file(Path(address.database), create)
-        address = _as_allowed(address, Path(address.database))
+        address = _as_permitted(address, Path(address.database))
     store = Store(_engine(address), where)
     try:
-        _bring_up_to_date(store, create)
+        _migrate(store, create)
     except BaseException:
         store.close()
         raise
@@ -141,8 +141,8 @@ def _is_sqlite(address: URL) -> bool:
     return address.get_backend_name() == "sqlite"
 
 
-def _shown(address: URL) -> str:
-    """Without the password, and without our driver, which is nobody's business."""
+def _without_password(address: URL) -> str:
+    """Also without the name of the driver, which users don't need."""
     return address.set(drivername=address.get_backend_name()).render_as_string(hide_password=True)
 
 
@@ -151,32 +151,32 @@ def _address(url: str) -> URL:
         return URL.create("sqlite", database=url)
     try:
         address = make_url(url)
-    except (ArgumentError, ValueError):  # no address at all, or no port
-        raise BadInput("--db", "is no database address; write sqlite:///PATH or postgresql://HOST/NAME") from None
+    except (ArgumentError, ValueError):  # not an address, or not a port
+        raise BadInput("--db", "is not a database address; write sqlite:///PATH or postgresql://HOST/NAME") from None
     kind = address.get_backend_name()
-    if kind in ("postgresql", "postgres"):  # PostgreSQL's own programs take both
+    if kind in ("postgresql", "postgres"):  # PostgreSQL's own programs accept both
         return address.set(drivername="postgresql+psycopg")
     if kind != "sqlite":
-        raise BadInput("--db", f"is of kind {kind!r}; write sqlite:///PATH or postgresql://HOST/NAME")
+        raise BadInput("--db", f"has the unknown kind {kind!r}; write sqlite:///PATH or postgresql://HOST/NAME")
     return address
 
 
 def _check_file(path: Path, create: bool) -> None:
     if path.is_dir():
-        raise BadInput(str(path), "is a folder; a history is a file")
+        raise BadInput(str(path), "is a folder; name a file")
     if path.exists():
         return
     if not create:
-        raise BadInput(str(path), "there is no history yet; `forebay ingest PATH...` makes one")
+        raise BadInput(str(path), "no history here yet; `forebay ingest PATH...` creates one")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(str(error.filename), why(error)) from None
 
 
-def _as_allowed(address: URL, path: Path) -> URL:
-    """What may not be written is opened for reading. Where SQLite could not even make the file that
-    readers and writers share, nobody can be writing, and it need not look out for them."""
+def _as_permitted(address: URL, path: Path) -> URL:
+    """Open what must not be written for reading. If SQLite can't even create the file that readers and writers share,
+    nobody can be writing, and it need not watch for writers."""
     folder_allows = os.access(path.parent, os.W_OK)
     if not path.exists() or (os.access(path, os.W_OK) and folder_allows):
         return address
@@ -196,15 +196,15 @@ def _engine(address: URL) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     else:
-        # It would put a line of its own on the screen when the server goes away.
+        # It would print a line of its own when the server disappears.
         logging.getLogger("psycopg").addHandler(logging.NullHandler())
     return engine
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+    connection.isolation_level = None  # we begin transactions, not the driver
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA synchronous = NORMAL")  # with WAL a crash loses no committed batch, and corrupts nothing
+    connection.execute("PRAGMA synchronous = NORMAL")  # with WAL, a crash loses no committed batch and corrupts nothing
     connection.execute("PRAGMA cache_size = -65536")
     connection.execute("PRAGMA wal_autocheckpoint = 8192")  # 32 MB: less often, and in one go
 
@@ -218,27 +218,27 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def _bring_up_to_date(store: Store, create: bool) -> None:
+def _migrate(store: Store, create: bool) -> None:
     with store.reading() as connection:
-        found = _version(connection, store.where)
-    if found == VERSION:
+        schema = _read_version(connection, store.where)
+    if schema == VERSION:
         return
-    if found is None and not create:
-        raise BadInput(store.where, "there is no history in it yet; `forebay ingest PATH...` makes one")
+    if schema is None and not create:
+        raise BadInput(store.where, "contains no history yet; `forebay ingest PATH...` creates one")
     if store.is_sqlite:
         store.write_ahead()
     with store.writing() as connection:
-        found = _version(connection, store.where)  # somebody may have been faster
-        if found is None:
+        schema = _read_version(connection, store.where)  # another process may have been faster
+        if schema is None:
             metadata.create_all(connection)
             connection.execute(meta.insert().values(key="schema", value=str(VERSION)))
             return
-        for version in range(found, VERSION):
+        for version in range(schema, VERSION):
             MIGRATIONS[version](connection)
         connection.execute(meta.update().where(meta.c.key == "schema").values(value=str(VERSION)))
 
 
-def _version(connection: Connection, where: str) -> int | None:
+def _read_version(connection: Connection, where: str) -> int | None:
     """The schema's version; None for an empty database."""
     inspector = sa.inspect(connection)
     if not inspector.has_table(meta.name):
@@ -247,30 +247,28 @@ def _version(connection: Connection, where: str) -> int | None:
         return None
     text = connection.execute(sa.select(meta.c.value).where(meta.c.key == "schema")).scalar()
     if text is None or not text.isdigit():
-        raise BadInput(where, "does not say which schema it has; is it a Forebay history?")
+        raise BadInput(where, "has no schema version; is it a Forebay history?")
     if int(text) > VERSION:
-        raise BadInput(where, f"was made by a newer Forebay (schema {text}, this one knows {VERSION})")
+        raise BadInput(where, f"is from a newer Forebay (schema {text}, this version knows {VERSION}); upgrade Forebay")
     return int(text)
 
 
 _REASONS = {
     "database is locked": f"is locked: another process has been writing for {WAIT:.0f} s",
     "lock timeout": f"is locked: another process has been writing for {WAIT:.0f} s",
-    "readonly database": "can only be read; writing to it is not allowed",
-    "read-only": "can only be read; writing to it is not allowed",
+    "readonly database": "is read-only",
+    "read-only": "is read-only",
     "not a database": "is not a SQLite database",
-    "malformed": "is damaged; `sqlite3 FILE .recover` may save what is in it",
+    "malformed": "is damaged; `sqlite3 FILE .recover` may rescue its contents",
     "unable to open database file": "can't be opened",
     "disk is full": "the disk is full",
     "No space left on device": "the disk is full",
-    "disk I/O error": "the disk does not answer (I/O error)",
+    "disk I/O error": "disk I/O error",
     "permission denied": "permission denied",
 }
 
 
-def _reason(words: str, away: bool) -> str | None:
-    """What the database's own words mean; None if they are of our making. `away`: the server may be gone."""
-    for part, reason in _REASONS.items():
-        if part in words:
-            return reason
-    return f"PostgreSQL does not answer: {words}" if away else None
+def _reason(message: str, is_operational: bool) -> str | None:
+    """The reason behind an error of the database; None for a mistake of ours. An operational one is the server's."""
+    reason = next((reason for part, reason in _REASONS.items() if part in message), None)
+    return reason or (f"PostgreSQL does not answer: {message}" if is_operational else None)

@@ -1,4 +1,4 @@
-"""Whole tables, streamed, for whoever wants to take them elsewhere."""
+"""Whole tables, streamed, for export."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TableDump:
 
 
 def dump_tables(connection: Connection) -> Iterator[TableDump]:
-    """Runs (with the application's name), their modules, requests and OSTs, jobs and decisions, one after the other."""
+    """Runs (with the application's name), their modules, requests and OSTs, then jobs and decisions."""
     named = sa.select(runs.c.run_id, apps.c.app, *(c for c in runs.c if c.name not in ("run_id", "app_id")))
     queries: dict[str, Select[Any]] = {
         "runs": named.join_from(runs, apps).order_by(runs.c.run_id),
@@ -38,5 +38,5 @@ def dump_tables(connection: Connection) -> Iterator[TableDump]:
     }
     for name, query in queries.items():
         columns = {c.name: _TYPES[c.type.python_type] for c in query.selected_columns}
-        found = connection.execute(query, execution_options={"yield_per": AT_ONCE})
-        yield TableDump(name, columns, found.partitions())
+        rows = connection.execute(query, execution_options={"yield_per": AT_ONCE})
+        yield TableDump(name, columns, rows.partitions())

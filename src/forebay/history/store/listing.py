@@ -1,4 +1,4 @@
-"""Runs one by one: lists of them, and one of them with everything that is known of it."""
+"""Lists of runs, and one run with everything that is known of it."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, RowMapping
 
+from forebay.history.run_fields import Row
 from forebay.history.store.schema import apps, filesystems, jobs, logs, modules, osts, requests, runs
 from forebay.model.errors import BadInput, UnknownName
 
-Record = dict[str, Any]
 AT_ONCE = 2000
 """Rows held in memory at a time."""
 
-_OF_JOB = ("job_name", "nodes", "submit_time", "job_start_time", "job_end_time")
-COLUMNS = ("run_id", "app", *(c.name for c in runs.columns if c.name not in ("run_id", "app_id")), *_OF_JOB)
-"""Of a run as it is listed."""
+_JOB_COLUMNS = ("job_name", "nodes", "submit_time", "job_start_time", "job_end_time")
+COLUMNS = ("run_id", "app", *(c.name for c in runs.columns if c.name not in ("run_id", "app_id")), *_JOB_COLUMNS)
+"""The columns of a listed run."""
 
 _TABLES = runs.join(apps).outerjoin(jobs, jobs.c.job_id == runs.c.job_id)
-_LISTED = sa.select(
+_SELECT_RUNS = sa.select(
     *(
-        apps.c.app if name == "app" else (jobs.c[name] if name in _OF_JOB else runs.c[name]).label(name)
+        apps.c.app if name == "app" else (jobs.c[name] if name in _JOB_COLUMNS else runs.c[name]).label(name)
         for name in COLUMNS
     )
 ).select_from(_TABLES)
 
 
 def has_runs(connection: Connection) -> bool:
-    """Whether there is anything to look at."""
+    """Whether the history has any run."""
     return connection.execute(sa.select(runs.c.run_id).limit(1)).scalar() is not None
 
 
 def find_app_id(connection: Connection, app: str) -> int:
-    """The number of an application; one that nobody has seen is an error that tells the nearest name."""
-    found = connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar()
-    if found is None:
+    """The id of an application; the error for an unknown one names the nearest."""
+    app_id = connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar()
+    if app_id is None:
         names = list(connection.execute(sa.select(apps.c.app)).scalars())
         error = UnknownName("application", app, names)
-        if len(names) > 20 and "did you mean" not in str(error):  # a list of a thousand names helps nobody
-            raise BadInput(f"no application {app!r}", f"`forebay history apps` lists the {len(names)} there are")
+        if len(names) > 20 and "did you mean" not in str(error):  # a list of a thousand names does not help
+            raise BadInput(f"no application {app!r}", f"`forebay history apps` lists all {len(names)}")
         raise error
-    return int(found)
+    return int(app_id)
 
 
 def list_runs(
@@ -53,12 +53,9 @@ def list_runs(
     since: float | None = None,
     until: float | None = None,
     limit: int | None = None,
-) -> Generator[Record, None, None]:
-    """Runs that started in [since, until), newest first, streamed (close it if you stop early).
-
-    `since` and `until` are seconds since 1970.
-    """
-    query = _LISTED.order_by(runs.c.start_time.desc(), runs.c.run_id.desc()).limit(limit)
+) -> Generator[Row, None, None]:
+    """Runs that started in [since, until), seconds since 1970, newest first, streamed; close it if you stop early."""
+    query = _SELECT_RUNS.order_by(runs.c.start_time.desc(), runs.c.run_id.desc()).limit(limit)
     if app is not None:
         query = query.where(runs.c.app_id == find_app_id(connection, app))
     if since is not None:
@@ -68,13 +65,13 @@ def list_runs(
     return _streamed(connection, query)
 
 
-def read_run(connection: Connection, run_id: int) -> dict[str, Any]:
+def read_run(connection: Connection, run_id: int) -> dict[str, Row | list[Row]]:
     """`run`, and its `modules`, `requests`, `osts` and `logs`."""
-    fits = run_id.bit_length() < 64  # a number that no database can have is no run's
-    row = connection.execute(_LISTED.where(runs.c.run_id == run_id)).mappings().one_or_none() if fits else None
+    fits = run_id.bit_length() < 64  # a larger number is in no database
+    row = connection.execute(_SELECT_RUNS.where(runs.c.run_id == run_id)).mappings().one_or_none() if fits else None
     if row is None:
         low, high = connection.execute(sa.select(sa.func.min(runs.c.run_id), sa.func.max(runs.c.run_id))).one()
-        raise BadInput(f"no run {run_id} in the history", f"the numbers go from {low} to {high}")
+        raise BadInput(f"no run {run_id} in the history", f"run numbers are from {low} to {high}")
     files = sa.select(logs.c.path, logs.c.size, logs.c.status, logs.c.reason).order_by(logs.c.path)
     return {
         "run": _run(row),
@@ -86,28 +83,28 @@ def read_run(connection: Connection, run_id: int) -> dict[str, Any]:
 
 
 def run_osts() -> sa.Select[Any]:
-    """OSTs in runs, with the file system's mount point instead of its number."""
+    """A query for OSTs of runs, with the file system's mount point instead of its id."""
     columns = (filesystems.c.filesystem if c.name == "filesystem_id" else c for c in osts.columns)
     return sa.select(*columns).join_from(osts, filesystems)
 
 
-def _streamed(connection: Connection, query: sa.Select[Any]) -> Generator[Record, None, None]:
-    with connection.execute(query, execution_options={"yield_per": AT_ONCE}) as found:
-        for row in found.mappings():
+def _streamed(connection: Connection, query: sa.Select[Any]) -> Generator[Row, None, None]:
+    with connection.execute(query, execution_options={"yield_per": AT_ONCE}) as rows:
+        for row in rows.mappings():
             yield _run(row)
 
 
-def _children(connection: Connection, query: sa.Select[Any]) -> list[Record]:
+def _children(connection: Connection, query: sa.Select[Any]) -> list[Row]:
     return [
         {name: value for name, value in row.items() if name != "run_id"} for row in connection.execute(query).mappings()
     ]
 
 
-def _run(row: RowMapping) -> Record:
-    """With lists where the database has text."""
-    made: Record = dict(row)
-    made["modules"] = [name for name in made["modules"].split(",") if name]
+def _run(row: RowMapping) -> Row:
+    """A run with lists where the database has text."""
+    run: Row = dict(row)
+    run["modules"] = [name for name in run["modules"].split(",") if name]
     for sizes in ("read_sizes", "write_sizes"):
-        made[sizes] = [int(count) for count in made[sizes].split(",") if count]
-    made["components"] = json.loads(made["components"] or "[]")
-    return made
+        run[sizes] = [int(count) for count in run[sizes].split(",") if count]
+    run["components"] = json.loads(run["components"] or "[]")
+    return run

@@ -1,6 +1,6 @@
 """How a database of an older schema becomes one of the next.
 
-Tables that change are written out here as they were then, for the schema goes on changing.
+The SQL of changed tables is written out, because `schema` has only their current form.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def _add_journal(connection: Connection) -> None:
     metadata.create_all(connection, tables=[journal, checkpoints, grant_logs, heard, tokens])
 
 
-def _tell_file_systems_apart(connection: Connection) -> None:
-    """Version 3: OSTs, layouts and decisions are of a file system. What is there is of one that nothing tells, so
-    the next ingest reads the logs that it came from again, as far as they are still there."""
+def _add_filesystems(connection: Connection) -> None:
+    """Version 3: OSTs, layouts and decisions belong to a file system. Existing rows get an unknown one, and the next
+    ingest reads their logs again if these still exist."""
     metadata.create_all(connection, tables=[filesystems])
     connection.exec_driver_sql("INSERT INTO filesystems (filesystem_id, filesystem) VALUES (1, '')")
     connection.exec_driver_sql("ALTER TABLE runs ADD COLUMN filesystem TEXT")
@@ -43,18 +43,18 @@ def _tell_file_systems_apart(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-_OF_OSTS = "files, total_bytes, io_time, alone_files, alone_bytes, alone_time, slowness"
-_OF_TOTALS = (
+_OST_COLUMNS = "files, total_bytes, io_time, alone_files, alone_bytes, alone_time, slowness"
+_TOTALS_COLUMNS = (
     "shared_file, partial_flag, runs, timed_runs, perf_by_slowest, total_bytes, bytes_read, bytes_written, requests, "
     "pattern_requests, seq_requests, io_less_1k, io_1k_to_100k"
 )
-_KIND = "app_id, nprocs, stripe_count, file_stripe_count, stripe_size"
+_KEY_COLUMNS = "app_id, nprocs, stripe_count, file_stripe_count, stripe_size"
 _INDEXES = (
     "CREATE INDEX run_osts_by_ost ON run_osts (filesystem_id, ost, files, total_bytes, io_time)",
     "CREATE INDEX totals_by_nprocs ON totals (nprocs, partial_flag, file_stripe_count, stripe_size, shared_file, "
     "filesystem, app_id, timed_runs, perf_by_slowest)",
 )
-_ON_SQLITE = (  # which can't change a primary key
+_ON_SQLITE = (  # SQLite can't change a primary key
     "DROP INDEX run_osts_by_ost",
     "DROP INDEX totals_by_nprocs",
     "ALTER TABLE run_osts RENAME TO run_osts_2",
@@ -73,8 +73,10 @@ _ON_SQLITE = (  # which can't change a primary key
     "seq_requests BIGINT NOT NULL, io_less_1k BIGINT NOT NULL, io_1k_to_100k BIGINT NOT NULL, "
     "PRIMARY KEY (app_id, nprocs, stripe_count, file_stripe_count, stripe_size, filesystem, shared_file, "
     "partial_flag), FOREIGN KEY(app_id) REFERENCES apps (app_id))",
-    f"INSERT INTO run_osts (run_id, filesystem_id, ost, {_OF_OSTS}) SELECT run_id, 1, ost, {_OF_OSTS} FROM run_osts_2",
-    f"INSERT INTO totals ({_KIND}, filesystem, {_OF_TOTALS}) SELECT {_KIND}, '', {_OF_TOTALS} FROM totals_2",
+    f"INSERT INTO run_osts (run_id, filesystem_id, ost, {_OST_COLUMNS}) "
+    f"SELECT run_id, 1, ost, {_OST_COLUMNS} FROM run_osts_2",
+    f"INSERT INTO totals ({_KEY_COLUMNS}, filesystem, {_TOTALS_COLUMNS}) "
+    f"SELECT {_KEY_COLUMNS}, '', {_TOTALS_COLUMNS} FROM totals_2",
     "DROP TABLE run_osts_2",
     "DROP TABLE totals_2",
     *_INDEXES,
@@ -94,9 +96,9 @@ _ON_POSTGRESQL = (
 
 
 def _add_requests(connection: Connection) -> None:
-    """Version 4: reads and writes of a run apart, and each application's fastest run by an index.
+    """Version 4: a run's reads and writes apart, and an index for each application's fastest run.
 
-    The next ingest reads the logs again that are still there, for only they tell.
+    Only the logs have the reads and writes, so the next ingest reads them again if they still exist.
     """
     metadata.create_all(connection, tables=[requests])
     next(index for index in runs.indexes if index.name == "runs_by_perf").create(connection, checkfirst=True)
@@ -105,7 +107,7 @@ def _add_requests(connection: Connection) -> None:
 
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     1: _add_journal,
-    2: _tell_file_systems_apart,
+    2: _add_filesystems,
     3: _add_requests,
 }
 """From version v to v + 1, in the transaction that opens the database."""

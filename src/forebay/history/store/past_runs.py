@@ -1,4 +1,4 @@
-"""What a decision about the next run of an application looks up; every query goes by an index."""
+"""Earlier runs, for a decision about an application's next run; every query uses an index."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from forebay.history.store.schema import apps, requests, runs, totals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """One earlier run; what Darshan did not tell of its layout or of its files' size is None.
+    """One earlier run; None is a layout or file size that its log does not have.
 
-    `total_bytes` went to files or came from them: lines on a screen are not among them.
-    Half of the bytes that it wrote (or read, if it wrote none) are in files of `file_size` or larger ones.
+    `total_bytes` are those of files, without standard output and the like. Half of the bytes that the run wrote (or
+    read, if it wrote none) are in files of at least `file_size`.
     """
 
     run_id: int
@@ -33,7 +33,7 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerRuns:
-    """Runs of other applications that are alike: how many, and their mean bytes per second."""
+    """Similar runs of other applications: how many, and their mean bytes per second."""
 
     nprocs: int
     file_stripe_count: int
@@ -55,12 +55,11 @@ _TABLES = runs.outerjoin(
 
 
 def list_past_runs(connection: Connection, app: str, limit: int = 200, filesystem: str | None = None) -> list[PastRun]:
-    """The newest `limit` runs of an application, oldest first; none for one that nobody has seen. Those that are known
-    to have been on another file system than the one that is asked about are left out."""
+    """The newest `limit` runs of an application, oldest first, without those on another than the given file system."""
     query = (
         sa.select(*_PAST)
         .select_from(_TABLES)
-        .where(_app(app), sa.true() if filesystem is None else sa.or_(*_may_be(runs, filesystem)))
+        .where(_app(app), sa.true() if filesystem is None else sa.or_(*_may_be_on(runs, filesystem)))
         .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
         .limit(limit)
     )
@@ -68,7 +67,7 @@ def list_past_runs(connection: Connection, app: str, limit: int = 200, filesyste
 
 
 def last_filesystem(connection: Connection, app: str) -> str | None:
-    """Where the last run of an application was of which that is known: a mount point; None if there is none."""
+    """The mount point that the last run of an application used for which it is known."""
     known = sa.and_(runs.c.filesystem.is_not(None), runs.c.filesystem != "")
     query = sa.select(runs.c.filesystem).where(_app(app), known)
     return connection.execute(query.order_by(runs.c.start_time.desc(), runs.c.run_id.desc()).limit(1)).scalar()
@@ -78,46 +77,45 @@ def _app(app: str) -> ColumnElement[bool]:
     return runs.c.app_id == sa.select(apps.c.app_id).where(apps.c.app == app).scalar_subquery()
 
 
-def _may_be(table: Table, filesystem: str) -> tuple[ColumnElement[bool], ...]:
-    """On the file system, as far as is known: runs without Lustre records tell other things."""
+def _may_be_on(table: Table, filesystem: str) -> tuple[ColumnElement[bool], ...]:
+    """On the file system, or on an unknown one: runs without Lustre records still tell other things."""
     name = table.c.filesystem
     return name == filesystem, name == "", name.is_(None)
 
 
 def has_run(connection: Connection, app: str) -> bool:
-    """Whether an application ran at all, on whatever file system."""
+    """Whether an application ran at all, on any file system."""
     return connection.execute(sa.select(runs.c.run_id).where(_app(app)).limit(1)).scalar() is not None
 
 
 def list_peer_runs(connection: Connection, app: str, nprocs: int, filesystem: str | None = None) -> list[PeerRuns]:
-    """How other applications' whole runs went on each layout, at the numbers of processes nearest to `nprocs`.
+    """Other applications' whole runs by layout, at the nearest numbers of processes below and above `nprocs`.
 
-    Those are the largest one that is not above it and the smallest that is not below it. Runs that
-    tell no layout or no performance don't count, nor those that are known to have been on another file system.
+    Runs without a layout or performance are left out, and those that are known to be on another file system.
     """
-    own = connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar()
+    app_id = connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar()
     others = sa.and_(
-        totals.c.app_id != (own or 0),
+        totals.c.app_id != (app_id or 0),
         totals.c.file_stripe_count > 0,
         totals.c.timed_runs > 0,
         totals.c.partial_flag.is_(sa.false()),
-        sa.true() if filesystem is None else sa.or_(*_may_be(totals, filesystem)),
+        sa.true() if filesystem is None else sa.or_(*_may_be_on(totals, filesystem)),
     )
-    near = {
+    nearest = {
         connection.execute(sa.select(totals.c.nprocs).where(side, others).order_by(order).limit(1)).scalar()
         for side, order in (
             (totals.c.nprocs <= nprocs, totals.c.nprocs.desc()),
             (totals.c.nprocs >= nprocs, totals.c.nprocs.asc()),
         )
     }
-    return _alike(connection, sa.and_(totals.c.nprocs.in_(near - {None}), others))
+    return _sum_by_layout(connection, sa.and_(totals.c.nprocs.in_(nearest - {None}), others))
 
 
-def _alike(connection: Connection, which: ColumnElement[bool]) -> list[PeerRuns]:
+def _sum_by_layout(connection: Connection, condition: ColumnElement[bool]) -> list[PeerRuns]:
     kind = [totals.c[name] for name in ("nprocs", "file_stripe_count", "stripe_size", "shared_file")]
     timed = sa.func.sum(totals.c.timed_runs).label("runs")
     perf = sa.func.sum(totals.c.perf_by_slowest).label("perf_by_slowest")
-    found = connection.execute(sa.select(*kind, timed, perf).where(which).group_by(*kind).order_by(*kind)).mappings()
-    # PostgreSQL gives sums of large whole numbers as decimals.
-    sums = ((row, int(row["runs"]), int(row["perf_by_slowest"])) for row in found)
+    rows = connection.execute(sa.select(*kind, timed, perf).where(condition).group_by(*kind).order_by(*kind)).mappings()
+    # PostgreSQL returns sums of large whole numbers as decimals.
+    sums = ((row, int(row["runs"]), int(row["perf_by_slowest"])) for row in rows)
     return [PeerRuns(**{**row, "runs": number, "perf_by_slowest": total / number}) for row, number, total in sums]

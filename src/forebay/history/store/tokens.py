@@ -1,4 +1,4 @@
-"""Tokens of the control service: the store has only their digests."""
+"""Tokens of the control service; the store has only their digests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECRET = "volume-keys"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """Who a token stands for: a user by uid and gid, the agent of a node, or an administrator."""
+    """The identity of a token: a user by uid and gid, the agent of a node, or an administrator."""
 
     name: str
     digest: str
@@ -28,12 +28,12 @@ class Token:
 
 
 def digest_token(secret: str) -> str:
-    """What is kept of a token. It is long and random, so that one round of hashing is enough."""
+    """What is stored of a token. One round of hashing is enough, because tokens are long and random."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def save_token(connection: Connection, token: Token) -> bool:
-    """Keep a token instead of any other of that name; whether there was one."""
+    """Save a token; returns whether it replaces one of the same name."""
     replaced = remove_token(connection, token.name)
     values = {name: getattr(token, name) for name in Token.__slots__}
     connection.execute(tokens.insert().values(**values))
@@ -41,18 +41,18 @@ def save_token(connection: Connection, token: Token) -> bool:
 
 
 def remove_token(connection: Connection, name: str) -> bool:
-    """Whether there was one of that name."""
+    """Delete a token; returns whether it existed."""
     return connection.execute(tokens.delete().where(tokens.c.name == name)).rowcount > 0
 
 
 def list_tokens(connection: Connection) -> list[Token]:
-    """By name."""
+    """All tokens by name."""
     return [Token(**row) for row in connection.execute(tokens.select().order_by(tokens.c.name)).mappings()]
 
 
 def shared_secret(connection: Connection) -> str:
-    """The one secret of all instances over this store, in hexadecimal digits; made when it is first asked for."""
+    """The secret that all instances with this store share, in hexadecimal; created on the first call."""
     new = {"key": _SECRET, "value": secrets.token_hex(32)}
-    once = sa.text(f"INSERT INTO {meta.name} (key, value) VALUES (:key, :value) ON CONFLICT DO NOTHING")
-    connection.execute(once, new)
+    insert_once = sa.text(f"INSERT INTO {meta.name} (key, value) VALUES (:key, :value) ON CONFLICT DO NOTHING")
+    connection.execute(insert_once, new)
     return str(connection.execute(sa.select(meta.c.value).where(meta.c.key == _SECRET)).scalar_one())

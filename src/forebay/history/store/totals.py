@@ -1,4 +1,4 @@
-"""What the history knows in sum, read from `totals` and, but for a few runs by an index, never from the runs."""
+"""Sums over all runs, read from the table `totals`; single runs are only looked up by an index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forebay.history.store.schema import apps, runs, totals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutSums:
-    """All runs with one layout; a `stripe_count` (distinct OSTs used) of 0 says that nothing tells."""
+    """All runs with one layout. `stripe_count` is the number of distinct OSTs, 0 if unknown."""
 
     stripe_count: int
     file_stripe_count: int
@@ -30,8 +30,8 @@ class LayoutSums:
 class AppSums:
     """All runs of one application. Performance is in bytes per second.
 
-    `mean_perf` is over whole runs that tell one, `best_perf` that of the fastest of them, `best_run`; all None if no
-    run tells. `last_start_time` is in seconds since 1970.
+    `mean_perf` is over whole runs with a known performance, `best_perf` that of the fastest one, `best_run`; all None
+    if there is none. `last_start_time` is in seconds since 1970.
     """
 
     app: str
@@ -42,7 +42,7 @@ class AppSums:
     best_perf: float | None
     best_run: int | None
     best_layout: tuple[int, int, int] | None
-    """Processes, stripes of one file and stripe size (0 where nothing tells) of that run."""
+    """Processes, stripes of one file and stripe size (0 if unknown) of that run."""
     nprocs: tuple[int, ...]
     last_start_time: float
 
@@ -52,18 +52,18 @@ _SUMS = LayoutSums.__slots__[len(_KIND) :]
 
 
 def layout_sums(connection: Connection, filesystem: str | None = None) -> list[LayoutSums]:
-    """One for each layout and for whole and partial runs; of all runs, or of those on one file system."""
+    """The sums of each layout, for whole and partial runs, over all runs or those on one file system."""
     kind = [totals.c[name] for name in _KIND]
     sums = [sa.func.sum(totals.c[name]).label(name) for name in _SUMS]
     query = sa.select(*kind, *sums).where(_on(filesystem)).group_by(*kind).order_by(*kind)
-    found = connection.execute(query).mappings()
-    # PostgreSQL gives sums of large whole numbers as decimals.
-    return [LayoutSums(**{**row, **{name: int(row[name]) for name in _SUMS}}) for row in found]
+    rows = connection.execute(query).mappings()
+    # PostgreSQL returns sums of large whole numbers as decimals.
+    return [LayoutSums(**{**row, **{name: int(row[name]) for name in _SUMS}}) for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesystemSums:
-    """All runs on one file system, by where it is mounted ("" where nothing tells)."""
+    """All runs on one file system, by its mount point ("" if unknown)."""
 
     filesystem: str
     runs: int
@@ -71,7 +71,7 @@ class FilesystemSums:
 
 
 def filesystem_sums(connection: Connection) -> list[FilesystemSums]:
-    """One for each file system that a run with Lustre records was on, that with most runs first."""
+    """The sums of each file system in Lustre records, the one with most runs first."""
     name, number = totals.c.filesystem, sa.func.sum(totals.c.runs)
     query = sa.select(name, number, sa.func.sum(totals.c.total_bytes)).where(_LAID_OUT).group_by(name)
     rows = connection.execute(query.order_by(number.desc(), name))
@@ -86,7 +86,7 @@ def _on(filesystem: str | None) -> sa.ColumnElement[bool]:
 
 
 def app_count(connection: Connection, filesystem: str | None = None) -> int:
-    """Applications with at least one run, at all or on a file system."""
+    """The number of applications with at least one run, anywhere or on one file system."""
     query = sa.select(sa.func.count(sa.distinct(totals.c.app_id))).where(_on(filesystem))
     return int(connection.execute(query).scalar_one())
 
@@ -107,18 +107,20 @@ def top_apps(connection: Connection, by: str, limit: int, filesystem: str | None
 
 
 def app_sums(connection: Connection) -> list[AppSums]:
-    """Every application, that with most runs first."""
+    """The sums of every application, the one with most runs first."""
     kind = (totals.c.app_id, totals.c.nprocs, totals.c.file_stripe_count, totals.c.stripe_size, totals.c.partial_flag)
-    sums = [sa.func.sum(totals.c[name]) for name in ("runs", "timed_runs", "perf_by_slowest", "total_bytes")]
+    measures = [sa.func.sum(totals.c[name]) for name in ("runs", "timed_runs", "perf_by_slowest", "total_bytes")]
     rows: dict[int, list[_Row]] = {}
-    for app_id, nprocs, count, size, partial, *values in connection.execute(sa.select(*kind, *sums).group_by(*kind)):
+    for app_id, nprocs, count, size, partial, *values in connection.execute(
+        sa.select(*kind, *measures).group_by(*kind)
+    ):
         rows.setdefault(app_id, []).append(_Row((nprocs, count, size), partial, *map(int, values)))
-    # A look-up by index for each application, where a GROUP BY would go through all runs.
+    # One look-up by index for each application; a GROUP BY would read all runs.
     last = sa.select(sa.func.max(runs.c.start_time)).where(runs.c.app_id == apps.c.app_id).scalar_subquery()
     named = connection.execute(sa.select(apps.c.app_id, apps.c.app, last))
-    best = _fastest(connection)
-    made = [_app(app, when, rows[app_id], best.get(app_id)) for app_id, app, when in named if app_id in rows]
-    return sorted(made, key=lambda a: (-a.runs, a.app))
+    best = _find_fastest(connection)
+    sums = [_app_sums(app, when, rows[app_id], best.get(app_id)) for app_id, app, when in named if app_id in rows]
+    return sorted(sums, key=lambda a: (-a.runs, a.app))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,8 @@ class _Fastest:
     layout: tuple[int, int, int]
 
 
-def _fastest(connection: Connection) -> dict[int, _Fastest]:
-    """The fastest whole run of each application, by its number; a look-up by index for each."""
+def _find_fastest(connection: Connection) -> dict[int, _Fastest]:
+    """The fastest whole run of each application, by the id of the application; one look-up by index for each."""
     other = runs.alias()
     fastest = (
         sa.select(other.c.run_id)
@@ -156,7 +158,7 @@ class _Row:
     volume: int
 
 
-def _app(app: str, last: float, rows: list[_Row], best: _Fastest | None) -> AppSums:
+def _app_sums(app: str, last: float, rows: list[_Row], best: _Fastest | None) -> AppSums:
     whole = [row for row in rows if row.timed and not row.partial]
     return AppSums(
         app=app,

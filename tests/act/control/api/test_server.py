@@ -168,7 +168,7 @@ def test_a_password_is_only_in_a_file_that_nobody_else_may_read(tmp_path: Path) 
     file = tmp_path / "forebay.toml"
     file.write_text('[service]\ndb = "postgresql://forebay:secret@host/grants"\n')
     file.chmod(0o644)
-    with pytest.raises(BadInput, match="has a password, and others may read the file") as error:
+    with pytest.raises(BadInput, match="has a password, but other users can read the file") as error:
         read_service(file, {})
     assert "secret" not in str(error.value)
     with pytest.raises(BadInput, match="--db: all users can see the password in the list of processes") as error:
