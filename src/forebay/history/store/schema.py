@@ -1,7 +1,7 @@
 """The tables of the history, one schema for SQLite and PostgreSQL.
 
-Names are those of `darshan job_stats` where it has them. Sizes are bytes, times seconds, points in
-time seconds since 1970, performance bytes per second.
+Names are those of `darshan job_stats` if it has them. Sizes are bytes, durations seconds, times seconds since 1970,
+and performance is bytes per second.
 """
 
 from __future__ import annotations
@@ -24,10 +24,19 @@ from sqlalchemy import (
 )
 
 VERSION = 4
-"""What `meta` says of a database made by this code; see migrations.py."""
+"""The version that `meta` has in a database of this code; see migrations.py."""
 
 metadata = MetaData()
-_Id = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER counts up by itself in SQLite
+_Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only INTEGER
+
+
+def _whole(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False)
+
+
+def _real(name: str) -> Column[float]:
+    return Column(name, Float(53), nullable=False)
+
 
 meta = Table("forebay_meta", metadata, Column("key", String(40), primary_key=True), Column("value", Text))
 
@@ -39,7 +48,7 @@ filesystems = Table(
     "filesystems",
     metadata,
     Column("filesystem_id", _Id, primary_key=True),
-    Column("filesystem", Text, nullable=False, unique=True),  # where it is mounted; "" where nothing tells
+    Column("filesystem", Text, nullable=False, unique=True),  # its mount point; "" if unknown
 )
 
 runs = Table(
@@ -50,49 +59,39 @@ runs = Table(
     Column("app_id", _Id, ForeignKey("apps.app_id"), nullable=False),
     Column("exe", Text, nullable=False),
     Column("user", Text),
-    Column("uid", BigInteger, nullable=False),
-    Column("job_id", BigInteger, nullable=False),
-    Column("logs", Integer, nullable=False),  # how many logs it was put together from
-    Column("nprocs", BigInteger, nullable=False),
-    Column("io_procs", BigInteger, nullable=False),
-    Column("start_time", Float(53), nullable=False),
-    Column("end_time", Float(53), nullable=False),
-    Column("run_time", Float(53), nullable=False),
+    *map(_whole, ("uid", "job_id")),
+    Column("logs", Integer, nullable=False),  # how many logs it is combined from
+    *map(_whole, ("nprocs", "io_procs")),
+    *map(_real, ("start_time", "end_time", "run_time")),
     Column("modules", Text, nullable=False),  # comma-separated
     Column("log_ver", String(20), nullable=False),
     Column("partial_flag", Boolean, nullable=False),
-    Column("total_bytes", BigInteger, nullable=False),
-    Column("bytes_read", BigInteger, nullable=False),
-    Column("bytes_written", BigInteger, nullable=False),
-    Column("time_by_slowest", Float(53), nullable=False),
-    Column("perf_by_slowest", Float(53), nullable=False),
-    Column("read_time", Float(53), nullable=False),  # summed over processes, as the next two
-    Column("write_time", Float(53), nullable=False),
-    Column("meta_time", Float(53), nullable=False),
-    Column("total_files", BigInteger, nullable=False),
-    Column("shared_files", BigInteger, nullable=False),  # files that more than one process used
-    Column("shared_bytes", BigInteger, nullable=False),  # bytes moved to and from those
-    Column("read_requests", BigInteger, nullable=False),
-    Column("write_requests", BigInteger, nullable=False),
-    Column("seq_requests", BigInteger, nullable=False),  # at a higher offset than the one before
-    Column("consec_requests", BigInteger, nullable=False),  # right behind the one before
-    Column("strided_requests", BigInteger, nullable=False),  # at one of the four commonest strides
-    Column("unaligned_requests", BigInteger, nullable=False),  # not aligned in the file
-    Column("pattern_requests", BigInteger, nullable=False),  # requests of which the four above are known (not STDIO's)
-    Column("seq_pct", Float(53)),  # null where nothing tells
-    Column("io_less_1k", BigInteger, nullable=False),
-    Column("io_1k_to_100k", BigInteger, nullable=False),
-    Column("read_sizes", Text, nullable=False),  # ten counts, see names.SIZE_BINS
+    *map(_whole, ("total_bytes", "bytes_read", "bytes_written")),
+    *map(_real, ("time_by_slowest", "perf_by_slowest")),
+    _real("read_time"),  # summed over processes, like the next two
+    *map(_real, ("write_time", "meta_time")),
+    _whole("total_files"),
+    _whole("shared_files"),  # files that more than one process used
+    _whole("shared_bytes"),  # bytes moved to and from them
+    *map(_whole, ("read_requests", "write_requests")),
+    _whole("seq_requests"),  # at a higher offset than the previous one
+    _whole("consec_requests"),  # right behind the previous one
+    _whole("strided_requests"),  # at one of the four commonest strides
+    _whole("unaligned_requests"),  # not aligned in the file
+    _whole("pattern_requests"),  # requests for which the four above are known (not STDIO's)
+    Column("seq_pct", Float(53)),  # null if unknown
+    *map(_whole, ("io_less_1k", "io_1k_to_100k")),
+    Column("read_sizes", Text, nullable=False),  # ten counts, see run_fields.SIZE_BINS
     Column("write_sizes", Text, nullable=False),
-    Column("common_size", BigInteger, nullable=False),  # the commonest request size; 0 where nothing tells
+    _whole("common_size"),  # the commonest request size; 0 if unknown
     Column("stripe_count", BigInteger),  # distinct OSTs used; null without LUSTRE records
-    Column("stripe_size", BigInteger),  # of the layout that holds most bytes, as the next two
+    Column("stripe_size", BigInteger),  # of the layout that holds most bytes, like the next two
     Column("file_stripe_count", BigInteger),  # stripes of one file
     Column("stripe_offset", BigInteger),  # first OST of the file with most bytes
     Column("pfl_components", Integer, nullable=False),  # most components of one file
     Column("components", Text),  # those of the file with most bytes, if it has several, as JSON
     Column("pool", Text),
-    Column("filesystem", Text),  # of the layout that holds most bytes: where it is mounted, "" where nothing tells
+    Column("filesystem", Text),  # mount point of the layout that holds most bytes; "" if unknown
     Index("runs_by_app", "app_id", "start_time"),
     Index("runs_by_job", "job_id"),
     Index("runs_by_start", "start_time"),
@@ -104,12 +103,9 @@ modules = Table(
     metadata,
     Column("run_id", _Id, ForeignKey("runs.run_id", ondelete="CASCADE"), nullable=False),
     Column("module", String(20), nullable=False),
-    Column("total_bytes", BigInteger, nullable=False),
-    Column("bytes_read", BigInteger, nullable=False),
-    Column("bytes_written", BigInteger, nullable=False),
-    Column("time_by_slowest", Float(53), nullable=False),
-    Column("perf_by_slowest", Float(53), nullable=False),
-    Column("total_files", BigInteger, nullable=False),
+    *map(_whole, ("total_bytes", "bytes_read", "bytes_written")),
+    *map(_real, ("time_by_slowest", "perf_by_slowest")),
+    _whole("total_files"),
     Column("partial_flag", Boolean, nullable=False),
     PrimaryKeyConstraint("run_id", "module"),
 )
@@ -119,41 +115,37 @@ requests = Table(
     metadata,
     Column("run_id", _Id, ForeignKey("runs.run_id", ondelete="CASCADE"), nullable=False),
     Column("operation", String(5), nullable=False),  # read or write
-    Column("total_bytes", BigInteger, nullable=False),  # from or to files, without standard output and the like
-    Column("shared_bytes", BigInteger, nullable=False),  # of these, in files that several processes used
-    Column("file_size", BigInteger),  # half of the bytes lie in files used up to here or further; null if not known
-    Column("requests", BigInteger, nullable=False),  # of the interface that moved most, usually POSIX
-    Column("request_bytes", BigInteger, nullable=False),  # what those moved
-    Column("common_size", BigInteger, nullable=False),  # their commonest size; 0 where nothing tells
-    # Where those that could follow another one began: right behind it, ahead by a stride that recurs, ahead by
-    # another, or not ahead. Null where nothing tells.
+    _whole("total_bytes"),  # from or to files, without standard output and the like
+    _whole("shared_bytes"),  # of these, in files that several processes used
+    Column("file_size", BigInteger),  # half of the bytes are in files used up to here or further; null if unknown
+    _whole("requests"),  # of the interface that moved most bytes, usually POSIX
+    _whole("request_bytes"),  # bytes of those requests
+    _whole("common_size"),  # their commonest size; 0 if unknown
+    # Where a request begins that follows another: right behind it, ahead by a stride that recurs, ahead by another,
+    # or not ahead. Null if unknown.
     Column("contiguous", BigInteger),
     Column("strided", BigInteger),
     Column("with_gaps", BigInteger),
     Column("backward", BigInteger),
-    Column("collective_calls", BigInteger, nullable=False),  # of MPI-IO
-    Column("independent_calls", BigInteger, nullable=False),
-    Column("call_bytes", BigInteger, nullable=False),
-    Column("common_call_size", BigInteger, nullable=False),
+    _whole("collective_calls"),  # of MPI-IO
+    *map(_whole, ("independent_calls", "call_bytes", "common_call_size")),
     PrimaryKeyConstraint("run_id", "operation"),
     sqlite_with_rowid=False,
 )
-"""Reads and writes of a run apart; runs that an older version read have none."""
+"""Reads and writes of a run apart; runs read by older versions have none."""
 
 osts = Table(
     "run_osts",
     metadata,
     Column("run_id", _Id, ForeignKey("runs.run_id", ondelete="CASCADE"), nullable=False),
     Column("filesystem_id", _Id, ForeignKey("filesystems.filesystem_id"), nullable=False),
-    Column("ost", BigInteger, nullable=False),
-    Column("files", BigInteger, nullable=False),
-    Column("total_bytes", BigInteger, nullable=False),
-    Column("io_time", Float(53), nullable=False),  # seconds that processes spent on those bytes
-    # The same of files that lie on this OST only and moved a MiB or more: only these tell how it does.
+    *map(_whole, ("ost", "files", "total_bytes")),
+    _real("io_time"),  # seconds that processes spent on these bytes
+    # The same for files on this OST alone that moved at least 1 MiB: only these show how fast it is.
     Column("alone_files", BigInteger, nullable=False, server_default="0"),
     Column("alone_bytes", BigInteger, nullable=False, server_default="0"),
     Column("alone_time", Float(53), nullable=False, server_default="0"),
-    Column("slowness", Float(53)),  # their seconds per byte over the median of the run's OSTs there; or null
+    Column("slowness", Float(53)),  # their seconds per byte over the median of the run's OSTs there; null if unknown
     PrimaryKeyConstraint("run_id", "filesystem_id", "ost"),
     Index("run_osts_by_ost", "filesystem_id", "ost", "files", "total_bytes", "io_time"),
     sqlite_with_rowid=False,  # one tree instead of two
@@ -164,55 +156,57 @@ logs = Table(
     metadata,
     Column("log_id", _Id, primary_key=True),
     Column("path", Text, nullable=False, unique=True),
-    Column("size", BigInteger, nullable=False),
-    Column("mtime_ns", BigInteger, nullable=False),
+    *map(_whole, ("size", "mtime_ns")),
     Column("digest", String(32), nullable=False),
-    Column("status", String(10), nullable=False),  # read, or copy: the same bytes were read elsewhere
-    Column("reason", Text),  # what is wrong with it nevertheless
+    Column("status", String(10), nullable=False),  # read, or copy (the same bytes under another path)
+    Column("reason", Text),  # what is wrong with it although it was read
     Column("run_key", String(80)),
-    Column("summary", Text),  # what a process of a job of many logs did; null for the others
+    Column("summary", Text),  # of one process of a job with many logs; null for others
     Index("logs_by_digest", "digest"),
     Index("logs_by_run", "run_key"),
 )
 
 stale = Table("stale_runs", metadata, Column("run_key", String(80), primary_key=True))
-"""Runs of many logs that have to be put together again."""
+"""Runs of many logs that must be combined again."""
 
 totals = Table(
     "totals",
     metadata,
     Column("app_id", _Id, ForeignKey("apps.app_id"), nullable=False),
-    Column("nprocs", BigInteger, nullable=False),
-    Column("stripe_count", BigInteger, nullable=False),  # 0 where nothing tells, as the next two
-    Column("file_stripe_count", BigInteger, nullable=False),
-    Column("stripe_size", BigInteger, nullable=False),
-    Column("filesystem", Text, nullable=False),  # "" where nothing tells
+    _whole("nprocs"),
+    _whole("stripe_count"),  # 0 if unknown, like the next two
+    *map(_whole, ("file_stripe_count", "stripe_size")),
+    Column("filesystem", Text, nullable=False),  # "" if unknown
     Column("shared_file", Boolean, nullable=False),  # most bytes went to shared files
     Column("partial_flag", Boolean, nullable=False),
-    Column("runs", BigInteger, nullable=False),
-    Column("timed_runs", BigInteger, nullable=False),  # runs with a performance, over which the next one is summed
-    Column("perf_by_slowest", BigInteger, nullable=False),
-    Column("total_bytes", BigInteger, nullable=False),
-    Column("bytes_read", BigInteger, nullable=False),
-    Column("bytes_written", BigInteger, nullable=False),
-    Column("requests", BigInteger, nullable=False),
-    Column("pattern_requests", BigInteger, nullable=False),
-    Column("seq_requests", BigInteger, nullable=False),
-    Column("io_less_1k", BigInteger, nullable=False),
-    Column("io_1k_to_100k", BigInteger, nullable=False),
+    _whole("runs"),
+    _whole("timed_runs"),  # runs with a performance, which the next column sums up
+    *map(
+        _whole,
+        (
+            "perf_by_slowest",
+            "total_bytes",
+            "bytes_read",
+            "bytes_written",
+            "requests",
+            "pattern_requests",
+            "seq_requests",
+            "io_less_1k",
+            "io_1k_to_100k",
+        ),
+    ),
     PrimaryKeyConstraint(
         *("app_id", "nprocs", "stripe_count", "file_stripe_count", "stripe_size", "filesystem"),
         *("shared_file", "partial_flag"),
     ),
-    Index(  # all that is asked of other applications' runs
+    Index(  # everything that queries for other applications' runs need
         "totals_by_nprocs",
         *("nprocs", "partial_flag", "file_stripe_count", "stripe_size", "shared_file"),
         *("filesystem", "app_id", "timed_runs", "perf_by_slowest"),
     ),
 )
-"""Sums over runs that are alike, kept up to date in the same transaction as the runs: whole
-numbers, so that adding and taking away is exact. What is asked of millions of runs is answered
-from a few thousand of these rows."""
+"""Sums over similar runs, updated in the same transaction as the runs. They are whole numbers, so that adding and
+subtracting is exact. A few thousand of these rows answer questions about millions of runs."""
 
 jobs = Table(
     "jobs",
@@ -226,16 +220,16 @@ jobs = Table(
     Column("job_end_time", Float(53)),
     Column("state", Text),
 )
-"""What Slurm's accounting says (`sacct -P`)."""
+"""From Slurm's accounting (`sacct -P`)."""
 
 leases = Table(
     "leases",
     metadata,
     Column("lease_id", _Id, primary_key=True),
     Column("job", String(200), nullable=False),
-    Column("system", String(200), nullable=False),  # targets of which file system
-    Column("target", BigInteger, nullable=False),
-    Column("until", Float(53), nullable=False),
+    Column("system", String(200), nullable=False),  # the file system of the targets
+    _whole("target"),
+    _real("until"),
     UniqueConstraint("system", "job", "target"),
 )
 
@@ -243,31 +237,29 @@ decisions = Table(
     "decisions",
     metadata,
     Column("decision_id", _Id, primary_key=True),
-    Column("time", Float(53), nullable=False),
+    _real("time"),
     Column("job", String(200)),
     Column("app", Text, nullable=False),
-    Column("nprocs", BigInteger, nullable=False),
+    _whole("nprocs"),
     Column("policy", Text, nullable=False),
     Column("phase", String(20), nullable=False),
-    Column("stripe_count", BigInteger, nullable=False),
-    Column("stripe_size", BigInteger, nullable=False),
-    Column("stripe_offset", BigInteger, nullable=False),
+    *map(_whole, ("stripe_count", "stripe_size", "stripe_offset")),
     Column("because", Text, nullable=False),
     Column("outcome", String(20), nullable=False),  # advised, shadow, applied or refused
     Column("applied_to", Text),
-    Column("filesystem", Text),  # that it is about; null where nothing tells
+    Column("filesystem", Text),  # null if unknown
 )
 
 journal = Table(
     "journal",
     metadata,
     Column("number", BigInteger, primary_key=True, autoincrement=False),  # without gaps, from 1
-    Column("at", Float(53), nullable=False),
-    Column("grant_id", String(32)),  # whom it is about, if anybody
+    _real("at"),
+    Column("grant_id", String(32)),  # null if it is about no grant
     Column("line", Text, nullable=False),  # the event as JSON
     Index("journal_by_grant", "grant_id", "number"),
 )
-"""What happened to the control service, in its order: all that it knows follows from this."""
+"""The events of the control service in their order; its whole state follows from them."""
 
 checkpoints = Table(
     "journal_checkpoints",
@@ -275,38 +267,37 @@ checkpoints = Table(
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("state", LargeBinary, nullable=False),  # JSON, compressed
 )
-"""The state after the event of that number, so that a start need not read the whole journal."""
+"""The state after the event of that number, so that a start reads only the rest of the journal."""
 
 grant_logs = Table(
     "grant_logs",
     metadata,
     Column("log_id", _Id, primary_key=True),
     Column("grant_id", String(32), nullable=False),
-    Column("at", Float(53), nullable=False),
+    _real("at"),
     Column("node", String(100), nullable=False),
     Column("level", String(10), nullable=False),
     Column("text", Text, nullable=False),
     Index("grant_logs_by_grant", "grant_id", "log_id"),
 )
-"""What agents have to say of grants."""
+"""Messages of agents about grants."""
 
 heard = Table(
     "nodes_heard",
     metadata,
     Column("node", String(100), primary_key=True),
-    Column("at", Float(53), nullable=False),
+    _real("at"),
 )
-"""When an agent was last heard of, for instances of the service that it does not talk to."""
+"""When an agent was last heard of, for other instances of the service."""
 
 tokens = Table(
     "tokens",
     metadata,
     Column("name", String(100), primary_key=True),
-    Column("digest", String(64), nullable=False, unique=True),  # of the token, which is kept nowhere
+    Column("digest", String(64), nullable=False, unique=True),  # of the token, which is stored nowhere
     Column("role", String(20), nullable=False),
-    Column("uid", BigInteger, nullable=False),
-    Column("gid", BigInteger, nullable=False),
+    *map(_whole, ("uid", "gid")),
     Column("node", String(100), nullable=False),
-    Column("made", Float(53), nullable=False),
+    _real("made"),
 )
-"""Who may call the control service over a network."""
+"""Tokens for callers of the control service over a network."""
