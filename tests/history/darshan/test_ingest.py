@@ -325,13 +325,13 @@ def test_a_reader_that_dies_while_we_write_costs_no_log(
     monkeypatch.setattr(module, "BATCH", 1)
     for number, name in enumerate(("a.darshan", deadly.NAME, "e.darshan", "f.darshan", "g.darshan", "h.darshan")):
         Parts(wheel_log("noposixopens.darshan")).with_job(job_id=number).write(tmp_path / name)
-    write, mark = module._take_in, tmp_path / deadly.MARK
+    write, mark = module._record, tmp_path / deadly.MARK
 
     def slowly(*args: Any) -> None:
         write(*args)
         wait_until(lambda: mark.exists() and not alive(int(mark.read_text() or os.getpid())), "no reader died")
 
-    monkeypatch.setattr(module, "_take_in", slowly)
+    monkeypatch.setattr(module, "_record", slowly)
     report = take_in(store, tmp_path, workers=1)
     assert (report.read, report.failed) == (5, 1)
 
@@ -407,5 +407,5 @@ def test_without_pydarshans_library_it_says_what_to_install(monkeypatch: pytest.
 
     monkeypatch.setattr(module, "find_spec", lambda _name: None)
     monkeypatch.setattr(module, "import_module", fail)
-    with pytest.raises(UserError, match=r"came without libdarshan-util\. Use Python 3\.11"):
+    with pytest.raises(UserError, match=r"lacks libdarshan-util\. Use Python 3\.11"):
         module.check_library()

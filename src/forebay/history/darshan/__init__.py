@@ -1,1 +1,1 @@
-"""Darshan logs: what one of them says (`log`), summed up (`summary`), and many of them (`ingest`)."""
+"""Darshan logs: reading one (`log`), summing it up (`summary`), and reading many into the history (`ingest`)."""

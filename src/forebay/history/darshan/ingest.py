@@ -1,8 +1,8 @@
-"""Darshan logs into the history: many at a time, each once.
+"""Reading many Darshan logs into the history, each once.
 
-Workers read, one process writes, a batch in a transaction; whatever ends it, the batches before are
-kept and the next ingest goes on from there. Logs are taken in in the order that they were found in, whoever read them
-and how fast, so that the history is the same whatever the number of workers.
+Workers read the logs and one process writes them, a batch in each transaction. If an ingest ends early, the next one
+continues after its last batch. Logs are recorded in the order in which they were found, so that the history does not
+depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from forebay.model.errors import BadInput, UserError, why
 from forebay.work import Died, Workers, is_local, run_pieces
 
 CHUNK = 50
-"""Logs that a worker reads before it reports."""
+"""Logs that a worker reads at a time."""
 AHEAD = 8
-"""Chunks for each worker to go on with while a batch is being written."""
+"""Chunks that wait for each worker while a batch is written."""
 BATCH = 500
 """Logs in a transaction."""
 SUFFIXES = (".darshan", ".darshan_partial")
@@ -37,10 +37,7 @@ SUFFIXES = (".darshan", ".darshan_partial")
 
 @dataclass(slots=True)
 class Report:
-    """What an ingest did, in numbers of logs; `listed` names those with something to say of them.
-
-    `listed` is (path, status, reason), sorted by path.
-    """
+    """What an ingest did, in numbers of logs. `listed` has path, status and reason of those with a problem."""
 
     read: int = 0
     known: int = 0
@@ -60,11 +57,11 @@ class Report:
 def ingest(
     store: Store, paths: Sequence[Path], *, workers: Workers, progress: Callable[[int], None] = lambda _done: None
 ) -> Report:
-    """Read all logs under `paths` that are not known yet."""
+    """Read all logs under `paths` that are new or have changed."""
     check_library()
     report = Report()
-    _combine(store)  # what an ingest before could not finish
-    wanted = _new(store, find_logs(paths, report.add_failed), report)
+    _combine_runs(store)  # that an earlier ingest could not finish
+    wanted = _find_new(store, find_logs(paths, report.add_failed), report)
     batch: list[ScannedLog] = []
     try:
         with closing(_read_all(wanted, workers)) as chunks:
@@ -72,18 +69,18 @@ def ingest(
                 batch += chunk
                 if len(batch) >= BATCH:
                     full, batch = batch, []
-                    _take_in(store, full, report)
+                    _record(store, full, report)
                 progress(report.seen + len(batch))
     finally:
         if batch:
-            _take_in(store, batch, report)
-    _combine(store)
+            _record(store, batch, report)
+    _combine_runs(store)
     report.listed.sort()
     return report
 
 
 def check_library() -> None:
-    """PyDarshan's packages for some Pythons bring no library to read logs with, and then none can be read."""
+    """Check that PyDarshan can read logs: its packages for some Pythons lack the library."""
     package = find_spec("darshan")
     if package is None:
         raise ModuleNotFoundError("PyDarshan is not installed", name="darshan")
@@ -95,15 +92,15 @@ def check_library() -> None:
     except (ImportError, RuntimeError):
         version = ".".join(map(str, sys.version_info[:2]))
         raise UserError(
-            f"cannot read Darshan logs: PyDarshan for Python {version} came without libdarshan-util. Use Python 3.11 "
-            "or 3.12, or install darshan-util and name its folder in LD_LIBRARY_PATH"
+            f"cannot read Darshan logs: PyDarshan for Python {version} lacks libdarshan-util. Use Python 3.11 or 3.12, "
+            "or install darshan-util and add its folder to LD_LIBRARY_PATH"
         ) from None
 
 
 def find_logs(paths: Sequence[Path], refused: Callable[[str, str], None]) -> Iterator[Path]:
     """The files among `paths`, and all logs in folders below them, in order.
 
-    `refused` is told of folders that can't be entered.
+    `refused` gets the path of each folder that can't be read, and why.
     """
     for path in paths:
         try:
@@ -126,18 +123,18 @@ def _logs_below(folder: Path, refused: Callable[[str, str], None]) -> Iterator[P
         refused(path_text(str(error.filename)), why(error))
 
     for at, folders, files in os.walk(_absolute(folder), onerror=on_error):
-        folders.sort(key=lambda name: (len(name), name))  # 2 before 10: days and months as they went by
+        folders.sort(key=lambda name: (len(name), name))  # 2 before 10: days and months in their order
         yield from (Path(at, name) for name in sorted(files) if name.endswith(SUFFIXES))
 
 
 def _absolute(path: Path) -> Path:
-    """Without `..`, but with symbolic links as they are: a log is known by the name that it was found under."""
+    """Without `..`, but with symbolic links: a log is known by the path under which it was found."""
     return Path(os.path.abspath(path))  # noqa: PTH100
 
 
-def _new(store: Store, found: Iterable[Path], report: Report) -> Iterator[str]:
-    """Those that are not known, or have changed."""
-    remaining = iter(found)
+def _find_new(store: Store, logs: Iterable[Path], report: Report) -> Iterator[str]:
+    """The logs that are new or have changed."""
+    remaining = iter(logs)
     while some := {path_text(str(path)): path for path in islice(remaining, BATCH)}:
         states: dict[str, tuple[int, int]] = {}
         for name, path in some.items():
@@ -152,60 +149,59 @@ def _new(store: Store, found: Iterable[Path], report: Report) -> Iterator[str]:
         yield from (str(some[name]) for name in states if name not in same)
 
 
-def _take_in(store: Store, batch: Sequence[ScannedLog], report: Report) -> None:
-    readable = [found for found in batch if found.row is not None]
+def _record(store: Store, batch: Sequence[ScannedLog], report: Report) -> None:
+    readable = [log for log in batch if log.row is not None]
     with store.writing() as connection:
-        became = record_logs(connection, readable)
-    for found in batch:
-        if found.row is None:  # not kept: the next ingest tries again, for it may still be being written
-            report.add_failed(found.path, found.reason)
+        statuses = record_logs(connection, readable)
+    for log in batch:
+        if log.row is None:  # not recorded: it may still be being written, so the next ingest tries again
+            report.add_failed(log.path, log.reason)
             continue
-        report.read += became[found.path] == "read"
-        report.copies += became[found.path] == "copy"
-        if found.status:
-            report.listed.append((found.path, found.status, found.reason))
+        report.read += statuses[log.path] == "read"
+        report.copies += statuses[log.path] == "copy"
+        if log.status:
+            report.listed.append((log.path, log.status, log.reason))
 
 
-def _combine(store: Store) -> None:
-    """Put runs of many logs together."""
+def _combine_runs(store: Store) -> None:
+    """Combine the runs of many logs."""
     while True:
         with store.writing() as connection:
             keys = list_stale(connection, BATCH)
             if not keys:
                 return
-            made = {
-                key: merge_processes(some) | {"run_key": key} for key, some in read_process_summaries(connection, keys)
-            }
-            add_runs(connection, list(made.values()))
-            remove_runs(connection, [key for key in keys if key not in made])
+            summaries = read_process_summaries(connection, keys)
+            runs = {key: merge_processes(processes) | {"run_key": key} for key, processes in summaries}
+            add_runs(connection, list(runs.values()))
+            remove_runs(connection, [key for key in keys if key not in runs])
             clear_stale(connection, keys)
 
 
 def _read_all(paths: Iterator[str], workers: Workers) -> Generator[list[ScannedLog], None, None]:
-    """All logs, in chunks. One that a reader died on is read log by log, to know which it was."""
+    """All logs, in chunks. A chunk that killed its reader is read log by log, to find the one."""
     with closing(_read(iter(lambda: list(islice(paths, CHUNK)), []), workers)) as chunks:
-        for chunk, found in chunks:
-            if isinstance(found, Died):
-                yield from _one_by_one(chunk, workers)
+        for chunk, logs in chunks:
+            if isinstance(logs, Died):
+                yield from _read_one_by_one(chunk, workers)
             else:
-                yield found if is_local(workers) else list(map(_seen_from_here, chunk, found))
+                yield logs if is_local(workers) else list(map(_explain_absence, chunk, logs))
 
 
-def _one_by_one(chunk: list[str], workers: Workers) -> Iterator[list[ScannedLog]]:
-    with closing(_read(([path] for path in chunk), workers)) as logs:
-        for [path], found in logs:
-            yield [failed_log(path, "is damaged: the process that read it died")] if isinstance(found, Died) else found
+def _read_one_by_one(chunk: list[str], workers: Workers) -> Iterator[list[ScannedLog]]:
+    with closing(_read(([path] for path in chunk), workers)) as results:
+        for [path], logs in results:
+            yield [failed_log(path, "is damaged: the process that read it died")] if isinstance(logs, Died) else logs
 
 
 def _read(
     chunks: Iterable[list[str]], workers: Workers
 ) -> Generator[tuple[list[str], list[ScannedLog] | Died], None, None]:
-    # Apart, for Darshan's library may die, and prints.
+    # Apart, because Darshan's library may crash, and prints.
     return run_pieces(workers, read_many, chunks, ahead=AHEAD, in_order=True, apart=True, preload=PRELOADED)
 
 
-def _seen_from_here(path: str, found: ScannedLog) -> ScannedLog:
-    """A log that is there, but not where the worker is."""
-    if found.size < 0 and Path(path).exists():
-        found.reason += " where the worker is; it must see the same files as this machine"
-    return found
+def _explain_absence(path: str, log: ScannedLog) -> ScannedLog:
+    """Say if a log exists here, but not on the worker's machine."""
+    if log.size < 0 and Path(path).exists():
+        log.reason += " on the worker's machine; it must see the same files as this one"
+    return log

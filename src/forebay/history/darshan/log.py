@@ -1,6 +1,6 @@
 """One Darshan log: records in chunks through PyDarshan's cffi backend, sums by the library's accumulators.
 
-Never more than a chunk of records is in memory. What the library could stumble over is read by `parts`.
+Never more than a chunk of records is in memory. `sections` reads everything that could crash the library.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from forebay.history.run_fields import LATEST, MOST_PROCESSES
 CHUNK = 2048
 """Records in memory at a time; 1.4 MB of POSIX records."""
 AT_ONCE = 500 * CHUNK
-"""Records in one accumulator: it remembers every file, in about 130 bytes."""
+"""Records in one accumulator, which stores about 130 bytes for every file."""
 SMALL = 1 << 18
-"""Bytes of a log that can't hold that many: a record is at least 256 bytes, and zlib packs at most 1,030 into one."""
+"""A log of so few bytes can't hold more: a record has at least 256 bytes, and zlib packs at most 1,030 into one."""
 BINS = ("0_100", "100_1K", "1K_10K", "10K_100K", "100K_1M", "1M_4M", "4M_10M", "10M_100M", "100M_1G", "1G_PLUS")
-"""Request sizes as the names of counters have them; see `names.SIZE_BINS`."""
+"""Request sizes in the names of counters; see `run_fields.SIZE_BINS`."""
 _ffi, _lib = backend.ffi, backend.libdutil
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the log says of the job; times in whole seconds since 1970, as `darshan job_stats` has them."""
+    """The job of a log; times in whole seconds since 1970, as in `darshan job_stats`."""
 
     job_id: int
     uid: int
@@ -53,8 +53,8 @@ class Module(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What the library's accumulator says of one module: `counters` by name without the module's (BYTES_READ), and
-    what is derived from them."""
+    """The result of the library's accumulator for one module: `counters` by name without the module's prefix
+    (BYTES_READ), and what is derived from them."""
 
     counters: dict[str, float]
     total_bytes: int
@@ -69,11 +69,11 @@ class Sums(NamedTuple):
 
 @contextmanager
 def open_log(path: Path) -> Iterator[Log]:
-    """An open log; an `UnreadableLog` if it is none, or not a whole one."""
+    """An open log; raises `UnreadableLog` if it is not one, or not complete."""
     header = read_header(path)
     handle = _lib.darshan_log_open(str(path).encode(errors="surrogateescape"))
     if handle == _ffi.NULL:
-        raise UnreadableLog(str(path), "can't be opened by the Darshan library")
+        raise UnreadableLog(str(path), "the Darshan library can't open it")
     try:
         with path.open("rb") as file:
             yield Log(path, header, file, handle)
@@ -84,11 +84,11 @@ def open_log(path: Path) -> Iterator[Log]:
 class Log:
     def __init__(self, path: Path, header: Header, file: IO[bytes], handle: Any) -> None:
         self._path, self._header, self._handle = path, header, handle
-        self._parts = Sections(path, header, file)
+        self._sections = Sections(path, header, file)
         self._size = path.stat().st_size
 
     def job(self) -> Job:
-        numbers, text = self._parts.job()
+        numbers, text = self._sections.job()
         if self._header.wide:
             uid, start, start_part, end, end_part, nprocs, job_id = numbers
             seconds = (end + end_part / 1e9) - (start + start_part / 1e9)
@@ -96,15 +96,15 @@ class Log:
             (uid, start, end, nprocs, job_id), start_part, end_part = numbers, 0, 0
             seconds = float(end - start + 1)
         in_time = all(0 <= s <= LATEST for s in (start, end)) and all(0 <= ns < 1e9 for ns in (start_part, end_part))
-        # The number of processes above all, by which the library takes memory.
+        # Above all the number of processes, by which the library allocates memory.
         if not in_time or not 1 <= nprocs <= MOST_PROCESSES:
-            raise UnreadableLog(str(self._path), "is damaged: the job's part makes no sense")
+            raise UnreadableLog(str(self._path), "is damaged: its job section is impossible")
         return Job(
             job_id=job_id,
             uid=uid,
             nprocs=nprocs,
             start_time=float(start),
-            # The log of a job that was killed may have no end, and a clock may have been set back.
+            # The log of a killed job may have no end, and a clock may have been set back.
             end_time=float(max(end, start)),
             run_time=max(seconds, 0.0),
             exe=text.partition(b"\n")[0].decode("utf-8", "replace"),
@@ -112,36 +112,36 @@ class Log:
         )
 
     def modules(self) -> tuple[dict[str, Module], list[int]]:
-        """The modules by name, and the numbers of those that the library has no name for."""
-        found, count = _ffi.new("struct darshan_mod_info **"), _ffi.new("int *")
-        _lib.darshan_log_get_modules(self._handle, found, count)
-        every = _ffi.unpack(found[0], count[0])
+        """The modules by name, and the numbers of those that the library does not know."""
+        infos, count = _ffi.new("struct darshan_mod_info **"), _ffi.new("int *")
+        _lib.darshan_log_get_modules(self._handle, infos, count)
+        every = _ffi.unpack(infos[0], count[0])
         unknown = [int(m.idx) for m in every if m.name == _ffi.NULL]
         named = {
             _text(m.name): Module(m.idx, m.ver & 0xFFFFFFFF, bool(m.partial_flag)) for m in every if m.name != _ffi.NULL
         }
-        _lib.darshan_free(found[0])
+        _lib.darshan_free(infos[0])
         return named, unknown
 
     def check_records(self, name: str, module: Module) -> None:
-        """Whether all records of a module that the library sums up are there."""
-        self._parts.check_records(name, module.number, module.version)
+        """Check that a module has whole records, before the library sums them up."""
+        self._sections.check_records(name, module.number, module.version)
 
     def file_systems(self) -> FileSystems:
-        """The Lustre file systems that were mounted, and which of them each file is on."""
-        mounts = mounts_of(self._parts.job()[1])
-        return FileSystems(mounts, self._parts.names)
+        """The mounted Lustre file systems, and which of them each file is on."""
+        mounts = mounts_of(self._sections.job()[1])
+        return FileSystems(mounts, self._sections.names)
 
     def layouts(self, module: Module) -> Iterator[FileLayout]:
-        """How each file on Lustre is striped."""
-        return self._parts.layouts(module.number, module.version)
+        """The layout of each file on Lustre."""
+        return self._sections.layouts(module.number, module.version)
 
     def active_ranks(self, module: Module) -> set[int]:
-        """The processes that moved any byte to or from files, by the heat maps."""
-        return self._parts.active_ranks(module.number, module.version)
+        """The ranks of the processes that moved any bytes, by the heat maps."""
+        return self._sections.active_ranks(module.number, module.version)
 
     def records(self, name: str, module: Module) -> Iterator[np.ndarray[Any, Any]]:
-        """Chunks of a module's records: fields id, rank, counters and fcounters. A chunk lives until the next."""
+        """Chunks of a module's records: fields id, rank, counters and fcounters. A chunk is valid until the next."""
         chunk = _chunk(name, CHUNK)
         kind = chunk.dtype
         place = _ffi.cast("char *", _ffi.from_buffer(chunk))
@@ -159,13 +159,13 @@ class Log:
             yield chunk[:filled]
 
     def sums(self, name: str, module: Module, nprocs: int, chunks: Iterator[np.ndarray[Any, Any]]) -> Sums | None:
-        """The sums over the chunks, whose ranks must be below `nprocs`; None if there is no record."""
-        by_rank = _ByRank(name, nprocs)
-        watched = by_rank.watched(chunks) if self._size > SMALL else chunks
-        found = [self._accumulated(name, module, nprocs, some) for some in _in_turns(watched)]
-        return found[0] if len(found) == 1 else _merged(found, by_rank) if found else None
+        """The sums over the chunks, whose ranks must be below `nprocs`; None without records."""
+        by_rank = _TimeByRank(name, nprocs)
+        watched = by_rank.watch(chunks) if self._size > SMALL else chunks
+        sums = [self._accumulate(name, module, nprocs, some) for some in _group(watched)]
+        return sums[0] if len(sums) == 1 else _merge(sums, by_rank) if sums else None
 
-    def _accumulated(self, name: str, module: Module, nprocs: int, chunks: Iterator[np.ndarray[Any, Any]]) -> Sums:
+    def _accumulate(self, name: str, module: Module, nprocs: int, chunks: Iterator[np.ndarray[Any, Any]]) -> Sums:
         accumulator = _ffi.new("darshan_accumulator *")
         metrics, total = _ffi.new("struct darshan_derived_metrics *"), np.zeros(1, dtype=_record(name))
         self._check(name, _lib.darshan_accumulator_create(module.number, nprocs, accumulator))
@@ -184,13 +184,13 @@ class Log:
     def _next(self, module: Module, record: Any, name: str) -> bool:
         result = _lib.darshan_log_get_record(self._handle, module.number, record)
         if result < 0:
-            raise UnreadableLog(str(self._path), f"is damaged: its {name} records can't be read to the end")
+            raise UnreadableLog(str(self._path), f"is damaged: its {name} records can't all be read")
         return bool(result > 0)
 
 
 @cache
 def _record(name: str) -> np.dtype[Any]:
-    """A module's record as numpy sees it, of exactly the C struct's size."""
+    """A module's record as a numpy type of exactly the C struct's size."""
     counters, fcounters = backend.counter_names(name), backend.fcounter_names(name)
     struct = _ffi.typeof(backend._structdefs[name].removesuffix("*").strip().removesuffix("*").strip())
     at = dict(struct.fields)
@@ -206,12 +206,12 @@ def _record(name: str) -> np.dtype[Any]:
 
 @cache
 def _chunk(name: str, records: int) -> np.ndarray[Any, Any]:
-    """Room for records; one log is read at a time, so one room is enough."""
+    """A buffer for records; one is enough, because one log is read at a time."""
     return np.zeros(records, dtype=_record(name))
 
 
 def counter_prefix(name: str) -> str:
-    """What the names of a module's counters begin with."""
+    """The prefix of the names of a module's counters."""
     return "MPIIO" if name == "MPI-IO" else name
 
 
@@ -222,48 +222,48 @@ def whole_counters(name: str) -> list[str]:
 
 @cache
 def counter_columns(name: str) -> dict[str, int]:
-    """Where each counter of a module stands in `counters`; and each float one in `fcounters`."""
+    """The index of each counter of a module in `counters`, and of each float one in `fcounters`."""
     return {n: i for names in (backend.counter_names(name), backend.fcounter_names(name)) for i, n in enumerate(names)}
 
 
-def _in_turns(chunks: Iterator[Any]) -> Iterator[Iterator[Any]]:
-    """The chunks again, as many in a row as one accumulator takes."""
+def _group(chunks: Iterator[Any]) -> Iterator[Iterator[Any]]:
+    """The chunks in groups, each as large as one accumulator takes."""
     for first in chunks:
         yield chain([first], islice(chunks, AT_ONCE // CHUNK - 1))
 
 
-class _ByRank:
-    """The seconds that each process spent on files that no other process shares with it."""
+class _TimeByRank:
+    """The seconds that each process spent on its private files."""
 
     def __init__(self, name: str, nprocs: int) -> None:
         at = counter_columns(name)
         self._at = [at[f"{counter_prefix(name)}_F_{kind}_TIME"] for kind in ("READ", "WRITE", "META")]
         self.seconds = np.zeros(nprocs)
 
-    def watched(self, chunks: Iterator[Any]) -> Iterator[Any]:
+    def watch(self, chunks: Iterator[Any]) -> Iterator[Any]:
         for chunk in chunks:
             alone = (chunk["rank"] >= 0) & (chunk["rank"] < self.seconds.size)
             np.add.at(self.seconds, chunk["rank"][alone], chunk["fcounters"][alone][:, self._at].sum(axis=1))
             yield chunk
 
 
-def _merged(found: list[Sums], by_rank: _ByRank) -> Sums:
-    """One result of several accumulators. A file that processes of two of them used counts twice."""
-    total = sum(s.total_bytes for s in found)
-    shared = sum(s.shared_time_by_slowest for s in found)
+def _merge(parts: list[Sums], by_rank: _TimeByRank) -> Sums:
+    """One result from several accumulators. A file in two of them counts twice."""
+    total = sum(s.total_bytes for s in parts)
+    shared = sum(s.shared_time_by_slowest for s in parts)
     seconds = shared + float(by_rank.seconds.max())
-    most = max(found, key=lambda s: s.total_bytes).counters
-    kept = {n for n in most if n.startswith(("ACCESS", "STRIDE"))}  # these are no sums
+    most = max(parts, key=lambda s: s.total_bytes).counters
+    kept = {n for n in most if n.startswith(("ACCESS", "STRIDE"))}  # which are not sums
     return Sums(
-        counters={n: most[n] if n in kept else sum(s.counters[n] for s in found) for n in most},
+        counters={n: most[n] if n in kept else sum(s.counters[n] for s in parts) for n in most},
         total_bytes=total,
         time_by_slowest=seconds,
         perf_by_slowest=total / seconds if seconds > 0 else 0.0,
         shared_time_by_slowest=shared,
-        files=sum(s.files for s in found),
-        shared_files=sum(s.shared_files for s in found),
-        shared_read=sum(s.shared_read for s in found),
-        shared_written=sum(s.shared_written for s in found),
+        files=sum(s.files for s in parts),
+        shared_files=sum(s.shared_files for s in parts),
+        shared_read=sum(s.shared_read for s in parts),
+        shared_written=sum(s.shared_written for s in parts),
     )
 
 

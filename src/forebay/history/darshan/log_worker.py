@@ -1,4 +1,4 @@
-"""What a worker of an ingest does. Darshan's library is loaded there, not in the process that writes."""
+"""What a worker of an ingest does. It loads Darshan's library; the process that writes does not."""
 
 from __future__ import annotations
 
@@ -17,59 +17,59 @@ PRELOADED = ["forebay.history.darshan.summary"]
 _WORST_FIRST: tuple[Status, ...] = ("empty", "partial", "incomplete")
 MOST_SECONDS = 20.0
 SECONDS_PER_BYTE = 60e-6
-"""Seconds of processor time that a log may take: so many, and a minute for each megabyte."""
+"""The processor time that a log may take: 20 s, and a minute for each megabyte."""
 
 
 def read_many(paths: Sequence[str]) -> list[ScannedLog]:
-    """Read logs, one after the other; whatever is wrong with one is its reason."""
+    """Read logs one after the other; an error becomes the reason of its log."""
     return [read_one(path) for path in paths]
 
 
 def failed_log(path: str, reason: str) -> ScannedLog:
-    """A log of which nothing is known but why."""
+    """A log that could not be opened."""
     return ScannedLog(path=path_text(path), size=-1, mtime_ns=-1, status="failed", reason=reason)
 
 
 def read_one(path: str) -> ScannedLog:
     try:
         state = Path(path).stat()
-        found = ScannedLog(path=path_text(path), size=state.st_size, mtime_ns=state.st_mtime_ns)
+        log = ScannedLog(path=path_text(path), size=state.st_size, mtime_ns=state.st_mtime_ns)
         if not stat.S_ISREG(state.st_mode):  # a pipe or a device might never end
-            return replace(found, status="failed", reason="is not a file")
+            return replace(log, status="failed", reason="is not a file")
         with Path(path).open("rb") as file:
-            found.digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+            log.digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except OSError as error:
         return failed_log(path, why(error))
     try:
-        with _limited(found.size):
-            _read_into(found, Path(path))
+        with _limited_time(log.size):
+            _read_into(log, Path(path))
     except BadInput as error:
-        return replace(found, status="failed", reason=error.reason)
-    except OSError as error:  # it went away meanwhile
-        return replace(found, status="failed", reason=why(error))
-    except Exception as error:  # whatever one log does to the library or to us, the others are read
+        return replace(log, status="failed", reason=error.reason)
+    except OSError as error:  # it disappeared
+        return replace(log, status="failed", reason=why(error))
+    except Exception as error:  # one log that breaks the library or us must not stop the others
         reason = " ".join(f"{type(error).__name__} {error}".split())
-        return replace(found, status="failed", reason=f"is damaged: {reason}")
-    return found
+        return replace(log, status="failed", reason=f"is damaged: {reason}")
+    return log
 
 
-def _read_into(found: ScannedLog, path: Path) -> None:
+def _read_into(log: ScannedLog, path: Path) -> None:
     from forebay.history.darshan.summary import read_log
 
     summary = read_log(path)
-    found.row = summary.row
-    found.summary = pack_summary(summary.row, summary.files) if summary.of_many else None
+    log.row = summary.row
+    log.summary = pack_summary(summary.row, summary.files) if summary.of_many else None
     if summary.remarks:
         statuses = {status for status, _ in summary.remarks}
-        found.status = next(status for status in _WORST_FIRST if status in statuses)
-        found.reason = "; ".join(reason for _, reason in summary.remarks)
+        log.status = next(status for status in _WORST_FIRST if status in statuses)
+        log.reason = "; ".join(reason for _, reason in summary.remarks)
 
 
 @contextmanager
-def _limited(size: int) -> Iterator[None]:
-    """End this process if a log takes it for ever: an exception would not get through to a loop in a library.
+def _limited_time(size: int) -> Iterator[None]:
+    """End this process if a log takes too long: an exception would not interrupt a loop in the library.
 
-    By processor time, which neither a busy machine nor a slow file system uses up.
+    The limit is processor time, which a busy machine or a slow file system does not use up.
     """
     signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS + size * SECONDS_PER_BYTE)
     try:

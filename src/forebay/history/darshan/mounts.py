@@ -1,6 +1,6 @@
-"""Which Lustre file system each file of a log is on: by its name, and by what was mounted where.
+"""The Lustre file system of each file in a log, by the file's name and the mounts.
 
-OST 14 of one file system is not OST 14 of another.
+Each file system numbers its own OSTs, so an OST is only known together with its file system.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 UNKNOWN = ""
-"""The file system of files of which nothing tells."""
+"""The file system of files for which it is not known."""
 _LUSTRE = "lustre"
 Names = Callable[[], Iterable[tuple[int, bytes]]]
 
 
 def mounts_of(text: bytes) -> dict[str, str]:
-    """The kind of file system at each mount point, from the command line and the mounts of a log.
+    """The kind of file system at each mount point, from the text of a log's job section.
 
     >>> mounts_of(b"./ior -w\\nlustre\\t/scratch\\nnfs\\t/home/\\n")
     {'/scratch': 'lustre', '/home': 'nfs'}
@@ -28,20 +28,20 @@ def mounts_of(text: bytes) -> dict[str, str]:
 
 
 class FileSystems:
-    """`known` are the mount points of a log's Lustre file systems, after `UNKNOWN`. Names are looked at only where
-    they tell: if several are mounted."""
+    """`known` are `UNKNOWN` and the mount points of a log's Lustre file systems. Names of files are read only if
+    several are mounted."""
 
     def __init__(self, mounts: Mapping[str, str], names: Names) -> None:
         lustre = sorted(point for point, kind in mounts.items() if kind.startswith(_LUSTRE))
         self.known = [UNKNOWN, *lustre]
         self._files, self._places = array("Q"), array("q")
         if len(lustre) > 1:
-            self._look_at(names, mounts)
+            self._assign(names, mounts)
 
-    def _look_at(self, names: Names, mounts: Mapping[str, str]) -> None:
+    def _assign(self, names: Names, mounts: Mapping[str, str]) -> None:
         numbers = {point: self.known.index(point) if point in self.known else 0 for point in mounts}
         deepest = [(f"{p.rstrip('/')}/".encode(), numbers[p]) for p in sorted(mounts, key=len, reverse=True)]
-        # A site that mounts /lus/grand has /grand as a link to it.
+        # A site that mounts /lus/grand often has a link to it at /grand.
         last = [point.rpartition("/")[2].encode() for point in self.known]
         links = {name: number for number, name in enumerate(last) if last.count(name) == 1 and name}
         for file, name in names():
@@ -52,17 +52,17 @@ class FileSystems:
                 self._places.append(number)
 
     def of(self, files: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The place in `known` of each file's."""
-        if len(self.known) == 2:  # only one is mounted, whatever the name
+        """The index in `known` of each file's file system."""
+        if len(self.known) == 2:  # only one is mounted
             return np.ones(files.size, dtype=np.int64)
-        found = np.zeros(files.size, dtype=np.int64)
+        systems = np.zeros(files.size, dtype=np.int64)
         if self._files and files.size:
             order = np.argsort(np.frombuffer(self._files, dtype=np.uint64), kind="stable")
             ordered = np.frombuffer(self._files, dtype=np.uint64)[order]
             place = np.minimum(np.searchsorted(ordered, files), ordered.size - 1)
             named = ordered[place] == files
-            found[named] = np.frombuffer(self._places, dtype=np.int64)[order][place[named]]
-        return found
+            systems[named] = np.frombuffer(self._places, dtype=np.int64)[order][place[named]]
+        return systems
 
 
 NONE = FileSystems({}, lambda: ())

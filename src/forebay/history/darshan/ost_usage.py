@@ -1,6 +1,6 @@
-"""Which OSTs a run's bytes went to, and how long they took there.
+"""The OSTs of a run: the bytes moved on each, and the time that they took.
 
-Layouts are kept as flat arrays, some 60 bytes a file: a log can have millions of files.
+Layouts are flat arrays of some 60 bytes per file, because a log can have millions of files.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from forebay.history.darshan.mounts import NONE, FileSystems
 from forebay.history.darshan.sections import FileLayout
-from forebay.history.darshan.slowness import TELLING_BYTES, slowness
+from forebay.history.darshan.slowness import COMPARABLE_BYTES, slowness
 
 Ints = NDArray[np.int64]
-_FIELDS = 5  # of a component: size, begin, end, where its OSTs begin, and how many
-_OST_BITS = 16  # of a place: the number of the file system is above
+_FIELDS = 5  # of a component: size, begin, end, the index of its first OST, and the number of OSTs
+_OST_BITS = 16  # of a number in `osts`; the index of the file system is above
 _COLUMNS = (
     "filesystem",
     "ost",
@@ -33,8 +33,8 @@ _COLUMNS = (
 
 
 class Layouts:
-    """The layouts of files, by number; `widest` has size, count, first OST, pool and file system of each one's widest
-    component. `osts` are those of all file systems: the file system's number, and the OST's in the lower 16 bits."""
+    """The layouts of files. `widest` has size, count, first OST, pool and file system of each file's widest component.
+    `osts` are those of all file systems: the index of the file system, and in the lower 16 bits the OST."""
 
     def __init__(self, layouts: Iterable[FileLayout], systems: FileSystems) -> None:
         self.pools: list[str] = [""]
@@ -66,24 +66,24 @@ class Layouts:
         return self.pools.index(name)
 
     def components(self, file: int) -> list[tuple[int, int, int, Ints]]:
-        """Stripe size, begin, end, and the places of the OSTs in `osts`, of each component of a file."""
-        found = []
+        """Stripe size, begin, end, and the indices of the OSTs in `osts`, of each component of a file."""
+        components = []
         for c in range(self._first[file], self._first[file + 1]):
             size, begin, end, first, stripes = self._components[_FIELDS * c : _FIELDS * (c + 1)]
             places = self._places[first : first + stripes]
-            if stripes and self._osts[first] >= 0:  # else no object has been made for it yet
-                found.append((size, begin, end, places))
-        return found
+            if stripes and self._osts[first] >= 0:  # else it has no objects yet
+                components.append((size, begin, end, places))
+        return components
 
-    def only(self) -> Ints:
-        """The place in `osts` of each file's only OST; -1 for files on several or none."""
-        one = (np.diff(np.array(self._first, dtype=np.int64)) == 1) & (self.widest[:, 1] == 1)
+    def single_osts(self) -> Ints:
+        """The index in `osts` of each file's only OST; -1 for files on several or none."""
+        is_single = (np.diff(np.array(self._first, dtype=np.int64)) == 1) & (self.widest[:, 1] == 1)
         first = self.widest[:, 2] + (self.widest[:, 4] << _OST_BITS)
-        return np.where(one, np.searchsorted(self.osts, first), -1)
+        return np.where(is_single, np.searchsorted(self.osts, first), -1)
 
 
 class OstUsage:
-    """What is added up over a run's files while its records stream by."""
+    """Sums over a run's files, from a stream of records."""
 
     def __init__(self, layouts: Iterable[FileLayout], systems: FileSystems = NONE) -> None:
         self._systems = systems.known
@@ -96,7 +96,7 @@ class OstUsage:
 
     @property
     def osts(self) -> Ints:
-        """Those of all file systems, each by a number of its own."""
+        """The OSTs of all file systems, each with its own number."""
         return self._layouts.osts
 
     @property
@@ -104,36 +104,36 @@ class OstUsage:
         return self._layouts.most_components
 
     def add(self, files: Any, moved: Any, seconds: Any, extent: Any) -> None:
-        """Records of files: bytes moved, seconds spent moving them, and the end of each file as far as it was used."""
+        """Add records of files: bytes moved, seconds spent on them, and the end of the used part of each file."""
         if not self._sorted.size:
             return
         place = np.minimum(np.searchsorted(self._sorted, files), self._sorted.size - 1)
-        ours = self._sorted[place] == files
-        at = self._order[place[ours]]
-        np.add.at(self._moved, at, moved[ours])
-        np.add.at(self._seconds, at, seconds[ours])
-        np.maximum.at(self._extent, at, extent[ours])
+        known = self._sorted[place] == files
+        at = self._order[place[known]]
+        np.add.at(self._moved, at, moved[known])
+        np.add.at(self._seconds, at, seconds[known])
+        np.maximum.at(self._extent, at, extent[known])
 
     def columns(self) -> dict[str, list[Any]]:
-        """The columns of `run_osts`, but for the run."""
+        """The columns of `run_osts` without the run's id."""
         size = self.osts.size
         files, moved, seconds = np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size)
-        only = self._layouts.only()
-        one = only >= 0
-        np.add.at(files, only[one], 1)
-        np.add.at(moved, only[one], self._moved[one])
-        np.add.at(seconds, only[one], self._seconds[one])
-        for i in np.flatnonzero(~one).tolist():
-            self._spread(i, files, moved, seconds)
-        alone = [column.tolist() for column in self._alone(only)]
+        single = self._layouts.single_osts()
+        is_single = single >= 0
+        np.add.at(files, single[is_single], 1)
+        np.add.at(moved, single[is_single], self._moved[is_single])
+        np.add.at(seconds, single[is_single], self._seconds[is_single])
+        for i in np.flatnonzero(~is_single).tolist():
+            self._add_shares(i, files, moved, seconds)
+        alone = [column.tolist() for column in self._sum_alone(single)]
         systems = [self._systems[number] for number in (self.osts >> _OST_BITS).tolist()]
         slow = slowness(systems, alone[1], alone[2])
         summed = (self.osts & ((1 << _OST_BITS) - 1), files, moved.round().astype(np.int64), seconds)
         columns = [systems, *(column.tolist() for column in summed), *alone, slow]
         return dict(zip(_COLUMNS, columns, strict=True))
 
-    def _spread(self, file: int, files: Ints, moved: NDArray[np.float64], seconds: NDArray[np.float64]) -> None:
-        """Add a file that lies on several OSTs to each, in proportion to what it has there."""
+    def _add_shares(self, file: int, files: Ints, moved: NDArray[np.float64], seconds: NDArray[np.float64]) -> None:
+        """Add a file on several OSTs to each, in proportion to its bytes there."""
         components = self._layouts.components(file)
         if len(components) == 1:
             files[components[0][3]] += 1
@@ -144,18 +144,18 @@ class OstUsage:
             moved += share * self._moved[file]
             seconds += share * self._seconds[file]
 
-    def _alone(self, only: Ints) -> tuple[NDArray[Any], ...]:
-        """Files that lie on one OST only and are large enough to tell: how many, their bytes and seconds, per OST."""
-        telling = (only >= 0) & (self._moved >= TELLING_BYTES)
+    def _sum_alone(self, single: Ints) -> tuple[NDArray[Any], ...]:
+        """The number, bytes and seconds of files on one OST alone that are large enough to compare, by OST."""
+        comparable = (single >= 0) & (self._moved >= COMPARABLE_BYTES)
         files, moved = np.zeros((2, self.osts.size), dtype=np.int64)
         seconds = np.zeros(self.osts.size)
-        np.add.at(files, only[telling], 1)
-        np.add.at(moved, only[telling], self._moved[telling])
-        np.add.at(seconds, only[telling], self._seconds[telling])
+        np.add.at(files, single[comparable], 1)
+        np.add.at(moved, single[comparable], self._moved[comparable])
+        np.add.at(seconds, single[comparable], self._seconds[comparable])
         return files, moved, seconds
 
     def main_components(self) -> list[dict[str, int]]:
-        """The layout of the file that holds most bytes, if it is a progressive one."""
+        """The layout of the file with most bytes, if it is a progressive one."""
         laid = np.flatnonzero(self._layouts.widest[:, 1] > 0)
         if not laid.size:
             return []
@@ -164,8 +164,8 @@ class OstUsage:
         return list(named) if len(parts) > 1 else []
 
     def main_layout(self) -> tuple[int, int, int, str, str] | None:
-        """Stripe size, stripes, pool and file system of the layout that holds most bytes (most files, if no bytes are
-        known), and the first OST of the file there that holds most: (size, count, first, pool, file system)."""
+        """(size, count, first, pool, file system): of the layout with most bytes, or with most files if no bytes are
+        known; `first` is the first OST of its file with most bytes."""
         laid = self._layouts.widest[:, 1] > 0
         if not laid.any():
             return None
@@ -180,7 +180,7 @@ class OstUsage:
 
 
 def _widest(layout: FileLayout) -> tuple[int, int, int]:
-    """Of a progressive layout the component over most OSTs, the later one of equals: size, count and first OST."""
+    """Size, count and first OST of the component with most OSTs, the later one of equals."""
     best, at = (0, 0, -1), 0
     for size, _, _, stripes in layout.components:
         if stripes >= max(best[1], 1) and layout.osts[at] >= 0:
@@ -190,7 +190,7 @@ def _widest(layout: FileLayout) -> tuple[int, int, int]:
 
 
 def _shares(components: list[tuple[int, int, int, Ints]], extent: int, osts: int) -> NDArray[np.float64]:
-    """The part of a file's bytes on each OST, as if all of it up to `extent` had been moved once."""
+    """The share of a file's bytes on each OST, if all of it up to `extent` was moved once."""
     held = np.zeros(osts)
     for size, begin, end, places in components:
         length = (extent if end < 0 else min(extent, end)) - begin

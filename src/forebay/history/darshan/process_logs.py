@@ -1,48 +1,49 @@
-"""A job without MPI leaves one log for each of its processes; together they are one run."""
+"""Jobs without MPI, which leave one log for each process: combining these into one run."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from forebay.history.darshan.slowness import slowness
-from forebay.history.run_fields import ORDERS
+from forebay.history.run_fields import ORDERS, Row
 from forebay.history.scanned_log import ProcessSummary
 
-Row = Mapping[str, Any]
-_ADDED = (
+_SUMMED = (
     "total_bytes", "bytes_read", "bytes_written", "read_time", "write_time", "meta_time", "read_requests",
     "write_requests", "seq_requests", "consec_requests", "strided_requests", "unaligned_requests",
     "pattern_requests", "io_less_1k", "io_1k_to_100k",
 )  # fmt: skip
-_OF_FIRST = ("app", "exe", "user", "uid", "job_id", "log_ver")
-_NO_SUMS = ("operation", "file_size", "common_size", "common_call_size", *ORDERS)
-_OF_LARGEST = ("filesystem", "stripe_size", "file_stripe_count", "stripe_offset", "components", "pool", "common_size")
+_FROM_FIRST = ("app", "exe", "user", "uid", "job_id", "log_ver")
+_NOT_SUMMED = ("operation", "file_size", "common_size", "common_call_size", *ORDERS)
+_FROM_LARGEST = ("filesystem", "stripe_size", "file_stripe_count", "stripe_offset", "components", "pool", "common_size")
 
 
-def merge_processes(parts: Sequence[ProcessSummary]) -> dict[str, Any]:
-    """The run that these processes were; in whatever order they come, it is the same.
+def merge_processes(processes: Sequence[ProcessSummary]) -> Row:
+    """The run of these processes, which does not depend on their order.
 
-    Bytes and requests add up, the I/O time is the slowest process's, files that several
-    processes used are shared ones.
+    Bytes and requests add up, the I/O time is that of the slowest process, and files of several processes are shared.
     """
-    if len(parts) == 1:
-        return dict(parts[0][0])
-    rows = sorted((row for row, _ in parts), key=lambda r: (r["start_time"], r["exe"], r["end_time"], r["total_bytes"]))
+    if len(processes) == 1:
+        return dict(processes[0][0])
+    rows = sorted(
+        (row for row, _ in processes), key=lambda r: (r["start_time"], r["exe"], r["end_time"], r["total_bytes"])
+    )
     largest = max(rows, key=lambda r: (r["stripe_size"] is not None, r["total_bytes"]))
     users, moved = Counter[int](), Counter[int]()
-    for _, files in parts:
+    for _, files in processes:
         users.update(files.keys())
         moved.update(files)
     shared = [file for file, count in users.items() if count > 1]
-    run: dict[str, Any] = {name: rows[0][name] for name in _OF_FIRST}
-    run |= {name: sum(r[name] for r in rows) for name in _ADDED}
-    run |= {name: largest[name] for name in _OF_LARGEST}
+    run: Row = {name: rows[0][name] for name in _FROM_FIRST}
+    run |= {name: sum(r[name] for r in rows) for name in _SUMMED}
+    run |= {name: largest[name] for name in _FROM_LARGEST}
     seconds = max(r["time_by_slowest"] for r in rows)
     start, end = rows[0]["start_time"], max(r["end_time"] for r in rows)
-    osts = _osts(rows)
+    osts = _merge_osts(rows)
     return run | {
         "logs": len(rows),
         "nprocs": len(rows),
@@ -58,26 +59,26 @@ def merge_processes(parts: Sequence[ProcessSummary]) -> dict[str, Any]:
         "shared_files": len(shared),
         "shared_bytes": sum(moved[file] for file in shared),
         "seq_pct": 100 * run["seq_requests"] / run["pattern_requests"] if run["pattern_requests"] else None,
-        "read_sizes": _counts(r["read_sizes"] for r in rows),
-        "write_sizes": _counts(r["write_sizes"] for r in rows),
+        "read_sizes": _add_histograms(r["read_sizes"] for r in rows),
+        "write_sizes": _add_histograms(r["write_sizes"] for r in rows),
         "stripe_count": len(osts["ost"]) or None,
         "pfl_components": max(r["pfl_components"] for r in rows),
-        "module_rows": _modules(rows),
-        "request_rows": _requests(rows, sum(moved[file] for file in shared) / max(run["total_bytes"], 1)),
+        "module_rows": _merge_modules(rows),
+        "request_rows": _merge_requests(rows, sum(moved[file] for file in shared) / max(run["total_bytes"], 1)),
         "osts": osts,
     }
 
 
-def _counts(histograms: Iterable[str]) -> str:
+def _add_histograms(histograms: Iterable[str]) -> str:
     columns = zip(*(map(int, h.split(",")) for h in histograms), strict=True)
     return ",".join(str(sum(column)) for column in columns)
 
 
-def _modules(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    made = []
-    for name, same in _by("module", (m for r in rows for m in r["module_rows"])):
+def _merge_modules(rows: Sequence[Row]) -> list[Row]:
+    merged = []
+    for name, same in _group_by("module", (m for r in rows for m in r["module_rows"])):
         total, slowest = sum(m["total_bytes"] for m in same), max(m["time_by_slowest"] for m in same)
-        made.append(
+        merged.append(
             {
                 "module": name,
                 "total_bytes": total,
@@ -89,28 +90,28 @@ def _modules(rows: Sequence[Row]) -> list[dict[str, Any]]:
                 "partial_flag": any(m["partial_flag"] for m in same),
             }
         )
-    return made
+    return merged
 
 
-def _requests(rows: Sequence[Row], shared: float) -> list[dict[str, Any]]:
-    """Sums; which bytes of shared files were read and which written is not known, so it is as if evenly."""
-    made = []
-    for _, same in _by("operation", (part for row in rows for part in row.get("request_rows", ()))):
+def _merge_requests(rows: Sequence[Row], shared: float) -> list[Row]:
+    """The shared bytes are divided evenly, because the logs don't say which of them were read and which written."""
+    merged = []
+    for _, same in _group_by("operation", (part for row in rows for part in row.get("request_rows", ()))):
         largest = max(same, key=lambda part: part["total_bytes"])
-        summed = {name: sum(part[name] for part in same) for name in largest if name not in _NO_SUMS}
+        summed = {name: sum(part[name] for part in same) for name in largest if name not in _NOT_SUMMED}
         known = [part for part in same if part["contiguous"] is not None]
         order = {name: sum(part[name] for part in known) if known else None for name in ORDERS}
-        made.append({**largest, **summed, **order, "shared_bytes": round(min(shared, 1.0) * summed["total_bytes"])})
-    return made
+        merged.append({**largest, **summed, **order, "shared_bytes": round(min(shared, 1.0) * summed["total_bytes"])})
+    return merged
 
 
-def _osts(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Slowness is worked out anew: a single process seldom uses enough OSTs to tell."""
+def _merge_osts(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """Slowness is computed again: a single process seldom uses enough OSTs to compare."""
     added = [name for row in rows[:1] for name in row["osts"] if name not in ("filesystem", "ost", "slowness")]
     sums: dict[tuple[str, int], list[Any]] = {}
     for osts in (row["osts"] for row in rows):
-        places = zip(osts["filesystem"], osts["ost"], *(osts[name] for name in added), strict=True)
-        for system, ost, *values in places:
+        columns = (osts[name] for name in ("filesystem", "ost", *added))
+        for system, ost, *values in zip(*columns, strict=True):
             before = sums.get((system, ost))
             sums[system, ost] = values if before is None else [a + b for a, b in zip(before, values, strict=True)]
     every = sorted(sums)
@@ -119,6 +120,6 @@ def _osts(rows: Sequence[Row]) -> dict[str, list[Any]]:
     return merged | {"slowness": slowness(merged["filesystem"], merged["alone_bytes"], merged["alone_time"])}
 
 
-def _by(name: str, rows: Iterable[Row]) -> list[tuple[Any, list[Row]]]:
-    key: Callable[[Row], Any] = lambda row: row[name]  # noqa: E731
+def _group_by(name: str, rows: Iterable[Row]) -> list[tuple[Any, list[Row]]]:
+    key = itemgetter(name)
     return [(value, list(same)) for value, same in groupby(sorted(rows, key=key), key)]

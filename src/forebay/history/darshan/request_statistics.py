@@ -1,9 +1,9 @@
-"""What a run's reads and its writes are like: their sizes, their order, and the files they go to.
+"""Statistics of a run's reads and writes: their sizes, their order, and the files they go to.
 
-Darshan counts, for every process and file, the requests, how many of them began behind the end of the one before
-("sequential") and how many right there ("consecutive"), the four commonest strides and the four commonest sizes.
-They are added up here record by record: the library's own sums over records of strides and sizes are wrong, and
-can name a size that never occurred.
+For every process and file, Darshan counts the requests, how many began behind the end of the previous one
+("sequential") or right there ("consecutive"), the four commonest strides and the four commonest sizes. They are added
+up here record by record, because the library's own sums of strides and sizes are wrong: they can contain a size that
+never occurred.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.log import BINS, Sums, counter_columns, counter_prefix
-from forebay.history.run_fields import OPERATIONS, ORDERS
+from forebay.history.run_fields import OPERATIONS, ORDERS, Row
 
 Ints = NDArray[np.int64]
 STREAMS = (14734109647742566553, 15920181672442173319, 7238257241479193519)
-"""The records of <STDIN>, <STDOUT> and <STDERR>: lines on a screen are no requests to a file system."""
+"""The records of <STDIN>, <STDOUT> and <STDERR>, whose requests don't go to a file system."""
 MOST_SIZES = 20_000
-"""Different request sizes that are counted at a time; the rarest are given up first."""
+"""Different request sizes that are counted at a time; the rarest are dropped first."""
 _BOUNDS = np.array([100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30])
 _MODULES = ("POSIX", "MPI-IO", "STDIO", "DFS", "DAOS")
 _VERBS = {"read": ("READ", "READS", "READ"), "write": ("WRITTEN", "WRITES", "WRITE")}  # of bytes, requests, sizes
 _ByOperation = Mapping[str, Ints]
 _Get = Callable[[str], Ints]
-_ENOUGH = 16  # jumps ahead, of which the four commonest strides are then most only if the access is regular
+_ENOUGH = 16  # jumps ahead; only in a regular access are the four commonest strides most of so many
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class _Tally:
 
 
 class RequestStatistics:
-    """What is added up while the records of all modules stream by. MPI-IO's have to come before POSIX's."""
+    """Sums over a stream of the records of all modules. MPI-IO's must come before POSIX's."""
 
     def __init__(self, nprocs: int) -> None:
         self._nprocs = nprocs
@@ -58,7 +58,7 @@ class RequestStatistics:
         self._once: dict[int, list[int]] = {}
 
     def watch(self, name: str, chunks: Iterator[Any]) -> Iterator[Any]:
-        """The chunks again, each added up."""
+        """The same chunks, each added to the sums."""
         for chunk in chunks:
             self._add(name, chunk)
             yield chunk
@@ -68,7 +68,7 @@ class RequestStatistics:
         if name == "STDIO":
             self._note_streams(chunk, at)
             chunk = chunk[~np.isin(chunk["id"], STREAMS)]
-        counters = np.maximum(chunk["counters"], 0)  # -1 says that it is not known
+        counters = np.maximum(chunk["counters"], 0)  # -1 stands for unknown
 
         def get(counter: str) -> Ints:
             place = at.get(f"{counter_prefix(name)}_{counter}")
@@ -77,7 +77,7 @@ class RequestStatistics:
         moved = {o: get(f"BYTES_{_VERBS[o][0]}") for o in OPERATIONS}
         aggregate = "AGG_" if name == "MPI-IO" else ""
         bins = {o: np.stack([get(f"SIZE_{_VERBS[o][2]}_{aggregate}{b}") for b in BINS]) for o in OPERATIONS}
-        counted = name in ("POSIX", "STDIO")  # of the others, requests of many kinds fall into the same bins
+        counted = name in ("POSIX", "STDIO")  # in others, requests of many kinds are in the same bins
         requests = {o: get(_VERBS[o][1]) if counted else bins[o].sum(axis=0) for o in OPERATIONS}
         for operation in OPERATIONS:
             tally = self._tallies[name][operation]
@@ -107,17 +107,17 @@ class RequestStatistics:
     def _note_sizes(
         self, name: str, moved: _ByOperation, requests: _ByOperation, bins: _ByOperation, get: _Get
     ) -> None:
-        """Which sizes occurred, and which of them as a read or as a write for sure."""
+        """Count the sizes that occurred, and those that certainly were reads or writes."""
         records = np.arange(len(next(iter(moved.values()))))
         for i in range(1, 5):
             size, count = get(f"ACCESS{i}_ACCESS"), get(f"ACCESS{i}_COUNT")
             _count(self._sizes[name], size, count)
             which = np.searchsorted(_BOUNDS, size)
             for operation, other in (("read", "write"), ("write", "read")):
-                own, rest = (bins[o][which, records] for o in (operation, other))
-                sure = np.clip(count - rest, 0, own)  # the rest may all have been of this size
-                mean = (size * requests[operation] == moved[operation]) & (own > 0)
-                _count(self._tallies[name][operation].sizes, size, np.where(mean, np.minimum(count, own), sure))
+                same, others = (bins[o][which, records] for o in (operation, other))
+                sure = np.clip(count - others, 0, same)  # the others may all have this size
+                mean = (size * requests[operation] == moved[operation]) & (same > 0)
+                _count(self._tallies[name][operation].sizes, size, np.where(mean, np.minimum(count, same), sure))
 
     def _note_extent(self, operation: str, extent: Ints, moved: Ints) -> None:
         doubling = np.frexp(extent.astype(float))[1]
@@ -127,10 +127,10 @@ class RequestStatistics:
 
     def _note_streams(self, chunk: Any, at: Mapping[str, int]) -> None:
         for record in chunk[np.isin(chunk["id"], STREAMS)]:
-            seen = self._streams.setdefault(int(record["id"]), [0, 0, 0])
-            seen[0] += 2 if record["rank"] < 0 else 1
+            counts = self._streams.setdefault(int(record["id"]), [0, 0, 0])
+            counts[0] += 2 if record["rank"] < 0 else 1
             for place, counter in enumerate(("STDIO_BYTES_READ", "STDIO_BYTES_WRITTEN"), 1):
-                seen[place] += max(int(record["counters"][at[counter]]), 0)
+                counts[place] += max(int(record["counters"][at[counter]]), 0)
 
     def _note_callers(self, chunk: Any) -> None:
         by_all = chunk["rank"] < 0
@@ -138,16 +138,16 @@ class RequestStatistics:
         self._called.extend(chunk["id"][~by_all].tolist())
 
     def _note_private(self, chunk: Any, moved: _ByOperation) -> None:
-        """Files that one process moved data of, but that several called MPI-IO for: it did so for the others."""
+        """Note files for which several processes called MPI-IO, but one moved the data for all."""
         if self._shared_calls is None:
             ids, callers = np.unique(np.array(self._called, dtype=np.uint64), return_counts=True)
             by_all = np.array(self._called_by_all, dtype=np.uint64)
             self._shared_calls = np.union1d(ids[callers > 1], by_all)
         for i in np.flatnonzero(np.isin(chunk["id"], self._shared_calls)).tolist():
-            seen = self._once.setdefault(int(chunk["id"][i]), [0, 0, 0])
-            seen[0] += 2 if chunk["rank"][i] < 0 else 1
-            seen[1] += int(moved["read"][i])
-            seen[2] += int(moved["write"][i])
+            counts = self._once.setdefault(int(chunk["id"][i]), [0, 0, 0])
+            counts[0] += 2 if chunk["rank"][i] < 0 else 1
+            counts[1] += int(moved["read"][i])
+            counts[2] += int(moved["write"][i])
 
     def common_size(self, counted: list[str]) -> int:
         """The request size that came most often in the module that moved most; 0 where none tells."""
@@ -159,39 +159,39 @@ class RequestStatistics:
         return _commonest(self._sizes[most]) if most else 0
 
     def shared_bytes(self, sums: Mapping[str, Sums], counted: list[str]) -> dict[str, int]:
-        """By operation, what was moved to or from files that several processes used, lines on a screen left out."""
+        """The bytes moved to or from shared files, by operation, without standard output and the like."""
         shared = {"read": 0, "write": 0}
         if self._nprocs == 1:
             return shared
         for place, operation in enumerate(OPERATIONS, 1):
             shared[operation] += sum((sums[n].shared_read, sums[n].shared_written)[place - 1] for n in counted)
-            shared[operation] -= sum(seen[place] for seen in self._streams.values() if seen[0] > 1)
-            shared[operation] += sum(seen[place] for seen in self._once.values() if seen[0] == 1)
+            shared[operation] -= sum(counts[place] for counts in self._streams.values() if counts[0] > 1)
+            shared[operation] += sum(counts[place] for counts in self._once.values() if counts[0] == 1)
         return {operation: max(amount, 0) for operation, amount in shared.items()}
 
-    def rows(self, sums: Mapping[str, Sums], counted: list[str]) -> list[dict[str, Any]]:
-        """The rows of `run_requests`, but for the run."""
+    def rows(self, sums: Mapping[str, Sums], counted: list[str]) -> list[Row]:
+        """The rows of `run_requests` without the run's id."""
         shared = self.shared_bytes(sums, counted)
         called = sums["MPI-IO"].counters if "MPI-IO" in sums else {}
         return [self._row(operation, counted, shared[operation], called) for operation in OPERATIONS]
 
-    def _row(self, operation: str, counted: list[str], shared: int, called: Mapping[str, float]) -> dict[str, Any]:
+    def _row(self, operation: str, counted: list[str], shared: int, called: Mapping[str, float]) -> Row:
         tallies = {name: self._tallies[name][operation] for name in counted}
-        # Where a program writes lines into a file besides its data, those are not what its requests are like.
+        # Lines that a program writes into a log file besides its data don't describe its requests.
         main = max(tallies, key=lambda n: (tallies[n].moved, n == "POSIX"), default=None)
-        own = tallies[main] if main else _Tally()
+        tally = tallies[main] if main else _Tally()
         calls = self._tallies["MPI-IO"][operation]
         total = sum(tally.moved for tally in tallies.values())
-        order = own.order.tolist() if main == "POSIX" else [None] * 4
+        order = tally.order.tolist() if main == "POSIX" else [None] * 4
         verb = _VERBS[operation][1]
         return {
             "operation": operation,
             "total_bytes": total,
             "shared_bytes": min(shared, total),
             "file_size": self._file_size(operation),
-            "requests": own.requests,
-            "request_bytes": own.moved,
-            "common_size": _commonest(own.sizes, own.smallest),
+            "requests": tally.requests,
+            "request_bytes": tally.moved,
+            "common_size": _commonest(tally.sizes, tally.smallest),
             **dict(zip(ORDERS, order, strict=True)),
             "collective_calls": sum(max(int(called.get(f"{kind}_{verb}", 0)), 0) for kind in ("COLL", "SPLIT")),
             "independent_calls": sum(max(int(called.get(f"{kind}_{verb}", 0)), 0) for kind in ("INDEP", "NB")),
@@ -200,7 +200,7 @@ class RequestStatistics:
         }
 
     def _file_size(self, operation: str) -> int | None:
-        """Half of the bytes, or more, went to or came from files that were used up to here, or further."""
+        """Half of the bytes or more are in files that were used up to here or further."""
         weights, largest = self._extents[operation]
         if not weights.any():
             return None
@@ -211,13 +211,13 @@ class RequestStatistics:
 def count_orders(
     requests: _ByOperation, in_order: _ByOperation, consecutive: _ByOperation, firsts: _ByOperation, strides: Ints
 ) -> dict[str, Ints]:
-    """How many requests of records could follow another one of their process, by operation: a row for each of `ORDERS`.
+    """The requests that follow another one of their process, by operation, with a row for each of `ORDERS`.
 
-    `firsts` is how many requests may have been the first after an open, `strides` how often the four commonest
-    strides came, of reads and writes together.
+    `firsts` are the requests that may have been the first after an open, `strides` the counts of the four commonest
+    strides, of reads and writes together.
 
-    A first request follows none, but Darshan counts it as in order unless it is at the beginning of the file. It has
-    no stride, so it is one of the jumps ahead without a known stride, or one of those that don't go ahead.
+    Darshan counts a first request as in order unless it is at the beginning of the file. It has no stride, so it is
+    one of the jumps ahead without a known stride, or one of those that don't go ahead.
     """
     ahead = {o: in_order[o] - consecutive[o] for o in OPERATIONS}
     back = {o: requests[o] - in_order[o] for o in OPERATIONS}
@@ -234,14 +234,14 @@ def count_orders(
 
 
 def _recurring(strides: Ints, jumps: Ints) -> Ints:
-    """How many jumps are by strides that recur: most of them by one, or nearly all of many by few."""
+    """The jumps by recurring strides: if one stride has most of them, or a few have nearly all of many."""
     again = np.where(strides > 1, strides, 0).sum(axis=0)
     regular = (2 * strides.max(axis=0) > jumps) | ((jumps >= _ENOUGH) & (10 * again >= 9 * jumps))
     return np.minimum(np.where(regular, again, 0), jumps)
 
 
 def _share_strides(ahead: _ByOperation, back: _ByOperation, strided: Ints) -> dict[str, Ints]:
-    """To reads and writes; those that also go back are the less likely ones to be regular."""
+    """Divide strides between reads and writes; those that also go back are less likely to be regular."""
     reads_first = back["read"] * ahead["write"] <= back["write"] * ahead["read"]
     read = np.minimum(ahead["read"], np.where(reads_first, strided, strided - np.minimum(ahead["write"], strided)))
     return {"read": read, "write": strided - read}

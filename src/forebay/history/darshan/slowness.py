@@ -1,4 +1,4 @@
-"""How slow each OST was in one run, against the others of the same run."""
+"""How slow each OST was in one run, compared with the others in the same run."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 FEWEST_OSTS = 3
-"""With fewer OSTs in a run none can be called slower than the others."""
-TELLING_BYTES = 1 << 20
-"""What moved less says more about latency than about its OST."""
+"""With fewer OSTs in a run, they are not compared."""
+COMPARABLE_BYTES = 1 << 20
+"""A file that moved less shows latency rather than the speed of its OST."""
 
 
 def relative_to_median(moved: Mapping[int, tuple[float, float]]) -> dict[int, float]:
-    """From (bytes, seconds) per OST to seconds per byte over the median of all OSTs.
+    """Seconds per byte over the median of all OSTs, from the bytes and seconds of each.
 
     >>> relative_to_median({0: (2e9, 1.0), 1: (2e9, 1.0), 7: (2e9, 40.0)})
     {0: 1.0, 1: 1.0, 7: 40.0}
@@ -25,10 +25,10 @@ def relative_to_median(moved: Mapping[int, tuple[float, float]]) -> dict[int, fl
 
 
 def slowness(systems: Sequence[str], moved: Sequence[float], seconds: Sequence[float]) -> list[float | None]:
-    """The slowness of each OST against the others of its file system; None where it is not known."""
-    found: list[float | None] = [None] * len(systems)
+    """The slowness of each OST compared with the others of its file system; None if unknown."""
+    result: list[float | None] = [None] * len(systems)
     for system in set(systems):
-        own = {i: (moved[i], seconds[i]) for i, of in enumerate(systems) if of == system}
-        for i, slow in relative_to_median(own).items():
-            found[i] = slow
-    return found
+        osts = {i: (moved[i], seconds[i]) for i, name in enumerate(systems) if name == system}
+        for i, slow in relative_to_median(osts).items():
+            result[i] = slow
+    return result

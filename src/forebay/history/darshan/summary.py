@@ -1,8 +1,8 @@
-"""What one log says, as a row of the history.
+"""One log as a row of the history.
 
-A run's bytes and seconds are those of POSIX and STDIO together; MPI-IO calls end up in POSIX, so
-they count only where a log has no POSIX module (and DAOS only where it has no DFS). The I/O time
-is that of the slowest process (Luu et al. 2015), as the library's accumulators work it out.
+A run's bytes and seconds are those of POSIX and STDIO together. MPI-IO calls end up in POSIX, so they count only if a
+log has no POSIX module (and DAOS only if it has no DFS). The I/O time is that of the slowest process (Luu et al.
+2015), computed by the library's accumulators.
 """
 
 from __future__ import annotations
@@ -23,76 +23,76 @@ from forebay.history.darshan.ost_usage import OstUsage
 from forebay.history.darshan.plausibility import check_records, find_impossible
 from forebay.history.darshan.request_statistics import RequestStatistics
 from forebay.history.darshan.sections import UnreadableSection
+from forebay.history.run_fields import Row
 from forebay.history.scanned_log import Status, path_text
 
 SUMMED = ("MPI-IO", "POSIX", "STDIO", "DFS", "DAOS")
-"""In this order: which files several processes used through MPI-IO has to be known before POSIX's records come."""
+"""In this order, because the files shared through MPI-IO must be known before POSIX's records."""
 UNKNOWN = "unknown"
 MOST_FILES = 100_000
-"""More files of a single process are not told apart from those of its job's other processes."""
+"""Files of a single process beyond these are not compared with those of the job's other processes."""
 _NAME = re.compile(r"_id(?P<job>\d+)(?:-(?P<pid>\d+))?_\d+-\d+-\d+-\d+")
 
 
 @dataclass(slots=True)
 class Summary:
-    """A row of `runs` with its modules and OSTs. A log of a single process is one of perhaps many of
-    its job; `files` then tells how many bytes it moved to and from each file. `remarks` say what the log
-    lacks: why, and what that makes of it."""
+    """A row of `runs` with its modules and OSTs. `of_many` is true for a log of one process, which may be one of many
+    in its job; `files` then has the bytes that it moved to and from each file. `remarks` say what the log lacks."""
 
-    row: dict[str, Any]
+    row: Row
     of_many: bool
     files: dict[int, int] = field(default_factory=dict)
     remarks: list[tuple[Status, str]] = field(default_factory=list)
 
 
 def read_log(path: Path) -> Summary:
-    """Read one log; an `UnreadableLog` says why if that can't be done.
+    """Read one log; raises `UnreadableLog` if that is not possible.
 
-    Parts that can't be read are left out. Only without the records that hold most of what a log says (POSIX, or what
-    there is instead) nothing is known.
+    Sections that can't be read are left out, except the one with the main records (POSIX, or what replaces it).
     """
     with open_log(path) as log:
-        job, (found, unknown) = log.job(), log.modules()
-        remarks = _remarks(found, unknown)
-        of_many = job.nprocs == 1 and "MPI-IO" not in found and not _own_job(path, job)
-        seen = _Seen(_targets(log, found, remarks), MOST_FILES if of_many else 0)
+        job, (modules, unknown) = log.job(), log.modules()
+        remarks = _check_modules(modules, unknown)
+        of_many = job.nprocs == 1 and "MPI-IO" not in modules and not _is_job_of_one(path, job)
+        watch = _RecordWatch(_read_layouts(log, modules, remarks), MOST_FILES if of_many else 0)
         requests = RequestStatistics(job.nprocs)
-        counted = _counted(found)
+        counted = _counted_modules(modules)
         sums: dict[str, Sums] = {}
-        for name in (n for n in SUMMED if n in found):
+        for name in (n for n in SUMMED if n in modules):
             try:
-                log.check_records(name, found[name])
+                log.check_records(name, modules[name])
             except UnreadableSection as error:
                 if name == counted[0]:
                     raise
                 remarks.append(("partial" if name in counted else "incomplete", error.reason))
                 continue
-            known = check_records(str(path), name, job, log.records(name, found[name]))
+            known = check_records(str(path), name, job, log.records(name, modules[name]))
             records = requests.watch(name, known)
-            total = log.sums(name, found[name], job.nprocs, seen.watch(name, records) if name in counted else records)
+            watched = watch.add_all(name, records) if name in counted else records
+            total = log.sums(name, modules[name], job.nprocs, watched)
             if total is not None:
                 sums[name] = total
-        active = _active(log, found, seen, job, remarks)
-    row = _row(path, job, found, sums, [n for n in counted if n in sums], seen, requests)
+        active = _count_active(log, modules, watch, job, remarks)
+    row = _row(path, job, modules, sums, [n for n in counted if n in sums], watch, requests)
     row |= {"io_procs": active, "partial_flag": any(status == "partial" for status, _ in remarks)}
     wrong = find_impossible(row)
     if wrong is not None:
         raise UnreadableLog(str(path), f"is damaged: {wrong}")
-    return Summary(row, of_many, seen.files, remarks)
+    return Summary(row, of_many, watch.files, remarks)
 
 
-def _remarks(found: dict[str, Module], unknown: list[int]) -> list[tuple[Status, str]]:
+def _check_modules(modules: dict[str, Module], unknown: list[int]) -> list[tuple[Status, str]]:
     remarks: list[tuple[Status, str]] = []
-    if not found and not unknown:
+    if not modules and not unknown:
         remarks.append(("empty", "is empty: no I/O was recorded"))
-    if any(found[name].partial for name in ("LUSTRE", *SUMMED) if name in found):  # traces and heat maps may be
+    if any(modules[name].partial for name in ("LUSTRE", *SUMMED) if name in modules):  # not traces and heat maps
         remarks.append(("partial", "is partial: Darshan ran out of memory and left records out"))
-    what = "has records of a module that is not known here (number {})"
+    what = "has records of the unknown module number {}"
     return remarks + [("incomplete", what.format(number)) for number in unknown]
 
 
-def _targets(log: Log, found: dict[str, Module], remarks: list[tuple[Status, str]]) -> OstUsage:
-    if "LUSTRE" not in found:
+def _read_layouts(log: Log, modules: dict[str, Module], remarks: list[tuple[Status, str]]) -> OstUsage:
+    if "LUSTRE" not in modules:
         return OstUsage(())
     systems = NONE
     try:
@@ -100,32 +100,34 @@ def _targets(log: Log, found: dict[str, Module], remarks: list[tuple[Status, str
     except UnreadableSection as error:
         remarks.append(("incomplete", error.reason))
     try:
-        return OstUsage(log.layouts(found["LUSTRE"]), systems)
+        return OstUsage(log.layouts(modules["LUSTRE"]), systems)
     except UnreadableSection as error:
         remarks.append(("incomplete", error.reason))
     return OstUsage(())
 
 
-def _counted(found: dict[str, Module]) -> list[str]:
+def _counted_modules(modules: dict[str, Module]) -> list[str]:
     instead = {"MPI-IO": "POSIX", "DAOS": "DFS"}
-    return [n for n in SUMMED if n in found and instead.get(n) not in found]
+    return [n for n in SUMMED if n in modules and instead.get(n) not in modules]
 
 
-def _active(log: Log, found: dict[str, Module], seen: _Seen, job: Job, remarks: list[tuple[Status, str]]) -> int:
-    """How many processes did I/O. A record shared by all does not tell which; the heat maps do."""
-    if seen.by_all and "HEATMAP" in found and not found["HEATMAP"].partial:
+def _count_active(
+    log: Log, modules: dict[str, Module], watch: _RecordWatch, job: Job, remarks: list[tuple[Status, str]]
+) -> int:
+    """How many processes did I/O. A record shared by all does not say which; the heat maps do."""
+    if watch.by_all and "HEATMAP" in modules and not modules["HEATMAP"].partial:
         try:
-            ranks = log.active_ranks(found["HEATMAP"])
+            ranks = log.active_ranks(modules["HEATMAP"])
         except UnreadableSection as error:
             remarks.append(("incomplete", error.reason))
             ranks = set()
         if ranks:
             return min(len(ranks), job.nprocs)
-    return job.nprocs if seen.by_all else len(seen.ranks)
+    return job.nprocs if watch.by_all else len(watch.ranks)
 
 
-class _Seen:
-    """What has to be seen record by record."""
+class _RecordWatch:
+    """What must be collected record by record."""
 
     def __init__(self, targets: OstUsage, most_files: int) -> None:
         self.targets = targets
@@ -134,7 +136,7 @@ class _Seen:
         self.by_all = False
         self.files: dict[int, int] = {}
 
-    def watch(self, name: str, chunks: Iterator[Any]) -> Iterator[Any]:
+    def add_all(self, name: str, chunks: Iterator[Any]) -> Iterator[Any]:
         known, at = counter_prefix(name), counter_columns(name)
         integer = [at[f"{known}_BYTES_READ"], at[f"{known}_BYTES_WRITTEN"]]
         real = [at[f"{known}_F_READ_TIME"], at[f"{known}_F_WRITE_TIME"]]
@@ -153,8 +155,8 @@ class _Seen:
             yield chunk
 
 
-def _own_job(path: Path, job: Job) -> bool:
-    """Without a batch system Darshan takes the process's number for the job's, so the log stands alone."""
+def _is_job_of_one(path: Path, job: Job) -> bool:
+    """Without a batch system, Darshan uses the process's number as the job's, so the log has no others."""
     match = _NAME.search(path.name)
     return match is not None and match["pid"] == str(job.job_id)
 
@@ -162,18 +164,18 @@ def _own_job(path: Path, job: Job) -> bool:
 def _row(
     path: Path,
     job: Job,
-    found: dict[str, Module],
+    modules: dict[str, Module],
     sums: dict[str, Sums],
     counted: list[str],
-    seen: _Seen,
+    watch: _RecordWatch,
     requests: RequestStatistics,
-) -> dict[str, Any]:
+) -> Row:
     app = program_name(job.exe) or _program_in_name(path_text(path.name)) or UNKNOWN
     seconds = sum(sums[n].time_by_slowest for n in counted)
     moved = sum(sums[n].total_bytes for n in counted)
-    layout = seen.targets.main_layout()
+    layout = watch.targets.main_layout()
     size, count, first, pool, system = layout or (None, None, None, "", None)
-    several = job.nprocs > 1  # a file of all processes is nobody else's if there is only one
+    several = job.nprocs > 1  # with one process, a file of all processes is not shared
     return {
         "app": app,
         "exe": job.exe,
@@ -185,7 +187,7 @@ def _row(
         "start_time": job.start_time,
         "end_time": job.end_time,
         "run_time": job.run_time,
-        "modules": ",".join(found),
+        "modules": ",".join(modules),
         "log_ver": job.log_ver,
         "total_bytes": moved,
         "time_by_slowest": seconds,
@@ -196,25 +198,25 @@ def _row(
         **_counters(sums, counted),
         "common_size": requests.common_size(counted),
         "filesystem": system,
-        "stripe_count": seen.targets.osts.size or None,
+        "stripe_count": watch.targets.osts.size or None,
         "stripe_size": size,
         "file_stripe_count": count,
         "stripe_offset": first,
-        "pfl_components": seen.targets.most_components,
-        "components": json.dumps(parts) if (parts := seen.targets.main_components()) else None,
+        "pfl_components": watch.targets.most_components,
+        "components": json.dumps(parts) if (parts := watch.targets.main_components()) else None,
         "pool": pool or None,
-        "module_rows": [_module_row(n, s, found[n]) for n, s in sums.items()],
+        "module_rows": [_module_row(n, s, modules[n]) for n, s in sums.items()],
         "request_rows": requests.rows(sums, counted),
-        "osts": seen.targets.columns(),
+        "osts": watch.targets.columns(),
     }
 
 
-def _counters(sums: dict[str, Sums], counted: list[str]) -> dict[str, Any]:
+def _counters(sums: dict[str, Sums], counted: list[str]) -> Row:
     every = _added([sums[m].counters for m in counted])
     told = _added([sums[m].counters for m in counted if m == "POSIX"])  # of which the order of requests is known
 
     def total(*names: str, of: dict[str, Any] = every) -> Any:
-        """The sum of these counters; one that no module has counts nothing."""
+        """The sum of these counters; one that no module has counts as 0."""
         return sum(of.get(name, 0) for name in names)
 
     requests = total("READS", "WRITES", of=told)
@@ -244,7 +246,7 @@ def _counters(sums: dict[str, Sums], counted: list[str]) -> dict[str, Any]:
 
 
 def _added(counters: list[dict[str, float]]) -> dict[str, Any]:
-    """Each counter summed over modules; one that says -1 says nothing."""
+    """Each counter summed over modules; -1 stands for unknown."""
     added: dict[str, Any] = {}
     for module in counters:
         for name, value in module.items():
@@ -253,7 +255,7 @@ def _added(counters: list[dict[str, float]]) -> dict[str, Any]:
     return added
 
 
-def _module_row(name: str, sums: Sums, module: Module) -> dict[str, Any]:
+def _module_row(name: str, sums: Sums, module: Module) -> Row:
     return {
         "module": name,
         "total_bytes": sums.total_bytes,
@@ -267,7 +269,7 @@ def _module_row(name: str, sums: Sums, module: Module) -> dict[str, Any]:
 
 
 def program_name(exe: str) -> str:
-    """The program's name.
+    """The name of the program in a command line.
 
     >>> program_name("/opt/apps/vpic/bin/vpic.x deck.in")
     'vpic.x'
@@ -277,13 +279,13 @@ def program_name(exe: str) -> str:
 
 
 def _program_in_name(name: str) -> str:
-    """USER_PROGRAM_idJOB_… ; a user with an underscore would be taken for a part of the program."""
+    """The program in USER_PROGRAM_idJOB_…, if the user has no underscore."""
     match = _NAME.search(name)
     return name[: match.start()].partition("_")[2] if match else ""
 
 
 def _user(path: Path, app: str, job: Job) -> str | None:
-    """By the log's name, or by the folders USER/PROGRAM/JOB/HOST that it lies in."""
+    """The user in the log's name, or in the folders USER/PROGRAM/JOB/HOST above it."""
     name = path_text(path.name)
     match = _NAME.search(name)
     if match and match["job"] == str(job.job_id):

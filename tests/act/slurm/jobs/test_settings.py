@@ -41,7 +41,7 @@ SCRATCH = '[scratch]\nfilesystem = "fs.toml"\nfolder = "{}"\n'
         ('[jobs]\nmode = "on"\n', "jobs.mode: input should be 'enforce' or 'shadow', not 'on'"),
         ("[jobs]\nlimit = 0\n", "jobs.limit: must be longer than 0 s and at most 5 min, not 0 s"),
         ('[jobs]\nlimit = "1 h"\n', "jobs.limit: must be longer than 0 s and at most 5 min, not 1 h"),
-        ('[jobs]\ndb = "postgresql://me:secret@host/db"\n', "jobs.db: has a password, but other users can read the file"),
+        ('[jobs]\ndb = "postgresql://me:secret@host/db"\n', "jobs.db: has a password, but other users can"),
         ("[scratch]\n", "scratch.folder: is missing"),
         (SCRATCH.format("/scratch/{user}"), "scratch.folder: must contain {job}"),
         (SCRATCH.format("/scratch/{account}/{job}"), "scratch.folder: can contain {user}, {job}"),
