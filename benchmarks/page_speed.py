@@ -36,7 +36,7 @@ from bench import SEED, verdict
 from control_load import Load, cpu, post
 
 from forebay.act.control.service.live_state import Live, happened
-from forebay.act.control.service.settings import privately
+from forebay.act.control.service.settings import private_files
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSpec
 from forebay.decide.grants.rules import GrantRules
@@ -88,7 +88,7 @@ def fill(db: Path) -> None:
         for action in live.control.actions(node):
             caller = co.Caller(role="agent", node=node)
             do(co.Gone(caller=caller, volume=action.volume, disk=action.disk), now + 3550)
-    with privately(), open_store(str(db)) as store, store.writing() as connection:
+    with private_files(), open_store(str(db)) as store, store.writing() as connection:
         append_entries(connection, [one.entry for one in entries])
 
 

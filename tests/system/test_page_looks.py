@@ -42,7 +42,7 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
     folder = tmp_path_factory.mktemp("looks")
     own, key = certificate(folder)
     with ExitStack() as stack:
-        forward = ForwardSettings(metrics=(_metrics(stack.callback),), log=_log(folder), state=_state(folder))
+        forward = ForwardSettings(metrics=[_metrics(stack.callback)], log=_log(folder), state=_state(folder))
         service = WithPages(
             ServiceSettings(
                 socket=folder / "s",

@@ -29,14 +29,20 @@ def agent(
     if check:
         for disk in found.node.disks.values():
             disk.volumes.check()
-        _say({"file": str(file), "node": found.name, "disks": names}, f"{file}: fine: {', '.join(names)}", json)
+        _say(
+            {"file": str(file), "node": found.settings.node, "disks": names}, f"{file}: fine: {', '.join(names)}", json
+        )
         return
     from forebay.act.control.agent.agent import Agent
 
     own = Agent(found, lambda words: typer.echo(f"forebay: {words}", err=True))
     ended = _End()
     own.start()
-    _say({"ready": "agent", "node": found.name, "disks": names}, f"agent ready: node {found.name}", json)
+    _say(
+        {"ready": "agent", "node": found.settings.node, "disks": names},
+        f"agent ready: node {found.settings.node}",
+        json,
+    )
     ended.wait()
     own.stop()
 

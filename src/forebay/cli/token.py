@@ -55,13 +55,13 @@ def make(
 
     from forebay.act.control.api.forms import TokenForm
     from forebay.act.control.auth.tokens import new_token, write_secret
-    from forebay.act.control.service.settings import privately
+    from forebay.act.control.service.settings import private_files
     from forebay.history.store import open_store
     from forebay.history.toml import validate
 
     told = {"name": name, "role": role, "node": node, "uid": uid, "gid": gid}
     secret, _, keep = new_token(validate(Path("token"), told, TokenForm), time.time())
-    with privately(), open_store(db) as store, store.writing() as connection:
+    with private_files(), open_store(db) as store, store.writing() as connection:
         replaced = keep(connection)
         write_secret(out, secret)
     _say({"name": name, "file": str(out), "replaced": replaced}, f"written: {out}", json)

@@ -70,7 +70,7 @@ BytesPerSecond = Annotated[float, _quantity(parse_bandwidth)]
 def _relative_path(value: object, info: ValidationInfo) -> object:
     if not isinstance(value, str):
         return value
-    return Path((info.context or {}).get("folder", ""), value) if value else None
+    return Path((info.context or {}).get("folder", ""), Path(value).expanduser()) if value else None
 
 
 def _whole_path(value: object) -> object:

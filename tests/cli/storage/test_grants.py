@@ -298,7 +298,7 @@ def test_the_example_of_an_agent_is_fine(forebay: Forebay, tmp_path: Path) -> No
 
     example = Path(__file__).parents[3] / "src/forebay/show/examples/agent.toml"
     found = read_agent(example)
-    assert (found.name, list(found.node.disks)) == ("storage1", ["scratch0"])
+    assert (found.settings.node, list(found.node.disks)) == ("storage1", ["scratch0"])
     (tmp_path / "disk").mkdir(mode=0o711)
     (tmp_path / "agent.toml").write_text(example.read_text().replace("/tmp/forebay-disk", "disk"))
     ran = forebay("agent", str(tmp_path / "agent.toml"), "--check")

@@ -91,7 +91,7 @@ def council() -> Iterator[str]:
 
 
 def test_nodes_tell_their_queues_and_bandwidth_and_who_does_not_answer_is_named(node: str, council: str) -> None:
-    found = forwarding(ForwardSettings(metrics=(node, council, "127.0.0.1:1")))
+    found = forwarding(ForwardSettings(metrics=[node, council, "127.0.0.1:1"]))
     (seen,) = found["nodes"]
     assert (seen["address"], seen["bytes_read"], seen["load"], seen["operation"]) == (node, 5e9, 3.5, "read")
     assert seen["depths"] == {"0": 2.0, "1": 7.0} and seen["window_seconds"] == 0.001
@@ -144,7 +144,7 @@ def test_the_services_file_says_where_both_are(tmp_path: Path) -> None:
     (tmp_path / "serve.toml").write_text(text)
     settings = read_service(tmp_path / "serve.toml", {})
     assert settings.history == str(tmp_path / "h.db")
-    assert settings.forward == ForwardSettings(metrics=("a:1",), log=tmp_path / "council.log")
+    assert settings.forward == ForwardSettings(metrics=["a:1"], log=tmp_path / "council.log")
     looks = pages(settings).looks
     assert set(looks) == {"history", "application", "forwarding"} and "none" in looks["application"]({"of": "x"})
     assert "index.html" in pages(settings).files and pages().looks == {}

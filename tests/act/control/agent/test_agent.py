@@ -531,8 +531,8 @@ def test_numbers_rise_by_the_clock_if_the_file_is_lost(tmp_path: Path) -> None:
     [
         ('node = "n1"', 'node = "n 1"', "is not a valid node name"),
         ('service = "unix', 'service = "http', "must be like 'unix:/path' or 'https://host:port'"),
-        ('name = "d1"', 'name = "d0"', r"disk\[1\].name: there are two disks 'd0'"),
-        ('root = "d1"', 'root = "../{}/d0"', r"disk\[1\].root: is that of disk 'd0' already"),
+        ('name = "d1"', 'name = "d0"', r"disk\[1\].name: two disks have the name 'd0'"),
+        ('root = "d1"', 'root = "../{}/d0"', r"disk\[1\].root: belongs to disk 'd0' already"),
         ('kind = "directory"', 'kind = "tape"', "no kind of volumes 'tape'"),
         ('capacity = "100 MB"', 'capacity = "-1 MB"', r"disk\[0\].capacity: must be at least one byte"),
         ('capacity = "100 MB"', 'capacity = "much"', r"disk\[0\].capacity: 'much' is not a number"),
@@ -555,7 +555,7 @@ def test_what_is_wrong_with_the_file_is_told_in_one_line(folder: Path, old: str,
 
 def test_paths_in_the_file_are_relative_to_it(folder: Path) -> None:
     file: AgentFile = read_agent(folder / "agent.toml")
-    assert file.folder == folder / "state"
+    assert file.settings.folder == folder / "state"
     assert file.node.disks["d0"].volumes.make(f"{'0' * 32}.0", 1, uid=UID, gid=UID).path.parent == folder / "d0"
 
 

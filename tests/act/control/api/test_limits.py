@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.control.api.limits import Bounded, Crowd, Limits, Message, Waits, room_for
+from forebay.act.control.api.limits import Bounded, Crowd, Message, Waits, room_for
 from forebay.act.control.api.proxies import read_head
 from forebay.act.control.auth.callers import Who
-from forebay.act.control.service.settings import ServiceSettings, read_service
+from forebay.act.control.service.settings import Limits, ServiceSettings, read_service
 from forebay.model.errors import BadInput
 from support.certificates import certificate
 from support.control import GB, Running, running
@@ -44,7 +43,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Waits for nobody: callers that are a little slow are hung up on."""
-    with running(tmp_path_factory.mktemp("hasty"), limits=replace(SMALL, send=0.5, take=0.5)) as found:
+    with running(tmp_path_factory.mktemp("hasty"), limits=SMALL.model_copy(update={"send": 0.5, "take": 0.5})) as found:
         yield found
 
 
@@ -254,7 +253,7 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Pat
     own, key = certificate(folder)
     limits = Limits(host=3, send=LONG)
     how: dict[str, Any] = {"listen": "127.0.0.1:0", "certificate": own, "key": key, "limits": limits}
-    with running(folder, **how, proxies=("127.0.0.2", "127.0.1.0/24")) as found:
+    with running(folder, **how, proxies=["127.0.0.2", "127.0.1.0/24"]) as found:
         yield found, own
 
 
@@ -347,7 +346,7 @@ def test_wrong_tokens_of_one_caller_behind_a_proxy_don_t_keep_others_from_loggin
 @pytest.mark.parametrize("named", ["proxy", "10.0.0.1/8", "10.0.0.1:80", ""])
 def test_proxies_are_addresses_or_networks(named: str) -> None:
     with pytest.raises(BadInput, match=r"service\.proxies: must be addresses or networks"):
-        ServiceSettings(proxies=(named,))
+        ServiceSettings(proxies=[named])
 
 
 @pytest.mark.parametrize(
@@ -379,7 +378,9 @@ def test_whatever_comes_first_takes_no_more_than_there_is(rest: bytes, begin: by
 
 def test_a_handshake_that_never_ends_is_given_up(tmp_path: Path) -> None:
     own, key = certificate(tmp_path)
-    with running(tmp_path, listen="127.0.0.1:0", certificate=own, key=key, limits=replace(SMALL, send=0.5)) as service:
+    with running(
+        tmp_path, listen="127.0.0.1:0", certificate=own, key=key, limits=SMALL.model_copy(update={"send": 0.5})
+    ) as service:
         host, port = service.addresses[1].removeprefix("https://").split(":")
         with socket.create_connection((host, int(port)), LONG) as caller:
             caller.sendall(b"\x16\x03\x01")

@@ -102,7 +102,7 @@ def test_tls_needs_a_certificate_and_a_key_that_nobody_else_may_read(tmp_path: P
     with pytest.raises(BadInput, match=r"service\.listen: needs TLS"):
         ServiceSettings(listen="127.0.0.1:0")
     key.chmod(0o644)
-    with pytest.raises(BadInput, match="others may read the key"):
+    with pytest.raises(BadInput, match="others can read the key"):
         ServiceSettings(listen="127.0.0.1:0", certificate=own, key=key)
 
 
@@ -145,7 +145,7 @@ def test_who_waits_at_one_instance_hears_what_another_did(postgresql: PostgreSQL
 def test_the_example_is_right_and_flags_replace_what_a_file_says(tmp_path: Path) -> None:
     settings = read_service(EXAMPLE, {})
     assert settings == ServiceSettings(db="/var/lib/forebay/service.db")
-    assert read_service(EXAMPLE, {"silent": "5 s", "shadow": True}).rules.shadow
+    assert read_service(EXAMPLE, {"silent": "5 s", "shadow": True}).shadow
     file = tmp_path / "forebay.toml"
     file.write_text('[service]\nsocket = "here"\nsilnet = 3\n')
     with pytest.raises(BadInput, match=r"forebay\.toml: service\.silnet: is not a key of this table"):

@@ -11,7 +11,6 @@ import pytest
 from forebay.act.control.service.node_liveness import NodeLiveness
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import fold
-from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import open_store
 from forebay.history.store.journal import read_after
 from support.control import DISK, GB, Running, running
@@ -193,7 +192,7 @@ def test_the_policy_is_changed_without_a_restart(service: Running) -> None:
 
 
 def test_in_shadow_everything_is_decided_and_nothing_is_to_be_done(tmp_path: Path) -> None:
-    with running(tmp_path, rules=GrantRules(shadow=True)) as service:
+    with running(tmp_path, shadow=True) as service:
         service.hello()
         assert service.call("GET", "/v1/health")["mode"] == "shadow"
         asked = service.ask()

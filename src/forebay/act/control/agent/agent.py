@@ -23,8 +23,8 @@ from forebay.act.control.agent.disks import AgentDisk, found
 from forebay.act.control.agent.journal_memory import Memory
 from forebay.act.control.agent.outbox import Outbox
 from forebay.act.control.agent.report_numbers import Numbers
-from forebay.act.control.agent.settings import AgentFile
-from forebay.act.control.client import Client, TurnedAway
+from forebay.act.control.agent.settings import AgentFile, AgentSettings
+from forebay.act.control.client import Client, TurnedAway, parse_service
 from forebay.act.control.documents import ActionDocument, ActionList
 from forebay.act.control.errors import ErrorCode
 from forebay.act.volumes.volume import VolumeFailed
@@ -52,18 +52,21 @@ class Agent:
     """Runs until `stop`. Where the service is away, it keeps what it has to tell and tries again."""
 
     def __init__(self, file: AgentFile, say: Callable[[str], None]) -> None:
-        self._file, self._node, self._say = file, file.node, say
-        self._lock_file = _locked(file)
-        self._numbers = Numbers(file.folder / "numbers")
-        self._memory = Memory(file.folder / "journal")
-        self._client = Client(file.service, token=file.token, authority=file.authority, patience=0.0)
-        self.outbox = Outbox(self._client, file.name, self._numbers.next, say)
-        self._pool = ThreadPoolExecutor(file.parallel, thread_name_prefix="work")
+        settings = file.settings
+        self._settings, self._node, self._say = settings, file.node, say
+        self._lock_file = _lock(settings)
+        self._numbers = Numbers(settings.folder / "numbers")
+        self._memory = Memory(settings.folder / "journal")
+        self._client = Client(
+            parse_service(settings.service), token=settings.token, authority=settings.authority, patience=0.0
+        )
+        self.outbox = Outbox(self._client, settings.node, self._numbers.next, say)
+        self._pool = ThreadPoolExecutor(settings.parallel, thread_name_prefix="work")
         self._changed = threading.Condition()
         self._in_hand: set[str] = set()
         self._fresh: set[str] = set()
         self._tries: dict[str, tuple[int, float]] = {}
-        self._marks = Marks(file.folder / "disks")
+        self._marks = Marks(settings.folder / "disks")
         self._blind: dict[str, float] = {}
         self._capacities: dict[str, int] = {}
         self._still = False
@@ -71,7 +74,7 @@ class Agent:
         self._ended = threading.Event()
         self._listens = False  # to the service, which answers when it has something new
         self._thread = threading.Thread(target=self._run, name="poll", daemon=True)
-        self._rates = RateTeller(self._node.disks, lambda rates: self._client.report_rates(file.name, rates))
+        self._rates = RateTeller(self._node.disks, lambda rates: self._client.report_rates(settings.node, rates))
 
     def start(self) -> None:
         """Check that the disks can be worked with, then go on in the background."""
@@ -116,7 +119,7 @@ class Agent:
                 self._ended.wait(_PAUSES[min(away, len(_PAUSES) - 1)])
                 continue
             if away:
-                self.outbox.log("info", f"node {self._file.name}: the service answers again")
+                self.outbox.log("info", f"node {self._settings.node}: the service answers again")
             away, quiet = 0, 0 if begun else quiet + 1
             self._pace(quiet)
 
@@ -139,14 +142,14 @@ class Agent:
         with self._changed:
             self._fresh = self.outbox.waiting()
             idle = not self._in_hand
-        if self._looked is None or (idle and time.monotonic() - self._looked >= self._file.look):
+        if self._looked is None or (idle and time.monotonic() - self._looked >= self._settings.look):
             return self._hello()
-        return self._heard(min(self._file.heartbeat, self._file.look))
+        return self._heard(min(self._settings.heartbeat, self._settings.look))
 
     def _heard(self, seconds: float) -> Sequence[ActionDocument]:
         self._listens = True
         try:
-            answer = self._client.actions(self._file.name, seconds, self._memory.seen)
+            answer = self._client.actions(self._settings.node, seconds, self._memory.seen)
         finally:
             self._listens = False
         return () if self._ended.is_set() else self._kept(answer)
@@ -165,10 +168,10 @@ class Agent:
     def _told_all(self) -> Sequence[ActionDocument]:
         number = self._numbers.next()  # older than all that is reported of what happens after the look
         told = self._told() | {"number": number, "seen": self._memory.seen}
-        actions = self._kept(self._client.hello(self._file.name, told))
+        actions = self._kept(self._client.hello(self._settings.node, told))
         if self._looked is None:
             count = f"{plural(len(told['disks']), 'disk')}, {plural(len(told['volumes']), 'volume')} on them"
-            self.outbox.log("info", f"node {self._file.name}: {count}, {len(actions)} to make or release")
+            self.outbox.log("info", f"node {self._settings.node}: {count}, {len(actions)} to make or release")
         self._looked = time.monotonic()
         return actions
 
@@ -189,17 +192,21 @@ class Agent:
             self._capacities[disk.name] = said["capacity"]
             disks.append(said)
             there += own
-        file = self._file
-        about = {"address": file.address, "network_bandwidth": file.network_bandwidth, "fields": file.fields}
+        settings = self._settings
+        about = {
+            "address": settings.address,
+            "network_bandwidth": settings.network_bandwidth,
+            "fields": settings.fields,
+        }
         return {**about, "disks": disks, "volumes": there, **({"unseen": unseen} if unseen else {})}
 
     def _may_come_back(self, disk: AgentDisk, error: UserError) -> bool:
         """Whether it is too early to say that a disk is gone; one that nobody ever had anything on is."""
         known, now = self._marks.is_known(disk), time.monotonic()
         if disk.name not in self._blind:
-            more = f"; it is given up after {format_duration(self._file.give_up)}" if known else ""
-            self.outbox.log("error", f"disk {disk.name} of node {self._file.name}: {error}{more}")
-        return known and now - self._blind.setdefault(disk.name, now) < self._file.give_up
+            more = f"; it is given up after {format_duration(self._settings.give_up)}" if known else ""
+            self.outbox.log("error", f"disk {disk.name} of node {self._settings.node}: {error}{more}")
+        return known and now - self._blind.setdefault(disk.name, now) < self._settings.give_up
 
     def _dispatch(self, documents: Sequence[ActionDocument]) -> int:
         """Begin what is new; how much that was."""
@@ -269,7 +276,7 @@ class Agent:
         """A disk is not as the service believes."""
         looked = self._looked
         if looked is not None:
-            self._looked = min(looked, time.monotonic() - self._file.look + _SOON)
+            self._looked = min(looked, time.monotonic() - self._settings.look + _SOON)
 
 
 def _check(volumes: Any) -> UserError | None:
@@ -280,11 +287,11 @@ def _check(volumes: Any) -> UserError | None:
     return None
 
 
-def _locked(file: AgentFile) -> int:
+def _lock(settings: AgentSettings) -> int:
     """Two agents would work on one volume at the same time; so would one with what a killed one has left running."""
-    path = file.folder / "lock"
+    path = settings.folder / "lock"
     try:
-        file.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise BadInput(str(path), f"can't be written: {why(error)}") from None
@@ -296,5 +303,5 @@ def _locked(file: AgentFile) -> int:
         time.sleep(0.1)
     os.close(descriptor)
     raise BadInput(
-        str(path), f"another agent of node {file.name!r} works with this folder, or a command of it still does"
+        str(path), f"another agent of node {settings.node!r} works with this folder, or a command of it still does"
     )

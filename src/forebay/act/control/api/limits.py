@@ -7,16 +7,14 @@ import resource
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from forebay.act.control.api.proxies import Proxies
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.errors import ErrorCode, TooMany, error_document
-from forebay.model.errors import BadInput
-from forebay.model.units import format_duration, format_size
+from forebay.act.control.service.settings import Limits
+from forebay.model.units import format_size
 
-_MIB = 1 << 20
 _OWN_FILES = 128
 """Descriptors that the service needs for itself."""
 _MOST_FILES = 65_536
@@ -25,41 +23,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Sizes in bytes, times in seconds.
-
-    `body` is the most that a caller may send in one call, `report` what an agent may, `bodies` what all may at the same
-    time. A call must be there as a whole within `send` seconds, an answer must be taken within `take`. There are at
-    most `connections`, of which `each` for one user on the socket and `host` for one address, or for one caller who has
-    said who it is; `waiting` calls of one caller may wait for something to happen, or follow the events.
-    """
-
-    body: int = _MIB
-    report: int = 16 * _MIB
-    bodies: int = 128 * _MIB
-    send: float = 30.0
-    take: float = 60.0
-    connections: int = 4096
-    each: int = 64
-    host: int = 256
-    waiting: int = 64
-
-    def __post_init__(self) -> None:
-        for name in ("body", "report", "bodies", "connections", "each", "host", "waiting"):
-            if not 1 <= getattr(self, name) < 2**40:
-                raise BadInput(f"limits.{name}", f"must be at least 1, not {getattr(self, name)}")
-        for name in ("send", "take"):
-            if not 0.05 <= getattr(self, name) <= 3600:
-                raise BadInput(
-                    f"limits.{name}", f"must be from 0.05 s to an hour, not {format_duration(getattr(self, name))}"
-                )
-
-    def of(self, path: str) -> int:
-        """Bytes that may be sent there: agents tell all that their disks have in one call."""
-        return self.report if path.startswith("/v1/nodes/") else self.body
 
 
 class Crowd:
@@ -197,13 +160,13 @@ class Bounded:
         if length == 0:
             await self._app(scope, receive, send)
             return
-        most = self._limits.of(scope["path"])
+        most = self._limits.body_of(scope["path"])
         if length is not None and length > most:
             await _refuse(send, ErrorCode.TOO_LARGE, _too_large(most))
             return
         await self._with_body(scope, receive, send, most)
 
-    async def _with_body(self, scope: Message, receive: Receive, send: Send, most: int) -> None:
+    async def _with_body(self, scope: Message, receive: Receive, send: Send, most: float) -> None:
         parts: list[bytes] = []
         size, more = 0, True
         try:
@@ -250,7 +213,7 @@ def _length(scope: Message) -> int | None:
     return 0
 
 
-def _too_large(most: int) -> str:
+def _too_large(most: float) -> str:
     return f"request body too large (limit {format_size(most)})"
 
 

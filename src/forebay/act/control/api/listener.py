@@ -8,10 +8,11 @@ import ssl
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 
-from forebay.act.control.api.limits import Crowd, Limits, Seat, error_body
+from forebay.act.control.api.limits import Crowd, Seat, error_body
 from forebay.act.control.api.proxies import MOST, Proxies, plain_address, read_head
 from forebay.act.control.auth.callers import peer_of
 from forebay.act.control.errors import ErrorCode, TooMany
+from forebay.act.control.service.settings import Limits
 
 _AT_ONCE = 64
 _AGAIN = 0.1  # seconds until somebody is let in again after the system refused

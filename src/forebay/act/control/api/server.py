@@ -17,7 +17,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from forebay.act.control.api.app import build
-from forebay.act.control.api.limits import Bounded, Crowd, Limits, Seat, error_body, room_for
+from forebay.act.control.api.limits import Bounded, Crowd, Seat, error_body, room_for
 from forebay.act.control.api.listener import Door
 from forebay.act.control.api.proxies import Proxies
 from forebay.act.control.api.request_counts import Counted
@@ -25,7 +25,7 @@ from forebay.act.control.auth.callers import peer_of
 from forebay.act.control.errors import ErrorCode
 from forebay.act.control.page.files import NO_PAGES, Pages
 from forebay.act.control.service.service import Service
-from forebay.act.control.service.settings import ServiceSettings, keep_private, privately
+from forebay.act.control.service.settings import Limits, ServiceSettings, make_private, private_files
 from forebay.act.forward.net.address import Address, open_listener, parse_address
 from forebay.act.log import Log
 from forebay.history.store import Store, open_store
@@ -141,10 +141,10 @@ async def serve(
     settings: ServiceSettings, end: asyncio.Event, ready: Ready, *, log: Log | None = None, pages: Pages = NO_PAGES
 ) -> None:
     """Serve until `end` is set. `ready` is told where it listens, once it can answer. `pages` is the page at `/`."""
-    with privately():
+    with private_files():
         store = open_store(settings.db)
     try:
-        keep_private(store)
+        make_private(store)
         store.make_durable()
         await _serve(store, settings, end, ready, log or Log(settings.log), pages)
     finally:

@@ -1,74 +1,138 @@
-"""The service as an administrator describes it, in TOML; examples/serve.toml explains it."""
+"""The settings of the control service: its TOML file, checked. examples/serve.toml explains it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from forebay.act.control.api.limits import Limits
 from forebay.act.control.api.proxies import Proxies
 from forebay.act.forward.net.address import parse_address
 from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import Store, has_password, resolve_database
-from forebay.history.toml import Bytes, Field, Seconds, Table, load_toml, validate
+from forebay.history.toml import Bytes, Field, RelativePath, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput, why
 from forebay.model.units import format_duration
 
 SOCKET = Path("/run/forebay/service.sock")
+OptionalPath = Annotated[Path | None, RelativePath]
+_DEFAULT = GrantRules()
+_MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForwardSettings:
-    """Where the page learns of the forwarding layer: addresses of metrics, and the council's log and memory."""
+class RulesSettings(Table):
+    split: Bytes = float(_DEFAULT.split)
+    """Larger requests are split over several disks, all or nothing; 0: never."""
+    tries: int = _DEFAULT.tries
+    """How often a request without space is tried again."""
+    interval: Seconds = _DEFAULT.interval
+    """Time between tries."""
+    longest: Seconds = _DEFAULT.longest
+    """The longest duration of a grant."""
+    ahead: Seconds = _DEFAULT.ahead
+    """How long before its start a grant can be requested."""
+    remember: Seconds = _DEFAULT.remember
+    """How long ended grants are listed. The journal keeps them for good."""
+    most: int = _DEFAULT.most
+    """Grants that a user may hold or have queued at once; 0: no limit. It does not bind administrators."""
 
-    metrics: tuple[str, ...] = ()
-    log: Path | None = None
-    state: Path | None = None
+
+class ForwardSettings(Table):
+    metrics: list[str] = Field(default_factory=list, max_length=1000)
+    """HOST:PORT of the metrics of each I/O node and of the council."""
+    log: OptionalPath = None
+    """The file to which the council writes its decisions (`--log`)."""
+    state: OptionalPath = None
+    """The file that keeps what the council learned (`--state`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceSettings:
-    """Where it listens, where it keeps its journal, and how it begins; durations in seconds.
+class Limits(Table):
+    body: Bytes = float(_MIB)
+    """The most that a caller may send in one call."""
+    report: Bytes = 16.0 * _MIB
+    """The most that an agent may send in one call."""
+    bodies: Bytes = 128.0 * _MIB
+    """The most that all callers together may be sending at once."""
+    send: Seconds = 30.0
+    """How long a caller may take to send a call."""
+    take: Seconds = 60.0
+    """How long a caller may take to receive an answer."""
+    connections: int = 4096
+    """Connections in all. Administrators on the socket are always let in."""
+    each: int = 64
+    """Connections of one user on the socket."""
+    host: int = 256
+    """Connections of one address, and over TLS of one identified caller."""
+    waiting: int = 64
+    """Calls of one caller that wait, or follow the events."""
 
-    `listen` is HOST:PORT ("" for none) and needs a certificate and its key. `silent` is after how long a node that
-    does not answer gets no new grants. `administrators` are uids besides the service's own. Every `checkpoint`
-    events the whole state is kept. `munge` is the socket of the MUNGE daemon, if it is not where it usually is.
-    `proxies` are addresses and networks that are believed when they tell for whom they call. `history` is the database
-    of past runs that the page shows, `forward` what it shows of the forwarding layer.
-    """
+    def model_post_init(self, _: object) -> None:
+        for name in ("body", "report", "bodies", "connections", "each", "host", "waiting"):
+            if not 1 <= getattr(self, name) < 2**40:
+                raise BadInput(f"limits.{name}", f"must be at least 1, not {getattr(self, name):g}")
+        for name in ("send", "take"):
+            if not 0.05 <= (seconds := getattr(self, name)) <= 3600:
+                raise BadInput(f"limits.{name}", f"must be from 0.05 s to an hour, not {format_duration(seconds)}")
 
-    socket: Path | None = SOCKET
-    socket_mode: int = 0o666
+    def body_of(self, path: str) -> float:
+        """Bytes that may be sent there: an agent reports all volumes of its disks in one call."""
+        return self.report if path.startswith("/v1/nodes/") else self.body
+
+
+class ServiceSettings(Table):
+    socket: OptionalPath = SOCKET
+    """The UNIX socket for users and agents on this machine; the kernel identifies the caller. Empty: none."""
+    socket_mode: int = Field(default=0o666, ge=0, le=0o777)
+    """Who may connect to the socket. What a caller may do does not depend on it."""
     listen: str = ""
-    certificate: Path | None = None
-    key: Path | None = None
+    """HOST:PORT for callers over TLS; needs `certificate` and `key`. Empty: none."""
+    certificate: OptionalPath = None
+    """The certificate, a PEM file."""
+    key: OptionalPath = None
+    """Its key, a PEM file of mode 0600."""
     db: str | None = None
-    policy: str = "forebay"
-    rules: GrantRules = field(default_factory=GrantRules)
-    silent: float = 60.0
-    administrators: tuple[int, ...] = (0,)
-    checkpoint: int = 20_000
-    log: Literal["json", "text"] = "json"
-    munge: Path | None = None
-    proxies: tuple[str, ...] = ()
-    history: str = ""
-    forward: ForwardSettings = field(default_factory=ForwardSettings)
-    limits: Limits = field(default_factory=Limits)
+    """The journal: a path relative to this file, or postgresql://HOST/NAME for several instances.
 
-    def __post_init__(self) -> None:
+    Empty: $FOREBAY_DB, or in ~/.local/share.
+    """
+    policy: str = "forebay"
+    """The storage policy of a new journal; later, `forebay storage policy` changes it."""
+    shadow: bool = False
+    """Decide and record without acting."""
+    silent: Seconds = 60.0
+    """A node whose agent does not call for this long gets no new grants."""
+    administrators: list[int] = Field(default_factory=lambda: [0])
+    """The uids of administrators. The service's own user is one, too."""
+    checkpoint: int = 20_000
+    """After this many events the service stores its whole state, so that it starts quickly."""
+    log: Literal["json", "text"] = "json"
+    """The format of the log, which goes to stderr."""
+    munge: OptionalPath = None
+    """The socket of MUNGE's daemon, if it is not the usual one."""
+    proxies: list[str] = Field(default_factory=list)
+    """Addresses or networks of trusted proxies. The service believes only these about a caller's address."""
+    history: str = ""
+    """The database of past runs that the page shows."""
+    forward: ForwardSettings = ForwardSettings()
+    """What the page shows of the forwarding layer."""
+    rules: RulesSettings = RulesSettings()
+    """The rules of a new journal; later, `forebay storage rules` changes them."""
+    limits: Limits = Limits()
+    """What one caller may take of the service, so that it serves the others, too."""
+
+    def model_post_init(self, _: object) -> None:
         if self.socket is None and not self.listen:
-            raise BadInput("service", "must listen somewhere: set socket or listen")
+            raise BadInput("service", "needs a place to listen; set socket or listen")
         if self.listen:
             self._check_listen()
         if not 0.2 <= self.silent <= 86_400:
             raise BadInput("service.silent", f"must be between 0.2 s and a day, not {format_duration(self.silent)}")
-        Proxies(self.proxies)
         if self.checkpoint < 1:
             raise BadInput("service.checkpoint", f"must be at least 1, not {self.checkpoint}")
+        Proxies(self.proxies)
+        self.grant_rules()
 
     def _check_listen(self) -> None:
         if parse_address(self.listen, "service.listen").path:
@@ -77,135 +141,39 @@ class ServiceSettings:
             raise BadInput("service.listen", "needs TLS: set certificate and key, each a PEM file")
         for path in (self.certificate, self.key):
             if not path.is_file():
-                raise BadInput(str(path), "there is no such file")
+                raise BadInput(str(path), "no such file")
         if self.key.stat().st_mode & 0o077:
-            raise BadInput(str(self.key), f"others may read the key; do: chmod 600 {self.key}")
+            raise BadInput(str(self.key), f"others can read the key; run: chmod 600 {self.key}")
+
+    def grant_rules(self) -> GrantRules:
+        rules = self.rules.model_dump()
+        return GrantRules(**{**rules, "split": int(rules["split"])}, shadow=self.shadow)
 
 
-class _Rules(Table):
-    split: Bytes = float(GrantRules().split)
-    """Larger requests are split over several disks, all or nothing; 0: none is."""
-    tries: int = GrantRules().tries
-    """How often a request without space comes again."""
-    interval: Seconds = GrantRules().interval
-    """Time between its tries."""
-    longest: Seconds = GrantRules().longest
-    """The longest that a grant may last."""
-    ahead: Seconds = GrantRules().ahead
-    """How long before its start one may ask for a grant."""
-    remember: Seconds = GrantRules().remember
-    """How long grants that ended are listed; the journal keeps them for good."""
-    most: int = GrantRules().most
-    """How many grants a user may hold or have queued at once; 0: any number. Administrators may always."""
+class _File(Table):
+    service: ServiceSettings
+    """The control service."""
 
 
-class _Limits(Table):
-    body: Bytes = float(Limits().body)
-    """The most that a caller may send in one call."""
-    report: Bytes = float(Limits().report)
-    """The most that an agent may."""
-    bodies: Bytes = float(Limits().bodies)
-    """The most that all together may at the same time."""
-    send: Seconds = Limits().send
-    """How long it may take until a call has been sent as a whole."""
-    take: Seconds = Limits().take
-    """How long it may take until an answer has been taken."""
-    connections: int = Limits().connections
-    """Connections in all; administrators on the socket are always let in."""
-    each: int = Limits().each
-    """Connections of one user on the socket."""
-    host: int = Limits().host
-    """Connections of one address; and by TLS those of one caller who has said who it is."""
-    waiting: int = Limits().waiting
-    """Calls of one caller that wait, or follow the events."""
-
-
-class _Forward(Table):
-    metrics: list[str] = Field(default_factory=list, max_length=1000)
-    """HOST:PORT of the metrics of each I/O node and of the council."""
-    log: str = ""
-    """The file that the council writes its decisions to (`--log`)."""
-    state: str = ""
-    """The file that keeps what the council learned (`--state`)."""
-
-
-class _Service(Table):
-    socket: str = str(SOCKET)
-    """The UNIX socket for users and agents on this machine; the kernel tells who calls. Empty: none."""
-    socket_mode: int = Field(default=0o666, ge=0, le=0o777)
-    """Who may open the socket; what each may do is another matter."""
-    listen: str = ""
-    """HOST:PORT for others, by TLS; needs `certificate` and `key`. Empty: none."""
-    certificate: str = ""
-    """The certificate, a PEM file."""
-    key: str = ""
-    """Its key, a PEM file of mode 0600."""
-    db: str = ""
-    """The journal: a path (from this file's folder on), or postgresql://HOST/NAME for several instances.
-
-    Empty: $FOREBAY_DB, or in ~/.local/share.
-    """
-    policy: str = "forebay"
-    """The storage policy of a new journal; later, `forebay storage policy` changes it."""
-    shadow: bool = False
-    """Decide and record, but have nothing done."""
-    silent: Seconds = 60.0
-    """A node that is not heard of for so long gets no new grants."""
-    administrators: list[int] = Field(default_factory=lambda: [0])
-    """The uids of administrators; the service's own user is one, too."""
-    checkpoint: int = 20_000
-    """After so many events the whole state is kept, so that a start is quick."""
-    log: Literal["json", "text"] = "json"
-    """The form of the log's lines, which go to stderr."""
-    munge: str = ""
-    """The socket of MUNGE's daemon, if it is not where it usually is."""
-    proxies: list[str] = Field(default_factory=list)
-    """Addresses or networks of proxies, which are believed when they tell for whom they call; nobody else is."""
-    history: str = ""
-    """The database of past runs that the page shows."""
-    forward: _Forward = _Forward()
-    """What the page shows of the forwarding layer."""
-    rules: _Rules = _Rules()
-    """The rules of a new journal; later, `forebay storage rules` changes them."""
-    limits: _Limits = _Limits()
-    """What callers may take of the service, so that nobody can take it from the others."""
-
-
-def read_service(path: Path | None, changes: dict[str, Any]) -> ServiceSettings:
-    """What the file says under [service] (nothing without a file), with what the command line changes."""
+def read_service(path: Path | None, changes: Mapping[str, object]) -> ServiceSettings:
+    """The table [service] of the file, or the defaults without a file, with the changes of the command line."""
     document = {} if path is None else load_toml(path).get("service")
     if document is None:
         raise BadInput(str(path), "has no [service] table")
-    where = Path("command line") if path is None else path
-    table = validate(where, {"service": {**document, **changes}}, _File).service
-    if "db" in changes and has_password(table.db):
+    settings = validate(path or Path("command line"), {"service": {**document, **changes}}, _File).service
+    if "db" in changes and has_password(str(settings.db)):
         raise BadInput("--db", "all users can see the password in the list of processes; put db into the file")
-    folder = Path.cwd() if path is None else path.absolute().parent
-    values = table.model_dump()
-    shadow = values.pop("shadow")
-    rules = values.pop("rules")
-    values["rules"] = GrantRules(**{**rules, "split": int(rules["split"])}, shadow=shadow)
-    sizes = ("body", "report", "bodies")
-    limits = {name: int(value) if name in sizes else value for name, value in values["limits"].items()}
-    values["limits"] = Limits(**limits)
-    for name in ("socket", "certificate", "key", "munge"):
-        values[name] = folder / os.path.expanduser(values[name]) if values[name] else None  # noqa: PTH111
-    forward = values["forward"]
-    places = {name: folder / Path(forward[name]).expanduser() if forward[name] else None for name in ("log", "state")}
-    values["forward"] = ForwardSettings(metrics=tuple(forward["metrics"]), **places)
-    values["db"] = values["db"] or None
-    if path is not None:
-        values["history"] = resolve_database(table.history, path, "service.history") or ""
-        if "db" not in changes:
-            values["db"] = resolve_database(table.db, path, "service.db")
-    for name in ("administrators", "proxies"):
-        values[name] = tuple(values[name])
-    return ServiceSettings(**values)
+    if path is None:
+        return settings
+    settings.history = resolve_database(settings.history, path, "service.history") or ""
+    if "db" not in changes:
+        settings.db = resolve_database(settings.db or "", path, "service.db")
+    return settings
 
 
 @contextmanager
-def privately() -> Iterator[None]:
-    """Files that are made meanwhile are ours alone: the store has the secret of which all keys are made."""
+def private_files() -> Iterator[None]:
+    """Create files that only their owner can read: the store contains the secret of all volume keys."""
     before = os.umask(0o077)
     try:
         yield
@@ -213,8 +181,8 @@ def privately() -> Iterator[None]:
         os.umask(before)
 
 
-def keep_private(store: Store) -> None:
-    """Nobody else may read a file that was there before, either."""
+def make_private(store: Store) -> None:
+    """Take read permission on an existing store from others."""
     path = Path(store.where)
     if not store.is_sqlite or not path.is_file():
         return
@@ -223,9 +191,4 @@ def keep_private(store: Store) -> None:
             if file.exists() and file.stat().st_mode & 0o077:
                 file.chmod(0o600)
     except OSError as error:
-        raise BadInput(store.where, f"others may read it, and that can't be changed: {why(error)}") from None
-
-
-class _File(Table):
-    service: _Service
-    """The control service."""
+        raise BadInput(store.where, f"others can read it, and its mode cannot be changed: {why(error)}") from None
