@@ -38,9 +38,9 @@ from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant
 from forebay.decide.place.random import random as random_placement
 from forebay.model.application import Application
 from forebay.model.decision import Placement
+from forebay.simulate.application_sets import PAPER_APPLICATIONS, PAPER_SYSTEM
 from forebay.simulate.engine import HORIZON_SLACK
 from forebay.simulate.run import Floats, Ints, Measures, simulate
-from forebay.simulate.workload import PAPER_APPLICATIONS, PAPER_SYSTEM
 
 HORIZON = 20_000.0
 TOLERANCE = 1e-6

@@ -12,7 +12,7 @@ from forebay.show.options import Json
 
 if TYPE_CHECKING:
     from forebay.decide.grants.events import Event
-    from forebay.simulate.storage.journal import Comparison, Decided, Row
+    from forebay.simulate.storage.journal_replay import Comparison, Decided, Row
 
 commands = typer.Typer()
 _SHOWN = 20
@@ -36,7 +36,7 @@ def replay(
     """
     from forebay.decide.registry import find
     from forebay.show.output import print_json, progress
-    from forebay.simulate.storage.journal import replay_journal
+    from forebay.simulate.storage.journal_replay import replay_journal
 
     name = None if policy is None else find("storage", policy).name
     events = read_journal(journal)

@@ -10,8 +10,8 @@ import pytest
 from forebay.decide.registry import find
 from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.month import DECISIONS, Outcome, run_month
+from forebay.simulate.centre.request_gains import Gain, gain_of, gains
 from forebay.simulate.centre.space import Space
-from forebay.simulate.centre.windows import Gain, gain_of, gains
 from support.centre import small_centre, small_workload
 
 CENTRE, WORKLOAD = small_centre(), small_workload()

@@ -19,8 +19,8 @@ from forebay.show.figures.text import printable
 from forebay.show.phrases import MODES, size, splitting
 from forebay.show.rows import Floats
 from forebay.simulate.storage.outcome import document
-from forebay.simulate.storage.replay import ALLOCATED
 from forebay.simulate.storage.run import Run
+from forebay.simulate.storage.usage import ALLOCATED
 
 _MOST, _MEAN = "#9DC3E0", "#0072B2"
 _STEPS = 1200  # points of time in the picture, about as many as it has pixels

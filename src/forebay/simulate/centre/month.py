@@ -30,8 +30,8 @@ from forebay.simulate.centre.engine import (
 )
 from forebay.simulate.centre.layouts import Laid, alone, on_flash, record
 from forebay.simulate.centre.machine import Centre
+from forebay.simulate.centre.request_gains import Gain, gain_of
 from forebay.simulate.centre.space import Space
-from forebay.simulate.centre.windows import Gain, gain_of
 from forebay.simulate.centre.workload import Workload
 from forebay.simulate.decided import decided
 from forebay.simulate.sharing import with_more_seats

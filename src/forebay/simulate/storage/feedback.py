@@ -22,7 +22,7 @@ from forebay.model.kernels import hot_kernel
 from forebay.model.ledger import Ledger, book, has_room, shorten
 from forebay.simulate.sharing import Flows, begin_flow, end_flow, has_seats, new_flows, with_more_seats
 from forebay.simulate.storage.plan import GRANTED
-from forebay.simulate.storage.replay import ALLOCATED, FAILED, begin, finish
+from forebay.simulate.storage.usage import ALLOCATED, FAILED, begin, finish
 from forebay.simulate.tournament import first, put, tournament
 
 JOB = np.dtype(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from forebay.simulate.storage.plan import REFUSED
-from forebay.simulate.storage.replay import ALLOCATED, FAILED
 from forebay.simulate.storage.rules import GB, Feedback
 from forebay.simulate.storage.run import Run
+from forebay.simulate.storage.usage import ALLOCATED, FAILED
 
 TOO_LARGE_FOR_A_DISK = "larger than any disk, and not split"
 TOO_LARGE = "larger than the whole platform"

@@ -20,8 +20,8 @@ from forebay.simulate.storage.feedback import MORE_ROOM as NEEDS_ROOM
 from forebay.simulate.storage.feedback import MORE_SEATS as NEEDS_SEATS
 from forebay.simulate.storage.feedback import advance, expect, jobs, with_seats
 from forebay.simulate.storage.plan import ANSWER, CURSOR, MORE_PARTS, MORE_ROOM, PART, VERDICT, Plan, decide
-from forebay.simulate.storage.replay import Usage, in_time, replay, usage
 from forebay.simulate.storage.rules import DAY, Feedback, Rules
+from forebay.simulate.storage.usage import Usage, in_time, replay, usage
 
 REQUESTS_PER_SLICE = 200_000  # between slices Ctrl-C is heard
 

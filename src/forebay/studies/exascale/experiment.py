@@ -16,7 +16,7 @@ from forebay.show.rows import Rows
 from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.month import DECISIONS, REQUESTS, Outcome, run_month
-from forebay.simulate.centre.windows import Gain, gains
+from forebay.simulate.centre.request_gains import Gain, gains
 from forebay.simulate.centre.workload import Workload
 from forebay.studies.exascale.results import ALL, BASE, DEFAULT, RUN, WITHOUT, ExascaleResults
 from forebay.studies.pieces import Store

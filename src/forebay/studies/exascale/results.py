@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from forebay.show.rows import Floats, Rows, distinct, select
 from forebay.simulate.centre.month import DECISIONS
-from forebay.simulate.centre.windows import Gain
+from forebay.simulate.centre.request_gains import Gain
 
 BASE, DEFAULT, ALL, WITHOUT = "base", "default", "all", "without-"
 RUN = np.dtype(

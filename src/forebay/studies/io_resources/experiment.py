@@ -25,9 +25,9 @@ from forebay.model.system import System
 from forebay.profile.curve_shapes import class_curves, estimate_by_class
 from forebay.show.report import Report
 from forebay.show.rows import Rows
+from forebay.simulate.application_sets import draw
 from forebay.simulate.decided import decided
 from forebay.simulate.run import Measures, simulate
-from forebay.simulate.workload import draw
 from forebay.studies.io_resources.results import RUN, TRUE, Results, load_bins
 from forebay.studies.pieces import Store
 from forebay.studies.study import Study, digest, policy_digests

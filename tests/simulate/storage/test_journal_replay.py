@@ -6,7 +6,7 @@ from forebay.decide.grants import commands as co
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.events import Event
 from forebay.model.errors import UnknownName
-from forebay.simulate.storage.journal import replay_journal
+from forebay.simulate.storage.journal_replay import replay_journal
 from support.grants import ADMINISTRATOR, USER, Service, agent, disk, grant_id, service
 
 
