@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.records import FOLDER, clean_path
 from forebay.model.layout import ANY, GRAIN, Layout
 from support.examples import examples
 from support.forward import scratch
+from support.forward_names import KeywordNames
 
 DEFAULT = Layout(count=4, size=GRAIN)
 
@@ -27,7 +27,7 @@ class Killed(Exception):
 
 
 class Tree:
-    """Names that can be killed and opened again."""
+    """KeywordNames that can be killed and opened again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -37,8 +37,8 @@ class Tree:
         self._ids = count(1)
         self.names = self._opened()
 
-    def _opened(self) -> Names:
-        return Names(self.folder, 4, DEFAULT, new_id=lambda: next(self._ids), step=self._step)
+    def _opened(self) -> KeywordNames:
+        return KeywordNames(self.folder, 4, DEFAULT, new_id=lambda: next(self._ids), step=self._step)
 
     def _step(self, _: str) -> None:
         self.steps += 1
@@ -128,7 +128,7 @@ CHANGES = st.one_of(
 )
 
 
-def do(names: Names, what: str, *paths: str) -> Any:
+def do(names: KeywordNames, what: str, *paths: str) -> Any:
     where = [path.encode() for path in paths]
     if what == "create":
         return names.open(where[0], create=True, exclusive=True)
@@ -302,7 +302,7 @@ def test_a_file_that_is_renamed_over_is_to_be_forgotten(tree: Tree) -> None:
 
 def test_an_id_that_is_taken_is_not_given_again(tmp_path: Path) -> None:
     ids = iter([5, 5, 5, 6])
-    names = Names(tmp_path, 4, DEFAULT, new_id=lambda: next(ids))
+    names = KeywordNames(tmp_path, 4, DEFAULT, new_id=lambda: next(ids))
     assert names.open(b"a", create=True)[0].file == 5
     assert names.open(b"b", create=True)[0].file == 6
     names.close()

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from forebay.act.forward.data.fences import Fences
-from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.server_folder import ServerFolder
 from forebay.act.forward.net.payloads import ObjectSize
 from forebay.act.forward.node.folder import Folder
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
+from support.forward_names import KeywordNames
 
 LAYOUT = Layout(count=1)
 FILE = 0xAB54
@@ -52,9 +52,9 @@ def outside(tmp_path: Path) -> Iterator[Outside]:
 
 
 @pytest.fixture
-def names(tmp_path: Path) -> Iterator[Names]:
+def names(tmp_path: Path) -> Iterator[KeywordNames]:
     (tmp_path / "data").mkdir()
-    made = Names(tmp_path / "data", 1, LAYOUT)
+    made = KeywordNames(tmp_path / "data", 1, LAYOUT)
     yield made
     made.close()
 
@@ -71,7 +71,7 @@ def plant(kind: str, place: Path, outside: Outside) -> None:
 
 NOTHING = ObjectSize(size=0, mtime=0, allocated=0)
 KINDS = ["pipe", "link to a file", "link to a folder", "dead link"]
-CALLS: dict[str, Callable[[Names, bytes], object]] = {
+CALLS: dict[str, Callable[[KeywordNames, bytes], object]] = {
     "open": lambda names, path: names.open(path),
     "create": lambda names, path: names.open(path, create=True, layout=LAYOUT),
     "stat": lambda names, path: names.stat(path),
@@ -92,7 +92,7 @@ CALLS: dict[str, Callable[[Names, bytes], object]] = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_name_that_was_planted_leads_nowhere(
-    names: Names, outside: Outside, tmp_path: Path, call: str, kind: str
+    names: KeywordNames, outside: Outside, tmp_path: Path, call: str, kind: str
 ) -> None:
     names.open(b"mine", create=True)
     names.mkdir(b"folder")
@@ -116,12 +116,12 @@ def test_a_name_that_was_planted_leads_nowhere(
     "place", ["temp/x", "unlinked/x", "unlinked/000000000000ab54", "ids/ab", "ids/00/000000000000ab54"]
 )
 def test_what_was_planted_does_not_keep_a_server_from_starting(
-    names: Names, outside: Outside, tmp_path: Path, place: str, kind: str
+    names: KeywordNames, outside: Outside, tmp_path: Path, place: str, kind: str
 ) -> None:
     names.open(b"mine", create=True)
     with suppress(FileExistsError):
         plant(kind, tmp_path / "data" / place, outside)
-    again = Names(tmp_path / "data", 1, LAYOUT)
+    again = KeywordNames(tmp_path / "data", 1, LAYOUT)
     assert again.readdir(b"")[0] == [(b"mine", False)]
     assert [file for file, _ in again.pending()] == []
     again.close()

@@ -35,6 +35,7 @@ from forebay.act.forward.data.records import (
     unlinked_place,
 )
 from forebay.act.forward.data.tree import Page, list_page
+from forebay.act.forward.net.payloads import AttributesRequest, CreateRequest, MkdirRequest, OpenRequest, read_layout
 from forebay.act.forward.striping import settle_layout
 from forebay.model.layout import Layout
 
@@ -84,27 +85,16 @@ class Names:
 
     # Files
 
-    def open(
-        self,
-        path: bytes,
-        *,
-        create: bool = False,
-        exclusive: bool = False,
-        mode: int = 0o644,
-        layout: Layout | None = None,
-        owner: Owner = NOBODY,
-        key: int = 0,
-        again: bool = False,
-    ) -> tuple[Record, bool]:
+    def open(self, request: OpenRequest) -> tuple[Record, bool]:
         """The file's record, and whether this request created it."""
-        path = clean_path(path)
+        path = clean_path(request.path)
         record = self._find(path)
         if record is None:
-            if not create:
+            if not request.create:
                 raise system_error(errno.ENOENT)
-            return self._create(path, mode, layout, owner, key), True
-        if create and exclusive:
-            if again and key and record.key == key:
+            return self._create(path, request), True
+        if request.create and request.exclusive:
+            if request.again and request.key and record.key == request.key:
                 return record, True
             raise system_error(errno.EEXIST)
         if record.file is None:
@@ -128,30 +118,23 @@ class Names:
         ctime = max(record.ctime, status.st_ctime_ns)
         return replace(record, mtime=record.time_of_change(status.st_mtime_ns), ctime=ctime)
 
-    def set_attributes(
-        self,
-        where: bytes | int,
-        *,
-        mode: int | None = None,
-        mtime: int | None = None,
-        stamp: int = 0,
-        owner: Owner = NOBODY,
-    ) -> None:
-        """Set what is not None, of a path or of a file by its id; `stamp` is the latest of the objects' times."""
-        if isinstance(where, int):
-            place, record = id_place(where), self.attach(where)
+    def set_attributes(self, request: AttributesRequest, file: int = 0) -> None:
+        """Set what is not None, of a path or, without one, of the file with this id."""
+        stamp = request.stamp
+        if request.path is None:
+            place, record = id_place(file), self.attach(file)
         else:
-            path = clean_path(where)
+            path = clean_path(request.path)
             record = self._read(path)
             place = name_place(path) if record.file is not None else folder_record_place(path)
-            stamp = stamp if record.file is not None else self._folder_time(path)
-        if mode is not None:
-            record = replace(record, mode=mode & 0o7777)
-        if mtime is not None:
-            record = replace(record, mtime=mtime, stamp=stamp)
-        uid, gid = owner
-        record = replace(record, uid=record.uid if uid is None else uid, gid=record.gid if gid is None else gid)
-        self._tree.write_record(place, record)
+            stamp = stamp if record.file is not None else self._tree.status(name_place(path)).st_mtime_ns
+        if request.mode is not None:
+            record = replace(record, mode=request.mode & 0o7777)
+        if request.mtime is not None:
+            record = replace(record, mtime=request.mtime, stamp=stamp)
+        uid = record.uid if request.uid is None else request.uid
+        gid = record.gid if request.gid is None else request.gid
+        self._tree.write_record(place, replace(record, uid=uid, gid=gid))
         self._step("attributes: written")
 
     def unlink(self, path: bytes, *, again: bool = False) -> list[Forget]:
@@ -184,32 +167,21 @@ class Names:
 
     # Folders
 
-    def mkdir(
-        self,
-        path: bytes,
-        *,
-        mode: int = 0o755,
-        layout: Layout | None = None,
-        owner: Owner = NOBODY,
-        key: int = 0,
-        again: bool = False,
-    ) -> None:
+    def mkdir(self, request: MkdirRequest) -> None:
         """Create a folder; without a layout it gets its parent's."""
-        path = clean_path(path)
+        path, key = clean_path(request.path), request.key
         record = self._find(path)
-        if record is not None and again and key and record.file is None and record.key == key:
+        if record is not None and request.again and key and record.file is None and record.key == key:
             return
         if record is not None:
             raise system_error(errno.EEXIST)
-        above = self._read(parent(path))
-        uid, gid = _owner_in(above, owner)
-        mode = mode & 0o7777 | above.mode & stat.S_ISGID
-        record = Record(
-            file=None, layout=layout or above.layout, mode=mode, mtime=self._now(), key=key, uid=uid, gid=gid
-        )
+        record = replace(self._new_record(path, request), file=None, mtime=self._now())
         temp = self._tree.temporary_place()
         try:
-            self._make_folder(temp, record)
+            self._tree.mkdir(temp)
+            self._step("mkdir: made")
+            self._tree.write_record(temp + b"/" + FOLDER, record)
+            self._step("mkdir: recorded")
             self._tree.rename(temp, name_place(path))
         except OSError:
             self._tree.remove_all(temp)
@@ -288,13 +260,25 @@ class Names:
 
     # Steps of these
 
-    def _create(self, path: bytes, mode: int, layout: Layout | None, owner: Owner, key: int) -> Record:
+    def _new_record(self, path: bytes, request: CreateRequest) -> Record:
+        """The record of something new, whose layout is that of its folder unless the request has one."""
         above = self._read(parent(path))
-        wanted, (uid, gid) = layout or above.layout, _owner_in(above, owner)
+        inherited = above.mode & stat.S_ISGID
+        return Record(
+            file=0,
+            layout=above.layout if request.layout is None else read_layout(request.layout),
+            mode=request.mode & 0o7777 | (inherited if isinstance(request, MkdirRequest) else 0),
+            mtime=0,
+            key=request.key,
+            uid=request.uid,
+            gid=above.gid if inherited else request.gid,
+        )
+
+    def _create(self, path: bytes, request: OpenRequest) -> Record:
+        new = self._new_record(path, request)
         temp = self._tree.temporary_place()
         try:
-            new = Record(file=0, layout=wanted, mode=mode & 0o7777, mtime=0, key=key, uid=uid, gid=gid)
-            record = self._with_id(temp, wanted, new)
+            record = self._with_id(temp, new)
             try:
                 self._tree.link(temp, name_place(path))
             except OSError:
@@ -309,8 +293,9 @@ class Names:
         self._step("create: done")
         return record
 
-    def _with_id(self, temp: bytes, wanted: Layout, record: Record) -> Record:
+    def _with_id(self, temp: bytes, record: Record) -> Record:
         """Write the record of a new file, under an id that no other file has."""
+        wanted = record.layout
         while True:
             file = self._new_id()
             layout = settle_layout(wanted, self._servers, file)
@@ -321,12 +306,6 @@ class Names:
                 self._tree.link_by_id(temp, file)
                 self._step("create: has its id")
                 return record
-
-    def _make_folder(self, place: bytes, record: Record) -> None:
-        self._tree.mkdir(place)
-        self._step("mkdir: made")
-        self._tree.write_record(place + b"/" + FOLDER, record)
-        self._step("mkdir: recorded")
 
     def _replace_file(self, path: bytes, to: bytes, target: Record) -> list[Forget]:
         if target.file is None:
@@ -413,9 +392,6 @@ class Names:
     def _read(self, path: bytes) -> Record:
         return self._tree.read_record(name_place(path))
 
-    def _folder_time(self, path: bytes) -> int:
-        return self._tree.status(name_place(path)).st_mtime_ns
-
 
 def _is_folder(entry: os.DirEntry[str]) -> bool | None:
     """None for what the layer did not create: a link, a pipe, a folder's record."""
@@ -424,8 +400,3 @@ def _is_folder(entry: os.DirEntry[str]) -> bool | None:
     if entry.is_dir(follow_symlinks=False):
         return True
     return False if entry.is_file(follow_symlinks=False) else None
-
-
-def _owner_in(above: Record, owner: Owner) -> Owner:
-    """The owner of something new in a folder: the group is the folder's if its mode says so."""
-    return (owner[0], above.gid) if above.mode & stat.S_ISGID else owner

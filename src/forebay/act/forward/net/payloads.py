@@ -8,7 +8,8 @@ answer; `again` says that the request may have been carried out before, even if 
 from __future__ import annotations
 
 import os
-from typing import Annotated, TypeAlias
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -37,20 +38,20 @@ class OnceRequest(Payload, kw_only=True):
     again: bool = False
 
 
-class OpenRequest(OnceRequest, kw_only=True):
-    create: bool = False
-    exclusive: bool = False
+class CreateRequest(OnceRequest, kw_only=True):
     mode: int = 0o644
     layout: LayoutFields | None = None
     uid: UserId | None = None
     gid: UserId | None = None
 
 
-class MkdirRequest(OnceRequest, kw_only=True):
+class OpenRequest(CreateRequest, kw_only=True):
+    create: bool = False
+    exclusive: bool = False
+
+
+class MkdirRequest(CreateRequest, kw_only=True):
     mode: int = 0o755
-    layout: LayoutFields | None = None
-    uid: UserId | None = None
-    gid: UserId | None = None
 
 
 class RemoveRequest(OnceRequest, kw_only=True):
@@ -234,6 +235,11 @@ def read_request(kind: int, payload: Bytes) -> Request | None:
     if shape is None:
         return None
     return PathRequest() if kind == Kind.STAT and not len(payload) else unpack_as(shape, payload)
+
+
+def find_operation(target: object, kind: int) -> Callable[..., Any] | None:
+    """The target's method for this kind of message: `do_open` for Kind.OPEN."""
+    return getattr(target, f"do_{Kind(kind).name.lower()}", None)
 
 
 def layout_fields(layout: Layout) -> LayoutFields:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.payloads import read_layout
+from forebay.act.forward.net.payloads import find_operation, read_layout
 from forebay.act.forward.net.wire import BadMessage, Kind, Message, pack, unpack_as
 from forebay.act.forward.node.backend import Answer, Answered, Backend, Changed, Query, Refused
 from forebay.act.forward.node.dispatch import Batch, NodeFile
@@ -112,19 +112,22 @@ class DataServers(Backend):
         await _all(link.ask(Kind.FENCE, file=session, within=self._patience) for link in self.links)
 
     async def answer(self, query: Query) -> Answer:
-        operation = _OPERATIONS.get(query.kind)
+        operation = find_operation(self, query.kind)
         if operation is None:
             return Answer(payload=bytes((await self._ask_names(query)).payload))
-        return await operation(self, query)
+        answer: Answer = await operation(query)
+        return answer
 
     # What clients ask
 
-    async def _open(self, query: Query) -> Answer:
+    async def do_open(self, query: Query) -> Answer:
         reply = await self._ask_names(query)
         layout = read_layout(unpack_as(payloads.FileStatus, reply.payload).layout)
         return Answer(payload=bytes(reply.payload), file=reply.file, opened=layout)
 
-    async def _stat(self, query: Query) -> Answer:
+    do_attach = do_open
+
+    async def do_stat(self, query: Query) -> Answer:
         status = unpack_as(payloads.FileStatus, (await self._ask_names(query)).payload)
         if not status.folder:
             objects = await self._measure(status.id or 0, read_layout(status.layout), query.session)
@@ -133,7 +136,7 @@ class DataServers(Backend):
             status.ctime = max(status.ctime, objects.mtime)
         return Answer(payload=pack(status), file=status.id or 0)
 
-    async def _set_attributes(self, query: Query) -> Answer:
+    async def do_setattr(self, query: Query) -> Answer:
         request = query.request
         assert isinstance(request, payloads.AttributesRequest)
         if request.mtime is not None:
@@ -146,7 +149,7 @@ class DataServers(Backend):
         await self._ask_names(Query(kind=query.kind, session=query.session, file=query.file, payload=pack(request)))
         return Answer()
 
-    async def _truncate(self, query: Query) -> Answer:
+    async def do_truncate(self, query: Query) -> Answer:
         layout = await self._layout_of(query)
         await _all(
             self._ask(server, Kind.TRUNCATE, query, offset=share)
@@ -154,17 +157,19 @@ class DataServers(Backend):
         )
         return Answer()
 
-    async def _fsync(self, query: Query) -> Answer:
+    async def do_fsync(self, query: Query) -> Answer:
         servers = {0, *servers_of(await self._layout_of(query), self.count)}  # the first has the file's name
         await _all(self._ask(server, Kind.FSYNC, query) for server in sorted(servers))
         return Answer()
 
-    async def _unlink(self, query: Query) -> Answer:
+    async def do_unlink(self, query: Query) -> Answer:
         for file, layout in unpack_as(payloads.ForgetList, (await self._ask_names(query)).payload).forget:
             self._begin(self._remove_objects(file, read_layout(layout)))
         return Answer()
 
-    async def _statfs(self, query: Query) -> Answer:
+    do_rename = do_unlink
+
+    async def do_statfs(self, query: Query) -> Answer:
         replies = await _all(self._ask(server, Kind.STATFS, query) for server in range(self.count))
         spaces = [unpack_as(payloads.Space, reply.payload) for reply in replies]
         fields = payloads.Space.__struct_fields__
@@ -228,19 +233,6 @@ class DataServers(Backend):
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-_OPERATIONS: dict[int, Callable[[DataServers, Query], Coroutine[Any, Any, Answer]]] = {
-    Kind.OPEN: DataServers._open,
-    Kind.ATTACH: DataServers._open,
-    Kind.STAT: DataServers._stat,
-    Kind.SETATTR: DataServers._set_attributes,
-    Kind.TRUNCATE: DataServers._truncate,
-    Kind.FSYNC: DataServers._fsync,
-    Kind.UNLINK: DataServers._unlink,
-    Kind.RENAME: DataServers._unlink,
-    Kind.STATFS: DataServers._statfs,
-}
 
 
 async def _all(asks: Asks) -> list[Message]:

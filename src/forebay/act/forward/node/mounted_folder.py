@@ -11,15 +11,15 @@ import errno
 import os
 import stat
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.payloads import layout_fields, space_of
+from forebay.act.forward.net.payloads import find_operation, layout_fields, space_of
 from forebay.act.forward.net.wire import Bytes, Kind, Message, pack
 from forebay.act.forward.node.backend import Answer, Answered, Backend, Changed, Query, Refused
 from forebay.act.forward.node.dispatch import Batch, NodeFile
@@ -164,15 +164,16 @@ class MountedFolder(Backend):
             await fence
 
     async def answer(self, query: Query) -> Answer:
-        operation = _OPERATIONS.get(query.kind)
+        operation = find_operation(self, query.kind)
         if operation is None:
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-        return await operation(self, query, query.request) or Answer()
+        answer: Answer | None = await operation(query, query.request)
+        return answer or Answer()
 
     def _in_thread(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> asyncio.Future[T]:
         return self._loop.run_in_executor(self._threads, work, *args)
 
-    async def _open(self, _: Query, request: payloads.OpenRequest) -> Answer:
+    async def do_open(self, _: Query, request: payloads.OpenRequest) -> Answer:
         handle, created, status = await self._in_thread(self._open_or_create, request)
         known = self._files.get(status.st_ino)
         if known is not None:
@@ -224,13 +225,13 @@ class MountedFolder(Backend):
             raise OSError(errno.ESTALE, "the file is not open at this I/O node")
         return known
 
-    async def _attach(self, query: Query, _: None) -> Answer:
+    async def do_attach(self, query: Query, _: None) -> Answer:
         known = self._open_here(query)
         status = await self._in_thread(os.fstat, known.handle)
         layout = known.places.layout
         return Answer(payload=pack(_file_status(status, layout)), file=query.file, opened=layout)
 
-    async def _stat(self, query: Query, request: payloads.PathRequest) -> Answer:
+    async def do_stat(self, query: Query, request: payloads.PathRequest) -> Answer:
         if request.path is not None:
             status = await self._in_thread(self._folder.status, request.path)
         else:
@@ -239,65 +240,48 @@ class MountedFolder(Backend):
         layout = known.places.layout if known is not None else Layout(count=1)
         return Answer(payload=pack(_file_status(status, layout)), file=status.st_ino)
 
-    async def _set_attributes(self, query: Query, request: payloads.AttributesRequest) -> None:
+    async def do_setattr(self, query: Query, request: payloads.AttributesRequest) -> None:
         values = request.mode, request.mtime, (request.uid, request.gid)
         if request.path is not None:
             await self._in_thread(self._folder.set_attributes, request.path, *values)
         else:
             await self._in_thread(set_attributes, self._open_here(query).handle, *values)
 
-    async def _truncate(self, query: Query, _: None) -> None:
+    async def do_truncate(self, query: Query, _: None) -> None:
         await self._in_thread(os.ftruncate, self._open_here(query).handle, query.offset)
 
-    async def _fsync(self, query: Query, _: None) -> None:
+    async def do_fsync(self, query: Query, _: None) -> None:
         await self._in_thread(os.fsync, self._open_here(query).handle)
 
-    async def _unlink(self, _: Query, request: payloads.RemoveRequest) -> None:
+    async def do_unlink(self, _: Query, request: payloads.RemoveRequest) -> None:
         with _tolerate(FileNotFoundError, request.again):
             await self._in_thread(self._folder.unlink, request.path)
 
-    async def _rmdir(self, _: Query, request: payloads.RemoveRequest) -> None:
+    async def do_rmdir(self, _: Query, request: payloads.RemoveRequest) -> None:
         with _tolerate(FileNotFoundError, request.again):
             await self._in_thread(self._folder.rmdir, request.path)
 
-    async def _rename(self, _: Query, request: payloads.RenameRequest) -> None:
+    async def do_rename(self, _: Query, request: payloads.RenameRequest) -> None:
         with _tolerate(FileNotFoundError, request.again):
             await self._in_thread(self._folder.rename, request.path, request.to)
 
-    async def _mkdir(self, _: Query, request: payloads.MkdirRequest) -> None:
+    async def do_mkdir(self, _: Query, request: payloads.MkdirRequest) -> None:
         with _tolerate(FileExistsError, request.again):
             owner = request.uid, request.gid
             await self._in_thread(self._folder.make_folder, request.path, request.mode, owner)
 
-    async def _readdir(self, _: Query, request: payloads.ListRequest) -> Answer:
+    async def do_readdir(self, _: Query, request: payloads.ListRequest) -> Answer:
         entries, more = await self._in_thread(self._folder.list_page, request.path, request.after)
         return Answer(payload=pack(payloads.ListPage(entries=entries, more=more)))
 
-    async def _layout(self, _: Query, request: payloads.LayoutRequest) -> Answer:
+    async def do_layout(self, _: Query, request: payloads.LayoutRequest) -> Answer:
         if request.layout is not None:
             raise OSError(errno.EOPNOTSUPP, "use the file system's own commands to set a layout")
         layout = (await self._in_thread(self._places, request.path)).layout
         return Answer(payload=pack(payloads.LayoutAnswer(layout=layout_fields(layout))))
 
-    async def _statfs(self, _: Query, __: None) -> Answer:
+    async def do_statfs(self, _: Query, __: None) -> Answer:
         return Answer(payload=pack(space_of(await self._in_thread(os.fstatvfs, self._folder.base))))
-
-
-_OPERATIONS: dict[int, Callable[[MountedFolder, Query, Any], Awaitable[Answer | None]]] = {
-    Kind.OPEN: MountedFolder._open,
-    Kind.ATTACH: MountedFolder._attach,
-    Kind.STAT: MountedFolder._stat,
-    Kind.SETATTR: MountedFolder._set_attributes,
-    Kind.TRUNCATE: MountedFolder._truncate,
-    Kind.FSYNC: MountedFolder._fsync,
-    Kind.UNLINK: MountedFolder._unlink,
-    Kind.RMDIR: MountedFolder._rmdir,
-    Kind.RENAME: MountedFolder._rename,
-    Kind.MKDIR: MountedFolder._mkdir,
-    Kind.READDIR: MountedFolder._readdir,
-    Kind.LAYOUT: MountedFolder._layout,
-    Kind.STATFS: MountedFolder._statfs,
-}
 
 
 def _tolerate(error: type[OSError], again: bool) -> AbstractContextManager[None]:

@@ -1,0 +1,31 @@
+"""The tree of names with requests as keywords, which tests read and write more easily."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forebay.act.forward.data.names import Names
+from forebay.act.forward.data.records import Record
+from forebay.act.forward.net.payloads import AttributesRequest, MkdirRequest, OpenRequest, layout_fields
+
+
+class KeywordNames(Names):
+    """`owner` is a pair of user and group, `layout` a `Layout`."""
+
+    def open(self, path: bytes, **fields: Any) -> tuple[Record, bool]:  # type: ignore[override]
+        return super().open(OpenRequest(path=path, **_wire(fields)))
+
+    def mkdir(self, path: bytes, **fields: Any) -> None:  # type: ignore[override]
+        super().mkdir(MkdirRequest(path=path, **_wire(fields)))
+
+    def set_attributes(self, where: bytes | int, **fields: Any) -> None:  # type: ignore[override]
+        path, file = (None, where) if isinstance(where, int) else (where, 0)
+        super().set_attributes(AttributesRequest(path=path, **_wire(fields)), file)
+
+
+def _wire(fields: dict[str, Any]) -> dict[str, Any]:
+    if "owner" in fields:
+        fields["uid"], fields["gid"] = fields.pop("owner")
+    if fields.get("layout") is not None:
+        fields["layout"] = layout_fields(fields["layout"])
+    return fields
