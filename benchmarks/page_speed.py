@@ -35,7 +35,7 @@ import numpy as np
 from bench import SEED, verdict
 from control_load import Load, cpu, post
 
-from forebay.act.control.service.live_state import Live, happened
+from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.act.control.service.settings import private_files
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSpec
@@ -58,7 +58,7 @@ def fill(db: Path) -> None:
 
     def do(command: co.Command, at: float) -> None:
         for event in live.control.handle(command, at):
-            entries.append(happened(live.last + 1, event))
+            entries.append(EventRecord.of(live.last + 1, event))
             live.apply(entries[-1])
 
     do(co.ChangeRules(caller=co.SERVICE, rules=GrantRules(split=200 * GB)), now)

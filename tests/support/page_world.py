@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forebay.act.control.service.live_state import Live, happened
+from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSpec
 from forebay.decide.grants.rules import GrantRules
@@ -21,7 +21,7 @@ class PageWorld:
 
     def do(self, command: co.Command) -> None:
         for event in self.live.control.handle(command, self.now):
-            self.live.apply(happened(self.live.last + 1, event))
+            self.live.apply(EventRecord.of(self.live.last + 1, event))
 
     def node(self, name: str, *disks: str, fields: dict[str, object] | None = None) -> None:
         said = tuple(

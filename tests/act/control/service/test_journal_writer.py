@@ -14,7 +14,7 @@ import pytest
 from forebay.act.control.errors import Unavailable
 from forebay.act.control.service import journal_writer as module
 from forebay.act.control.service.journal_writer import Writer
-from forebay.act.control.service.live_state import Happened, Live, checkpoint, load
+from forebay.act.control.service.live_state import EventRecord, Live, checkpoint, load
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control, fold
@@ -34,7 +34,7 @@ def run(store: Store, work: Callable[[Writer], Awaitable[Any]], **more: Any) -> 
     """Do some work with a writer whose clock stands still, then stop it."""
 
     async def main() -> Any:
-        heard: list[Happened] = []
+        heard: list[EventRecord] = []
         writer = Writer(store, heard.extend, clock=lambda: 50.0, **more)
         await writer.start()
         try:

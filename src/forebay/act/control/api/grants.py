@@ -26,7 +26,7 @@ from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm, seco
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.documents import GrantDocument, GrantList, StoryDocument
 from forebay.act.control.service.grant_story import story_of
-from forebay.act.control.service.live_state import Happened, Live
+from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.act.control.service.service import Service
 from forebay.act.control.service.views import grant_document
 from forebay.decide.grants import commands as co
@@ -42,15 +42,15 @@ routes = APIRouter(prefix="/v1/grants", tags=["grants"], responses=ERRORS)
 @routes.post("", status_code=201, **returns(GrantDocument, 200, 201))
 async def request_grant(service: OfService, who: Caller, form: AskForm) -> JSONResponse:
     """Request space. A known key makes it the same request. A refusal is a grant in state `refused`."""
-    ask, happened = await _request(service, who, form)
+    ask, records = await _request(service, who, form)
     live = service.state()
     grant = live.control.by_key(ask.uid, ask.key)
     assert grant is not None
-    is_new = any(isinstance(one.event, ev.Asked) and one.event.ask.grant == grant.id for one in happened)
+    is_new = any(isinstance(r.event, ev.Asked) and r.event.ask.grant == grant.id for r in records)
     return answer(service.keys.add_keys(grant_document(live, grant)), 201 if is_new else 200)
 
 
-async def _request(service: Service, who: Who, form: AskForm) -> tuple[Ask, list[Happened]]:
+async def _request(service: Service, who: Who, form: AskForm) -> tuple[Ask, list[EventRecord]]:
     """The request and what came of it.
 
     If it arrives twice at the same time, neither knows the other when it is read. The second is then read again,
@@ -177,9 +177,9 @@ async def use(service: OfService, who: Caller, grant: GrantName) -> JSONResponse
 
 
 async def _change(service: Service, who: Who, command: co.Release | co.Extend | co.Use) -> JSONResponse:
-    for one in await service.do(command):
-        if isinstance(one.event, ev.Declined) and one.event.grant == command.grant:
-            raise Refused(f"cannot {one.event.what}: {one.event.because}")
+    for record in await service.do(command):
+        if isinstance(record.event, ev.Declined) and record.event.grant == command.grant:
+            raise Refused(record.event.sentence())
     return _answer(service, service.state(), command.grant, who)
 
 

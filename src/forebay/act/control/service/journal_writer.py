@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from forebay.act.control.errors import Unavailable
-from forebay.act.control.service.live_state import Happened, Live, checkpoint, load
+from forebay.act.control.service.live_state import EventRecord, Live, checkpoint, load
 from forebay.decide.grants.commands import Command
 from forebay.history.store import Connection, Store
 from forebay.history.store.journal import Entry, append_entries, compress_state, read_unseen, save_checkpoint
 from forebay.model.errors import UserError
 
 T = TypeVar("T")
-Heard = Callable[[Sequence[Happened]], None]
+Heard = Callable[[Sequence[EventRecord]], None]
 _MOST = 64  # commands written together
 _LONGEST = 0.02  # seconds to decide before what is decided is written
 _GAP = 0.004  # seconds from one commit to the next while many ask at once: each takes as much work as a decision
@@ -35,7 +35,7 @@ EVENTS_PER_CHECKPOINT = 20_000
 @dataclass(frozen=True, slots=True)
 class _Wish:
     command: Command
-    answer: asyncio.Future[list[Happened]]
+    answer: asyncio.Future[list[EventRecord]]
     since: float
 
 
@@ -93,9 +93,9 @@ class Writer:
                 await self._keep(self._live)
         self._thread.shutdown()
 
-    async def do(self, command: Command) -> list[Happened]:
+    async def do(self, command: Command) -> list[EventRecord]:
         """What a command led to, once it is written."""
-        answer: asyncio.Future[list[Happened]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[list[EventRecord]] = asyncio.get_running_loop().create_future()
         self._wishes.append(_Wish(command, answer, time.perf_counter()))
         self._come.set()
         return await answer
@@ -214,7 +214,7 @@ class Writer:
                 wish.answer.set_result(found)
         self._keep_sometimes(live)
 
-    def _decide(self, live: Live, taken: list[_Wish]) -> list[tuple[_Wish, list[Happened]]]:
+    def _decide(self, live: Live, taken: list[_Wish]) -> list[tuple[_Wish, list[EventRecord]]]:
         """As many as there is time for; those that make no sense are told so."""
         decided = []
         until = time.perf_counter() + _LONGEST

@@ -1,4 +1,4 @@
-"""The state of the service as its journal tells it, and how it is read from the store."""
+"""The state of the service as its journal leads to it, how it is kept, and how it is read from the store."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ from forebay.history.store.journal import Entry, checkpoints_before, last_number
 from forebay.model.errors import UserError
 
 _RECENT = 10_000
-_SLICE = 0.001  # seconds for which values of a checkpoint are put into words at a time
+_SLICE = 0.001  # seconds for which rows of a checkpoint are written at a time
 _SHARE = 0.2  # of the time for checkpoints while they are made
 
-
-Words = dict[str, tuple[object, str]]
-"""Values by their keys, and each as it is written."""
+Texts = dict[str, tuple[object, str]]
+"""Rows by their keys, and each as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class EventRecord:
     """An event with its place in the journal."""
 
     entry: Entry
     event: ev.Event
 
-
-def happened(number: int, event: ev.Event) -> Happened:
-    return Happened(Entry(number, event.at, event.grant_id, to_line(event)), event)
+    @classmethod
+    def of(cls, number: int, event: ev.Event) -> EventRecord:
+        return cls(Entry(number, event.at, event.grant_id, to_line(event)), event)
 
 
 class Live:
@@ -53,46 +52,47 @@ class Live:
         self.changed = changed or {}
         self.counted = Counter(counted or {})
         self.recent: deque[Entry] = deque(maxlen=_RECENT)
-        self.words: dict[str, Words] = {}  # of the last checkpoint
+        self.texts: dict[str, Texts] = {}  # of the last checkpoint, by table
 
-    def apply(self, one: Happened) -> None:
-        self.control.apply(one.event)
-        self._note(one)
+    def apply(self, record: EventRecord) -> None:
+        self.control.apply(record.event)
+        self._note(record)
 
-    def note_done(self, events: Iterable[ev.Event]) -> list[Happened]:
-        """What the control has just done, with its place in the journal."""
-        found = [happened(number, event) for number, event in enumerate(events, self.last + 1)]
-        for one in found:
-            self._note(one)
-        return found
+    def note_done(self, events: Iterable[ev.Event]) -> list[EventRecord]:
+        """Give the events that the control has just applied their places in the journal."""
+        records = [EventRecord.of(number, event) for number, event in enumerate(events, self.last + 1)]
+        for record in records:
+            self._note(record)
+        return records
 
-    def _note(self, one: Happened) -> None:
-        self.last = one.entry.number
-        self.recent.append(one.entry)
-        self.counted[one.event.counted_as] += 1
-        if one.entry.grant:
-            self.changed[one.entry.grant] = one.entry.at
-        if isinstance(one.event, ev.Forgotten):
-            for name in one.event.grants:
+    def _note(self, record: EventRecord) -> None:
+        entry, event = record.entry, record.event
+        self.last = entry.number
+        self.recent.append(entry)
+        self.counted[event.counted_as] += 1
+        if entry.grant:
+            self.changed[entry.grant] = entry.at
+        if isinstance(event, ev.Forgotten):
+            for name in event.grants:
                 self.changed.pop(name, None)
 
-    def follow(self, entries: Iterable[Entry]) -> list[Happened]:
-        """Apply what others wrote; what is known already is passed over."""
-        new = []
+    def follow(self, entries: Iterable[Entry]) -> list[EventRecord]:
+        """Apply what others wrote; skip what is known already."""
+        records = []
         for entry in entries:
             if entry.number > self.last:
-                new.append(Happened(entry, from_line(entry.line, f"journal, number {entry.number}")))
-                self.apply(new[-1])
-        return new
+                records.append(EventRecord(entry, from_line(entry.line, f"journal, number {entry.number}")))
+                self.apply(records[-1])
+        return records
 
 
 def load(store: Store) -> Live:
-    """The state by the newest checkpoint that is whole, and all that came after it."""
+    """The state of the newest whole checkpoint, and all that came after it."""
     with store.reading() as connection:
         live = Live()
         for number, text in checkpoints_before(connection, last_number(connection)):
             try:
-                live = _restored(number, text)
+                live = _read_checkpoint(number, text)
                 live.recent.extend(read_after(connection, number - 1, 1))
                 break
             except (UserError, ValueError, KeyError, TypeError):
@@ -101,35 +101,36 @@ def load(store: Store) -> Live:
     return live
 
 
-def _restored(number: int, text: str) -> Live:
+def _read_checkpoint(number: int, text: str) -> Live:
     document = json.loads(text)
     control = Control.from_document(document["control"], f"checkpoint {number}")
     changed = {str(name): float(at) for name, at in document["changed"].items()}
-    # A checkpoint from before anything was counted: counts begin with it.
-    return Live(
-        control, number, changed, {str(name): int(count) for name, count in document.get("counted", {}).items()}
-    )
+    counted = {str(name): int(count) for name, count in document.get("counted", {}).items()}  # early ones have none
+    return Live(control, number, changed, counted)
 
 
 async def checkpoint(live: Live) -> tuple[int, str]:
-    """The state as it is now, in words. It is put together in small pieces, so that nobody waits for it meanwhile."""
+    """The state as it is now, as JSON. It is written in small pieces, so that nobody waits for it meanwhile."""
     number, changed, counted = live.last, dict(live.changed), json.dumps(live.counted)
     tables = {name: dict(rows) for name, rows in live.control.tables.rows().items()}  # its values never change
-    told = [f'"{name}":{{{await _told(rows, live.words.setdefault(name, {}))}}}' for name, rows in tables.items()]
-    return number, f'{{"control":{{{",".join(told)}}},"changed":{{{await _told(changed, {})}}},"counted":{counted}}}'
+    parts = [
+        f'"{name}":{{{await _write_rows(rows, live.texts.setdefault(name, {}))}}}' for name, rows in tables.items()
+    ]
+    changes = await _write_rows(changed, {})
+    return number, f'{{"control":{{{",".join(parts)}}},"changed":{{{changes}}},"counted":{counted}}}'
 
 
-async def _told(rows: Mapping[str, object], words: Words) -> str:
-    """The rows; what is still as it was at the last checkpoint is in `words`, which those of this one replace."""
-    known, begin = dict(words), time.perf_counter()
-    words.clear()
-    for key, value in rows.items():
-        was = known.get(key)
-        if was is None or was[0] is not value:
-            was = (value, f"{json.dumps(key)}:{json.dumps(plain(value))}")
-        words[key] = was
+async def _write_rows(rows: Mapping[str, object], texts: Texts) -> str:
+    """The rows as JSON. `texts` has those of the last checkpoint, which are taken where a row is the same."""
+    known, begin = dict(texts), time.perf_counter()
+    texts.clear()
+    for key, row in rows.items():
+        text = known.get(key)
+        if text is None or text[0] is not row:
+            text = (row, f"{json.dumps(key)}:{json.dumps(plain(row))}")
+        texts[key] = text
         taken = time.perf_counter() - begin
         if taken > _SLICE:
             await asyncio.sleep(taken * (1 / _SHARE - 1))
             begin = time.perf_counter()
-    return ",".join(text for _, text in words.values())
+    return ",".join(text for _, text in texts.values())

@@ -19,9 +19,9 @@ from forebay.act.control.errors import Unavailable
 from forebay.act.control.page.files import NO_PAGES, Pages
 from forebay.act.control.page.rates import Rates
 from forebay.act.control.page.updates import Updates
-from forebay.act.control.service.event_log import bells_of, log_event
+from forebay.act.control.service.event_log import log_event, names_to_notify
 from forebay.act.control.service.journal_writer import Writer
-from forebay.act.control.service.live_state import Happened, Live
+from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.act.control.service.node_liveness import NodeLiveness
 from forebay.act.control.service.notifications import ANY, ChangeSignals
 from forebay.act.control.service.settings import ServiceSettings
@@ -88,7 +88,7 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.writer.stop()
 
-    async def do(self, command: co.Command) -> list[Happened]:
+    async def do(self, command: co.Command) -> list[EventRecord]:
         return await self.writer.do(command)
 
     async def _first_settings(self) -> None:
@@ -103,14 +103,14 @@ class Service:
         if (live.control.policy, live.control.rules) != (wanted.policy, wanted.grant_rules()):
             self.log.info("the journal's policy and rules hold, not the file's", policy=live.control.policy)
 
-    def _heard(self, happened: Sequence[Happened]) -> None:
+    def _heard(self, records: Sequence[EventRecord]) -> None:
         live = self.writer.latest
-        if not happened or live is None:
+        if not records or live is None:
             return
         with suppress(OSError):  # a log that can't be written must not undo what is
-            for one in happened:
-                log_event(self.log, one, live)
-        self.changes.notify(bells_of(happened, live))
+            for record in records:
+                log_event(self.log, record, live)
+        self.changes.notify(names_to_notify(records, live))
         due = live.control.next_due(self.clock())
         if due is not None and due < self._awaited:  # else nobody need be woken
             self._due_changed.set()

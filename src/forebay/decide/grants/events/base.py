@@ -70,13 +70,13 @@ def event(kind: type[E]) -> type[E]:
     return made
 
 
-def apply_event(tables: Tables, happened: Event) -> None:
+def apply_event(tables: Tables, event: Event) -> None:
     """Change the state by one event."""
     try:
-        happened.apply(tables)
+        event.apply(tables)
     except KeyError as error:
         raise BrokenJournal(
-            f"{type(happened).__name__} at {happened.at:g} refers to {error}, which the journal does not know"
+            f"{type(event).__name__} at {event.at:g} refers to {error}, which the journal does not know"
         ) from error
 
 
