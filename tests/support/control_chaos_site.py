@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 
 from forebay.act.control.client import Client, parse_service
-from forebay.act.volumes.kinds import volumes
+from forebay.act.volumes.kinds import open_volumes
 from support.control_chaos_oracle import Tale
 from support.control_chaos_wire import Wire
 from support.forward_processes import wait_until
@@ -204,7 +204,7 @@ class Site:
         for unit in self.units:
             unit.end(signal.SIGKILL)
         for root in self.disks.values():
-            own = volumes(self.kind, root)
+            own = open_volumes(self.kind, root)
             for made in own.find():
                 own.release(made.name)
 

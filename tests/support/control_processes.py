@@ -15,7 +15,7 @@ from typing import Any
 from forebay.act.control.api.forms import TokenForm
 from forebay.act.control.auth.tokens import new_token, write_secret
 from forebay.act.control.client import Client, parse_service
-from forebay.act.volumes.kinds import volumes
+from forebay.act.volumes.kinds import open_volumes
 from forebay.act.volumes.volume import Volume
 from forebay.history.store import open_store
 from forebay.history.store.tokens import remove_token
@@ -144,14 +144,16 @@ class System:
     def on_disks(self) -> list[Volume]:
         """All volumes that there are."""
         return [
-            made for root, how in self._disks.items() for made in volumes(how["kind"], root, local=how["local"]).find()
+            made
+            for root, how in self._disks.items()
+            for made in open_volumes(how["kind"], root, local=how["local"]).find()
         ]
 
     def clean(self) -> None:
         for process in (*self.agents.values(), self.service):
             process.kill()
         for root, how in self._disks.items():
-            own = volumes(how["kind"], root, local=how["local"])
+            own = open_volumes(how["kind"], root, local=how["local"])
             for made in own.find():
                 own.release(made.name)
 

@@ -17,12 +17,10 @@ from forebay.act.volumes.btrfs import Btrfs
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.lvm import Lvm
-from forebay.act.volumes.mounts import mounts
-from forebay.act.volumes.nvmet import Nvmet
-from forebay.act.volumes.nvmf import Nvmf
-from forebay.act.volumes.subsystem import CONFIGFS
+from forebay.act.volumes.mounts import list_mounts
+from forebay.act.volumes.nvme import CONFIGFS, NvmeExposer, Nvmet
 from forebay.act.volumes.volume import Volume
-from forebay.act.volumes.volume_lifecycle import VolumeLifecycle, ignore_step
+from forebay.act.volumes.volume_lifecycle import Volumes, ignore_step
 from forebay.model.errors import UserError
 
 MIB = 1 << 20
@@ -58,7 +56,7 @@ class Disk:
     loses: bool = False
     """Whether a restart of the node takes anything away."""
 
-    def volumes(self, after: After = ignore_step) -> VolumeLifecycle:
+    def volumes(self, after: After = ignore_step) -> Volumes:
         """As a new agent would see it."""
         raise NotImplementedError
 
@@ -70,7 +68,9 @@ class Disk:
         """Everything on the machine that came with volumes; the folder for the marks may stay."""
         files = [str(path) for path in self.root.rglob("*") if path != self.root / ".forebay"]
         points = [
-            str(mount.point) for mount in mounts() if mount.point.is_relative_to(self.root) and mount.point != self.root
+            str(mount.point)
+            for mount in list_mounts()
+            if mount.point.is_relative_to(self.root) and mount.point != self.root
         ]
         return sorted({*files, *points, *loops_below(self.root)})
 
@@ -84,7 +84,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class FolderDisk(Disk):
-    def volumes(self, after: After = ignore_step) -> VolumeLifecycle:
+    def volumes(self, after: After = ignore_step) -> Volumes:
         return Directory(root=self.root, after=after)
 
 
@@ -93,7 +93,7 @@ class LoopDisk(Disk):
     fs: str = "ext4"
     local: bool = True
 
-    def volumes(self, after: After = ignore_step) -> VolumeLifecycle:
+    def volumes(self, after: After = ignore_step) -> Volumes:
         return Loop(root=self.root, fs=self.fs, local=self.local, after=after)
 
     def entered(self, made: Volume) -> AbstractContextManager[Path]:
@@ -106,13 +106,13 @@ class LoopDisk(Disk):
 
 @dataclass(frozen=True)
 class BtrfsDisk(Disk):
-    def volumes(self, after: After = ignore_step) -> VolumeLifecycle:
+    def volumes(self, after: After = ignore_step) -> Volumes:
         return Btrfs(root=self.root, after=after)
 
 
 @dataclass(frozen=True)
 class LvmDisk(Disk):
-    def volumes(self, after: After = ignore_step) -> VolumeLifecycle:
+    def volumes(self, after: After = ignore_step) -> Volumes:
         return Lvm(root=self.root, group="testers", after=after)
 
     def left(self) -> list[str]:
@@ -125,7 +125,7 @@ class LvmDisk(Disk):
 
 @dataclass(frozen=True)
 class NvmetDisk(LvmDisk):
-    def volumes(self, after: After = ignore_step) -> VolumeLifecycle:
+    def volumes(self, after: After = ignore_step) -> Volumes:
         return Nvmet(root=self.root, group="testers", after=after)
 
     def left(self) -> list[str]:
@@ -135,7 +135,7 @@ class NvmetDisk(LvmDisk):
     @contextmanager
     def entered(self, made: Volume) -> Iterator[Path]:
         host = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a"
-        means = Nvmf(folder=self.root.parent)
+        means = NvmeExposer(folder=self.root.parent)
         plan = means.plan(made, (host,))
         means.start(plan)
         try:

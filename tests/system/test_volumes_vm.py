@@ -21,7 +21,7 @@ MODULES = ("loop", "dm-mod")
 NVME_MODULES = ("crc32c_generic", *MODULES, "ext4", "configfs", "nvmet", "nvmet-tcp", "nvme-tcp")
 AFTERWARDS = (
     "tests/act/volumes/test_lvm.py::test_who_reaches_the_device_finds_nothing_of_the_one_before",
-    "tests/act/volumes/test_nvmf.py",
+    "tests/act/volumes/test_nvme.py",
     "tests/act/control/agent/test_logical_volumes.py",
 )
 # There is no udev in the machine, so the tools make the devices' names themselves; they need not lock memory, nor look

@@ -80,7 +80,7 @@ def test_a_folder_put_in_the_place_of_the_subvolume_is_not_touched(disk: Disk) -
     made = volumes.make(OTHER, disk.size, uid=USER, gid=GROUP)
     sh("btrfs", "-q", "subvolume", "delete", made.path)
     made.path.mkdir()
-    with pytest.raises(NotOurs, match="is no subvolume"):
+    with pytest.raises(NotOurs, match="is not a subvolume"):
         volumes.release(OTHER)
     made.path.rmdir()
     volumes.release(OTHER)

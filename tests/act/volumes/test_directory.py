@@ -97,7 +97,7 @@ def test_what_is_mounted_inside_by_somebody_else_stops_the_release(tmp_path: Pat
     sh("mount", "-t", "tmpfs", "theirs", made.path / "theirs")
     try:
         (made.path / "theirs" / "thesis").write_text("three years")
-        with pytest.raises(NotOurs, match="theirs: something is mounted there"):
+        with pytest.raises(NotOurs, match="theirs: something without Forebay's mark is mounted there"):
             Directory(root=tmp_path).release(NAME)
         assert (made.path / "theirs" / "thesis").read_text() == "three years"
     finally:
@@ -140,12 +140,12 @@ def test_of_more_files_than_are_counted_the_size_asked_is_held(tmp_path: Path, m
     monkeypatch.setattr(directory, "_MOST_FILES", 10)
     volumes = Directory(root=tmp_path)
     made = volumes.make(NAME, 10**9, uid=USER, gid=GROUP)
-    [record] = volumes.records.all()
+    [record] = volumes.list_records()
     for count in range(10):
         (made.path / str(count)).write_text("x")
-    assert volumes._held(record) < 10**6
+    assert volumes._occupied_bytes(record) < 10**6
     (made.path / "more").write_text("x")
-    assert volumes._held(record) == 10**9
+    assert volumes._occupied_bytes(record) == 10**9
 
 
 def test_it_says_that_no_limit_is_kept(tmp_path: Path) -> None:
@@ -179,6 +179,6 @@ def test_without_root_folders_that_their_owner_closed_are_released_too() -> None
 def test_without_root_a_volume_for_somebody_else_is_refused_with_the_way_out() -> None:
     with as_ordinary_user() as root:
         volumes = Directory(root=root)
-        with pytest.raises(WrongOwner, match=r"can't give it to uid 1, gid 1: .* Run the agent as root"):
+        with pytest.raises(WrongOwner, match=r"cannot give it to uid 1, gid 1: .* Run the agent as root"):
             volumes.make(NAME, 4096, uid=1, gid=1)
         assert (volumes.find(), os.listdir(root)) == ([], [".forebay"])  # noqa: PTH208

@@ -67,7 +67,7 @@ def test_a_disk_that_fills_up_while_a_volume_is_made_is_as_before(small: LoopDis
     def fill(_step: str) -> None:
         sh("sh", "-c", f"cat /dev/zero >> {small.root}/greedy || true")
 
-    with pytest.raises(VolumeFailed, match="its space could not be set aside: no space left on device"):
+    with pytest.raises(VolumeFailed, match="cannot reserve its space: no space left on device"):
         small.volumes(fill).make(NAME, SIZE, uid=USER, gid=GROUP)
     assert small.left() == [str(small.root / "greedy")]
     (small.root / "greedy").unlink()
@@ -98,7 +98,7 @@ def test_a_disk_that_fills_up_while_a_volume_is_made_leaves_all_as_before(small:
         if step.startswith("create"):
             sh("sh", "-c", f"cat /dev/zero > {small.root}/greedy || true")
 
-    with pytest.raises(VolumeFailed, match="its space could not be set aside: no space left on device"):
+    with pytest.raises(VolumeFailed, match="cannot reserve its space: no space left on device"):
         small.volumes(fill).make(NAME, SIZE, uid=USER, gid=GROUP)
     (small.root / "greedy").unlink()
     assert small.left() == []
@@ -107,7 +107,7 @@ def test_a_disk_that_fills_up_while_a_volume_is_made_leaves_all_as_before(small:
 
 def test_a_disk_without_room_for_the_file_system_on_top_is_refused(small: LoopDisk) -> None:
     room = os.statvfs(small.root)
-    with pytest.raises(NoRoom, match="with what the file system takes"):
+    with pytest.raises(NoRoom, match="with the overhead of the file system"):
         small.volumes().make(NAME, room.f_bavail * room.f_frsize, uid=USER, gid=GROUP)
     assert small.left() == []
 
@@ -138,7 +138,7 @@ def test_a_mount_point_in_use_is_refused_and_left_alone(disk: LoopDisk) -> None:
             lambda: disk.volumes().make(NAME, disk.size, uid=USER, gid=GROUP),
             lambda: disk.volumes().release(NAME),
         ):
-            with pytest.raises(NotOurs, match="mount point is in use"):
+            with pytest.raises(NotOurs, match="something without Forebay's mark is mounted there"):
                 refused()
         assert disk.volumes().find()[0].state == "half"
     finally:
@@ -221,9 +221,9 @@ def test_a_ceiling_is_set_on_the_device_and_lifted_with_the_volume(disk: LoopDis
     assert made.ceiling == 5e6
     device = Path(made.device).stat().st_rdev
     number = f"{os.major(device)}:{os.minor(device)}"
-    assert ceiling.limited(number) == 5e6
+    assert ceiling.read_limit(number) == 5e6
     disk.volumes().release(NAME)
-    assert ceiling.limited(number) is None
+    assert ceiling.read_limit(number) is None
 
 
 def test_a_make_that_fails_on_a_volume_in_use_leaves_it_in_use(disk: LoopDisk) -> None:
@@ -246,7 +246,7 @@ def test_a_volume_is_mounted_so_that_nobody_gains_by_it(disk: LoopDisk) -> None:
 
 
 def test_a_small_volume_with_xfs_is_refused_with_the_least_size(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"is too small; 230\.69 MB is the least"):
+    with pytest.raises(BadInput, match=r"is too small; the minimum is 230\.69 MB"):
         Loop(root=tmp_path, fs="xfs").make(NAME, SIZE, uid=USER, gid=GROUP)
 
 

@@ -37,7 +37,7 @@ def test_logical_volumes_of_others_survive(disk: Disk) -> None:
 def test_a_volume_group_that_is_not_there_is_told(disk: Disk) -> None:
     with pytest.raises(CommandFailed, match="nobodys"):
         Lvm(root=disk.root, group="nobodys").check()
-    with pytest.raises(BadInput, match="is no name of one"):
+    with pytest.raises(BadInput, match="is not a valid name"):
         Lvm(root=disk.root, group="--all").check()
 
 

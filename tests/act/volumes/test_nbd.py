@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from forebay.act.volumes.exposure import Exposed, Exposures
-from forebay.act.volumes.kinds import exposures
+from forebay.act.volumes.kinds import open_exposures
 from forebay.act.volumes.volume import Volume
 from forebay.model.errors import BadInput, UnknownName, UserError
 from support.volumes import GROUP, NAME, USER, Disk, Killed, disk_of, dying
@@ -34,7 +34,7 @@ def made(disk: Disk) -> Volume:
 
 @pytest.fixture
 def door(tmp_path: Path) -> Iterator[Exposures]:
-    door = exposures(tmp_path / "exposed")
+    door = open_exposures(tmp_path / "exposed")
     yield door
     door.withdraw(NAME)
 
@@ -65,8 +65,8 @@ def test_nobody_reads_it_with_another_key_or_without_one(made: Volume, door: Exp
 def test_exposed_again_it_is_the_same_also_after_the_agent_died(made: Volume, door: Exposures, tmp_path: Path) -> None:
     exposed = door.expose(made, "nbd", [LOCAL])
     assert door.expose(made, "nbd", [LOCAL]) == exposed
-    door.means["nbd"].stop(NAME)
-    assert [found.state for found in exposures(tmp_path / "exposed").exposed()] == ["half"]
+    door.exposers["nbd"].stop(NAME)
+    assert [found.state for found in open_exposures(tmp_path / "exposed").exposed()] == ["half"]
     again = door.expose(made, "nbd", [LOCAL])
     assert (again.state, again.settings) == ("whole", exposed.settings)
     assert client(again, tmp_path).returncode == 0
@@ -76,10 +76,10 @@ def test_what_an_agent_that_was_killed_left_serving_is_ended_by_the_next_one(
     made: Volume, door: Exposures, tmp_path: Path
 ) -> None:
     exposed = door.expose(made, "nbd", [LOCAL])
-    exposures(tmp_path / "exposed").withdraw(NAME)
+    open_exposures(tmp_path / "exposed").withdraw(NAME)
     assert [found.state for found in door.exposed()] == []
     assert client(exposed, tmp_path).returncode != 0
-    door.means["nbd"].stop(NAME)
+    door.exposers["nbd"].stop(NAME)
 
 
 def test_what_is_withdrawn_can_not_be_read_and_leaves_no_key(made: Volume, door: Exposures, tmp_path: Path) -> None:
@@ -113,19 +113,19 @@ def _ours(path: Path) -> bool:
 def test_an_exposure_that_dies_at_any_step_is_withdrawn_without_a_trace(made: Volume, tmp_path: Path) -> None:
     folder = tmp_path / "exposed"
     for step in range(20):
-        door = exposures(folder, after=dying(step, Killed()))
+        door = open_exposures(folder, after=dying(step, Killed()))
         try:
             door.expose(made, "nbd", [LOCAL])
         except Killed:
-            door.means["nbd"].stop(NAME)  # as the system does with the children of a process that ends
-            exposures(folder).withdraw(NAME)
+            door.exposers["nbd"].stop(NAME)  # as the system does with the children of a process that ends
+            open_exposures(folder).withdraw(NAME)
             assert list(folder.iterdir()) == []
         else:
             break
     assert 1 < step < 19
     with suppress(Killed):
         door.withdraw(NAME)
-    exposures(folder).withdraw(NAME)
+    open_exposures(folder).withdraw(NAME)
 
 
 def test_a_ceiling_is_given_to_the_server(disk: Disk, tmp_path: Path, door: Exposures) -> None:
@@ -162,7 +162,7 @@ def test_a_plan_that_can_not_be_read_is_told_and_withdrawn(made: Volume, door: E
     door.expose(made, "nbd", [LOCAL])
     (tmp_path / "exposed" / f"{NAME}.exposed").write_text("{")
     assert [found.state for found in door.exposed()] == ["half"]
-    with pytest.raises(BadInput, match="can't be read"):
+    with pytest.raises(BadInput, match="has an unreadable plan"):
         door.expose(made, "nbd", [LOCAL])
     door.withdraw(NAME)
     assert door.exposed() == []

@@ -1,4 +1,4 @@
-"""Volumes that have a file system of their own, on an image or a logical volume: so the size is kept."""
+"""Volumes with a file system of their own, on an image or a logical volume, which enforces the size."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from forebay.act.volumes import ceiling
-from forebay.act.volumes.formats import FileSystemKind, filesystem
+from forebay.act.volumes.ceiling import limit_device, read_limit, unlimit_device
+from forebay.act.volumes.formats import Format, find_format
 from forebay.act.volumes.mounts import Mount, mounted_at, unmount
 from forebay.act.volumes.record import Record
 from forebay.act.volumes.volume import NotOurs, VolumeFailed
-from forebay.act.volumes.volume_lifecycle import VolumeLifecycle
+from forebay.act.volumes.volume_lifecycle import Volumes
 from forebay.model.units import format_size
 
 _SAFE = ("nosuid", "nodev")
-"""A user owns the top of the volume, but must get nothing else by it."""
+"""A user owns the top of the volume, and must gain nothing else by that."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block(VolumeLifecycle):
+class BlockVolumes(Volumes):
     """What images and logical volumes share.
 
-    With `local` the volume is mounted at `root/<name>`; without, it is formatted and handed over the same way and then
-    left unmounted, to be exposed to other nodes. It is never mounted here again: others may have written to it.
+    With `local` the volume is mounted at `root/<name>`. Without, it is formatted the same way and then left unmounted,
+    to be exposed to other nodes. It is never mounted here again: others may have written to it.
     """
 
     enforces: ClassVar[bool] = True
@@ -35,38 +35,38 @@ class Block(VolumeLifecycle):
     local: bool = True
 
     @cached_property
-    def filesystem(self) -> FileSystemKind:
-        return filesystem(self.fs)
+    def format(self) -> Format:
+        return find_format(self.fs)
 
     def _create(self, record: Record) -> None:
-        self._allocate(record)
-        self._do(*self.filesystem.made_by(record.size, self._source(record)))
+        self._allocate_space(record)
+        self._run(*self.format.make_command(record.size, self._backing(record)))
         self._mount(record)
         self._check_size(record)
-        self._tidy(record)
+        self._remove_lost_and_found(record)
         self._hand_over(record)
         if not self.local:
             self._unmount(record)
 
-    def _up(self, record: Record) -> None:
-        if self.local and not self._mounted(record):
+    def _bring_up(self, record: Record) -> None:
+        if self.local and not self._own_mount(record):
             self._mount(record)
-        device = self._number(record)
+        device = self._device_number(record)
         if record.ceiling is not None and device:
-            ceiling.limit(device, record.ceiling)
+            limit_device(device, record.ceiling)
             self.after(f"limit {device} to {record.ceiling}")
 
-    def _down(self, record: Record) -> None:
-        device = self._number(record)
+    def _take_down(self, record: Record) -> None:
+        device = self._device_number(record)
         if record.ceiling is not None and device:
-            ceiling.lift(device)
+            unlimit_device(device)
             self.after(f"lift the limit of {device}")
         self._unmount(record)
 
     def _unmount(self, record: Record) -> None:
         path = self.path(record.name)
-        while self._mounted(record):
-            unmount(path, self._do)
+        while self._own_mount(record):
+            unmount(path, self._run)
         if path.exists():
             path.rmdir()
             self.after(f"rmdir {path}")
@@ -74,26 +74,26 @@ class Block(VolumeLifecycle):
     def _mount(self, record: Record) -> None:
         path = self.path(record.name)
         if not path.exists():
-            path.mkdir(mode=0)  # nobody writes to it while nothing is mounted there
+            path.mkdir(mode=0)  # nobody can write to it while nothing is mounted there
             self.after(f"mkdir {path}")
-        options = ",".join((*_SAFE, *self._options()))
-        self._do("mount", "-t", self.fs, "-o", options, self._source(record), path)
+        options = ",".join((*_SAFE, *self._mount_options()))
+        self._run("mount", "-t", self.fs, "-o", options, self._backing(record), path)
 
-    def _mounted(self, record: Record) -> Mount | None:
-        """The volume's mount, if it is there; one of somebody else's in its place is an error."""
+    def _own_mount(self, record: Record) -> Mount | None:
+        """The volume's mount, if it is mounted; raises NotOurs for another mount in its place."""
         mount = mounted_at(self.path(record.name))
         if mount is not None and not self._is_ours(mount, record):
-            raise NotOurs(f"{mount.point}: the mount point is in use by something that does not carry Forebay's mark")
+            raise NotOurs(f"{mount.point}: something without Forebay's mark is mounted there; unmount it first")
         return mount
 
     def _check_size(self, record: Record) -> None:
-        found = os.statvfs(self.path(record.name))
-        if (has := found.f_bavail * found.f_frsize) < record.size:
-            short = f"{self.fs} left {format_size(has)} of {format_size(record.size)} to the user"
-            raise VolumeFailed(f"volume {record.name}: {short}; this kernel sets more aside than is known")
+        status = os.statvfs(self.path(record.name))
+        if (available := status.f_bavail * status.f_frsize) < record.size:
+            short = f"{self.fs} leaves {format_size(available)} of {format_size(record.size)} to the user"
+            raise VolumeFailed(f"volume {record.name}: {short}: this kernel reserves more than expected")
 
-    def _tidy(self, record: Record) -> None:
-        """An empty volume is empty; a check of the file system makes the folder again when it needs it."""
+    def _remove_lost_and_found(self, record: Record) -> None:
+        """An empty volume is empty; a check of the file system creates the folder again if it needs it."""
         lost = self.path(record.name) / "lost+found"
         if lost.exists():
             lost.rmdir()
@@ -101,35 +101,35 @@ class Block(VolumeLifecycle):
 
     def _is_up(self, record: Record) -> bool:
         if not self.local:
-            return self._source(record).exists()
+            return self._backing(record).exists()
         mount = mounted_at(self.path(record.name))
         return mount is not None and self._is_ours(mount, record)
 
-    def _place(self, record: Record) -> Path:
-        return self.path(record.name) if self.local else self._source(record)
+    def _location(self, record: Record) -> Path:
+        return self.path(record.name) if self.local else self._backing(record)
 
     def _ceiling(self, record: Record) -> float | None:
-        device = self._number(record)
-        return ceiling.limited(device) if record.ceiling is not None and device else None
+        device = self._device_number(record)
+        return read_limit(device) if record.ceiling is not None and device else None
 
-    def _gross(self, size: int) -> int:
-        return self.filesystem.gross(size)
+    def _gross_size(self, size: int) -> int:
+        return self.format.gross_size(size)
 
-    def _options(self) -> tuple[str, ...]:
+    def _mount_options(self) -> tuple[str, ...]:
         return ()
 
     @abstractmethod
-    def _source(self, record: Record) -> Path:
+    def _backing(self, record: Record) -> Path:
         """The image or device that holds the file system."""
 
     @abstractmethod
-    def _allocate(self, record: Record) -> None:
-        """Set all of the space aside."""
+    def _allocate_space(self, record: Record) -> None:
+        """Reserve all of the space."""
 
     @abstractmethod
     def _is_ours(self, mount: Mount, record: Record) -> bool:
-        """Whether it is this volume that is mounted there."""
+        """Whether the mount is that of this volume."""
 
     @abstractmethod
-    def _number(self, record: Record) -> str:
+    def _device_number(self, record: Record) -> str:
         """The device as major:minor; empty if there is none."""

@@ -1,7 +1,7 @@
-"""A subvolume a volume, its size kept by the quota of btrfs.
+"""A subvolume a volume; the quota of btrfs enforces its size.
 
-The quota counts what is in the subvolume itself. A user who makes subvolumes inside it on purpose gets past the quota
-(the kernel lets anybody make them, and counts each by itself); such a volume is told as not enforced.
+The quota counts the subvolume itself. A user can exceed it by creating subvolumes inside: the kernel lets anybody do
+so, and counts each by itself. Such a volume is reported as not enforced.
 """
 
 from __future__ import annotations
@@ -17,130 +17,132 @@ from typing import ClassVar
 from uuid import UUID
 
 from forebay.act.command import CommandFailed
-from forebay.act.volumes.directory import OnFiles, entries
+from forebay.act.volumes.directory import walk_entries
+from forebay.act.volumes.file_marks import MarkedByFiles
 from forebay.act.volumes.mounts import filesystem_of, mounted_below
 from forebay.act.volumes.record import Record
 from forebay.act.volumes.volume import NotOurs
 from forebay.model.errors import BadInput
 
 _LONGEST = 3600.0
-"""Seconds that it may take to remove all that somebody hid deep inside."""
+"""Seconds to remove what a user nested deep inside."""
 _TOP = 256
 """The inode number of every subvolume's top folder."""
 _FS_INFO, _INO_LOOKUP, _CHILDREN = 0x8400941F, 0xD0009412, 0xD000943D
-"""Questions to the kernel: which file system, which subvolume, and how many (at the end of the answer) right below."""
+"""The ioctls for the file system's id, a subvolume's id, and the number of its children (at the end of the answer)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Btrfs(OnFiles):
-    """`root/<name>` is a subvolume; `root` is a folder of a btrfs whose quotas are on."""
+class Btrfs(MarkedByFiles):
+    """`root/<name>` is a subvolume; `root` is a folder of a btrfs with quotas on."""
 
     kind: ClassVar[str] = "btrfs"
     enforces: ClassVar[bool] = True
 
     def check(self) -> None:
-        self._needs_root()
+        self._require_root()
         self._check_root("btrfs")
-        if (found := filesystem_of(self.root)) != "btrfs":
-            raise BadInput(str(self.root), f"is on {found or 'no file system'}, not on btrfs")
-        if not self._quotas().is_dir():
-            raise BadInput(str(self.root), f"its quotas are off; turn them on: btrfs quota enable {self.root}")
+        if (kind := filesystem_of(self.root)) != "btrfs":
+            raise BadInput(str(self.root), f"is on {kind or 'no file system'}, not on btrfs")
+        if not self._quota_folder().is_dir():
+            raise BadInput(str(self.root), f"quotas are off; turn them on with btrfs quota enable {self.root}")
 
     def _create(self, record: Record) -> None:
         path = self.path(record.name)
-        self._do("btrfs", "--quiet", "subvolume", "create", path)
-        self._do("btrfs", "qgroup", "limit", str(self._gross(record.size)), path)
+        self._run("btrfs", "--quiet", "subvolume", "create", path)
+        self._run("btrfs", "qgroup", "limit", str(self._gross_size(record.size)), path)
         self._hand_over(record)
 
-    def _up(self, record: Record) -> None:
-        """There is nothing that a restart takes away."""
+    def _bring_up(self, record: Record) -> None:
+        """A restart takes nothing away."""
 
-    def _down(self, record: Record) -> None:
+    def _take_down(self, record: Record) -> None:
         for mount in mounted_below(self.path(record.name)):
-            raise NotOurs(f"{mount.point}: something is mounted there that does not carry Forebay's mark")
+            raise NotOurs(f"{mount.point}: something without Forebay's mark is mounted there; unmount it first")
 
-    def _clear(self, record: Record) -> None:
+    def _delete(self, record: Record) -> None:
         path = self.path(record.name)
         if not os.path.lexists(path):
             return
         if not _is_subvolume(path):
-            raise NotOurs(f"{path}: is no subvolume, so it is not Forebay's; it was not touched")
+            raise NotOurs(f"{path}: is not a subvolume, so it is not Forebay's; it was left unchanged")
         group = f"0/{_subvolume_id(path)}"
-        for inner in self._inside(path):
-            self._do("btrfs", "--quiet", "subvolume", "delete", "--commit-after", inner)
-        if self._has_inside(path):  # some lie deeper than a path can follow
-            self._do("find", path, "-mindepth", "1", "-delete", seconds=_LONGEST)
-        self._do("btrfs", "--quiet", "subvolume", "delete", "--commit-after", path)
-        with suppress(CommandFailed):  # newer kernels take it away by themselves
-            self._do("btrfs", "qgroup", "destroy", group, self.root)
+        for inner in self._nested_subvolumes(path):
+            self._run("btrfs", "--quiet", "subvolume", "delete", "--commit-after", inner)
+        if self._has_nested(path):  # some are nested deeper than a path can follow
+            self._run("find", path, "-mindepth", "1", "-delete", seconds=_LONGEST)
+        self._run("btrfs", "--quiet", "subvolume", "delete", "--commit-after", path)
+        with suppress(CommandFailed):  # newer kernels remove it themselves
+            self._run("btrfs", "qgroup", "destroy", group, self.root)
 
     def _is_up(self, record: Record) -> bool:
         return _is_subvolume(self.path(record.name))
 
     def _enforced(self, record: Record) -> bool:
         path = self.path(record.name)
-        return _is_subvolume(path) and bool(self._count(path, "max_referenced")) and not self._has_inside(path)
+        return _is_subvolume(path) and bool(self._read_counter(path, "max_referenced")) and not self._has_nested(path)
 
-    def _gross(self, size: int) -> int:
-        """The user's bytes, and the tree that says where they are, which the quota counts too."""
+    def _gross_size(self, size: int) -> int:
+        """The user's bytes and the metadata tree, which the quota counts too."""
         return (-(-size // 4096) * 4096) + size // 64 + (4 << 20)
 
-    def _bytes_free(self) -> int:
-        return super()._bytes_free() - sum(self._unwritten(record) for record in self._records())
+    def _free_bytes(self) -> int:
+        return super()._free_bytes() - sum(self._unwritten(record) for record in self.list_records())
 
-    def _held(self, record: Record) -> int:
-        return self._gross(record.size) if _is_subvolume(self.path(record.name)) else 0
+    def _occupied_bytes(self, record: Record) -> int:
+        return self._gross_size(record.size) if _is_subvolume(self.path(record.name)) else 0
 
     def _unwritten(self, record: Record) -> int:
         path = self.path(record.name)
-        return max(0, self._held(record) - self._count(path, "referenced")) if _is_subvolume(path) else 0
+        written = self._read_counter(path, "referenced") if _is_subvolume(path) else 0
+        return max(0, self._occupied_bytes(record) - written)
 
-    def _count(self, path: Path, what: str) -> int:
-        """A number of bytes that the kernel keeps of the subvolume; 0 where it keeps none."""
+    def _read_counter(self, path: Path, what: str) -> int:
+        """A counter of the subvolume's quota group, in bytes; 0 if there is none."""
         with suppress(FileNotFoundError):
-            return int((self._quotas() / f"0_{_subvolume_id(path)}" / what).read_text())
+            return int((self._quota_folder() / f"0_{_subvolume_id(path)}" / what).read_text())
         return 0
 
-    def _inside(self, path: Path) -> list[Path]:
-        """Subvolumes that the user made inside, the innermost first."""
-        if not self._has_inside(path):
+    def _nested_subvolumes(self, path: Path) -> list[Path]:
+        """Subvolumes that the user created inside, the innermost first."""
+        if not self._has_nested(path):
             return []
-        folders = (entry for entry in entries(path) if entry.is_dir(follow_symlinks=False))
-        # The kernel's list has no paths that hold for every way to mount the disk, and names can look like its lines.
+        folders = (entry for entry in walk_entries(path) if entry.is_dir(follow_symlinks=False))
+        # The kernel's list has paths that depend on how the disk is mounted, and names can look like its lines.
         return [Path(entry.path) for entry in folders if _is_subvolume(Path(entry.path))][::-1]
 
-    def _has_inside(self, path: Path) -> bool:
-        """Asked of the kernel: the command fails for those whose path is too long."""
+    def _has_nested(self, path: Path) -> bool:
+        """By ioctl: the command fails if a path is too long."""
         try:
-            return bool(_asked(path, _CHILDREN, bytes(4096))[4088])
-        except OverflowError:  # more than are told at once
+            return bool(_ioctl(path, _CHILDREN, bytes(4096))[4088])
+        except OverflowError:  # more than one answer holds
             return True
 
-    def _quotas(self) -> Path:
-        identity = UUID(bytes=_asked(self.root, _FS_INFO, bytes(1024))[16:32])
+    def _quota_folder(self) -> Path:
+        identity = UUID(bytes=_ioctl(self.root, _FS_INFO, bytes(1024))[16:32])
         return Path("/sys/fs/btrfs", str(identity), "qgroups")
 
 
 def _is_subvolume(path: Path) -> bool:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
             return False
         raise
-    return found.st_ino == _TOP and path.is_dir()
+    return status.st_ino == _TOP and path.is_dir()
 
 
 def _subvolume_id(path: Path) -> int:
-    number: int = struct.unpack_from("Q", _asked(path, _INO_LOOKUP, struct.pack("QQ4080x", 0, _TOP)))[0]
+    number: int = struct.unpack_from("Q", _ioctl(path, _INO_LOOKUP, struct.pack("QQ4080x", 0, _TOP)))[0]
     return number
 
 
-def _asked(path: Path, question: int, argument: bytes) -> bytes:
+def _ioctl(path: Path, request: int, argument: bytes) -> bytes:
     answer = bytearray(argument)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.ioctl(descriptor, question, answer)
+        fcntl.ioctl(descriptor, request, answer)
     except OSError as error:
         raise OverflowError if error.errno == errno.EOVERFLOW else error from None
     finally:

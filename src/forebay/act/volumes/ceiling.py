@@ -1,8 +1,8 @@
-"""A ceiling on the bandwidth of a block device, through the control groups of the kernel, of either version.
+"""A ceiling on the bandwidth of a block device, through the kernel's control groups of either version.
 
-Version 1 limits the root group and each group below by itself, so the ceiling is set in every group there is, and holds
-in each; groups made later are not limited, but what is written through the page cache is, as the kernel writes it.
-Version 2 has no limit in the root group; the ceiling is set in each group at the top, and holds for all below it.
+Version 1 limits each group by itself, so the ceiling is set in every group, and holds in each. Later groups are not
+limited, except for writes through the page cache, which the kernel does. Version 2 has no limit in the root group; the
+ceiling is set in each group at the top, and holds for all below it.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ _ROOT = Path("/sys/fs/cgroup")
 _V1 = ("blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device")
 
 
-def limit(device: str, rate: int, groups: Path = _ROOT) -> None:
-    """At most `rate` bytes per second from and to the device (major:minor), where the kernel can."""
+def limit_device(device: str, rate: int, groups: Path = _ROOT) -> None:
+    """At most `rate` bytes per second from and to the device (major:minor), if the kernel can."""
     for file in _files_v1(groups):
         _write(file, f"{device} {rate}")
     for file in _files_v2(groups):
         _write(file, f"{device} rbps={rate} wbps={rate}")
 
 
-def lift(device: str, groups: Path = _ROOT) -> None:
-    """No ceiling any more: the device's number will be somebody else's."""
+def unlimit_device(device: str, groups: Path = _ROOT) -> None:
+    """Remove the ceiling: another device will get this number."""
     for file in _files_v1(groups):
         _write(file, f"{device} 0")
     for file in _files_v2(groups):
         _write(file, f"{device} rbps=max wbps=max")
 
 
-def limited(device: str, groups: Path = _ROOT) -> float | None:
-    """Bytes per second; None: there is no ceiling."""
+def read_limit(device: str, groups: Path = _ROOT) -> float | None:
+    """The ceiling in bytes per second; None if there is none."""
     for file in (*_files_v1(groups), *_files_v2(groups)):
         with suppress(OSError):
             for line in file.read_text().splitlines():
-                found, *words = line.replace("rbps=", "").split()
-                if found == device and words[0].isdigit():
-                    return float(words[0])
+                number, *limits = line.replace("rbps=", "").split()
+                if number == device and limits[0].isdigit():
+                    return float(limits[0])
     return None
 
 
@@ -53,5 +53,5 @@ def _files_v2(groups: Path) -> Iterator[Path]:
 
 
 def _write(file: Path, line: str) -> None:
-    with suppress(OSError):  # a group that went just now, or a device that the kernel can't limit
+    with suppress(OSError):  # a group that was removed just now, or a device that the kernel cannot limit
         file.write_text(line)

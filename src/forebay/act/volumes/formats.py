@@ -1,4 +1,4 @@
-"""The file system of a volume: how large it must be for the user to get the size asked, and how to make it at once."""
+"""The file system of a volume: how large it must be for the user to get the requested size, and how to make it fast."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GROUP = 32768
 """Blocks in a group of ext4 with blocks of 4096 bytes."""
 
 
-class FileSystemKind(Protocol):
+class Format(Protocol):
     """One type of file system. Sizes in bytes."""
 
     @property
@@ -27,37 +27,37 @@ class FileSystemKind(Protocol):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """For mounting it on fresh, zeroed space."""
+        """Mount options for fresh, zeroed space."""
 
     @abstractmethod
-    def gross(self, size: int) -> int:
-        """The smallest device known to have `size` bytes for the user in large files."""
+    def gross_size(self, size: int) -> int:
+        """The smallest device that is known to hold `size` bytes of the user's in large files."""
 
     @abstractmethod
-    def made_by(self, size: int, device: Path) -> tuple[str, ...]:
-        """The command that makes it; in far less than a second, whatever the size.
+    def make_command(self, size: int, device: Path) -> tuple[str, ...]:
+        """The command that makes it, in far less than a second, whatever the size.
 
-        Nothing may be discarded: blocks set aside for the volume would be given back to the disk.
+        It must not discard blocks: those reserved for the volume would return to the disk.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Ext4:
-    """No blocks for root, one second superblock; inode tables and journal are written when they are needed."""
+    """No blocks for root, one backup superblock; inode tables and journal are initialized later."""
 
     name: ClassVar[str] = "ext4"
     options: ClassVar[tuple[str, ...]] = ("noinit_itable",)
 
-    def gross(self, size: int) -> int:
-        return _grown(_with_room_for_maps(size), self._overhead) * _BLOCK
+    def gross_size(self, size: int) -> int:
+        return _grow(_count_blocks(size), self._overhead) * _BLOCK
 
-    def made_by(self, size: int, device: Path) -> tuple[str, ...]:
+    def make_command(self, size: int, device: Path) -> tuple[str, ...]:
         layout = ("-b", str(_BLOCK), "-I", "256", "-i", str(_PER_INODE), "-m", "0", "-O", "^resize_inode,sparse_super2")
-        journal = ("-J", f"size={self._journal(self.gross(size) // _BLOCK) * _BLOCK // _MIB}")
+        journal = ("-J", f"size={self._journal(self.gross_size(size) // _BLOCK) * _BLOCK // _MIB}")
         return "mkfs.ext4", "-q", "-F", *layout, *_PACKED, *journal, "-E", _QUICK, str(device)
 
     def _journal(self, blocks: int) -> int:
-        """Blocks: a part in 128, from 4 MiB to 256 MiB."""
+        """Blocks of the journal: a part in 128, from 4 MiB to 256 MiB."""
         return _whole_mib(min(max(blocks // 128, 1024), 65536))
 
     def _overhead(self, blocks: int) -> int:
@@ -65,65 +65,64 @@ class Ext4:
         groups = -(-blocks // _GROUP)
         inodes = -(-blocks * _BLOCK // _PER_INODE) // 16 + 2 * groups  # 16 to a block, rounded up in each group
         descriptors = 2 * (1 + -(-groups // 64))  # those of the second superblock, too
-        kept = min(blocks // 50, 4096)  # by the kernel, for writes that were not given their blocks yet
+        kept = min(blocks // 50, 4096)  # by the kernel, for writes without blocks yet
         return inodes + 2 * groups + descriptors + self._journal(blocks) + kept + 16
 
 
 @dataclass(frozen=True, slots=True)
 class Xfs:
-    """Without reflinks and reverse maps, which set blocks aside that scratch space has no use for."""
+    """Without reflinks and reverse maps, which reserve blocks that scratch space does not need."""
 
     name: ClassVar[str] = "xfs"
     options: ClassVar[tuple[str, ...]] = ()
     least: ClassVar[int] = 220 * _MIB
-    """With what goes on top, just over 300 MiB; mkfs.xfs makes nothing smaller."""
+    """With overhead just over 300 MiB; mkfs.xfs makes nothing smaller."""
 
-    def gross(self, size: int) -> int:
+    def gross_size(self, size: int) -> int:
         if size < self.least:
-            raise BadRequest("xfs volume", f"{format_size(size)} is too small; {format_size(self.least)} is the least")
-        return _grown(_with_room_for_maps(size), lambda blocks: self._log(size) + self._overhead(blocks)) * _BLOCK
+            reason = f"{format_size(size)} is too small; the minimum is {format_size(self.least)}"
+            raise BadRequest("xfs volume", reason)
+        return _grow(_count_blocks(size), lambda blocks: self._log(size) + self._overhead(blocks)) * _BLOCK
 
-    def made_by(self, size: int, device: Path) -> tuple[str, ...]:
-        data = ("-b", f"size={_BLOCK}", "-d", f"agcount={self._groups(self.gross(size) // _BLOCK)}")
-        return "mkfs.xfs", "-q", "-f", "-K", *data, "-m", "reflink=0,rmapbt=0", *self._log_option(size), str(device)
-
-    def _log_option(self, size: int) -> tuple[str, str]:
-        return "-l", f"size={self._log(size) * _BLOCK}"
+    def make_command(self, size: int, device: Path) -> tuple[str, ...]:
+        groups = self._groups(self.gross_size(size) // _BLOCK)
+        data = ("-b", f"size={_BLOCK}", "-d", f"agcount={groups}", "-l", f"size={self._log(size) * _BLOCK}")
+        return "mkfs.xfs", "-q", "-f", "-K", *data, "-m", "reflink=0,rmapbt=0", str(device)
 
     def _log(self, size: int) -> int:
-        """Blocks: a part in 1024, from 64 MiB to 1 GiB."""
+        """Blocks of the log: a part in 1024, from 64 MiB to 1 GiB."""
         return _whole_mib(min(max(size // _BLOCK // 1024, 16384), 262144))
 
     def _overhead(self, blocks: int) -> int:
         """Blocks besides the log that the user does not get."""
-        kept = min(blocks // 20, 8192)  # by the kernel, for its own when the volume is full
+        kept = min(blocks // 20, 8192)  # by the kernel, for itself when the volume is full
         return kept + 1024 + blocks // 800 + 64 * self._groups(blocks)
 
     def _groups(self, blocks: int) -> int:
-        """Allocation groups, of which none may be larger than 1 TiB."""
+        """Allocation groups, each at most 1 TiB."""
         return max(4, blocks // (200 << 20) + 1)
 
 
 _PACKED = ("-G", "256")
-"""Groups of ext4 whose maps lie together; the usual 16 scatter those of a large volume over thousands of places."""
+"""Groups of ext4 whose maps are together; the default of 16 scatters those of a large volume widely."""
 _QUICK = "lazy_itable_init=1,lazy_journal_init=1,nodiscard,num_backup_sb=1"
-_KINDS: dict[str, FileSystemKind] = {"ext4": Ext4(), "xfs": Xfs()}
+_FORMATS: dict[str, Format] = {"ext4": Ext4(), "xfs": Xfs()}
 
 
-def filesystem(name: str) -> FileSystemKind:
+def find_format(name: str) -> Format:
     """
-    >>> filesystem("ext4").gross(10**9) / 10**9 < 1.06
+    >>> find_format("ext4").gross_size(10**9) / 10**9 < 1.06
     True
     """
-    if name not in _KINDS:
-        raise UnknownName("file system", name, _KINDS)
-    return _KINDS[name]
+    if name not in _FORMATS:
+        raise UnknownName("file system", name, _FORMATS)
+    return _FORMATS[name]
 
 
-def _grown(wanted: int, overhead: Callable[[int], int]) -> int:
-    """The least number of blocks, or nearly, of which `wanted` are left.
+def _grow(wanted: int, overhead: Callable[[int], int]) -> int:
+    """The smallest number of blocks, or nearly, of which `wanted` are left.
 
-    >>> _grown(90, lambda blocks: blocks // 10)
+    >>> _grow(90, lambda blocks: blocks // 10)
     99
     """
     blocks = wanted
@@ -132,8 +131,8 @@ def _grown(wanted: int, overhead: Callable[[int], int]) -> int:
     return blocks
 
 
-def _with_room_for_maps(size: int) -> int:
-    """Blocks for so many bytes in large files, and for the maps that say where they are."""
+def _count_blocks(size: int) -> int:
+    """Blocks for `size` bytes in large files, and for the maps of their places."""
     blocks = -(-size // _BLOCK)
     return blocks + blocks // 4096 + 16
 

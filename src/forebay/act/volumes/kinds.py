@@ -1,4 +1,4 @@
-"""Kinds of volumes and means to expose them by name, as a storage node's configuration has them."""
+"""Kinds of volumes and ways to expose them, by the names in a storage node's configuration."""
 
 from __future__ import annotations
 
@@ -7,28 +7,26 @@ from pathlib import Path
 
 from forebay.act.volumes.btrfs import Btrfs
 from forebay.act.volumes.directory import Directory
-from forebay.act.volumes.exposure import Exposures, Means
+from forebay.act.volumes.exposure import Exposer, Exposures
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.lvm import Lvm
-from forebay.act.volumes.nbd import Nbd
-from forebay.act.volumes.nvmet import Nvmet
-from forebay.act.volumes.nvmf import Nvmf
-from forebay.act.volumes.volume import Volumes
-from forebay.act.volumes.volume_lifecycle import ignore_step
+from forebay.act.volumes.nbd import NbdExposer
+from forebay.act.volumes.nvme import NvmeExposer, Nvmet
+from forebay.act.volumes.volume_lifecycle import Volumes, ignore_step
 from forebay.model.errors import BadInput, UnknownName
 
 KINDS = ("directory", "loop", "btrfs", "lvm", "nvmet")
 
 
-def volumes(kind: str, root: Path, *, fs: str = "ext4", group: str = "", local: bool = True) -> Volumes:
-    """The volumes of one disk; `group` is the volume group of the kinds that need one.
+def open_volumes(kind: str, root: Path, *, fs: str = "ext4", group: str = "", local: bool = True) -> Volumes:
+    """The volumes of one disk; `group` is the volume group of lvm and nvmet.
 
-    With `local` false, images and logical volumes are left unmounted, to be exposed.
+    Unless `local`, images and logical volumes are left unmounted, to be exposed.
     """
     if kind not in KINDS:
         raise UnknownName("kind of volumes", kind, KINDS)
     if kind in ("lvm", "nvmet") and not group:
-        raise BadInput(f"{kind} volumes", "need the name of a volume group")
+        raise BadInput(f"{kind} volumes", "need the name of a volume group; set `group`")
     if kind == "directory":
         return Directory(root=root)
     if kind == "btrfs":
@@ -38,10 +36,12 @@ def volumes(kind: str, root: Path, *, fs: str = "ext4", group: str = "", local: 
     return Lvm(root=root, fs=fs, group=group, local=local) if kind == "lvm" else Nvmet(root=root, fs=fs, group=group)
 
 
-def exposures(folder: Path, *, address: str = "127.0.0.1", after: Callable[[str], None] = ignore_step) -> Exposures:
-    """The exposures of one node, reached at `address`; their plans and keys are kept in `folder`."""
-    means: dict[str, Means] = {
-        "nbd": Nbd(folder=folder, address=address, after=after),
-        "nvmet": Nvmf(folder=folder, address=address, after=after),
+def open_exposures(
+    folder: Path, *, address: str = "127.0.0.1", after: Callable[[str], None] = ignore_step
+) -> Exposures:
+    """The exposures of one node at `address`; `folder` keeps their plans and keys."""
+    exposers: dict[str, Exposer] = {
+        "nbd": NbdExposer(folder=folder, address=address, after=after),
+        "nvmet": NvmeExposer(folder=folder, address=address, after=after),
     }
-    return Exposures(folder=folder, means=means, after=after)
+    return Exposures(folder=folder, exposers=exposers, after=after)

@@ -1,9 +1,9 @@
 """An image file a volume, with a file system in it, mounted by a loop device.
 
-The image is allocated, not sparse: a disk that fills up later can't break a write into space that was granted. Where
-that takes long (ext4 needs a second for each terabyte), the volume is handed over first, and a thread sets the rest
-aside. A file beside the image says so until it is done, so an agent that was killed goes on at its next start. Should
-others have filled the disk by then, the volume answers with errors, is found half made, can't be mended, and is lost.
+The image is allocated, not sparse: a disk that fills up later cannot break a write into granted space. If that takes
+long (ext4 needs a second for each terabyte), the volume is handed over first, and a thread reserves the rest. Until
+then a file beside the image says so, and an agent that was killed goes on at its next start. If others have filled the
+disk by then, the volume answers with errors, is found half made, and is lost.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,57 +20,83 @@ from pathlib import Path
 from typing import ClassVar
 
 from forebay.act.command import CommandFailed
-from forebay.act.volumes.background import Rest
-from forebay.act.volumes.block import Block
-from forebay.act.volumes.directory import HOME, OnFiles
+from forebay.act.volumes.block import BlockVolumes
+from forebay.act.volumes.file_marks import MarkedByFiles
 from forebay.act.volumes.mounts import Mount, filesystem_of, mounted_at, shut_down
 from forebay.act.volumes.record import Record
 from forebay.act.volumes.volume import VolumeFailed
 from forebay.act.volumes.volume_lifecycle import check_vacant, describe_error
-from forebay.model.errors import BadInput
+from forebay.model.errors import BadInput, UserError
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "bcachefs")
-_RESERVE = 0x4030582A  # the ioctl for fallocate(2); where that can't be, Python's own would write zeros over data
+_RESERVE = 0x4030582A  # the ioctl for fallocate(2); where that fails, Python's own would write zeros over data
+
+
+class _Reservation:
+    """The reservation of an image's space, in a thread that begins at once; `work` is given a function that tells it
+    whether to stop."""
+
+    def __init__(self, work: Callable[[Callable[[], bool]], None]) -> None:
+        self.error: UserError | None = None
+        self._work = work
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reservation", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Ask it to end, and wait for that."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._work(self._stopped.is_set)
+        except UserError as error:
+            self.error = error
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loop(Block, OnFiles):
+class Loop(BlockVolumes, MarkedByFiles):
     """`root/<name>` is where the image `root/.forebay/<name>.image` is mounted."""
 
     kind: ClassVar[str] = "loop"
 
     at_once: float = 0.25
-    """Seconds for which space is set aside before the volume is handed over."""
+    """Seconds of reservation before the volume is handed over."""
     piece: int = 2 << 30
-    """Bytes set aside at a time: whoever writes to the volume waits for it, on ext4 a few milliseconds."""
-    _rests: dict[str, Rest] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Bytes reserved at a time: writers to the volume wait for it, on ext4 a few milliseconds."""
+    _reservations: dict[str, _Reservation] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def check(self) -> None:
-        made_by = f"mkfs.{self.filesystem.name}"  # a slip in the file is told to everybody, not to root alone
-        self._needs_root()
-        self._check_root("mount", "umount", made_by)
+        mkfs = f"mkfs.{self.format.name}"  # an unknown format is an error for every user, not only for root
+        self._require_root()
+        self._check_root("mount", "umount", mkfs)
         if not Path("/dev/loop-control").exists():
-            raise BadInput("loop volumes", "need loop devices: modprobe loop")
-        if (found := filesystem_of(self.root)) in _COPY_ON_WRITE:
-            raise BadInput(str(self.root), f"{found} does not keep the space of an image: use another kind there")
+            raise BadInput("loop volumes", "need loop devices; load them with modprobe loop")
+        if (filesystem := filesystem_of(self.root)) in _COPY_ON_WRITE:
+            raise BadInput(str(self.root), f"{filesystem} does not keep the space of an image; use another kind there")
 
     def image(self, name: str) -> Path:
-        return self.root / HOME / f"{name}.image"
+        return self.home / f"{name}.image"
 
     def _check_vacant(self, record: Record) -> None:
         check_vacant(self.path(record.name), self.image(record.name))
 
-    def _allocate(self, record: Record) -> None:
+    def _allocate_space(self, record: Record) -> None:
         image = self.image(record.name)
         os.close(os.open(image, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         self.after(f"create {image}")
-        os.truncate(image, self._gross(record.size))
+        os.truncate(image, self._gross_size(record.size))
         end = time.monotonic() + self.at_once
-        if not self._set_aside(record, lambda: time.monotonic() >= end):
-            self._unfinished(record).touch(0o600)
+        if not self._reserve(record, lambda: time.monotonic() >= end):
+            self._unfinished_file(record).touch(0o600)
 
-    def _set_aside(self, record: Record, stopped: Callable[[], bool]) -> bool:
-        """All of the image's space, or what can be had until it is stopped; whether it is all."""
+    def _reserve(self, record: Record, stopped: Callable[[], bool]) -> bool:
+        """Reserve the image's space until it is stopped; whether all of it is reserved."""
         try:
             with self.image(record.name).open("r+b") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -80,102 +107,100 @@ class Loop(Block, OnFiles):
                     fcntl.ioctl(file, _RESERVE, where)
                     self.after(f"reserve from {start} on")
         except OSError as error:
-            raise VolumeFailed(
-                f"volume {record.name}: its space could not be set aside: {describe_error(error)}"
-            ) from None
+            raise VolumeFailed(f"volume {record.name}: cannot reserve its space: {describe_error(error)}") from None
         return True
 
     def _finish(self, record: Record, stopped: Callable[[], bool]) -> None:
-        """Set the rest aside. If that fails, who uses the volume must hear of it: what is written could be lost."""
+        """Reserve the rest. If that fails, programs must get errors from the volume: what they write could be lost."""
         try:
-            if self._set_aside(record, stopped):
-                self._unfinished(record).unlink()
+            if self._reserve(record, stopped):
+                self._unfinished_file(record).unlink()
                 self.after("finish the reservation")
         except VolumeFailed:
-            if device := self._number(record):
+            if device := self._device_number(record):
                 shut_down(self.path(record.name), device)
             raise
 
-    def _unfinished(self, record: Record) -> Path:
-        """There until all of the space is set aside."""
-        return self.root / HOME / f"{record.name}.unfinished"
+    def _unfinished_file(self, record: Record) -> Path:
+        """It exists until all of the space is reserved."""
+        return self.home / f"{record.name}.unfinished"
 
-    def _up(self, record: Record) -> None:
-        rest = self._rests.get(record.name)
-        if rest is not None and rest.error is not None:
-            raise rest.error
-        super()._up(record)
-        if not self._is_seen_to(record):
-            self._rests[record.name] = Rest(lambda stopped: self._finish(record, stopped))
+    def _bring_up(self, record: Record) -> None:
+        reservation = self._reservations.get(record.name)
+        if reservation is not None and reservation.error is not None:
+            raise reservation.error
+        super()._bring_up(record)
+        if not self._is_allocated(record):
+            self._reservations[record.name] = _Reservation(lambda stopped: self._finish(record, stopped))
 
-    def _is_seen_to(self, record: Record) -> bool:
-        """Whether all of the space is set aside, or will be."""
-        rest = self._rests.get(record.name)
-        return (rest is not None and rest.goes_on) or not self._unfinished(record).exists()
+    def _is_allocated(self, record: Record) -> bool:
+        """Whether all of the space is reserved, or will be."""
+        reservation = self._reservations.get(record.name)
+        return (reservation is not None and reservation.is_running) or not self._unfinished_file(record).exists()
 
     def _is_up(self, record: Record) -> bool:
-        return super()._is_up(record) and self._is_seen_to(record)
+        return super()._is_up(record) and self._is_allocated(record)
 
-    def _down(self, record: Record) -> None:
-        if record.name in self._rests:
-            self._rests[record.name].stop()
-        super()._down(record)
+    def _take_down(self, record: Record) -> None:
+        if record.name in self._reservations:
+            self._reservations[record.name].stop()
+        super()._take_down(record)
 
-    def _clear(self, record: Record) -> None:
-        self._rests.pop(record.name, None)
-        self._unfinished(record).unlink(missing_ok=True)
+    def _delete(self, record: Record) -> None:
+        self._reservations.pop(record.name, None)
+        self._unfinished_file(record).unlink(missing_ok=True)
         image = self.image(record.name)
         if image.exists():
-            os.truncate(image, 0)  # a program that holds on to the volume does not hold on to its space
+            os.truncate(image, 0)  # a program that still uses the volume does not keep its space
             image.unlink()
             self.after(f"remove {image}")
 
     def _mount(self, record: Record) -> None:
         super()._mount(record)
-        number = self._number(record)
-        # A trimmed volume would give blocks back to the disk, where others could take them.
+        number = self._device_number(record)
+        # A trimmed volume would return blocks to the disk, where others could take them.
         with suppress(OSError):
             Path(f"/sys/dev/block/{number}/queue/discard_max_bytes").write_text("0")
-        with suppress(CommandFailed):  # only a matter of memory: every page would be cached twice
-            self._do("losetup", "--direct-io=on", self._device(record))
+        with suppress(CommandFailed):  # it only saves memory: else every page is cached twice
+            self._run("losetup", "--direct-io=on", self._device(record))
 
-    def _options(self) -> tuple[str, ...]:
-        """The kernel takes the loop device away with the mount: a crash leaves none."""
-        return "loop", *self.filesystem.options
+    def _mount_options(self) -> tuple[str, ...]:
+        """The kernel removes the loop device with the mount: a crash leaves none."""
+        return "loop", *self.format.options
 
-    def _source(self, record: Record) -> Path:
+    def _backing(self, record: Record) -> Path:
         return self.image(record.name)
 
     def _is_ours(self, mount: Mount, record: Record) -> bool:
         backing = Path(f"/sys/dev/block/{mount.device}/loop/backing_file")
         return backing.exists() and backing.read_text().strip() == str(self.image(record.name).resolve())
 
-    def _number(self, record: Record) -> str:
+    def _device_number(self, record: Record) -> str:
         mount = mounted_at(self.path(record.name))
         return mount.device if mount is not None and self._is_ours(mount, record) else ""
 
     def _device(self, record: Record) -> str:
-        number = self._number(record)
+        number = self._device_number(record)
         return f"/dev/{Path(f'/sys/dev/block/{number}').resolve().name}" if number else ""
 
     def _ceiling(self, record: Record) -> float | None:
-        """Without a device it is for the server that exposes the image to keep."""
+        """Without a device, the server that exposes the image enforces it."""
         return super()._ceiling(record) if self.local else record.ceiling
 
-    def _bytes_free(self) -> int:
-        """Without what images are still to get."""
-        return super()._bytes_free() - sum(map(self._missing, self._records()))
+    def _free_bytes(self) -> int:
+        """Without what is still to be reserved."""
+        return super()._free_bytes() - sum(map(self._missing_bytes, self.list_records()))
 
-    def _held(self, record: Record) -> int:
-        return self._has(record) + self._missing(record)
+    def _occupied_bytes(self, record: Record) -> int:
+        return self._allocated_bytes(record) + self._missing_bytes(record)
 
-    def _missing(self, record: Record) -> int:
-        """Bytes of the image that it does not have yet."""
+    def _missing_bytes(self, record: Record) -> int:
+        """Bytes of the image that are not reserved yet."""
         with suppress(FileNotFoundError):
-            return max(0, self.image(record.name).stat().st_size - self._has(record))
+            return max(0, self.image(record.name).stat().st_size - self._allocated_bytes(record))
         return 0
 
-    def _has(self, record: Record) -> int:
+    def _allocated_bytes(self, record: Record) -> int:
         with suppress(FileNotFoundError):
             return self.image(record.name).stat().st_blocks * 512
         return 0

@@ -1,12 +1,13 @@
-"""Exposing an image or device by nbdkit: encrypted, and only to whoever has the key, which is another for each volume.
+"""Exposes an image or device through nbdkit: encrypted, and only to clients with the volume's key.
 
-The hosts of the grant get the key; from where they connect is not looked at.
+The hosts of the grant get the key; their addresses are not checked.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import socket
 import time
 from collections.abc import Callable
@@ -23,18 +24,18 @@ from forebay.model.errors import BadInput
 
 _USER = "forebay"
 _START = 10.0
-"""Seconds after which a server that does not answer is given up."""
+"""Seconds to wait for a server to start."""
 _GRACE = 2.0
-"""Seconds that a server has to end by itself."""
+"""Seconds for a server to end by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nbd:
-    """One nbdkit a volume, which ends with this process: an agent that starts again exposes again, by the same plan.
+class NbdExposer:
+    """One nbdkit a volume, which ends with this process: an agent that restarts exposes again by the same plan.
 
-    The system ends it with the thread that started it, so that must be one that lasts. But nbdkit wants no more than a
-    SIGTERM then (it sets that itself, over what we ask for), and ends when its last client leaves: one with clients
-    outlives an agent that was killed, and is ended by the next one. `folder` holds the keys.
+    The system ends it with the thread that started it, so that thread must last. nbdkit itself reduces that signal to
+    a SIGTERM, and ends when its last client leaves: with clients it outlives an agent that was killed, and the next
+    agent ends it. `folder` holds the keys.
     """
 
     folder: Path
@@ -43,21 +44,22 @@ class Nbd:
     _running: dict[str, Child] = field(default_factory=dict, init=False, repr=False)
 
     def check(self) -> None:
-        if not any(Path(folder, "nbdkit").exists() for folder in os.get_exec_path()):
-            raise BadInput("nbd", "needs the command nbdkit, which is not installed")
+        if shutil.which("nbdkit", os.F_OK) is None:
+            raise BadInput("nbd", "command nbdkit is not installed")
 
-    def plan(self, made: Volume, hosts: tuple[str, ...]) -> Plan:
-        port = _free_port(self.address)
+    def plan(self, volume: Volume, hosts: tuple[str, ...]) -> Plan:
+        port = _find_free_port(self.address)
+        host = f"[{self.address}]" if ":" in self.address else self.address
         settings = {
-            "uri": f"nbds://{_USER}@{_in_uri(self.address)}:{port}/{made.name}",
+            "uri": f"nbds://{_USER}@{host}:{port}/{volume.name}",
             "address": self.address,
             "port": str(port),
-            "export": made.name,
+            "export": volume.name,
             "user": _USER,
             "key": secrets.token_hex(32),
         }
-        source = str(made.path)
-        return Plan(name=made.name, kind="nbd", source=source, hosts=hosts, ceiling=made.ceiling, settings=settings)
+        source = str(volume.path)
+        return Plan(name=volume.name, kind="nbd", source=source, hosts=hosts, ceiling=volume.ceiling, settings=settings)
 
     def start(self, plan: Plan) -> None:
         if self.serves(plan):
@@ -69,13 +71,13 @@ class Nbd:
         self._running[plan.name] = child
         self.after(f"start nbdkit for {plan.name}")
         try:
-            self._wait(plan, child)
+            self._await_ready(plan, child)
         except BaseException:
-            self._end(plan.name)
+            self._end_child(plan.name)
             raise
 
     def stop(self, name: str) -> None:
-        self._end(name)
+        self._end_child(name)
         end_orphan(self._ready_file(name))
         for file in (self._key_file(name), self._ready_file(name)):
             file.unlink(missing_ok=True)
@@ -85,7 +87,7 @@ class Nbd:
         child = self._running.get(plan.name)
         return child is not None and child.code is None
 
-    def _end(self, name: str) -> None:
+    def _end_child(self, name: str) -> None:
         child = self._running.pop(name, None)
         if child is not None:
             child.stop(_GRACE)
@@ -101,12 +103,14 @@ class Nbd:
             *((f"rate={int(plan.ceiling * 8)}",) if plan.ceiling else ()),  # in bits
         )
 
-    def _wait(self, plan: Plan, child: Child) -> None:
-        """Until it takes connections; it writes its number then."""
+    def _await_ready(self, plan: Plan, child: Child) -> None:
+        """Wait until it accepts connections; then it writes its process id."""
         deadline = time.monotonic() + _START
         while not _has_text(self._ready_file(plan.name)):
             if child.code is not None:
-                raise CommandFailed(f"nbdkit ended with {child.code}; is port {plan.settings['port']} taken?")
+                raise CommandFailed(
+                    f"nbdkit ended with {child.code}; check whether port {plan.settings['port']} is in use"
+                )
             if time.monotonic() > deadline:
                 raise CommandFailed(f"nbdkit: not ready within {_START:g} s")
             time.sleep(0.002)
@@ -122,16 +126,12 @@ class Nbd:
         return self.folder / f"{name}.pid"
 
 
-def _free_port(address: str) -> int:
+def _find_free_port(address: str) -> int:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family) as door:
-        door.bind((address, 0))
-        port: int = door.getsockname()[1]
+    with socket.socket(family) as listener:
+        listener.bind((address, 0))
+        port: int = listener.getsockname()[1]
     return port
-
-
-def _in_uri(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
 
 
 def _has_text(file: Path) -> bool:

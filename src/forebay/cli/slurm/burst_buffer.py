@@ -180,13 +180,13 @@ def stage(
     gid: Annotated[int, typer.Option(help="With which group.", min=1, max=2**32 - 2)],
 ) -> None:
     """Copy files into a job's space, or out of it, as its user. The hooks of Slurm call this."""
-    from forebay.act.slurm.burst_buffer.staging import become, stage_in, stage_out
+    from forebay.act.slurm.burst_buffer.staging import become_user, stage_in, stage_out
 
     if way not in ("in", "out"):
         raise BadInput("in|out", f"must be one of these, not {way!r}")
     if len(pairs) % 2:
         raise BadInput("FROM TO...", "must be pairs")
-    become(uid, gid)
+    become_user(uid, gid)
     told = list(zip(pairs[::2], pairs[1::2], strict=True))
     stage_in(volume[0], told) if way == "in" else stage_out(volume, told)
 

@@ -73,7 +73,7 @@ def node_of(root: Path, wire: Wire, *, expose: str = "none") -> Node:
     disk = AgentDisk(
         name="d0", volumes=kind(root=root / "disk"), read_bandwidth=1e9, write_bandwidth=1e9, expose=expose
     )
-    return Node(disks={"d0": disk}, exposures=Exposures(folder=root / "exposed", means={"wire": wire}))
+    return Node(disks={"d0": disk}, exposures=Exposures(folder=root / "exposed", exposers={"wire": wire}))
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_one_that_was_made_but_not_exposed_when_the_agent_died_is_half(tmp_path:
     [
         (replace(MAKE, disk="d9"), "no disk 'd9'"),
         (replace(MAKE, size=0), "size must be from 1 byte"),
-        (replace(MAKE, volume="../etc"), "is not a volume of Forebay's"),
+        (replace(MAKE, volume="../etc"), "is not a volume name"),
         (EXPOSE, "its volumes are mounted on the node; wire can't be had there"),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_plain_volume_is_not_made_where_all_are_exposed(tmp_path: Path, wire: 
 def test_a_release_of_what_is_not_ours_by_name_is_an_error_and_touches_nothing(tmp_path: Path, wire: Wire) -> None:
     node = node_of(tmp_path, wire)
     (tmp_path / "disk" / "precious").mkdir()
-    with pytest.raises(UserError, match="is not a volume of Forebay's"):
+    with pytest.raises(UserError, match="is not a volume name"):
         node.do(replace(RELEASE, volume="precious"))
     assert (tmp_path / "disk" / "precious").is_dir()
 

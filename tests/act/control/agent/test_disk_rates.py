@@ -9,14 +9,18 @@ import pytest
 from forebay.act.control.agent.disk_rates import RateTeller, counts, differ, rates
 from forebay.act.control.agent.disks import AgentDisk
 from forebay.act.control.page.rates import Rates
-from forebay.act.volumes.kinds import volumes
+from forebay.act.volumes.kinds import open_volumes
 from forebay.model.errors import UserError
 from support.control import running
 
 
 def disk(root: Path, name: str = "d") -> AgentDisk:
     return AgentDisk(
-        name=name, volumes=volumes("directory", root, local=True), read_bandwidth=1.0, write_bandwidth=1.0, root=root
+        name=name,
+        volumes=open_volumes("directory", root, local=True),
+        read_bandwidth=1.0,
+        write_bandwidth=1.0,
+        root=root,
     )
 
 

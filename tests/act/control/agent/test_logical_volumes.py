@@ -16,8 +16,8 @@ if not IN_THE_VM:
 from forebay.act.control.agent.agent import Agent
 from forebay.act.control.agent.settings import read_agent
 from forebay.act.control.client import Client, parse_service
-from forebay.act.volumes.mounts import mounts
-from forebay.act.volumes.subsystem import CONFIGFS
+from forebay.act.volumes.mounts import list_mounts
+from forebay.act.volumes.nvme import CONFIGFS
 
 FILES = Path(os.environ.get("FOREBAY_TEST_FILES", "."))
 SERVICE = os.environ.get("FOREBAY_TEST_SERVICE", "")
@@ -78,7 +78,7 @@ def left() -> list[str]:
     """Everything on the machine that came with volumes."""
     volumes = sh("lvs", "--noheadings", "-o", "lv_name").split()
     exposed = [str(path) for kind in ("subsystems", "hosts", "ports") for path in (CONFIGFS / kind).iterdir()]
-    return volumes + exposed + [str(mount.point) for mount in mounts() if "/dev/mapper" in str(mount)]
+    return volumes + exposed + [str(mount.point) for mount in list_mounts() if "/dev/mapper" in str(mount)]
 
 
 def test_space_is_asked_for_used_and_given_back(agent: Agent, tmp_path: Path) -> None:

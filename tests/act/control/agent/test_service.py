@@ -104,7 +104,7 @@ def slow(monkeypatch: pytest.MonkeyPatch, after: Callable[[str], None]) -> None:
     monkeypatch.setattr(kinds, "Loop", partial(Loop, at_once=0.0, piece=MIB, after=after))
 
 
-@pytest.mark.filterwarnings("ignore:Exception in thread rest:pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.filterwarnings("ignore:Exception in thread reservation:pytest.PytestUnhandledThreadExceptionWarning")
 def test_space_that_an_agent_could_not_set_aside_to_the_end_is_by_the_next_one(
     images: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,5 +138,5 @@ def test_a_disk_that_others_fill_before_all_is_set_aside_fails_the_grant_and_say
     monkeypatch.setattr(agents, "_TRIES", 1)
     with working(images, tmp_path):
         found = ended(images, images.ask(8 * 10**6)["id"], "failed")
-    assert re.search("was lost: .* its space could not be set aside: no space left on device", found["because"])
+    assert re.search("was lost: .* cannot reserve its space: no space left on device", found["because"])
     assert sorted(path.name for path in (tmp_path / "d").iterdir()) == [".forebay", "greedy"]

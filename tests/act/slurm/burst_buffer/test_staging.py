@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.slurm.burst_buffer.staging import KEPT, become, is_inside, stage_in, stage_out
+from forebay.act.slurm.burst_buffer.staging import KEPT, become_user, is_inside, stage_in, stage_out
 from forebay.model.errors import BadInput, UserError
 
 USER = 12345
@@ -112,7 +112,7 @@ def test_a_link_where_a_folder_is_to_be_is_refused(tmp_path: Path, volume: Path)
 
 def test_a_failing_stage_out_marks_the_volume_and_says_where_the_data_stay(volume: Path) -> None:
     (volume / "out").write_text("result")
-    with pytest.raises(UserError, match=f"/nowhere: no such file or directory; what is there stays in {volume}"):
+    with pytest.raises(UserError, match=f"/nowhere: no such file or directory; the data stays in {volume}"):
         stage_out([volume], [("out", "/nowhere/out")])
     assert (volume / KEPT).is_file()
 
@@ -133,9 +133,7 @@ def test_a_file_that_two_volumes_have_is_copied_from_neither(tmp_path: Path, vol
     for each in (volume, second):
         (each / "all").mkdir(parents=True)
         (each / "all" / "x").write_text(each.name)
-    words = (
-        f"all/x: is in {volume} and in {second}; give them different names; what is there stays in {volume}, {second}"
-    )
+    words = f"all/x: is in {volume} and in {second}; give them different names; the data stays in {volume}, {second}"
     with pytest.raises(UserError, match=words):
         stage_out([volume, second], [("all", str(tmp_path / "all"))])
     assert not (tmp_path / "all").exists() and (volume / KEPT).is_file()
@@ -150,12 +148,12 @@ def test_what_can_be_no_file_is_refused(tmp_path: Path, volume: Path) -> None:
 @pytest.mark.parametrize(
     ("pair", "words"),
     [
-        (("relative", "x"), "relative: must be a path from / on"),
+        (("relative", "x"), "relative: must be an absolute path"),
         (("/etc/hostname", "../x"), "must be a path inside"),
         (("/etc/hostname", "/x"), "must be a path inside"),
         (("/etc/hostname", ""), "must be a path inside"),
         (("/no/such/file", "x"), "/no/such: no such file or directory"),
-        (("/", "x"), "is the whole machine"),
+        (("/", "x"), "is the root folder"),
     ],
 )
 def test_bad_pairs_are_refused_in_one_line(volume: Path, pair: tuple[str, str], words: str) -> None:
@@ -199,13 +197,13 @@ def test_where_the_kernel_copies_no_ranges_bytes_are_read_and_written(
 
 def test_nothing_is_copied_as_root() -> None:
     with pytest.raises(BadInput, match="nothing is copied as root"):
-        become(0, 100)
+        become_user(0, 100)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 def test_whoever_copies_has_only_the_rights_of_the_user() -> None:
     code = (
-        "import os, sys; from forebay.act.slurm.burst_buffer.staging import become; become(12345, 12345);"
+        "import os, sys; from forebay.act.slurm.burst_buffer.staging import become_user; become_user(12345, 12345);"
         "print(os.getresuid(), os.getresgid(), os.getgroups()); os.setuid(0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)

@@ -12,7 +12,7 @@ import pytest
 from forebay.act.volumes.attach.attachments import Attachments, check_unused
 from forebay.act.volumes.attach.connections import NvmeConnection, open_connection
 from forebay.act.volumes.exposure import Exposed, Exposures
-from forebay.act.volumes.kinds import exposures
+from forebay.act.volumes.kinds import open_exposures
 from forebay.act.volumes.mounts import mounted_below
 from forebay.act.volumes.volume import Volume
 from forebay.model.errors import BadInput, Refused, UnknownName, UserError
@@ -40,7 +40,7 @@ def made(disk: Disk) -> Volume:
 
 @pytest.fixture
 def exposed(made: Volume, tmp_path: Path) -> Iterator[Exposed]:
-    door: Exposures = exposures(tmp_path / "exposed")
+    door: Exposures = open_exposures(tmp_path / "exposed")
     yield door.expose(made, "nbd", ["127.0.0.1"])
     door.withdraw(NAME)
 

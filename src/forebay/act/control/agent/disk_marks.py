@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from forebay.act.control.agent.disks import AgentDisk
-from forebay.act.volumes.directory import HOME
+from forebay.act.volumes.file_marks import HOME
 from forebay.act.volumes.record import write_file
 from forebay.model.errors import BadInput, why
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from forebay.act.control.auth.volume_keys import without_key
 from forebay.act.volumes.exposure import Exposed, Exposures
-from forebay.act.volumes.volume import Volume, Volumes
+from forebay.act.volumes.volume import Volume
+from forebay.act.volumes.volume_lifecycle import Volumes
 from forebay.model.errors import BadInput
 
 FIELD = "expose"

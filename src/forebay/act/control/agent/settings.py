@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from forebay.act.control.agent.actions import Node
 from forebay.act.control.agent.disks import FIELD, AgentDisk
 from forebay.act.control.client import parse_service
-from forebay.act.volumes.kinds import exposures, volumes
+from forebay.act.volumes.kinds import open_exposures, open_volumes
 from forebay.decide.grants.machine import check_fields, check_node
 from forebay.history.toml import Bytes, BytesPerSecond, Field, RelativePath, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput
@@ -114,7 +114,7 @@ def read_agent(path: Path) -> AgentFile:
     disks = {disk.name: _disk(f"{path}: disk[{at}]", base, disk) for at, disk in enumerate(file.disk)}
     _check_disks(path, base, file.disk)
     return AgentFile(
-        settings, Node(disks=disks, exposures=exposures(settings.folder / "exposed", address=settings.address))
+        settings, Node(disks=disks, exposures=open_exposures(settings.folder / "exposed", address=settings.address))
     )
 
 
@@ -140,7 +140,7 @@ def _disk(where: str, base: Path, disk: _Disk) -> AgentDisk:
         raise BadInput(f"{where}.capacity", f"must be at least one byte, and at most 1 EiB, not {disk.capacity:g}")
     check_fields(f"{where}.fields", disk.fields)
     expose = _means(where, disk)
-    own = volumes(disk.kind, base / disk.root, fs=disk.fs, group=disk.group, local=expose == "none")
+    own = open_volumes(disk.kind, base / disk.root, fs=disk.fs, group=disk.group, local=expose == "none")
     return AgentDisk(
         name=disk.name, volumes=own, read_bandwidth=disk.read_bandwidth, write_bandwidth=disk.write_bandwidth,
         capacity=None if disk.capacity is None else int(disk.capacity), identity=disk.identity, expose=expose,

@@ -1,6 +1,6 @@
-"""Files into a job's space before it starts, and out of it afterwards: copied as the user, who may read what they may.
+"""Copies files into a job's space before it starts and out of it afterwards, as the user and with the user's rights.
 
-Nothing is reached through a link inside the space, and no link that leads out of what is copied is made.
+Nothing is reached through a link inside the space, and no link that leads out of what is copied is created.
 """
 
 from __future__ import annotations
@@ -12,18 +12,35 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from forebay.model.errors import BadInput, UserError, why
 
 KEPT = ".forebay-kept"
-"""A file in a volume whose stage-out failed: it is not given back with its job, so that nothing of it is lost."""
+"""A file in a volume whose stage-out failed: the volume outlives its job, so that no data is lost."""
 _PIECE = 1 << 20
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_RANGES = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF})
 
 
-def become(uid: int, gid: int) -> None:
-    """Be that user from now on, with the groups of that user and no others. There is no way back."""
+class _Entry(NamedTuple):
+    """A name in an open folder; `path` is its whole path, for messages."""
+
+    folder: int
+    name: str
+    path: str
+
+    def mode(self) -> int:
+        """Its mode, 0 if it does not exist."""
+        try:
+            return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
+        except OSError:
+            return 0
+
+
+def become_user(uid: int, gid: int) -> None:
+    """Become that user for good, with that user's groups and no others."""
     if uid == 0 or gid == 0:
         raise BadInput("uid", "nothing is copied as root")
     if os.geteuid() != 0:
@@ -41,71 +58,68 @@ def become(uid: int, gid: int) -> None:
 
 def stage_in(volume: Path, pairs: Sequence[tuple[str, str]]) -> None:
     """Copy each path of this machine to a name in the volume."""
-    with _volume(volume) as root:
+    with _open_volume(volume) as root:
         for source, name in pairs:
-            place = PurePosixPath(source)
-            if not place.is_absolute():
-                raise BadInput(source, "must be a path from / on")
-            with _parent_in(root, volume, name, make=True) as (folder, last):
-                _copy_named(os.path.realpath(source), folder, last, str(volume / name))
+            if not PurePosixPath(source).is_absolute():
+                raise BadInput(source, "must be an absolute path")
+            real = PurePosixPath(os.path.realpath(source))
+            if not real.name:
+                raise BadInput(source, "is the root folder; name a file or folder in it")
+            with _find_in_volume(root, volume, name, make=True) as target, _open_folder(str(real.parent)) as folder:
+                _copy(_Entry(folder, real.name, str(real)), target, depth=0)
 
 
 def stage_out(volumes: Sequence[Path], pairs: Sequence[tuple[str, str]]) -> None:
     """Copy each name in the volumes to a path of this machine. If one fails, the first volume is marked to be kept.
 
-    Where several volumes have a folder of that name, what is in all of them goes there; a file that two of them have is
-    an error, as one would overwrite the other.
+    If several volumes have a folder of that name, it gets the files of all. A file that two of them have is an error,
+    as one would overwrite the other.
     """
     with ExitStack() as stack:
-        roots = [(stack.enter_context(_volume(volume)), volume) for volume in volumes]
+        roots = [(stack.enter_context(_open_volume(volume)), volume) for volume in volumes]
         try:
             for name, target in pairs:
                 _copy_all_out(roots, name, target)
         except UserError as error:
             with suppress(OSError):
-                flags = os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-                os.close(os.open(KEPT, flags, 0o600, dir_fd=roots[0][0]))
+                os.close(os.open(KEPT, _NEW, 0o600, dir_fd=roots[0][0]))
             places = ", ".join(map(str, volumes))
-            raise UserError(f"{error}; what is there stays in {places} for a while") from None
+            raise UserError(f"{error}; the data stays in {places} for a while") from None
 
 
 def _copy_all_out(roots: Sequence[tuple[int, Path]], name: str, target: str) -> None:
-    having = [(root, volume) for root, volume in roots if os.path.lexists(volume / name)] or list(roots[:1])
+    holders = [(root, volume) for root, volume in roots if os.path.lexists(volume / name)] or list(roots[:1])
     known: dict[str, Path] = {}
-    for _, volume in having if len(having) > 1 else ():
-        for path in _files(str(volume / name)):
+    for _, volume in holders if len(holders) > 1 else ():
+        for path in _list_files(str(volume / name)):
             file = os.path.relpath(path, volume)
             if file in known:
                 raise BadInput(file, f"is in {known[file]} and in {volume}; give them different names")
             known[file] = volume
-    for root, volume in having:
-        _copy_out(root, volume, name, target)
+    place = PurePosixPath(target)
+    if not place.is_absolute() or not place.name:
+        raise BadInput(target, "must be an absolute path")
+    for root, volume in holders:
+        with _find_in_volume(root, volume, name) as source, _open_folder(str(place.parent)) as folder:
+            _copy(source, _Entry(folder, place.name, target), depth=0)
 
 
-def _files(top: str) -> Iterator[str]:
-    """All that is no folder, at or below a path."""
+def _list_files(top: str) -> Iterator[str]:
+    """All that is not a folder, at or below a path."""
     if not Path(top).is_dir():
         yield top
     for folder, _, names in os.walk(top):
         yield from (f"{folder}/{name}" for name in names)
 
 
-def _copy_out(root: int, volume: Path, name: str, target: str) -> None:
-    place = PurePosixPath(target)
-    if not place.is_absolute() or not place.name:
-        raise BadInput(target, "must be a path from / on")
-    with _parent_in(root, volume, name) as (source, last), _opened(str(place.parent)) as folder:
-        _copy(source, last, folder, place.name, str(volume / name), target, depth=0)
-
-
 @contextmanager
-def _volume(volume: Path) -> Iterator[int]:
+def _open_volume(volume: Path) -> Iterator[int]:
     if not volume.is_absolute():
-        raise BadInput(str(volume), "must be a path from / on")
+        raise BadInput(str(volume), "must be an absolute path")
     try:
-        root = os.open(volume, _FOLDER)
+        root = os.open(volume, _FOLDER | os.O_NOFOLLOW)
     except FileNotFoundError:
-        raise BadInput(str(volume), "is not on this machine, so nothing can be copied to or from it here") from None
+        raise BadInput(str(volume), "is not on this machine; stage where the volume is mounted") from None
     except OSError as error:
         raise BadInput(str(volume), why(error)) from None
     try:
@@ -115,10 +129,10 @@ def _volume(volume: Path) -> Iterator[int]:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[int]:
-    """A folder outside, which may be reached through links."""
-    with _told(path):
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _open_folder(path: str) -> Iterator[int]:
+    """A folder outside of volumes, whose path may lead through links."""
+    with _named_errors(path):
+        folder = os.open(path, _FOLDER)
     try:
         yield folder
     finally:
@@ -126,8 +140,8 @@ def _opened(path: str) -> Iterator[int]:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """What the system says of a path is said with its whole name."""
+def _named_errors(path: str) -> Iterator[None]:
+    """Raise system errors as BadInput with the whole path."""
     try:
         yield
     except OSError as error:
@@ -135,139 +149,115 @@ def _told(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _parent_in(root: int, volume: Path, name: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-    """The folder in which a name of the volume is, and the last part of the name; nothing on the way may be a link."""
+def _find_in_volume(root: int, volume: Path, name: str, *, make: bool = False) -> Iterator[_Entry]:
+    """The entry of a name in the volume, whose folders are opened one by one; none of them may be a link."""
     parts = PurePosixPath(name).parts
     if not parts or parts[0] == "/" or ".." in parts:
         raise BadInput(name, "must be a path inside the burst buffer")
     folder = os.dup(root)
     try:
         for at, part in enumerate(parts[:-1]):
-            shown = str(volume.joinpath(*parts[: at + 1]))
+            entry = _Entry(folder, part, str(volume.joinpath(*parts[: at + 1])))
             if make:
-                with suppress(FileExistsError), _told(shown):
-                    _mkdir(folder, part)
-            below = _enter(folder, part, shown)
+                _make_folder(entry)
+            below = _enter(entry)
             os.close(folder)
             folder = below
-        yield folder, parts[-1]
+        yield _Entry(folder, parts[-1], str(volume / name))
     finally:
         os.close(folder)
 
 
-def _mkdir(folder: int, name: str) -> None:
-    with suppress(FileExistsError):
-        os.mkdir(name, 0o700, dir_fd=folder)
+def _make_folder(entry: _Entry) -> None:
+    with _named_errors(entry.path), suppress(FileExistsError):
+        os.mkdir(entry.name, 0o700, dir_fd=entry.folder)
 
 
-def _enter(folder: int, name: str, shown: str) -> int:
+def _enter(entry: _Entry) -> int:
     try:
-        return os.open(name, _FOLDER, dir_fd=folder)
+        return os.open(entry.name, _FOLDER | os.O_NOFOLLOW, dir_fd=entry.folder)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR) and stat.S_ISLNK(_mode(folder, name)):
-            raise BadInput(shown, "is a link; nothing is reached through one") from None
-        raise BadInput(shown, why(error)) from None
+        if error.errno in (errno.ELOOP, errno.ENOTDIR) and stat.S_ISLNK(entry.mode()):
+            raise BadInput(entry.path, "is a link; nothing is reached through one") from None
+        raise BadInput(entry.path, why(error)) from None
 
 
-def _mode(folder: int, name: str) -> int:
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-    except OSError:
-        return 0
-
-
-def _copy_named(source: str, folder: int, name: str, shown: str) -> None:
-    path = PurePosixPath(source)
-    if not path.name:
-        raise BadInput(source, "is the whole machine")
-    with _opened(str(path.parent)) as parent:
-        _copy(parent, path.name, folder, name, source, shown, depth=0)
-
-
-def _copy(source: int, name: str, target: int, new: str, at: str, to: str, *, depth: int) -> None:
-    """One thing with all that is in it; `at` and `to` are their names for people, `depth` how deep it is in a tree."""
-    with _told(at):
-        found = os.stat(name, dir_fd=source, follow_symlinks=False)
-    if stat.S_ISDIR(found.st_mode):
-        _copy_folder(source, name, target, new, at, to, found, depth)
-    elif stat.S_ISREG(found.st_mode):
-        _copy_file(source, name, target, new, at, to)
-    elif stat.S_ISLNK(found.st_mode):
-        _copy_link(source, name, target, new, at, to, depth)
+def _copy(source: _Entry, target: _Entry, *, depth: int) -> None:
+    """Copy an entry with all that is in it; `depth` is how deep it is in the tree that is copied."""
+    with _named_errors(source.path):
+        status = os.stat(source.name, dir_fd=source.folder, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
+        _copy_folder(source, target, status, depth)
+    elif stat.S_ISREG(status.st_mode):
+        _copy_file(source, target)
+    elif stat.S_ISLNK(status.st_mode):
+        _copy_link(source, target, depth)
     else:
-        raise BadInput(at, "is neither a file nor a folder nor a link")
+        raise BadInput(source.path, "is neither a file nor a folder nor a link")
 
 
-def _copy_folder(
-    source: int, name: str, target: int, new: str, at: str, to: str, found: os.stat_result, depth: int
-) -> None:
-    below = _enter(source, name, at)
-    try:
-        with _told(to):
-            _mkdir(target, new)
-        inside = _enter(target, new, to)
-        try:
-            with _told(at):
-                names = sorted(os.listdir(below))  # noqa: PTH208 - of an open folder
-            for each in names:
-                _copy(below, each, inside, each, f"{at}/{each}", f"{to}/{each}", depth=depth + 1)
-            _keep(inside, found, to)
-        finally:
-            os.close(inside)
-    finally:
-        os.close(below)
+def _copy_folder(source: _Entry, target: _Entry, status: os.stat_result, depth: int) -> None:
+    with ExitStack() as stack:
+        below = _enter(source)
+        stack.callback(os.close, below)
+        _make_folder(target)
+        inside = _enter(target)
+        stack.callback(os.close, inside)
+        with _named_errors(source.path):
+            names = sorted(os.listdir(below))  # noqa: PTH208 - of an open folder
+        for name in names:
+            inner = _Entry(below, name, f"{source.path}/{name}"), _Entry(inside, name, f"{target.path}/{name}")
+            _copy(*inner, depth=depth + 1)
+        _copy_status(inside, status, target.path)
 
 
-def _copy_link(source: int, name: str, target: int, new: str, at: str, to: str, depth: int) -> None:
-    with _told(at):
-        points = os.readlink(name, dir_fd=source)
-    if not is_inside(points, depth):
-        raise BadInput(at, f"is a link to {points!r}, which leads out of what is copied")
-    with _told(to):
-        if stat.S_ISLNK(_mode(target, new)):
-            os.unlink(new, dir_fd=target)
-        os.symlink(points, new, dir_fd=target)
+def _copy_link(source: _Entry, target: _Entry, depth: int) -> None:
+    with _named_errors(source.path):
+        destination = os.readlink(source.name, dir_fd=source.folder)
+    if not is_inside(destination, depth):
+        raise BadInput(source.path, f"is a link to {destination!r}, which leads out of what is copied")
+    with _named_errors(target.path):
+        if stat.S_ISLNK(target.mode()):
+            os.unlink(target.name, dir_fd=target.folder)
+        os.symlink(destination, target.name, dir_fd=target.folder)
 
 
-def is_inside(points: str, depth: int) -> bool:
+def is_inside(destination: str, depth: int) -> bool:
     """Whether a link in a folder that is `depth - 1` below the top leads to something below the top.
 
-    Parts that go up count only at the beginning: after a name, which may be a link itself, nobody knows where they go.
+    `..` counts only at the beginning: after a name, which may be a link itself, its destination is unknown.
 
     >>> is_inside("data/x", 1), is_inside("../x", 2), is_inside("../x", 1), is_inside("/etc/passwd", 9)
     (True, True, False, False)
     >>> is_inside("a/../x", 5)
     False
     """
-    parts = [part for part in points.split("/") if part not in ("", ".")]
+    parts = [part for part in destination.split("/") if part not in ("", ".")]
     up = 0
     while up < len(parts) and parts[up] == "..":
         up += 1
-    return not points.startswith("/") and ".." not in parts[up:] and up < depth
+    return not destination.startswith("/") and ".." not in parts[up:] and up < depth
 
 
-def _copy_file(source: int, name: str, target: int, new: str, at: str, to: str) -> None:
-    """Under another name until it is whole, so that nobody takes a part for it."""
-    part = f".{new[:200]}.{os.getpid()}.forebay"
-    with _told(at):
-        reader = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=source)
-    try:
-        with _told(to):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            writer = os.open(part, flags, 0o600, dir_fd=target)
-        try:
-            with _told(to):
+def _copy_file(source: _Entry, target: _Entry) -> None:
+    """Copy under another name until it is whole, so that nobody takes a part for it."""
+    part = f".{target.name[:200]}.{os.getpid()}.forebay"
+    with ExitStack() as stack:
+        with _named_errors(source.path):
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            reader = os.open(source.name, flags, dir_fd=source.folder)
+        stack.callback(os.close, reader)
+        with _named_errors(target.path):
+            writer = os.open(part, _NEW | os.O_EXCL, 0o600, dir_fd=target.folder)
+            stack.callback(os.close, writer)
+            try:
                 _copy_bytes(reader, writer)
-                _keep(writer, os.fstat(reader), to)
-                os.rename(part, new, src_dir_fd=target, dst_dir_fd=target)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(part, dir_fd=target)
-            raise
-        finally:
-            os.close(writer)
-    finally:
-        os.close(reader)
+                _copy_status(writer, os.fstat(reader), target.path)
+                os.rename(part, target.name, src_dir_fd=target.folder, dst_dir_fd=target.folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(part, dir_fd=target.folder)
+                raise
 
 
 def _copy_bytes(reader: int, writer: int) -> None:
@@ -277,15 +267,15 @@ def _copy_bytes(reader: int, writer: int) -> None:
     except OSError as error:
         if error.errno not in _NO_RANGES:
             raise
-    # What there is to copy by hand begins where the kernel stopped; usually nothing is left.
+    # Copy the rest from where the kernel stopped; usually nothing is left.
     while piece := os.read(reader, _PIECE):
         left = memoryview(piece)
         while left:
             left = left[os.write(writer, left) :]
 
 
-def _keep(copy: int, found: os.stat_result, shown: str) -> None:
-    """The mode and the times of what was copied."""
-    with _told(shown):
-        os.fchmod(copy, stat.S_IMODE(found.st_mode))
-        os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))
+def _copy_status(copy: int, status: os.stat_result, path: str) -> None:
+    """Give the copy the mode and the times of the original."""
+    with _named_errors(path):
+        os.fchmod(copy, stat.S_IMODE(status.st_mode))
+        os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))

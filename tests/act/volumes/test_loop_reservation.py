@@ -97,7 +97,7 @@ def test_a_release_half_way_leaves_nothing(disk: LoopDisk) -> None:
     assert sparse(disk)
     volumes.release(NAME)
     assert disk.left() == []
-    assert "rest" not in [thread.name for thread in threading.enumerate()]
+    assert "reservation" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_a_disk_that_others_fill_first_breaks_the_volume_for_good_and_says_why(disk: LoopDisk) -> None:
@@ -107,13 +107,13 @@ def test_a_disk_that_others_fill_first_breaks_the_volume_for_good_and_says_why(d
     fill(disk)
     full.set()
     for thread in threading.enumerate():
-        if thread.name == "rest":
+        if thread.name == "reservation":
             thread.join(60)
     assert volumes.find()[0].state == "half"
     with pytest.raises(OSError, match="nput/output error"):
         (made.path / "result").write_text("42")
     for _ in range(2):
-        with pytest.raises(VolumeFailed, match="its space could not be set aside: no space left on device"):
+        with pytest.raises(VolumeFailed, match="cannot reserve its space: no space left on device"):
             volumes.make(NAME, SIZE, uid=USER, gid=GROUP)
         (disk.root / "greedy").unlink(missing_ok=True)  # too late: what was written meanwhile may be lost
     volumes.release(NAME)
@@ -124,7 +124,7 @@ def test_a_disk_that_others_fill_first_breaks_the_volume_for_good_and_says_why(d
 def test_an_image_larger_than_the_disk_can_have_files_is_told_and_leaves_nothing(
     disk: LoopDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Loop, "_bytes_free", lambda _: 1 << 50)
+    monkeypatch.setattr(Loop, "_free_bytes", lambda _: 1 << 50)
     with pytest.raises(VolumeFailed, match=r"\.image: file too large"):
         Loop(root=disk.root).make(NAME, 17 << 40, uid=USER, gid=GROUP)
     assert disk.left() == []

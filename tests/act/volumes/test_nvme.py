@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.volumes.kinds import exposures
-from forebay.act.volumes.subsystem import CONFIGFS
+from forebay.act.volumes.kinds import open_exposures
+from forebay.act.volumes.nvme import CONFIGFS
 from forebay.act.volumes.volume import Volume
 from forebay.model.errors import BadInput
 from support.volumes import GROUP, NAME, OTHER, USER, Disk, Killed, connected, disk_of, dying
@@ -27,7 +27,7 @@ def make(disk: Disk, name: str = NAME) -> Volume:
 
 def test_only_the_hosts_of_the_grant_may_connect(disk: Disk, tmp_path: Path) -> None:
     made = make(disk)
-    door = exposures(tmp_path / "exposed")
+    door = open_exposures(tmp_path / "exposed")
     exposed = door.expose(made, "nvmet", [OURS])
     try:
         assert exposed.state == "whole"
@@ -41,7 +41,7 @@ def test_only_the_hosts_of_the_grant_may_connect(disk: Disk, tmp_path: Path) -> 
 
 def test_what_is_withdrawn_can_not_be_reached_and_leaves_nothing(disk: Disk, tmp_path: Path) -> None:
     made = make(disk)
-    door = exposures(tmp_path / "exposed")
+    door = open_exposures(tmp_path / "exposed")
     exposed = door.expose(made, "nvmet", [OURS])
     door.withdraw(made.name)
     door.withdraw(made.name)
@@ -57,7 +57,7 @@ def test_hosts_ports_and_subsystems_of_others_survive(disk: Disk, tmp_path: Path
     for path in theirs:
         path.mkdir()
     try:
-        door = exposures(tmp_path / "exposed")
+        door = open_exposures(tmp_path / "exposed")
         for name in (NAME, OTHER):
             door.expose(make(disk, name), "nvmet", [OURS, THEIRS])
         for name in (NAME, OTHER):
@@ -73,21 +73,21 @@ def test_an_exposure_that_dies_at_any_step_is_withdrawn_without_a_trace(disk: Di
     made = make(disk)
     before = disk.left()
     for step in range(100):
-        door = exposures(tmp_path / "exposed", after=dying(step, Killed()))
+        door = open_exposures(tmp_path / "exposed", after=dying(step, Killed()))
         try:
             door.expose(made, "nvmet", [OURS])
         except Killed:
-            exposures(tmp_path / "exposed").withdraw(made.name)
+            open_exposures(tmp_path / "exposed").withdraw(made.name)
             assert disk.left() == before, f"step {step}"
         else:
             break
     assert 5 < step < 99
-    exposures(tmp_path / "exposed").withdraw(made.name)
+    open_exposures(tmp_path / "exposed").withdraw(made.name)
     assert disk.left() == before
 
 
 def test_a_host_that_is_no_nqn_is_refused(disk: Disk, tmp_path: Path) -> None:
     made = make(disk)
     for host in ("", "node7", "../../hosts", "nqn.2014-08.org/x"):
-        with pytest.raises(BadInput, match="is no host NQN"):
-            exposures(tmp_path / "exposed").expose(made, "nvmet", [host])
+        with pytest.raises(BadInput, match="is not a host NQN"):
+            open_exposures(tmp_path / "exposed").expose(made, "nvmet", [host])
