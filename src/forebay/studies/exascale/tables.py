@@ -9,12 +9,7 @@ from forebay.show.rows import Record, group, select
 from forebay.studies.exascale.experiment import SETTINGS
 from forebay.studies.exascale.results import ALL, DEFAULT, WITHOUT, Estimate, ExascaleResults
 
-LABELS = {
-    "storage": "burst buffer",
-    "stripe": "file layouts",
-    "allocate": "targets",
-    "requests": "request order",
-}
+LABELS = {"storage": "burst buffer", "stripe": "file layouts", "allocate": "targets", "requests": "request order"}
 
 
 def label(on: str) -> str:

@@ -103,9 +103,7 @@ ROBUSTNESS = StudyCommand(
     name="robustness",
     help="Policies that see only curves' classes (Bandet, VI-B).",
     build=_builder(
-        "robustness",
-        allocate="tcpu,best-bandwidth,forebay",
-        place="greedy-non-clairvoyant,greedy-clairvoyant",
+        "robustness", allocate="tcpu,best-bandwidth,forebay", place="greedy-non-clairvoyant,greedy-clairvoyant"
     ),
     example="forebay study robustness --curves marenostrum4.csv --sets 20",
 )

@@ -44,10 +44,7 @@ def make_report(results: RequestWindowsResults) -> Report:
     return Report(
         about=_about(results),
         note=FITTED,
-        findings=[
-            Section("What came out", said),
-            Section("Where this is not what the paper says, and why", differ),
-        ],
+        findings=[Section("What came out", said), Section("Where this is not what the paper says, and why", differ)],
         records=files,
         document={
             "settings": dict(results.settings),

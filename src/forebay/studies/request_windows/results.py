@@ -56,16 +56,13 @@ FIFO, TWINS = "fifo", "twins"
 
 INSTANCES = {
     "A": Experiment(
-        nodes=8,
-        workload=Workload(processes=128, pattern="shared-strided", operation="read", request=32 * KIB),
+        nodes=8, workload=Workload(processes=128, pattern="shared-strided", operation="read", request=32 * KIB)
     ),
     "B": Experiment(
-        nodes=2,
-        workload=Workload(processes=128, pattern="shared-contiguous", operation="write", request=32 * KIB),
+        nodes=2, workload=Workload(processes=128, pattern="shared-contiguous", operation="write", request=32 * KIB)
     ),
     "C": Experiment(
-        nodes=8,
-        workload=Workload(processes=512, pattern="shared-contiguous", operation="read", request=32 * KIB),
+        nodes=8, workload=Workload(processes=512, pattern="shared-contiguous", operation="read", request=32 * KIB)
     ),
 }
 """Those of section 6.1, by the paper's letters."""

@@ -34,10 +34,7 @@ def make_report(results: StripingResults) -> Report:
     return Report(
         about=f"The first {settings.get('runs')} runs of each application under each policy, in simulation, after "
         f"Kim et al. 2022, section 5; {settings.get('repetitions')} repetitions, seed {settings.get('seed')}.",
-        findings=[
-            Section("What came out", said),
-            Section("Where this is not what the paper says, and why", differ),
-        ],
+        findings=[Section("What came out", said), Section("Where this is not what the paper says, and why", differ)],
         records=files,
         document={
             "settings": dict(settings),

@@ -164,10 +164,7 @@ SOURCES = {
     "rpc_bytes": ("largest RPC, MiB", "default of Lustre"),
     "rpc_seconds": ("an RPC at the target, ms", "assumed"),
     "client_seconds": ("an RPC at the client, ms", "assumed"),
-    "lock_seconds": (
-        "a lock from another node, ms",
-        "Cori's acceptance: 361 GB/s into one file, 8 MiB stripes",
-    ),
+    "lock_seconds": ("a lock from another node, ms", "Cori's acceptance: 361 GB/s into one file, 8 MiB stripes"),
     "round_seconds": ("a round of collective I/O, ms for each doubling of processes", "assumed"),
     "call_seconds": ("a call of the I/O library, ms", "assumed"),
     "dirty_bytes": ("a client's cache for a target, MiB", "default of Lustre, max_dirty_mb"),

@@ -11,10 +11,7 @@ from forebay.studies.burst_buffer.figures.served import missed_requests, shares,
 from forebay.studies.burst_buffer.figures.subject import StorageSubject
 from forebay.studies.burst_buffer.results import StorageResults
 
-_PAINTERS = (
-    *(shares, disk_use, fairness, mean_effects, max_effects, missed_requests, by_node, by_kind),
-    slowdowns,
-)
+_PAINTERS = (*(shares, disk_use, fairness, mean_effects, max_effects, missed_requests, by_node, by_kind), slowdowns)
 
 
 def figures_of(results: StorageResults) -> Iterator[Sketch | None]:

@@ -17,13 +17,7 @@ from forebay.show.figures.sheet import Sketch, legend_above, panels
 from forebay.show.figures.text import printable
 from forebay.show.phrases import size, splitting
 from forebay.show.rows import Floats, Rows, distinct, select
-from forebay.studies.burst_buffer.figures.subject import (
-    StorageSubject,
-    mode_title,
-    name_policies,
-    some_of,
-    width_for,
-)
+from forebay.studies.burst_buffer.figures.subject import StorageSubject, mode_title, name_policies, some_of, width_for
 from forebay.studies.burst_buffer.results import LAYOUTS, OPTIMAL
 from forebay.studies.burst_buffer.view import CORRECT, by_policy, count_missed
 
