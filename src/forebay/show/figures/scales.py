@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from forebay.model.units import format_bandwidth
 from forebay.show.figures.looks import INK, Look, draw_band
 from forebay.show.figures.series import Band
 from forebay.show.figures.text import IDLE, printable
+from forebay.show.phrases import shorten
 
 # A policy whose mean is so many times the median policy's would squeeze the others into one line.
 _TOO_FAR = 5.0
+_LEAST_RATIO = 8.0  # of an axis, from end to end: there are always two of 1, 2, 5, 10, ... in it
 
 Bands = Mapping[str, Band]
 
@@ -90,3 +95,37 @@ def whole_numbers(axes: Axes, counts: Sequence[int]) -> None:
 def _range(band: Band) -> str:
     low, high = f"{band.middle.min():.3g}", f"{band.middle.max():.3g}"
     return low if low == high else f"{low} to {high}"
+
+
+def bandwidth_axis(axes: Axes, which: Literal["x", "y"], values: Any, most_ticks: int = 12) -> None:
+    """Make it logarithmic, from a bit under the lowest of the values to a bit over the highest, in bytes per second."""
+    low, high = log_limits(float(values.min()), float(values.max()))
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axes.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
+    axis.set_major_locator(LogLocator(subs=(1,) if high > 50 * low else (1, 2, 5), numticks=most_ticks))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: shorten(format_bandwidth(value))))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def log_limits(low: float, high: float) -> tuple[float, float]:
+    """
+    >>> log_limits(10.0, 10.0)[1] / log_limits(10.0, 10.0)[0]
+    8.000000000000002
+    """
+    ratio = high / low
+    margin = max(ratio**0.1, (_LEAST_RATIO / ratio) ** 0.5)
+    return low / margin, high * margin
+
+
+def date_axis(axes: Axes, fewest: int, most: int) -> None:
+    """Dates along x, which are in days since 1970, with so many ticks."""
+    locator = AutoDateLocator(minticks=fewest, maxticks=most)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+
+
+def name_groups(axes: Axes, names: Sequence[str], longest: int = 24) -> None:
+    """Slanted names under groups at 0, 1, 2 and on."""
+    shown = [printable(name, longest) for name in names]
+    axes.set_xticks(range(len(names)), shown, rotation=35, ha="right", rotation_mode="anchor")
+    axes.tick_params(axis="x", length=0)

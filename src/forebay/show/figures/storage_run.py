@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from forebay.show.figures.looks import INK
+from forebay.show.figures.scales import date_axis
 from forebay.show.figures.sheet import WIDTH, house_style, write
 from forebay.show.figures.text import printable
 from forebay.show.phrases import MODES, size, splitting
@@ -113,9 +113,7 @@ def _draw_level(axes: Axes, run: Run) -> None:
     axes.set_xlim(x[0], x[-1])
     axes.set_ylabel("space in use (TB)")
     if dated:
-        locator = AutoDateLocator(minticks=4, maxticks=10)  # type: ignore[no-untyped-call]
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        date_axis(axes, 4, 10)
     else:
         axes.set_xlabel("hours")
 

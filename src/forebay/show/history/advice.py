@@ -9,8 +9,9 @@ import typer
 from forebay.model.layout import ANY
 from forebay.model.units import format_bandwidth, plural
 from forebay.show.history.documents import Document, when
-from forebay.show.history.tables import binary, printable
+from forebay.show.history.tables import printable
 from forebay.show.output import print_table
+from forebay.show.phrases import format_binary
 
 
 def print_advice(decisions: Sequence[Document], *, filtered: bool, limited: int | None) -> None:
@@ -81,4 +82,4 @@ def _run_layout(run: Document) -> str:
 
 
 def _layout(count: int, size: int) -> str:
-    return f"{count} x {binary(size)}"
+    return f"{count} x {format_binary(size)}"

@@ -11,8 +11,9 @@ from forebay.profile.application import Profile
 from forebay.profile.drift import Drift
 from forebay.profile.spread import Spread
 from forebay.show.history.documents import UNKNOWN, when
-from forebay.show.history.tables import binary, percent, printable, short_ranges
+from forebay.show.history.tables import percent, printable, short_ranges
 from forebay.show.output import print_table
+from forebay.show.phrases import format_binary
 
 _MEASURES = {
     "io_procs": ("processes doing I/O", "{:,.0f}".format),
@@ -43,7 +44,7 @@ def print_profile(profile: Profile, wanted: int | None) -> None:
     if profile.points:
         print_table("Bandwidth by OSTs, b(n)", ("OSTs", *_PERF), [(p.n, *_perf(p.perf)) for p in profile.points])
     if profile.layouts:
-        rows = [(str(p.file_stripe_count), binary(p.stripe_size), *_perf(p.perf)) for p in profile.layouts]
+        rows = [(str(p.file_stripe_count), format_binary(p.stripe_size), *_perf(p.perf)) for p in profile.layouts]
         print_table("Bandwidth by layout", ("stripes of a file", "stripe size", *_PERF), rows)
     typer.echo(drift_words(profile.drift))
     typer.echo(forecast_words(profile))
@@ -110,7 +111,9 @@ def _sizes(common: int | None, mean: float | None) -> str:
     if not common:
         return f"of {format_size(mean or 0)} on average"
     return (
-        f"of {binary(common)}" if common == mean else f"most often of {binary(common)} (mean {format_size(mean or 0)})"
+        f"of {format_binary(common)}"
+        if common == mean
+        else f"most often of {format_binary(common)} (mean {format_size(mean or 0)})"
     )
 
 

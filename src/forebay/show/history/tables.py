@@ -9,34 +9,14 @@ import typer
 
 from forebay.history.run_fields import SIZE_BINS
 from forebay.history.store.totals import AppSums, FilesystemSums
-from forebay.model.layout import MIB
 from forebay.model.units import format_bandwidth, format_size, plural
 from forebay.profile.filesystem_usage import Bin, Usage
 from forebay.profile.ost_health import OstHealth
 from forebay.show.history.documents import UNKNOWN, Document, Top, when
 from forebay.show.output import print_table, ranges
+from forebay.show.phrases import format_binary
 
 _MOST_OSTS = 40
-
-
-def binary(size: int) -> str:
-    """
-    >>> binary(4 * MIB), binary(65536), binary(1000)
-    ('4 MiB', '64 KiB', '1000 B')
-    """
-    for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
-        if size >= unit and size % unit == 0:
-            return f"{size // unit} {name}"
-    return f"{size} B"
-
-
-def short(text: str) -> str:
-    """
-    >>> short("10.00 GB/s"), short("2.50 TB")
-    ('10 GB/s', '2.5 TB')
-    """
-    number, unit = text.split(" ")
-    return f"{float(number):g} {unit}"
 
 
 def printable(text: str) -> str:
@@ -71,7 +51,7 @@ def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesys
     if len(filesystems) > 1:
         typer.echo("What follows is over all of them; --filesystem MOUNT shows one.")
     _print_bins("OSTs that a run used (stripe count)", "OSTs", usage.stripe_counts, lambda b: b.label)
-    _print_bins("Stripe size", "stripe size", usage.stripe_sizes, lambda b: binary(b.low))
+    _print_bins("Stripe size", "stripe size", usage.stripe_sizes, lambda b: format_binary(b.low))
     print_table(
         "On the default",
         ("what", "runs"),
@@ -136,7 +116,7 @@ def print_runs(runs: Iterable[Document], limited: int | None) -> None:
             format_size(run["total_bytes"]),
             _bandwidth(run["perf_by_slowest"] or None),
             "-" if run["stripe_count"] is None else run["stripe_count"],
-            "-" if run["stripe_size"] is None else binary(run["stripe_size"]),
+            "-" if run["stripe_size"] is None else format_binary(run["stripe_size"]),
             "-" if run["filesystem"] is None else mounted(run["filesystem"]),
             "partial" if run["partial_flag"] else "",
         )
@@ -208,7 +188,7 @@ def _request_cells(part: Document) -> tuple[object, ...]:
         format_size(part["total_bytes"]),
         format_size(part["shared_bytes"]),
         f"{number:,}",
-        binary(part["common_size"]) if part["common_size"] else "-",
+        format_binary(part["common_size"]) if part["common_size"] else "-",
         format_size(part["request_bytes"] / number) if number else "-",
         f"{part['collective_calls']:,}",
         f"{part['independent_calls']:,}",
@@ -289,7 +269,7 @@ def _value(name: str, value: Any) -> str:
 _MOMENTS = ("start_time", "end_time", "submit_time", "job_start_time", "job_end_time")
 _SIZES = ("total_bytes", "bytes_read", "bytes_written", "shared_bytes")
 _FORMATS: dict[str, Callable[[Any], str]] = dict.fromkeys(_SIZES, format_size)
-_FORMATS |= {"perf_by_slowest": format_bandwidth, "stripe_size": binary}
+_FORMATS |= {"perf_by_slowest": format_bandwidth, "stripe_size": format_binary}
 
 
 def _share(share: float | None, digits: int = 1) -> str:
@@ -308,4 +288,4 @@ def _layout(best: tuple[int, int, int] | None) -> str:
     if best is None:
         return "-"
     nprocs, count, size = best
-    return plural(nprocs, "process") + (f", {count} x {binary(size)}" if count and size else "")
+    return plural(nprocs, "process") + (f", {count} x {format_binary(size)}" if count and size else "")

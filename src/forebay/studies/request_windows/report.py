@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from forebay.model.layout import MIB
 from forebay.model.units import format_size, plural
+from forebay.show.phrases import format_binary
 from forebay.show.report import Details, Report, Section
 from forebay.show.rows import records
 from forebay.studies.request_windows import tables
@@ -71,7 +73,7 @@ def make_report(results: RequestWindowsResults) -> Report:
 def _about(results: RequestWindowsResults) -> str:
     settings = results.settings
     totals = sorted({e.workload.total for e in results.experiments})
-    total = " to ".join(_size(total) for total in dict.fromkeys((totals[0], totals[-1])))
+    total = " to ".join(_format_total(total) for total in dict.fromkeys((totals[0], totals[-1])))
     return (
         f"{len(results.experiments)} situations and {len(results.windows)} windows of the twins scheduler, in "
         f"simulation, after Bez et al. 2019, section 6; {total} in each run, "
@@ -81,12 +83,9 @@ def _about(results: RequestWindowsResults) -> str:
     )
 
 
-def _size(total: int) -> str:
+def _format_total(total: int) -> str:
     """
-    >>> _size(4 << 30), _size(1_500_000_000)
+    >>> _format_total(4 << 30), _format_total(1_500_000_000)
     ('4 GiB', '1.50 GB')
     """
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
-        if total % unit == 0:
-            return f"{total // unit} {name}"
-    return format_size(total)
+    return format_size(total) if total % MIB else format_binary(total)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.model.layout import KIB
 from forebay.model.units import plural
+from forebay.show.phrases import format_binary
 from forebay.show.rows import Floats, Rows, distinct, select
 from forebay.simulate.requests.learning import BIN
 from forebay.simulate.requests.workload import Experiment
@@ -110,17 +110,7 @@ def describe_experiment(experiment: Experiment) -> str:
     """A situation in words."""
     w = experiment.workload
     nodes = plural(experiment.nodes, "I/O node")
-    return (
-        f"{plural(w.processes, 'process')}, {SHORT[w.pattern]} {w.operation}s of {format_request(w.request)}, {nodes}"
-    )
-
-
-def format_request(request: int) -> str:
-    """
-    >>> format_request(32768), format_request(10000)
-    ('32 KiB', '10000 B')
-    """
-    return f"{request} B" if request % KIB else f"{request // KIB} KiB"
+    return f"{plural(w.processes, 'process')}, {SHORT[w.pattern]} {w.operation}s of {format_binary(w.request)}, {nodes}"
 
 
 def milliseconds(window: int) -> str:

@@ -12,11 +12,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from forebay.history.store.totals import AppSums
 from forebay.model.units import format_size, plural
-from forebay.show.figures.history.axes import bandwidths
 from forebay.show.figures.looks import FAINT, INK
+from forebay.show.figures.scales import bandwidth_axis
 from forebay.show.figures.sheet import house_style, panels, write
 from forebay.show.figures.text import printable
-from forebay.show.history.tables import short
+from forebay.show.phrases import shorten
 
 _NAMED = 6
 _TOP = 15
@@ -56,7 +56,7 @@ def _draw_volumes(axes: Axes, apps: Sequence[AppSums]) -> None:
     axes.set_ylabel("volume")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_major_locator(LogLocator(numticks=8))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(format_size(value))))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shorten(format_size(value))))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_formatter(NullFormatter())
 
@@ -85,5 +85,5 @@ def _draw_performance(axes: Axes, apps: Sequence[AppSums]) -> None:
     axes.set_yticks(y, [printable(app.app, 22) for app in apps], fontsize=6.5)
     axes.set_ylim(-0.7, max(len(apps), 3) - 0.3)
     if apps:
-        bandwidths(axes, "x", np.concatenate((mean, best)), most_ticks=6)
+        bandwidth_axis(axes, "x", np.concatenate((mean, best)), most_ticks=6)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=7)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
@@ -17,11 +16,12 @@ from forebay.history.store.behaviour import Behaviour
 from forebay.model.units import format_bandwidth, plural
 from forebay.profile.access_pattern import Access
 from forebay.profile.application import Profile
-from forebay.show.figures.history.axes import bandwidths
 from forebay.show.figures.looks import FAINT, INK
+from forebay.show.figures.scales import bandwidth_axis, date_axis
 from forebay.show.figures.sheet import house_style, panels, write
 from forebay.show.figures.text import printable
-from forebay.show.history.tables import percent, short
+from forebay.show.history.tables import percent
+from forebay.show.phrases import shorten
 from forebay.show.rows import Floats
 
 _LINE = "#0072B2"
@@ -100,7 +100,7 @@ def _draw_curve(axes: Axes, profile: Profile) -> None:
     axes.set_xlim(n.min() / 1.5, n.max() * 1.5)
     axes.set_xticks(_ticks(n), [f"{value:g}" for value in _ticks(n)])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(format_bandwidth(value)) if value else "0"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shorten(format_bandwidth(value)) if value else "0"))
 
 
 def _draw_runs(axes: Axes, profile: Profile, timed: Sequence[Behaviour]) -> None:
@@ -111,11 +111,9 @@ def _draw_runs(axes: Axes, profile: Profile, timed: Sequence[Behaviour]) -> None
     axes.set_ylabel("performance")
     days, perf = (np.array([getattr(run, name) for run in timed]) for name in ("start_time", "perf_by_slowest"))
     axes.plot(days / _DAY, perf, linestyle="none", marker="o", markersize=3.5, color=_LINE, zorder=3)
-    locator = AutoDateLocator(minticks=2, maxticks=4)  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    date_axis(axes, 2, 4)
     axes.margins(x=0.1)
-    bandwidths(axes, "y", perf)
+    bandwidth_axis(axes, "y", perf)
 
 
 def _draw_order(axes: Axes, accesses: Sequence[tuple[str, Access]]) -> None:

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.lines import Line2D
 
 from forebay.model.units import plural
-from forebay.show.figures.history.axes import bandwidths
 from forebay.show.figures.looks import FAINT
+from forebay.show.figures.scales import bandwidth_axis, date_axis
 from forebay.show.figures.sheet import house_style, legend_above, panels, write
 from forebay.show.figures.text import printable
 
@@ -97,7 +96,5 @@ def _axes(axes: Axes, points: Any) -> None:
     days = points["time"] / _DAY
     margin = 0.02 * (days.max() - days.min()) or 0.5
     axes.set_xlim(days.min() - margin, days.max() + margin)
-    locator = AutoDateLocator(minticks=3, maxticks=9)  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    bandwidths(axes, "y", points["perf"])
+    date_axis(axes, 3, 9)
+    bandwidth_axis(axes, "y", points["perf"])

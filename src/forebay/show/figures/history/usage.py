@@ -13,7 +13,8 @@ from forebay.model.layout import DEFAULT_SIZE
 from forebay.profile.filesystem_usage import DEFAULT_COUNT, Bin, Usage
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write
-from forebay.show.history.tables import binary, percent
+from forebay.show.history.tables import percent
+from forebay.show.phrases import format_binary
 
 _DEFAULT, _OTHER = "#0072B2", FAINT
 
@@ -30,7 +31,7 @@ def draw_usage(usage: Usage, out: Path) -> Path:
         left.set_title(_title("OSTs of a run", usage.default_count, "one"), loc="left")
         left.set_xlabel("OSTs that the run used")
         left.set_ylabel("runs")
-        _draw(right, sizes, [binary(b.low).replace(" ", "\n") for b in sizes], DEFAULT_SIZE)
+        _draw(right, sizes, [format_binary(b.low).replace(" ", "\n") for b in sizes], DEFAULT_SIZE)
         right.set_title(_title("stripe size", usage.default_size, "1 MiB"), loc="left")
         right.set_xlabel("stripe size")
         if usage.default_layout is not None:

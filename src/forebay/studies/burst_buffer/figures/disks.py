@@ -9,19 +9,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from forebay.show.figures.scales import name_groups
 from forebay.show.figures.sheet import Sketch, legend_above, panels
 from forebay.show.figures.text import printable
 from forebay.show.phrases import join_names, size, splitting
 from forebay.show.rows import Rows, distinct, finite, select
-from forebay.studies.burst_buffer.figures.subject import (
-    SIGMA,
-    StorageSubject,
-    mode_title,
-    name_policies,
-    some_of,
-    strips,
-    width_for,
-)
+from forebay.studies.burst_buffer.figures.subject import SIGMA, StorageSubject, mode_title, some_of, strips, width_for
 from forebay.studies.burst_buffer.view import BEST, FOREBAY, StorageView, by_policy
 
 _USE_CAPACITIES = tuple(terabytes * 10**12 for terabytes in (16, 32, 64))
@@ -49,7 +42,7 @@ def disk_use(subject: StorageSubject) -> Sketch | None:
         strips(axes, {name: 100 * finite(rows["max_use"]) for name, rows in disks.items()}, subject.looks)
         axes.set_title(f"{size(capacity)}, {mode_title(mode)}", loc="left")
         axes.set_ylim(0, 105)
-        name_policies(axes, list(disks) if mode == modes[-1] else [])
+        name_groups(axes, list(disks) if mode == modes[-1] else [])
     for axes in grid[:: len(columns)]:
         axes.set_ylabel("maximum use (% of the disk)")
     return Sketch(
@@ -74,7 +67,7 @@ def fairness(subject: StorageSubject) -> Sketch | None:
         axes.margins(y=0.14)
         if metric == "mean_allocations":
             axes.set_title(mode_title(mode), loc="left")
-        name_policies(axes, list(disks) if metric == "max_allocations" else [])
+        name_groups(axes, list(disks) if metric == "max_allocations" else [])
     for axes, label in zip(grid[:: len(modes)], _LABELS.values(), strict=True):
         axes.set_ylabel(label)
     return Sketch(
@@ -145,7 +138,7 @@ def by_kind(subject: StorageSubject) -> Sketch | None:
         samples = {n: finite(np.zeros(0) if rows is None else rows["max_allocations"]) for n, rows in own.items()}
         strips(axes, samples, subject.looks)
         axes.set_title(f"{printable(_kind(kind))}, {mode_title(mode)}", loc="left")
-        name_policies(axes, names if mode == modes[-1] else [])
+        name_groups(axes, names if mode == modes[-1] else [])
     for axes in grid[:: len(kinds)]:
         axes.set_ylabel("most allocations at once")
         axes.set_ylim(bottom=0)

@@ -13,11 +13,12 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
 from forebay.show.figures.looks import INK, STORAGE, Look, key
+from forebay.show.figures.scales import name_groups
 from forebay.show.figures.sheet import Sketch, legend_above, panels
 from forebay.show.figures.text import printable
 from forebay.show.phrases import size, splitting
 from forebay.show.rows import Floats, Rows, distinct, select
-from forebay.studies.burst_buffer.figures.subject import StorageSubject, mode_title, name_policies, some_of, width_for
+from forebay.studies.burst_buffer.figures.subject import StorageSubject, mode_title, some_of, width_for
 from forebay.studies.burst_buffer.results import LAYOUTS, OPTIMAL
 from forebay.studies.burst_buffer.view import CORRECT, by_policy, count_missed
 
@@ -145,7 +146,7 @@ def missed_requests(subject: StorageSubject) -> Sketch | None:
         tops[capacity] = max(tops.get(capacity, 1), *(sum(both) for both in counts.values()), 1)
         _draw_missed(axes, names, counts, subject.looks)
         axes.set_title(f"{size(capacity)}, {mode_title(mode)}", loc="left")
-        name_policies(axes, names if mode == modes[-1] else [])
+        name_groups(axes, names if mode == modes[-1] else [])
     for axes, capacity in zip(grid, columns * len(modes), strict=True):
         axes.set_ylim(0, 1.15 * tops[capacity])  # the same for all modes
     for axes in grid[:: len(columns)]:

@@ -65,13 +65,6 @@ def strips(axes: Axes, samples: Mapping[str, Floats], looks: Mapping[str, Look],
     axes.grid(axis="x", visible=False)
 
 
-def name_policies(axes: Axes, names: Sequence[str]) -> None:
-    """Under a panel with a group for each policy."""
-    shown = [printable(name, 24) for name in names]
-    axes.set_xticks(range(len(names)), shown, rotation=35, ha="right", rotation_mode="anchor")
-    axes.tick_params(axis="x", length=0)
-
-
 def width_for(columns: int) -> float:
     """Inches: a panel alone is not drawn as wide as the page."""
     return WIDTH if columns > 1 else 0.65 * WIDTH

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from forebay.show.figures.boxes import BOXES, boxes
 from forebay.show.figures.looks import INK, Look, key
-from forebay.show.figures.scales import Bands, idle_axis, off_scale, plot_by_load, slowdown_axis, top_of
+from forebay.show.figures.scales import Bands, idle_axis, name_groups, off_scale, plot_by_load, slowdown_axis, top_of
 from forebay.show.figures.series import Band, regression
 from forebay.show.figures.sheet import Sketch, legend_above, panels
 from forebay.show.figures.text import LOAD, RHO_CON, RHO_IO, SLOWDOWN, printable
@@ -148,8 +148,7 @@ def low_and_high(subject: Subject) -> Sketch | None:
     for axes, ylabel in zip(grid[:: len(ranges)], _SLOWDOWNS.values(), strict=True):
         axes.set_ylabel(ylabel)
     for axes in grid[-len(ranges) :]:
-        names = [printable(name, 24) for name in subject.allocators]
-        axes.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor")
+        name_groups(axes, list(subject.allocators))
     legend_above(figure, [Line2D([], [], label=r"mean $\rho_{\mathrm{io}}$, what the allocation costs", **_COST)])
     return Sketch(
         name="figure-08-mean-and-maximum-slowdown",

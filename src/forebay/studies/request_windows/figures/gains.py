@@ -14,17 +14,11 @@ from matplotlib.figure import Figure
 from forebay.show.figures.boxes import boxes
 from forebay.show.figures.looks import INK, key, looks_of
 from forebay.show.figures.sheet import WIDTH, Sketch, legend_above, panels
+from forebay.show.phrases import format_binary
 from forebay.show.rows import Floats
 from forebay.studies.request_windows.figures.looks import PATTERNS, SCHEDULERS
 from forebay.studies.request_windows.results import FIFO, TWINS, RequestWindowsResults
-from forebay.studies.request_windows.view import (
-    SHORT,
-    find_experiments,
-    format_request,
-    milliseconds,
-    percent,
-    values_of,
-)
+from forebay.studies.request_windows.view import SHORT, find_experiments, milliseconds, percent, values_of
 
 _ROW, _ABOVE = 0.135, 0.36  # inches: of a situation, and over each panel
 # Red and blue are told apart by nearly everybody; the sign is in the number too.
@@ -52,7 +46,7 @@ def heat(results: RequestWindowsResults) -> Sketch:
             experiment = results.experiments[e]
             table[places.index((experiment.nodes, experiment.workload.processes))] = gains[e]
         _cells(axes, table, norm)
-        axes.set_title(f"{SHORT[pattern]}, {operation}, {format_request(request)}", loc="left", fontsize=7.5, pad=3)
+        axes.set_title(f"{SHORT[pattern]}, {operation}, {format_binary(request)}", loc="left", fontsize=7.5, pad=3)
         _labels(axes, results, places, left=across == 0, below=down == len(kinds) - 1)
     bar = figure.colorbar(axes.images[0], ax=grid.ravel().tolist(), location="bottom", shrink=0.5, aspect=45, pad=0.01)
     bar.set_label("bandwidth over fifo (%)")
