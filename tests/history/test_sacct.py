@@ -34,16 +34,16 @@ def test_what_has_not_happened_is_not_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("x|a|u|1|10|20|30|S", "'x' is no job id"),
-        ("²|a|u|1|10|20|30|S", "'²' is no job id"),
-        (f"{10**30}|a|u|1|10|20|30|S", "is no job id"),
-        ("7|a|u|²|10|20|30|S", "'²' is no number of nodes"),
-        (f"7|a|u|{10**30}|10|20|30|S", "is no number of nodes"),
-        ("7|a|u|1|²|20|30|S", "'²' is no time"),
-        (f"7|a|u|1|10|{'9' * 400}|30|S", "is no time"),
-        ("7|a|u|1|10|999999999999999|30|S", "is no time"),
-        ("7|a|u|1|10|20|0001-01-01T00:00:00|S", "is no time"),
-        ("7|a|u|1|10|20|yesterday|S", "'yesterday' is no time"),
+        ("x|a|u|1|10|20|30|S", "'x' is not a job id"),
+        ("²|a|u|1|10|20|30|S", "'²' is not a job id"),
+        (f"{10**30}|a|u|1|10|20|30|S", "is not a job id"),
+        ("7|a|u|²|10|20|30|S", "'²' is not a number of nodes"),
+        (f"7|a|u|{10**30}|10|20|30|S", "is not a number of nodes"),
+        ("7|a|u|1|²|20|30|S", "'²' is not a time"),
+        (f"7|a|u|1|10|{'9' * 400}|30|S", "is not a time"),
+        ("7|a|u|1|10|999999999999999|30|S", "is not a time"),
+        ("7|a|u|1|10|20|0001-01-01T00:00:00|S", "is not a time"),
+        ("7|a|u|1|10|20|yesterday|S", "'yesterday' is not a time"),
     ],
 )
 def test_what_no_database_can_have_is_said_with_its_line(tmp_path: Path, line: str, words: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from forebay.history.yaml_events import events, line_of, load, nesting
+from forebay.history.yaml_events import events, line_of, load_yaml, nesting
 from forebay.model.errors import BadInput
 
 PATH = Path("a.yml")
@@ -21,7 +21,7 @@ def test_what_begins_ends() -> None:
 
 
 def test_a_document_is_loaded_as_it_stands() -> None:
-    assert load(PATH, b"a: [1, x, 2.5]\n") == {"a": [1, "x", 2.5]}
+    assert load_yaml(PATH, b"a: [1, x, 2.5]\n") == {"a": [1, "x", 2.5]}
 
 
 @pytest.mark.parametrize(
@@ -36,5 +36,5 @@ def test_a_document_is_loaded_as_it_stands() -> None:
 )
 def test_what_is_no_yaml_is_named_by_its_line(content: bytes, message: str) -> None:
     with pytest.raises(BadInput) as raised:
-        load(PATH, content)
+        load_yaml(PATH, content)
     assert str(raised.value).startswith(message)

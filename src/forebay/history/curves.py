@@ -1,4 +1,4 @@
-"""Measured bandwidth curves from the files that people have: FORGE results, or a plain CSV."""
+"""Measured bandwidth curves from files: FORGE results, or a plain CSV."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forebay.model.errors import BadInput, why
 from forebay.model.units import plural
 
 _PLAIN = ("application", "n", "bandwidth")
-# What tells one FORGE scenario from another; the number of forwarders is its n.
+# What identifies a FORGE scenario; the number of forwarders is its n.
 _FORGE_KEY = ("processes", "clients", "layout", "spatiality", "request", "odirect")
 _FORGE = ("forwarders", *_FORGE_KEY, "bandwidth")
 _MIB = 2**20
@@ -23,7 +23,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Curves by application, and where they come from, in words fit for a report."""
+    """Curves by application, and a phrase for reports that says where they come from."""
 
     by_name: dict[str, Curve]
     origin: str
@@ -32,9 +32,8 @@ class Curves:
 def read_curves(path: Path) -> Curves:
     """The curve of every application or FORGE scenario in a CSV file, medians over repetitions.
 
-    The header tells which: `application,n,bandwidth` (bytes per second), or FORGE's columns
-    separated by semicolons (MiB per second). Runs without forwarding (0 forwarders) are no
-    point of a curve and are left out.
+    The header shows which: `application,n,bandwidth` (bytes per second), or FORGE's columns separated by semicolons
+    (MiB per second). Runs without forwarding (0 forwarders) are left out.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -47,14 +46,14 @@ def read_curves(path: Path) -> Curves:
         raise BadInput(str(path), f"is not CSV: {error}") from None
     columns = [name.strip().lower() for name in lines[0]] if lines else []
     if len(set(columns)) < len(columns):
-        raise BadInput(f"{path}:1", "names a column twice")
+        raise BadInput(f"{path}:1", "has the same column twice")
     if set(_PLAIN) <= set(columns):
         kind, points = "measured", _plain(path, lines, columns)
     elif set(_FORGE) <= set(columns):
         kind, points = "measured (FORGE)", _forge(path, lines, columns)
     else:
         raise BadInput(f"{path}:1", f"needs the columns {','.join(_PLAIN)}, or those of a FORGE result")
-    by_name = {name: _curve(path, name, measured) for name, measured in _gathered(points).items()}
+    by_name = {name: _curve(path, name, measured) for name, measured in _group(points).items()}
     if not by_name:
         raise BadInput(str(path), "holds no measurement")
     return Curves(by_name, f"{plural(len(by_name), f'{kind} curve')} from {path.name}")
@@ -118,11 +117,11 @@ def _number(where: str, key: str, text: str) -> float:
         raise BadInput(where, f"{key} must be a number, not {text!r}") from None
 
 
-def _gathered(points: Iterator[tuple[str, int, float]]) -> dict[str, dict[int, list[float]]]:
-    gathered: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+def _group(points: Iterator[tuple[str, int, float]]) -> dict[str, dict[int, list[float]]]:
+    grouped: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name, n, bandwidth in points:
-        gathered[name][n].append(bandwidth)
-    return gathered
+        grouped[name][n].append(bandwidth)
+    return grouped
 
 
 def _curve(path: Path, name: str, measured: dict[int, list[float]]) -> Curve:

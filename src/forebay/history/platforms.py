@@ -1,16 +1,15 @@
-"""Platforms from files: our own TOML, or StorAlloc's system YAML."""
+"""Storage platforms from files: our own TOML, or StorAlloc's system YAML."""
 
 from __future__ import annotations
 
 import difflib
 import math
-import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.history.yaml_events import load
+from forebay.history.toml import load_toml
+from forebay.history.yaml_events import load_yaml
 from forebay.model.errors import BadInput, why
 from forebay.model.system import MOST_BYTES, Disk, Node, Platform, Server
 from forebay.model.units import parse_bandwidth, parse_size
@@ -20,14 +19,14 @@ _MOST_DISKS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Format:
-    """What a file calls things. `bare` is what a number without a unit counts in, 0 where it needs one."""
+    """The names in a kind of file. `bare` is the unit of a number without one, 0 if a unit is required."""
 
     nodes: str
     disks: str
     name: str
     network: str
     bare: float
-    ours: bool  # has `server` and `count`, and a key that looks like a slip of the pen is one
+    ours: bool  # has `server` and `count`; a key that looks like a typing error is one
 
     @property
     def node_keys(self) -> tuple[str, ...]:
@@ -44,7 +43,7 @@ _STORALLOC = _Format(nodes="hosts", disks="disks", name="hostname", network="net
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table of the file and where it stands there, like `node[1].disk[0]`; the whole file stands at ``."""
+    """A table of a file and its place in it, like `node[1].disk[0]`; that of the whole file is empty."""
 
     path: Path
     place: str
@@ -69,14 +68,14 @@ class _Table:
         return value
 
     def tables(self, key: str) -> list[_Table]:
-        """The tables of a list, which may not be empty."""
+        """The tables of a list, which must not be empty."""
         value = self.values.get(key)
         if not value:
-            raise BadInput(self.at(key), "there is none; at least one is needed")
+            raise BadInput(self.at(key), "is missing; at least one is needed")
         if not isinstance(value, list):
             raise BadInput(self.at(key), f"must be a list of tables, not {_short(value)}")
         start = f"{self.place}.{key}" if self.place else key
-        return [_table(self.path, f"{start}[{index}]", one) for index, one in enumerate(value)]
+        return [_table(self.path, f"{start}[{index}]", item) for index, item in enumerate(value)]
 
     def others(self, known: Iterable[str]) -> dict[str, object]:
         return {key: value for key, value in self.values.items() if key not in set(known)}
@@ -85,81 +84,59 @@ class _Table:
 def read_platform(path: Path) -> Platform:
     """The platform in a file: TOML of our own, or StorAlloc's YAML (capacities in GB, bandwidths in GB/s).
 
-    In TOML every quantity has a unit; a [[node]] has a network_bandwidth and [[node.disk]]s, a disk
-    a capacity, a write_bandwidth and a read_bandwidth, and either may have a count. Keys that
-    Forebay has no name for are kept in `fields`.
+    In TOML every quantity has a unit. A [[node]] has a network_bandwidth and [[node.disk]]s, a disk has a capacity, a
+    write_bandwidth and a read_bandwidth, and both may have a count. Further keys are kept in `fields`.
     """
     suffix = path.suffix.lower()
     if suffix not in (".toml", ".yml", ".yaml"):
         raise BadInput(str(path), "must be a .toml file, or StorAlloc's .yml or .yaml")
+    if suffix == ".toml":
+        table = _table(path, "", load_toml(path))
+        for key in table.others(("name", "node")):
+            raise BadInput(table.at(key), f"is not a key of this file{_hint(key, ('name', 'node'), cutoff=0.6)}")
+        return _platform(path, table, _OURS)
     try:
-        content = path.read_bytes()
+        document = load_yaml(path, path.read_bytes())
     except OSError as error:
         raise BadInput(str(path), why(error)) from None
-    if suffix == ".toml":
-        return _platform(path, _toml(path, content), _OURS)
-    return _platform(path, _yaml(path, content), _STORALLOC)
-
-
-def _toml(path: Path, content: bytes) -> _Table:
-    try:
-        text = content.decode("utf-8-sig")
-        table = _table(path, "", tomllib.loads(text))
-    except UnicodeDecodeError:
-        raise BadInput(str(path), "is not UTF-8 text") from None
-    except ValueError as error:
-        line = re.search(r"at line (\d+)", str(error))
-        where = f"{path}:{line[1] if line else text.count(chr(10)) + 1}"
-        raise BadInput(where, f"is not TOML: {str(error).partition(' (at ')[0]}") from None
-    except RecursionError:
-        raise BadInput(str(path), "is nested too deeply") from None
-    for key in table.others(("name", "node")):
-        raise BadInput(table.at(key), f"is not a key of this file{_hint(key, ('name', 'node'), cutoff=0.6)}")
-    return table
-
-
-def _yaml(path: Path, content: bytes) -> _Table:
-    loaded = load(path, content)
-    return _table(path, "", {} if loaded is None else loaded)
+    return _platform(path, _table(path, "", {} if document is None else document), _STORALLOC)
 
 
 def _table(path: Path, place: str, value: object) -> _Table:
     if not isinstance(value, dict):
         where = f"{path}: {place}" if place else str(path)
         raise BadInput(where, f"must be a table of keys and values, not {_short(value)}")
-    return _Table(path, place, {str(key): one for key, one in value.items()})
+    return _Table(path, place, {str(key): item for key, item in value.items()})
 
 
 def _platform(path: Path, table: _Table, form: _Format) -> Platform:
     by_server: dict[str, list[Node]] = {}
-    taken: set[str] = set()
+    names: set[str] = set()
     disks = 0
-    for index, one in enumerate(table.tables(form.nodes)):
-        nodes = _nodes(one, index, form, most=_MOST_DISKS - disks)
+    for index, entry in enumerate(table.tables(form.nodes)):
+        nodes = _nodes(entry, index, form, most=_MOST_DISKS - disks)
         for node in nodes:
-            if node.name in taken:
-                raise BadInput(one.at(form.name), f"is taken: another node is named {node.name!r} already")
-            taken.add(node.name)
+            if node.name in names:
+                raise BadInput(entry.at(form.name), f"is taken: another node is named {node.name!r} already")
+            names.add(node.name)
         disks += len(nodes) * len(nodes[0].disks)
-        by_server.setdefault(one.text("server", "S-0") if form.ours else "S-0", []).extend(nodes)
+        by_server.setdefault(entry.text("server", "S-0") if form.ours else "S-0", []).extend(nodes)
     servers = tuple(Server(name=name, nodes=tuple(nodes)) for name, nodes in by_server.items())
     return Platform(name=table.text("name", path.stem) if form.ours else path.stem, servers=servers)
 
 
 def _nodes(table: _Table, index: int, form: _Format, most: int) -> list[Node]:
-    """The nodes that one table stands for, with at most `most` disks in all."""
+    """The nodes of one table, with at most `most` disks in all."""
     _check_keys(table, form.node_keys, form)
     name = table.text(form.name, f"node-{index}")
     network = _bandwidth(table, form.network, form)
     disks: list[Disk] = []
-    for one in table.tables(form.disks):
-        disks += _disks(one, form, most - len(disks))
+    for entry in table.tables(form.disks):
+        disks += _disks(entry, form, most - len(disks))
     count = _count(table, form, most // len(disks))
     fields = table.others(form.node_keys)
-    return [
-        Node(name=one, network_bandwidth=network, disks=tuple(disks), fields=fields)
-        for one in ([f"{name}-{i}" for i in range(count)] if "count" in table.values and form.ours else [name])
-    ]
+    names = [f"{name}-{i}" for i in range(count)] if "count" in table.values and form.ours else [name]
+    return [Node(name=name, network_bandwidth=network, disks=tuple(disks), fields=fields) for name in names]
 
 
 def _disks(table: _Table, form: _Format, most: int) -> list[Disk]:
@@ -191,7 +168,7 @@ def _capacity(table: _Table, form: _Format) -> int:
 
 
 def _bandwidth(table: _Table, key: str, form: _Format) -> float:
-    """Bytes per second. No limit is the text "inf" in our own files and the number .inf in YAML."""
+    """Bytes per second; without a limit it is the text "inf" in our own files and the number .inf in YAML."""
     if table.values.get(key) == ("inf" if form.ours else math.inf):
         return math.inf
     bandwidth = _quantity(table, key, parse_bandwidth, "2.5 GB/s", form)
@@ -223,7 +200,7 @@ def _is_number(text: str) -> bool:
 
 
 def _check_keys(table: _Table, known: tuple[str, ...], form: _Format) -> None:
-    """Keys of one's own are welcome, but not one that looks like a slip of the pen."""
+    """Allow further keys, but not one that looks like a typing error."""
     for key in table.others(known) if form.ours else ():
         if hint := _hint(key, known, cutoff=0.8):
             raise BadInput(table.at(key), f"is not a key{hint}")
@@ -235,7 +212,7 @@ def _hint(key: str, known: tuple[str, ...], *, cutoff: float) -> str:
 
 
 def _short(value: object) -> str:
-    """The value as the file has it, or only its kind where that would fill the screen."""
+    """The value as in the file, or only its kind if it is long."""
     if isinstance(value, dict | list):
         return "a table" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and abs(value) >= 10**30:

@@ -1,4 +1,4 @@
-"""Slurm's accounting as `sacct -P` prints it: a header, then one line for each job and step."""
+"""Slurm's accounting in the format of `sacct -P`: a header, then one line for each job and step."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import csv
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from forebay.history.run_fields import LATEST
+from forebay.history.run_fields import LATEST, Row
 from forebay.model.errors import BadInput, why
 
 _WANTED = {"JobName": "job_name", "User": "user", "State": "state"}
 _TIMES = {"Submit": "submit_time", "Start": "job_start_time", "End": "job_end_time"}
 
 
-def read_sacct(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of `jobs`, one for each job; its steps (`123.batch`, `123.0`) say nothing more."""
+def read_sacct(path: Path) -> Iterator[Row]:
+    """Rows of `jobs`, one for each job; steps (`123.batch`, `123.0`) are skipped."""
     try:
         with path.open(newline="", encoding="utf-8", errors="replace") as file:
             lines = csv.DictReader(file, delimiter="|", quoting=csv.QUOTE_NONE)
             names = lines.fieldnames or []
             if not {"JobID", "JobIDRaw"} & set(names):
                 raise BadInput(
-                    str(path), "has no column JobID or JobIDRaw; write it with sacct -P -o JobIDRaw,JobName,NNodes,…"
+                    str(path), "has no column JobID or JobIDRaw; create it with sacct -P -o JobIDRaw,JobName,NNodes,…"
                 )
             for number, line in enumerate(lines, start=2):
                 job = _job(f"{path}:{number}", line)
@@ -35,23 +34,23 @@ def read_sacct(path: Path) -> Iterator[dict[str, Any]]:
         raise BadInput(str(path), str(error)) from None
 
 
-def _job(where: str, line: Mapping[str, str | None]) -> dict[str, Any] | None:
+def _job(where: str, line: Mapping[str, str | None]) -> Row | None:
     name = (line.get("JobIDRaw") or line.get("JobID") or "").strip()
-    if "." in name or "+" in name or "_" in name:  # a step, a part of a job, or a task of an array without its number
+    if "." in name or "+" in name or "_" in name:  # a step, a component of a job, or an array task without a job number
         return None
     if not _is_number(name):
-        raise BadInput(where, f"{name!r} is no job id")
-    job: dict[str, Any] = {"job_id": int(name)}
+        raise BadInput(where, f"{name!r} is not a job id")
+    job: Row = {"job_id": int(name)}
     job |= {column: (line.get(field) or "").replace("\0", "") or None for field, column in _WANTED.items()}
     job |= {column: _time(where, line.get(field)) for field, column in _TIMES.items()}
     nodes = line.get("NNodes") or line.get("AllocNodes")
     if nodes and not _is_number(nodes):
-        raise BadInput(where, f"{nodes!r} is no number of nodes")
+        raise BadInput(where, f"{nodes!r} is not a number of nodes")
     return job | {"nodes": int(nodes) if nodes else None}
 
 
 def _time(where: str, text: str | None) -> float | None:
-    """Seconds since 1970; local time unless it says otherwise, as sacct prints it. None for what has not happened."""
+    """Seconds since 1970 from sacct's time, which is local without an offset. None for what has not happened."""
     if not text or text in ("Unknown", "None"):
         return None
     try:
@@ -59,7 +58,7 @@ def _time(where: str, text: str | None) -> float | None:
     except (ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds <= LATEST:
-        raise BadInput(where, f"{text!r} is no time")
+        raise BadInput(where, f"{text!r} is not a time")
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""Users' TOML files as checked values; an error says in which file and under which key."""
+"""Users' TOML files as checked values; errors name the file and the key."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ TableType = TypeVar("TableType", bound="Table")
 
 
 class Table(BaseModel):
-    """A table of the file, with these keys and no others."""
+    """A table of a file, with these keys only."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class OpenTable(Table):
-    """A table in which users can have keys of their own."""
+    """A table with any further keys."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
@@ -108,13 +108,19 @@ def matching(pattern: str, rule: str) -> AfterValidator:
 
 
 def load_toml(path: Path) -> dict[str, Any]:
-    """The file as it is."""
+    """The document in a file, not validated."""
+    text = ""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        return tomllib.loads(text)
     except OSError as error:
         raise BadInput(str(path), why(error)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(str(path), f"is not TOML: {error}") from None
+    except UnicodeDecodeError:
+        raise BadInput(str(path), "is not UTF-8 text") from None
+    except ValueError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        where = f"{path}:{line[1] if line else text.count(chr(10)) + 1}"
+        raise BadInput(where, f"is not TOML: {str(error).partition(' (at ')[0]}") from None
     except RecursionError:
         raise BadInput(str(path), "is nested too deeply") from None
 
@@ -124,24 +130,24 @@ def validate(path: Path, document: dict[str, Any], model: type[TableType]) -> Ta
     try:
         return model.model_validate(document, context={"folder": path.absolute().parent})
     except ValidationError as error:
-        deepest = max(error.errors(), key=lambda e: len(e["loc"]))  # of alternatives, the one that was meant
+        deepest = max(error.errors(), key=lambda e: len(e["loc"]))  # of alternatives, the one that fits best
         where = _where(deepest["loc"])
         raise BadInput(f"{path}: {where}" if where else str(path), _reason(deepest)) from None
 
 
 def _where(steps: tuple[int | str, ...]) -> str:
-    """('application', 2, 'volume') -> 'application[2].volume'; what pydantic adds of its own is left out."""
-    named = [s for s in steps if not (isinstance(s, str) and ("[" in s or s.startswith("_") or s in _ADDED))]
+    """('application', 2, 'volume') -> 'application[2].volume'; without pydantic's own steps."""
+    named = [s for s in steps if not (isinstance(s, str) and ("[" in s or s.startswith("_") or s in _PYDANTIC_STEPS))]
     return "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in named).lstrip(".")
 
 
-_ADDED = ("str", "bool", "float", "function-before")
+_PYDANTIC_STEPS = ("str", "bool", "float", "function-before")
 
 
 def _reason(error: Any) -> str:
     reasons = {"missing": "is missing", "extra_forbidden": "is not a key of this table"}
     if error["type"] == "value_error":
-        return str(error["ctx"]["error"])  # ours, and says what it got
+        return str(error["ctx"]["error"])  # our own, which includes the value
     reason = f"{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}"
     if error["type"] == "literal_error":
         names = re.findall(r"'([^']*)'", error["ctx"]["expected"])
@@ -151,7 +157,7 @@ def _reason(error: Any) -> str:
 
 
 def locate_errors(where: str, make: Callable[[], T]) -> T:
-    """What `make` makes; what is wrong with it is wrong at `where`."""
+    """The result of `make`; its ValueError becomes BadInput at `where`."""
     try:
         return make()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""YAML as events, each with the line it stands on: quicker than objects, and an error can say where."""
+"""YAML as events with line numbers: faster than objects, and errors can name the line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from forebay.model.errors import BadInput
 
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# On a file of nothing but brackets libyaml takes minutes, and its loader runs out of stack and takes Python with it.
+# For a file of nothing but brackets, libyaml takes minutes, and its loader overflows the stack and crashes Python.
 _DEEPEST = 50
 
 
@@ -36,10 +36,10 @@ def nesting(event: yaml.Event) -> int:
     return isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
 
 
-def load(path: Path, content: bytes) -> object:
-    """The whole document as Python's own lists, dicts and values."""
+def load_yaml(path: Path, content: bytes) -> object:
+    """The whole document as lists, dicts and values."""
     for _ in events(path, content):
-        pass  # not too deep
+        pass  # checks the depth
     try:
         return yaml.load(content, _Loader)
     except (yaml.YAMLError, ValueError) as error:

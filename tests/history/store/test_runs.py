@@ -144,9 +144,9 @@ def test_slurms_accounting_is_joined_by_job(store: Store, tmp_path: Path) -> Non
     ("text", "reason"),
     [
         ("Name|Nodes\nx|1\n", "has no column JobID or JobIDRaw"),
-        ("JobID|NNodes\nx|1\n", ":2: 'x' is no job id"),
-        ("JobID|NNodes\n1|many\n", ":2: 'many' is no number of nodes"),
-        ("JobID|Start\n1|yesterday\n", ":2: 'yesterday' is no time"),
+        ("JobID|NNodes\nx|1\n", ":2: 'x' is not a job id"),
+        ("JobID|NNodes\n1|many\n", ":2: 'many' is not a number of nodes"),
+        ("JobID|Start\n1|yesterday\n", ":2: 'yesterday' is not a time"),
         ("", "has no column"),
     ],
 )

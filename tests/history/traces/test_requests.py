@@ -39,12 +39,12 @@ def test_a_file_that_was_unpacked_under_its_old_name_is_read(tmp_path: Path) -> 
 
 
 def test_other_files_no_files_and_too_many_files_are_refused(tmp_path: Path) -> None:
-    kinds = "must be of one of the kinds .yml, .yaml, .csv, .swf, or of these with .gz"
+    kinds = "must end with .yml, .yaml, .csv, .swf, or one of these and .gz"
     assert refused(Path("a.txt")) == f"a.txt: {kinds}"
     assert refused(Path("a.yml"), Path("b.csv")) == f"a.yml and b.csv: {kinds}"
     assert refused() == f"requests: {kinds}"
     assert refused(tmp_path) == f"{tmp_path}: {kinds}"
-    many = "is too much: give one file, or the two .csv files of Theta"
+    many = "are too many; give one file, or the two .csv files of Theta"
     assert refused(Path("a.yml"), Path("b.yml")) == f"a.yml and b.yml: {many}"
     assert refused(Path("a.csv"), Path("b.csv"), Path("c.csv")) == f"a.csv and b.csv and c.csv: {many}"
 
@@ -81,10 +81,10 @@ def test_binary_junk_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
 def test_an_empty_file_holds_no_request(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.touch()
-    assert refused(path) == f"{path}: holds no request"
+    assert refused(path) == f"{path}: has no requests"
 
 
 def test_an_empty_csv_file_has_no_columns(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.touch()
-    assert refused(path) == f"{path}: holds no request"
+    assert refused(path) == f"{path}: has no requests"

@@ -162,7 +162,7 @@ def test_a_bad_job_is_named_by_file_and_line(
     [
         ("jobs: 3\n", ":1", "jobs must be a list"),
         ("a: 1\njobs:\n  b: 2\n", ":3", "jobs must be a list"),
-        ("a: 1\n", "", "holds no list 'jobs'"),
+        ("a: 1\n", "", "has no list 'jobs'"),
         ("- a\n- b\n", ":1", "must be a table with the list 'jobs'"),
         ("just words", ":1", "must be a table with the list 'jobs'"),
         ("jobs:\n- 7\n", ":2", "must be a job: a table of keys and values"),
@@ -171,11 +171,11 @@ def test_a_bad_job_is_named_by_file_and_line(
         ("jobs: []\n--- {}\n", ":2", "begins a second document"),
         (f"jobs: []\nmore: {'[' * 300_000}", ":2", "is nested too deeply"),
         (f"jobs:\n{job()}more: [\n", ":11", "is not YAML: did not find expected node content"),
-        ("jobs: []\n", "", "holds no request"),
-        ("jobs:\n", "", "holds no request"),
-        ("", "", "holds no request"),
-        ("# nothing\n", "", "holds no request"),
-        (f"jobs:\n{job(readBytes='0', writtenBytes='0')}", "", "holds no request (left out: 1 job of no bytes)"),
+        ("jobs: []\n", "", "has no requests"),
+        ("jobs:\n", "", "has no requests"),
+        ("", "", "has no requests"),
+        ("# nothing\n", "", "has no requests"),
+        (f"jobs:\n{job(readBytes='0', writtenBytes='0')}", "", "has no requests (left out: 1 job of no bytes)"),
     ],
 )
 def test_a_file_without_jobs_is_refused(tmp_path: Path, text: str, where: str, reason: str) -> None:

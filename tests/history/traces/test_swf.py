@@ -94,7 +94,7 @@ def test_a_volume_that_is_none_is_refused(tmp_path: Path, volume: str) -> None:
 def test_other_files_do_not_mind_the_volume(tmp_path: Path) -> None:
     path = tmp_path / "a.yml"
     path.write_text("jobs: []")
-    assert refused(path, "2 GB") == "a.yml: holds no request"
+    assert refused(path, "2 GB") == "a.yml: has no requests"
 
 
 @given(
@@ -167,7 +167,7 @@ def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: str, reaso
 
 
 def test_two_jobs_of_one_number_are_refused(tmp_path: Path) -> None:
-    assert refused(written(tmp_path, job(), job(number=2), job())) == "log.swf: job 1: is there twice"
+    assert refused(written(tmp_path, job(), job(number=2), job())) == "log.swf: job 1: occurs twice"
     assert read_requests([written(tmp_path, job(number=2), job())]).ids.tolist() == [2, 1]
 
 
@@ -177,6 +177,6 @@ def test_a_start_of_the_log_that_is_no_number_is_refused(tmp_path: Path) -> None
 
 
 def test_a_log_without_jobs_holds_no_request(tmp_path: Path) -> None:
-    assert refused(written(tmp_path, "; nothing", ";")) == "log.swf: holds no request"
-    reason = "holds no request (left out: 1 job without memory)"
+    assert refused(written(tmp_path, "; nothing", ";")) == "log.swf: has no requests"
+    reason = "has no requests (left out: 1 job without memory)"
     assert refused(written(tmp_path, job(used=-1))) == f"log.swf: {reason}"

@@ -72,7 +72,7 @@ def test_one_file_with_all_columns_may_repeat_the_schedulers_on_each_row(tmp_pat
 
 def test_rows_of_one_job_that_disagree_on_its_times_are_refused(tmp_path: Path) -> None:
     path = table(tmp_path, "all.csv", DARSHAN | SCHEDULER, {}, {"QUEUED_TIMESTAMP": "2020-01-01 00:00:00"})
-    assert refused(path) == "all.csv:3: job 1 has a row already, on line 2"
+    assert refused(path) == "all.csv:3: job 1 already has a row, on line 2"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_rows_of_one_job_are_added_up(tmp_path: Path) -> None:
     darshan(tmp_path, busy, busy, idle, idle)  # 40 s of I/O in 400 s
     assert read_requests(paths).bytes.tolist() == [12 * GB]
     darshan(tmp_path, busy, busy, idle, idle, idle)  # and in 500 s
-    assert "holds no request (left out: 1 job with little I/O)" in refused(*paths)
+    assert "has no requests (left out: 1 job with little I/O)" in refused(*paths)
 
 
 def test_jobs_that_the_scheduler_does_not_know_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_bad_row_of_darshans_is_named_by_file_and_line(tmp_path: Path, row: di
         ({"END_TIMESTAMP": "2020-01-02 02:16:17"}, "END_TIMESTAMP is before START_TIMESTAMP"),
         ({"START_TIMESTAMP": ""}, "START_TIMESTAMP must be a time like '2020-01-31 23:59:59', not ''"),
         ({"QUEUED_TIMESTAMP": "soon"}, "QUEUED_TIMESTAMP must be a time like '2020-01-31 23:59:59', not 'soon'"),
-        ({"COBALT_JOBID": 5}, "job 5 has a row already, on line 2"),
+        ({"COBALT_JOBID": 5}, "job 5 already has a row, on line 2"),
         ({"NODES_USED": "1,2"}, "has 6 values for 5 columns"),
     ],
 )
@@ -209,7 +209,7 @@ def test_half_a_pair_or_two_of_a_kind_are_refused(tmp_path: Path) -> None:
 
 
 def test_files_of_nothing_but_a_header_hold_no_request(tmp_path: Path) -> None:
-    assert refused(darshan(tmp_path), scheduler(tmp_path)) == "darshan.csv: holds no request"
+    assert refused(darshan(tmp_path), scheduler(tmp_path)) == "darshan.csv: has no requests"
 
 
 def test_what_is_not_csv_is_refused(tmp_path: Path) -> None:

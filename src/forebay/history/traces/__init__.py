@@ -1,4 +1,4 @@
-"""Requests for storage from the traces that people have: StorAlloc's IOJobs, Theta's Darshan CSV, SWF."""
+"""Requests for storage from job traces: StorAlloc's IOJobs, Theta's Darshan CSV, SWF, or the history."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ _KINDS = {".yml": "storalloc", ".yaml": "storalloc", ".csv": "theta", ".swf": "s
 def read_requests(paths: Sequence[Path], *, swf_volume: str | None = None) -> Requests:
     """The requests of a trace: one `.yml`, `.swf` or `.csv` file, or the two `.csv` files of Theta; also gzipped.
 
-    SWF knows no volumes: `swf_volume` says where they come from, "memory" (the default) for
-    the memory that a job used, or a size per processor like "2 GB". Jobs of no bytes are no requests.
-    What was read is kept in the user's cache, so that the next time is quick.
+    SWF has no volumes: `swf_volume` replaces them, "memory" (the default) by the memory that a job used, or a size per
+    processor like "2 GB". Jobs without bytes are left out. The user's cache keeps what was read for the next time.
     """
     kind = _kind(paths)
     per_processor = swf.volume_per_processor(swf_volume) if kind == "swf" else None
@@ -32,8 +31,8 @@ def read_requests(paths: Sequence[Path], *, swf_volume: str | None = None) -> Re
 
 
 def requests_of_history(url: str | None) -> Requests:
-    """What the jobs of the history at `url` (the usual one if None) would have asked for."""
-    from forebay.history.traces import history_jobs  # SQLAlchemy takes a while to load
+    """What the jobs of the history at `url` (the default one if None) would have requested."""
+    from forebay.history.traces import history_jobs  # SQLAlchemy is slow to import
 
     return _requests(history_jobs.read(url), "the history", "the history")
 
@@ -41,7 +40,7 @@ def requests_of_history(url: str | None) -> Requests:
 def _requests(columns: Columns, source: str, where: str) -> Requests:
     left_out = f" (left out: {columns.left_out})" if columns.left_out else ""
     if columns.bytes.size == 0:
-        raise BadInput(where, f"holds no request{left_out}")
+        raise BadInput(where, f"has no requests{left_out}")
     return Requests(
         ids=columns.ids,
         submitted=columns.submitted,
@@ -57,9 +56,9 @@ def _kind(paths: Sequence[Path]) -> str:
     kinds = {_KINDS.get(_suffix(path), "") for path in paths}
     kind = kinds.pop() if len(kinds) == 1 else ""
     if not kind:
-        raise BadInput(_names(paths), f"must be of one of the kinds {', '.join(_KINDS)}, or of these with .gz")
+        raise BadInput(_names(paths), f"must end with {', '.join(_KINDS)}, or one of these and .gz")
     if len(paths) > (2 if kind == "theta" else 1):
-        raise BadInput(_names(paths), "is too much: give one file, or the two .csv files of Theta")
+        raise BadInput(_names(paths), "are too many; give one file, or the two .csv files of Theta")
     return kind
 
 

@@ -1,6 +1,6 @@
-"""What was read once, as columns in the user's cache folder, found by what the file says.
+"""Columns of traces in the user's cache folder, by the digest of the files.
 
-Nothing here is ever an error: without a folder to write to, or with a damaged entry, the file is read again.
+Nothing here raises an error: without a writable folder, or with a damaged entry, the trace is read again.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from forebay.folders import cache_folder
 from forebay.history.traces.columns import Columns
 from forebay.history.traces.trace_files import digest_file
 
-_VERSION = 1  # of the readers and of the entries: a new one leaves the old entries unread
+_VERSION = 1  # of the readers and entries; a new version ignores old entries
 _MOST_ENTRIES = 64
 _MOST_BYTES = 4 * 10**9  # a trace of ten million requests takes half a gigabyte
 _DAMAGE = (OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def cache_key(paths: Sequence[Path], options: str) -> str:
-    """A name for what the files say, in whichever order they come, read with these options."""
+    """A name for the contents of the files, in any order, read with these options."""
     key = hashlib.sha256(f"{_VERSION} {options}".encode())
-    for one in sorted(digest_file(path) for path in paths):
-        key.update(one)
+    for digest in sorted(digest_file(path) for path in paths):
+        key.update(digest)
     return key.hexdigest()
 
 
@@ -40,11 +40,11 @@ def load_entry(key: str) -> Columns | None:
             columns = Columns(**{name: entry[name] for name in _NAMES}, left_out=str(entry["left_out"]))
     except _DAMAGE:
         return None
-    return columns if _sound(columns) else None
+    return columns if _is_valid(columns) else None
 
 
 def save_entry(key: str, columns: Columns) -> None:
-    """Written beside and then renamed, so that no one ever sees half an entry."""
+    """Write an entry and then rename it, so that nobody reads half of one."""
     with contextlib.suppress(OSError, RuntimeError):
         folder = _folder()
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ _NAMES = tuple(field.name for field in fields(Columns) if field.name != "left_ou
 _KINDS = {"ids": "iU", "bytes": "i"}
 
 
-def _sound(columns: Columns) -> bool:
+def _is_valid(columns: Columns) -> bool:
     arrays = {name: getattr(columns, name) for name in _NAMES}
     return all(
         array.shape == (columns.bytes.size,) and array.dtype.kind in _KINDS.get(name, "f")
@@ -73,15 +73,15 @@ def _sound(columns: Columns) -> bool:
 
 
 def _prune(folder: Path) -> None:
-    """The oldest entries go, and with them what a killed process left half written."""
-    entries = sorted(((one.stat(), one) for one in folder.iterdir()), key=lambda e: e[0].st_mtime_ns, reverse=True)
+    """Remove the oldest entries, and incomplete ones of killed processes."""
+    entries = sorted(((file.stat(), file) for file in folder.iterdir()), key=lambda e: e[0].st_mtime_ns, reverse=True)
     total = 0
-    for number, (status, one) in enumerate(entries):
+    for number, (status, file) in enumerate(entries):
         total += status.st_size
         if number >= _MOST_ENTRIES or total > _MOST_BYTES:
-            one.unlink()
+            file.unlink()
 
 
 def _folder() -> Path:
-    """RuntimeError where the user has no home."""
+    """Raises RuntimeError if the user has no home."""
     return cache_folder("requests")

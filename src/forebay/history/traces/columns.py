@@ -1,4 +1,4 @@
-"""What every reader of requests hands back, and the values that all of them meet."""
+"""What every reader of traces returns, and the values that they have in common."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The columns of `Requests`, and in words what of the file is not among them."""
+    """The columns of `Requests`, and a phrase that says what of the file is left out."""
 
     ids: NDArray[Any]
     submitted: Floats
@@ -34,25 +34,25 @@ class Columns:
 
 
 def id_column(ids: Sequence[str]) -> NDArray[Any]:
-    """Whole numbers where all are, else text.
+    """An array of whole numbers if all ids are, else of text.
 
     >>> id_column(["12", "7"]), id_column(["12", "7a"])
     (array([12,  7]), array(['12', '7a'], dtype='<U2'))
     """
     if all(map(_WHOLE.fullmatch, ids)):
-        return np.array([int(one) for one in ids], dtype=np.int64)
+        return np.array([int(text) for text in ids], dtype=np.int64)
     return np.array(ids, dtype=np.str_)
 
 
 def check_id(text: str) -> str:
-    """The text, where it can be an id; the column of ids is as wide as the longest of them."""
+    """The same text if it can be an id; the array of ids is as wide as the longest."""
     if not 1 <= len(text) <= _LONGEST_ID:
         raise ValueError(f"must have from 1 to {_LONGEST_ID} characters, not {len(text):,}")
     return text
 
 
 def parse_time(text: str) -> float:
-    """Seconds since 1970, of a time in UTC unless it says otherwise.
+    """Seconds since 1970 of a time, which is UTC without an offset.
 
     >>> parse_time("1970-01-02 00:00:01")
     86401.0
@@ -82,18 +82,18 @@ def parse_bytes(text: str) -> int:
 
 
 def _whole(value: float) -> int:
-    if not value.is_integer():  # nor are nan and inf
+    if not value.is_integer():  # also for nan and inf
         raise ValueError
     return int(value)
 
 
 def quote(text: str) -> str:
-    """The text as one would quote it, cut where it would fill the screen."""
+    """The text in quotes, shortened if it is long."""
     return repr(text) if len(text) <= 40 else f"{text[:37]!r}..."
 
 
 def describe_left_out(counts: dict[tuple[str, str], int]) -> str:
-    """Things, each a word and what follows it, that there are.
+    """A list of what is left out, from the numbers of things, each a noun and what follows it.
 
     >>> describe_left_out({("job", "without memory"): 1200, ("job", "of no time"): 0, ("job", "of no bytes"): 1})
     '1,200 jobs without memory, 1 job of no bytes'

@@ -1,4 +1,4 @@
-"""Requests for storage from the history: what its jobs would have asked for."""
+"""Requests for storage from the history: what its jobs would have requested."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from forebay.model.system import MOST_BYTES
 
 
 def read(url: str | None) -> Columns:
-    """One request for each job, in the order of submission: the larger of what its runs read and wrote together,
-    from the first run's start to the last one's end. Without Slurm's accounting a job is submitted when it starts.
-    """
+    """One request for each job, in the order of submission: the larger of what its runs read and wrote, from the first
+    start to the last end. Without Slurm's accounting, a job is submitted when it starts."""
     with open_store(url, create=False) as store, store.reading() as connection:
         jobs = list(job_volumes(connection))
         for job in jobs:
             if max(job.read, job.written) > MOST_BYTES:
                 raise BadInput(store.where, f"job {job.job_id} moves more than {MOST_BYTES:,} bytes")
-    kept = sorted(filter(_asks, jobs), key=lambda job: (job.submitted, job.start, job.job_id))
+    kept = sorted(filter(_needs_space, jobs), key=lambda job: (job.submitted, job.start, job.job_id))
     return Columns(
         ids=np.array([job.job_id for job in kept], dtype=np.int64),
         submitted=np.array([job.submitted for job in kept], dtype=np.float64),
@@ -32,5 +31,5 @@ def read(url: str | None) -> Columns:
     )
 
 
-def _asks(job: JobVolume) -> bool:
+def _needs_space(job: JobVolume) -> bool:
     return max(job.read, job.written) > 0 and job.end > job.start

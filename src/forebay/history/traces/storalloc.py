@@ -23,7 +23,7 @@ _NULL = ("", "~", "null", "Null", "NULL")
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A job as its file has it: its line, and the scalars among its values."""
+    """A job in the file: its line, and those of its values that are scalars."""
 
     path: Path
     line: int
@@ -42,7 +42,7 @@ class _Job:
 def read(path: Path) -> Columns:
     """A request of max(readBytes, writtenBytes) for every job, in the order of the file.
 
-    The YAML is taken event by event: building an object for each of its values takes several times as long.
+    The YAML is read event by event; building an object for each value takes several times as long.
     """
     lines: dict[str, int] = {}
     rows = []
@@ -67,7 +67,7 @@ def read(path: Path) -> Columns:
 
 
 def _values(job: _Job) -> tuple[float, float, float, int, int]:
-    """When submitted, when started, for how long, bytes read, bytes written."""
+    """Submission, start, duration, bytes read, bytes written."""
     start, end = job.get("startTime", parse_time), job.get("endTime", parse_time)
     if end < start:
         raise BadInput(f"{job.path}:{job.line}", "endTime is before startTime")
@@ -89,7 +89,7 @@ def _jobs(path: Path) -> Iterator[_Job]:
 
 
 def _enter_jobs(path: Path, stream: Events) -> bool:
-    """Go on to the first job; False where there is none."""
+    """Advance to the first job; False if there is none."""
     event = next(stream)
     while isinstance(event, yaml.StreamStartEvent | yaml.DocumentStartEvent):
         event = next(stream)
@@ -98,7 +98,7 @@ def _enter_jobs(path: Path, stream: Events) -> bool:
     if not isinstance(event, yaml.MappingStartEvent):
         raise BadInput(f"{path}:{line_of(event)}", "must be a table with the list 'jobs'")
     while not isinstance(key := next(stream), yaml.MappingEndEvent):
-        _pass(key, stream)
+        _skip(key, stream)
         value = next(stream)
         if isinstance(key, yaml.ScalarEvent) and key.value == "jobs":
             if isinstance(value, yaml.SequenceStartEvent):
@@ -106,32 +106,32 @@ def _enter_jobs(path: Path, stream: Events) -> bool:
             if isinstance(value, yaml.ScalarEvent) and value.value in _NULL:
                 return False
             raise BadInput(f"{path}:{line_of(value)}", "jobs must be a list")
-        _pass(value, stream)
-    raise BadInput(str(path), "holds no list 'jobs'")
+        _skip(value, stream)
+    raise BadInput(str(path), "has no list 'jobs'")
 
 
 def _scalars(path: Path, stream: Events, anchored: dict[str, yaml.ScalarEvent]) -> dict[str, yaml.ScalarEvent]:
-    """The scalars of a table by their keys, up to its end; lists and tables in it are passed over."""
-    found: dict[str, yaml.ScalarEvent] = {}
+    """The scalars of a table by their keys, up to its end; lists and tables in it are skipped."""
+    scalars: dict[str, yaml.ScalarEvent] = {}
     while not isinstance(key := next(stream), yaml.MappingEndEvent):
         if not isinstance(key, yaml.ScalarEvent):
             raise BadInput(f"{path}:{line_of(key)}", "a key must be a word")
         value = next(stream)
         if isinstance(value, yaml.ScalarEvent):
-            found[key.value] = value
+            scalars[key.value] = value
             if value.anchor:
                 anchored[value.anchor] = value
         elif isinstance(value, yaml.AliasEvent):
             if value.anchor not in anchored:
                 raise BadInput(f"{path}:{line_of(value)}", f"{key.value} is an alias of no value of an earlier job")
-            found[key.value] = anchored[value.anchor]
+            scalars[key.value] = anchored[value.anchor]
         else:
-            _pass(value, stream)
-    return found
+            _skip(value, stream)
+    return scalars
 
 
-def _pass(event: yaml.Event, stream: Events) -> None:
-    """Pass over the rest of what `event` begins."""
+def _skip(event: yaml.Event, stream: Events) -> None:
+    """Skip the rest of what `event` begins."""
     depth = nesting(event)
     while depth > 0:
         event = next(stream)
@@ -139,7 +139,7 @@ def _pass(event: yaml.Event, stream: Events) -> None:
 
 
 def _finish(path: Path, stream: Events) -> None:
-    """What follows the jobs has to be YAML too, and part of the same document."""
+    """Check that the rest is YAML too, and part of the same document."""
     for event in stream:
         if isinstance(event, yaml.DocumentStartEvent):
             raise BadInput(f"{path}:{line_of(event)}", "begins a second document")

@@ -28,16 +28,16 @@ _USED = {
     "requested memory": 9, "status": 10, "think time": 17,
 }  # fmt: skip
 _UNKNOWN = -1
-_PARTIAL = (2, 3, 4)  # the status of a piece of a job that has a line of its own for the whole
-_KILOBYTE = 1024  # as operating systems count memory; the format only says "kilobytes"
-_ENCODING = "latin-1"  # for people's names in the comments; all else is ASCII
+_PARTIAL = (2, 3, 4)  # the status of a part of a job that also has a line as a whole
+_KILOBYTE = 1024  # as operating systems count memory; the format says only "kilobytes"
+_ENCODING = "latin-1"  # for names in comments; the rest is ASCII
 _BLOCK = 500_000  # lines
 _START = re.compile(r"\s*;\s*UnixStartTime\s*:\s*(\S*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Some lines of the file, and the numbers on them: a row for each line that has any."""
+    """Some lines of the file, and a table with a row for each line with numbers."""
 
     path: Path
     first: int
@@ -49,7 +49,7 @@ class _Block:
         return column
 
     def refuse(self, bad: NDArray[np.bool_], name: str, column: Floats, reason: str) -> None:
-        """Bad input at the first row that is bad, if one is."""
+        """Raise BadInput at the first bad row."""
         if bad.any():
             row = int(bad.argmax())
             lines = (number for number, line in enumerate(self.lines, self.first) if _numbers(line))
@@ -58,7 +58,7 @@ class _Block:
 
 
 def volume_per_processor(volume: str | None) -> float | None:
-    """Bytes per processor; None where the memory of each job says.
+    """Bytes per processor; None for the memory of each job.
 
     >>> volume_per_processor("2 GB"), volume_per_processor("memory")
     (2000000000.0, None)
@@ -99,12 +99,12 @@ def _requests(
     _check(block)
     used, processors, run = block.column("used memory"), block.column("processors"), block.column("run time")
     memory = np.where(used == _UNKNOWN, block.column("requested memory"), used) * _KILOBYTE
-    each = memory if per_processor is None else np.full_like(memory, per_processor)
+    per_job = memory if per_processor is None else np.full_like(memory, per_processor)
     partial = np.isin(block.column("status"), _PARTIAL)
     idle = ~partial & ((processors <= 0) | (run <= 0))
-    empty = ~partial & ~idle & (each <= 0)
+    empty = ~partial & ~idle & (per_job <= 0)
     kept = ~(partial | idle | empty)
-    size = each * processors
+    size = per_job * processors
     block.refuse(kept & (size > MOST_BYTES), "volume", size, f"must be at most {MOST_BYTES:,} bytes")
     left_out["job", "without processors or run time"] += int(idle.sum())
     left_out["job", "without memory"] += int(empty.sum())
@@ -138,7 +138,7 @@ def _check_ids(path: Path, ids: NDArray[np.int64]) -> None:
         return
     numbers, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():
-        raise BadInput(f"{path}: job {numbers[counts > 1][0]}", "is there twice")
+        raise BadInput(f"{path}: job {numbers[counts > 1][0]}", "occurs twice")
 
 
 def _blocks(path: Path) -> Iterator[_Block]:
@@ -154,7 +154,7 @@ def _blocks(path: Path) -> Iterator[_Block]:
 def _table(path: Path, first: int, lines: list[str]) -> Floats:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that a block has nothing but comments
+            warnings.simplefilter("ignore", UserWarning)  # about blocks of comments alone
             return np.loadtxt(lines, comments=";", usecols=list(_USED.values()), ndmin=2)
     except ValueError as error:
         _diagnose(path, first, lines)
@@ -162,7 +162,7 @@ def _table(path: Path, first: int, lines: list[str]) -> Floats:
 
 
 def _diagnose(path: Path, first: int, lines: list[str]) -> None:
-    """Bad input at the first line on which the numbers can't be read."""
+    """Raise BadInput at the first line whose numbers can't be read."""
     for number, line in enumerate(lines, first):
         cells = _numbers(line)
         if cells and len(cells) < _COLUMNS:
@@ -179,7 +179,7 @@ def _numbers(line: str) -> list[str]:
 
 
 def _unix_start(path: Path) -> int:
-    """When second 0 of the log was; 0 where its header doesn't say."""
+    """The time of second 0 of the log; 0 if its header does not have it."""
     with open_text(path, _ENCODING) as file:
         for number, line in enumerate(file, start=1):
             if _numbers(line):

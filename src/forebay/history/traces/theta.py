@@ -1,4 +1,4 @@
-"""Requests from the CSV files on Theta in ALCF's data portal: what Darshan counted, and what the scheduler knows."""
+"""Requests from the CSV files on Theta in ALCF's data portal: Darshan's counters and the scheduler's times."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _ID = "cobalt_jobid"
 _TIMES = ("queued_timestamp", "start_timestamp", "end_timestamp")
 _KINDS = ("bytes_read", "bytes_written", "f_read_time", "f_write_time", "f_meta_time")
 _COUNTERS = tuple(f"total_{interface}_{kind}" for interface in ("posix", "mpiio", "stdio") for kind in _KINDS)
-_DARSHAN = (_ID, "nprocs", "run_time", *_COUNTERS[:4])  # without these nothing can be said; the others count 0
+_DARSHAN = (_ID, "nprocs", "run_time", *_COUNTERS[:4])  # required columns; others count as 0
 
-# Monniot et al. 2023, section 5. (Their script takes either one; we do as the paper says.)
+# Monniot et al. 2023, section 5. (Their script accepts either one; we require both, like the paper.)
 _LEAST_SHARE = 0.1
 _LEAST_BYTES = 10 * 10**9
 
 
 @dataclass(slots=True)
 class _Job:
-    """What the Darshan rows of one job add up to. `busy` is its seconds of I/O per process."""
+    """The sums over the Darshan rows of one job. `busy` is its seconds of I/O per process."""
 
     read: int = 0
     written: int = 0
@@ -48,7 +48,7 @@ class _Job:
     run: float = 0.0
 
     @property
-    def heavy(self) -> bool:
+    def is_heavy(self) -> bool:
         return self.busy >= _LEAST_SHARE * self.run and max(self.read, self.written) >= _LEAST_BYTES
 
 
@@ -68,15 +68,15 @@ class _Row:
 
 
 def read(paths: Sequence[Path]) -> Columns:
-    """A request for every job that the paper's filter leaves: 10 % of its run time in I/O, and 10 GB one way.
+    """A request for every job that passes the paper's filter: 10 % of its run time in I/O, and 10 GB one way.
 
-    The two files come in any order, or as one that is joined already.
+    The two files come in any order, or joined as one.
     """
-    darshan, scheduler = _told_apart({path: _header(path) for path in paths})
+    darshan, scheduler = _identify_files({path: _header(path) for path in paths})
     jobs = _jobs(darshan)
     schedule = _schedule(scheduler, jobs, joined=len(paths) == 1)
-    heavy = [(name, schedule[name], job) for name, job in jobs.items() if name in schedule and job.heavy]
-    times = np.array([_checked(row) for _, row, _ in heavy], dtype=np.float64).reshape(-1, 3)
+    heavy = [(name, schedule[name], job) for name, job in jobs.items() if name in schedule and job.is_heavy]
+    times = np.array([_times(row) for _, row, _ in heavy], dtype=np.float64).reshape(-1, 3)
     was_read = np.array([job.read for _, _, job in heavy], dtype=np.int64)
     written = np.array([job.written for _, _, job in heavy], dtype=np.int64)
     ids = id_column([name for name, _, _ in heavy])
@@ -96,13 +96,13 @@ def read(paths: Sequence[Path]) -> Columns:
     )
 
 
-def _told_apart(headers: Mapping[Path, list[str]]) -> tuple[Path, Path]:
-    """The file with Darshan's counters and the one with the scheduler's times, which may be one."""
+def _identify_files(headers: Mapping[Path, list[str]]) -> tuple[Path, Path]:
+    """The file with Darshan's counters and the one with the scheduler's times, which may be the same."""
     paths = list(headers)
     darshan = [path for path in paths if any(column in _COUNTERS for column in headers[path])]
     for path in paths:
         if not headers[path]:
-            raise BadInput(str(path), "holds no request")
+            raise BadInput(str(path), "has no requests")
     if len(darshan) != 1:
         what = "both have" if darshan else "has none of"
         raise BadInput(" and ".join(map(str, paths)), f"{what} Darshan's columns, like {_COUNTERS[0].upper()}")
@@ -120,7 +120,7 @@ def _jobs(path: Path) -> dict[str, _Job]:
         name = row.get(0, _ID, _id)
         job = jobs.setdefault(name, _Job())
         processes = row.get(1, "nprocs", _positive)
-        read, written, *busy = _counted(row)
+        read, written, *busy = _counters(row)
         job.read += int(read)
         job.written += int(written)
         job.busy += sum(busy) / processes
@@ -130,17 +130,19 @@ def _jobs(path: Path) -> dict[str, _Job]:
     return jobs
 
 
-def _counted(row: _Row) -> list[float]:
-    """For each of `_KINDS` the larger of POSIX and MPI-IO, which goes through POSIX, and STDIO on top."""
-    found = [
+def _counters(row: _Row) -> list[float]:
+    """For each of `_KINDS` the larger of POSIX and MPI-IO, which goes through POSIX, plus STDIO."""
+    values = [
         row.get(index, column, parse_bytes if "_bytes_" in column else _span) if row.cells[index] else 0
         for index, column in enumerate(_COUNTERS, start=3)
     ]
-    return [max(posix, mpiio) + stdio for posix, mpiio, stdio in zip(found[:5], found[5:10], found[10:], strict=True)]
+    return [
+        max(posix, mpiio) + stdio for posix, mpiio, stdio in zip(values[:5], values[5:10], values[10:], strict=True)
+    ]
 
 
 def _schedule(path: Path, jobs: Mapping[str, _Job], *, joined: bool) -> dict[str, _Row]:
-    """The scheduler's row of every job that Darshan knows; a joined file has it at each row of the job."""
+    """The scheduler's row of every job with Darshan rows; a joined file repeats it in each row of the job."""
     rows: dict[str, _Row] = {}
     for row in _rows(path, (_ID, *_TIMES)):
         name = row.get(0, _ID, _id)
@@ -148,11 +150,11 @@ def _schedule(path: Path, jobs: Mapping[str, _Job], *, joined: bool) -> dict[str
             continue
         first = rows.setdefault(name, row)
         if first is not row and not (joined and first.cells[1:] == row.cells[1:]):
-            raise BadInput(f"{path}:{row.line}", f"job {name} has a row already, on line {first.line}")
+            raise BadInput(f"{path}:{row.line}", f"job {name} already has a row, on line {first.line}")
     return rows
 
 
-def _checked(row: _Row) -> tuple[float, float, float]:
+def _times(row: _Row) -> tuple[float, float, float]:
     queued, start, end = (row.get(index, column, parse_time) for index, column in enumerate(_TIMES, start=1))
     if end < start:
         raise BadInput(f"{row.path}:{row.line}", "END_TIMESTAMP is before START_TIMESTAMP")
@@ -165,7 +167,7 @@ def _header(path: Path) -> list[str]:
 
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[_Row]:
-    """The cells of these columns, line by line; those of a column that isn't there are empty."""
+    """The cells of these columns, line by line; those of a missing column are empty."""
     with open_text(path, "utf-8-sig") as file:
         lines = _lines(path, file)
         header = _columns(lines)
@@ -208,7 +210,7 @@ def _positive(text: str) -> float:
 
 
 def _span(text: str) -> float:
-    """Seconds. Darshan has negative ones where a clock went wrong; they say nothing, and count 0."""
+    """Seconds. Darshan has negative ones if a clock was wrong; they count as 0."""
     return max(0.0, _number(text))
 
 

@@ -1,4 +1,4 @@
-"""The bytes of a file, gzipped or not, and what is said where there are none."""
+"""The contents of trace files, gzipped or not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GZIP = b"\x1f\x8b"
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The file, unpacked where it is gzip; whatever goes wrong while it is read is bad input."""
+    """The file, decompressed if it is gzip; errors while it is read become BadInput."""
     try:
         with path.open("rb") as file:
             packed = file.read(2) == _GZIP
@@ -36,13 +36,13 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
-    """The same as text, its line ends as they are."""
+    """The same as text, with unchanged line ends."""
     with open_bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
         yield text
 
 
 def digest_file(path: Path) -> bytes:
-    """The SHA-256 of the file as it lies there."""
+    """The SHA-256 of the file."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").digest()
