@@ -109,3 +109,16 @@ def test_what_is_as_by_default_is_left_out() -> None:
     document = json.loads(to_line(ev.PolicyChanged(at=5, policy="forebay")))
     assert document == {"v": 1, "kind": "PolicyChanged", "at": 5.0, "policy": "forebay"}
     assert "turned" not in to_line(ev.TurnedDown(at=1.0, grant="x", because="y"))
+
+
+def test_a_reason_of_a_later_version_reads_as_another_and_none_as_none() -> None:
+    line = '{"v":1,"kind":"TurnedDown","at":1.0,"grant":"x","because":"y"%s}'
+    assert from_line(line % "") == ev.TurnedDown(at=1.0, grant="x", because="y", reason=Reason.NONE)
+    assert from_line(line % ',"reason":"no-room"') == ev.TurnedDown(
+        at=1.0, grant="x", because="y", reason=Reason.NO_ROOM
+    )
+    assert from_line(line % ',"reason":"moonlight"') == ev.TurnedDown(
+        at=1.0, grant="x", because="y", reason=Reason.OTHER
+    )
+    with pytest.raises(BadInput):
+        from_line(line % ',"reason":7')

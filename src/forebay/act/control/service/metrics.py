@@ -11,6 +11,7 @@ from forebay.act.control.page.views import fills
 from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.views import mode
 from forebay.act.metrics import Histogram, Metric, Number
+from forebay.decide.grants import events as ev
 from forebay.decide.grants.machine import value_of
 from forebay.decide.grants.state import Tables
 from forebay.model.grant import Grant, State
@@ -90,9 +91,9 @@ METRICS = (
     DISK_SUSPENDED, DISK_UNSEEN, NODE_SILENT, NODE_DRAINED, HEARD, NODE_DOUBTED, STRAYS, KEPT, JOURNAL, BATCHES,
     DECISIONS, CALLS, CONNECTIONS, DROPPED, WAITING,
 )  # fmt: skip
-_COUNTED = {
-    REQUESTS: "Asked", GRANTED: "Granted", QUEUED: "Queued", LOST: "VolumeLost", VANISHED: "DiskVanished",
-    SILENCES: "NodeSilent", SUSPENSIONS: "DiskSuspended", STUCK: "VolumeStuck",
+_COUNTED: dict[Metric, type[ev.Event]] = {
+    REQUESTS: ev.Asked, GRANTED: ev.Granted, QUEUED: ev.Queued, LOST: ev.VolumeLost, VANISHED: ev.DiskVanished,
+    SILENCES: ev.NodeSilent, SUSPENSIONS: ev.DiskSuspended, STUCK: ev.VolumeStuck,
 }  # fmt: skip
 _ENDS = (State.RELEASED, State.FAILED, State.EXPIRED)
 
@@ -132,8 +133,8 @@ def _since(live: Live, grant: Grant) -> float:
 def _counted(live: Live) -> Iterator[Number]:
     counted = live.counted
     yield JOURNAL.is_(live.last)
-    for metric, name in _COUNTED.items():
-        yield metric.is_(counted[name])
+    for metric, kind in _COUNTED.items():
+        yield metric.is_(counted[kind.__name__])
     for reason in REFUSALS:
         yield REFUSED.is_(counted[f"TurnedDown {reason}"], reason)
     for state in _ENDS:
