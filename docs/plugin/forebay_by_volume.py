@@ -2,7 +2,7 @@
 
 from forebay.decide.policy import Input, striping
 from forebay.decide.stripe.choice import Choice
-from forebay.decide.stripe.start import place
+from forebay.decide.stripe.first_target import place
 from forebay.decide.stripe.view import StripeView, Striping
 from forebay.model.units import format_size
 

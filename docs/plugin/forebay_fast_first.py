@@ -1,7 +1,7 @@
 """A storage policy in a package of its own."""
 
 from forebay.decide.policy import Input, storage
-from forebay.decide.storage.turn import REFUSED
+from forebay.decide.storage.policy_memory import REFUSED
 from forebay.model.ledger import peak
 
 

@@ -1,7 +1,7 @@
 """A request scheduler in a package of its own."""
 
+from forebay.decide.order.queue_layout import NONE
 from forebay.decide.order.slots import after, first, is_write
-from forebay.decide.order.words import NONE
 from forebay.decide.policy import order
 from forebay.model.kernels import kernel
 

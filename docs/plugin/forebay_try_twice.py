@@ -2,7 +2,7 @@
 
 from forebay.decide.policy import tuner
 from forebay.decide.tune.bandit import counts, means
-from forebay.decide.tune.toss import below
+from forebay.decide.tune.random_draws import below
 
 
 @tuner("try-twice", source="an example")

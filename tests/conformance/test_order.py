@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from forebay.decide.conformance import check_order
+from forebay.decide.order.queue_layout import LEFT, NONE
 from forebay.decide.order.slots import (
     after,
     arrived,
@@ -19,7 +20,6 @@ from forebay.decide.order.slots import (
     size_of,
     wake_at,
 )
-from forebay.decide.order.words import LEFT, NONE
 from forebay.decide.policy import order
 from forebay.decide.registry import find, policies
 from forebay.model.errors import PolicyError

@@ -12,7 +12,7 @@ from forebay.decide.conformance import check_striping
 from forebay.decide.policy import Input, striping
 from forebay.decide.registry import find, policies
 from forebay.decide.stripe.choice import Choice
-from forebay.decide.stripe.start import anywhere, place
+from forebay.decide.stripe.first_target import anywhere, place
 from forebay.decide.stripe.view import StripeView, Striping
 from forebay.model.decision import Never
 from forebay.model.errors import PolicyError

@@ -11,7 +11,7 @@ from forebay.decide.conformance.tune import check_tuner
 from forebay.decide.policy import tuner
 from forebay.decide.registry import policies
 from forebay.decide.tune.bandit import ARMS, STEPS, counts, means, untried
-from forebay.decide.tune.toss import below, largest
+from forebay.decide.tune.random_draws import below, largest
 from forebay.model.errors import PolicyError
 from forebay.model.kernels import kernel
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from forebay.decide.storage import choose, optimal
+from forebay.decide.storage import optimal
+from forebay.decide.storage import policies as choose
 from forebay.decide.storage.optimal import upper_bound
 from forebay.model.request import Requests
 from forebay.model.system import Platform

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from forebay.decide.stripe.start import anywhere, place
+from forebay.decide.stripe.first_target import anywhere, place
 from forebay.decide.stripe.view import StripeView
 from forebay.model.layout import Target
 

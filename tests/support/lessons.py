@@ -8,8 +8,8 @@ import numpy as np
 
 from forebay.decide.policy import Policy
 from forebay.decide.tune.bandit import learn
-from forebay.decide.tune.choose import bandit_for, pick
-from forebay.decide.tune.toss import normal
+from forebay.decide.tune.random_draws import normal
+from forebay.decide.tune.tuners import bandit_for, pick
 from forebay.model.random_numbers import seed_state
 
 

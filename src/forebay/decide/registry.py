@@ -20,17 +20,17 @@ from forebay.decide.allocate.optimal import optimal
 from forebay.decide.allocate.random import random as random_allocation
 from forebay.decide.allocate.static import static
 from forebay.decide.allocate.tcpu import tcpu
-from forebay.decide.order.choose import ORDERS
+from forebay.decide.order.schedulers import ORDERS
 from forebay.decide.place.greedy_clairvoyant import greedy_clairvoyant
 from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant
 from forebay.decide.place.random import random as random_placement
 from forebay.decide.policy import Kind, Policy
-from forebay.decide.storage.choose import STORAGE
+from forebay.decide.storage.policies import STORAGE
 from forebay.decide.stripe.dca_io import dca_io
 from forebay.decide.stripe.default import default
 from forebay.decide.stripe.forebay import forebay as forebay_striping
 from forebay.decide.stripe.tapp_io import tapp_io
-from forebay.decide.tune.choose import TUNERS
+from forebay.decide.tune.tuners import TUNERS
 from forebay.model.errors import BadInput, UnknownName, UserError
 
 BUILT_IN = (

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.decide.order.heap import push, remove, smallest
-from forebay.decide.order.new import new_queue
+from forebay.decide.order.queue_layout import S_SERIAL
+from forebay.decide.order.queue_settings import new_queue
 from forebay.decide.order.slots import address
-from forebay.decide.order.words import S_SERIAL
 
 SLOTS = 40
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.decide.order.change import HEAVIEST, LONGEST_WINDOW, set_in_flight
 from forebay.decide.order.queue import (
     NEVER,
     NO_SUCH,
@@ -30,6 +29,8 @@ from forebay.decide.order.queue import (
     use,
     waiting,
 )
+from forebay.decide.order.queue_changes import HEAVIEST, LONGEST_WINDOW, set_in_flight
+from forebay.decide.order.queue_layout import QUANTUM, SCHEDULER, TABLE_MASK, WINDOW
 from forebay.decide.order.slots import (
     arrived,
     file_of,
@@ -42,7 +43,6 @@ from forebay.decide.order.slots import (
     server_of,
     size_of,
 )
-from forebay.decide.order.words import QUANTUM, SCHEDULER, TABLE_MASK, WINDOW
 from forebay.decide.policy import order
 from forebay.decide.registry import find, policies
 from forebay.model.errors import BadInput, UnknownName

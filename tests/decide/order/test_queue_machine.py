@@ -16,7 +16,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from forebay.decide.order.choose import ORDERS, number
 from forebay.decide.order.queue import (
     WAKE,
     arrive,
@@ -35,8 +34,9 @@ from forebay.decide.order.queue import (
     take,
     waiting,
 )
+from forebay.decide.order.queue_layout import TABLE_MASK
+from forebay.decide.order.schedulers import ORDERS, number
 from forebay.decide.order.slots import after, first
-from forebay.decide.order.words import TABLE_MASK
 from forebay.decide.registry import find
 from support.examples import examples
 from support.orders import NONE, Asked, Naive

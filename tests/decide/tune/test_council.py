@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from forebay.decide.policy import tuner
 from forebay.decide.tune.bandit import STEPS, counts, means
-from forebay.decide.tune.choose import TUNERS
 from forebay.decide.tune.council import PATIENCE, Council, Decided, Report, Value, decide, new_council
+from forebay.decide.tune.tuners import TUNERS
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import seed_state

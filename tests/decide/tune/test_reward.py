@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from forebay.decide.registry import find
 from forebay.decide.tune.bandit import STEPS, counts, means
-from forebay.decide.tune.choose import pick
 from forebay.decide.tune.reward import CLASSES, credit, current, demand, new_stack, pause
+from forebay.decide.tune.tuners import pick
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import seed_state
 from support.periods import Machine, busy_times

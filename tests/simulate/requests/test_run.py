@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from forebay.decide.order.queue_layout import NONE
 from forebay.decide.order.slots import first
-from forebay.decide.order.words import NONE
 from forebay.decide.policy import order
 from forebay.decide.registry import policies
 from forebay.model.errors import BadInput, PolicyError

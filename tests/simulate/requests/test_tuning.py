@@ -8,9 +8,9 @@ import pytest
 
 from forebay.decide.registry import find
 from forebay.decide.tune.bandit import learn
-from forebay.decide.tune.choose import bandit_for, pick
+from forebay.decide.tune.random_draws import below
 from forebay.decide.tune.reward import CLASSES, credit, current, new_stack
-from forebay.decide.tune.toss import below
+from forebay.decide.tune.tuners import bandit_for, pick
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import seed_state
 from forebay.profile.request_watch import make_observation

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from forebay.decide.storage import choose
+from forebay.decide.storage import policies as choose
 from forebay.model.request import Requests
 from forebay.model.system import Disk, Platform
 from forebay.simulate.storage import feedback as feedback_module

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.decide.policy import storage
-from forebay.decide.storage import choose
+from forebay.decide.storage import policies as choose
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.show.output import plain

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.decide.policy import Policy, storage
-from forebay.decide.storage import choose
+from forebay.decide.storage import policies as choose
 from forebay.history.traces import read_requests
 from forebay.model.errors import PolicyError
 from forebay.model.kernels import kernel

@@ -16,7 +16,7 @@ from forebay.model.layout import MIB, Layout
 from forebay.simulate.striping.flows import throughput
 from forebay.simulate.striping.learn import Case, first_runs, noisy, weather
 from forebay.simulate.striping.machine import CORI, LOCAL
-from forebay.simulate.striping.peers import OTHERS, RUNS, peers_of
+from forebay.simulate.striping.peer_applications import OTHERS, RUNS, peers_of
 from forebay.simulate.striping.program import FIO_SEQUENTIAL, VPIC, VPIC_COLLECTIVE
 
 ALONE = Case(machine=LOCAL, program=VPIC, processes=4)

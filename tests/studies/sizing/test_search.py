@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from forebay.decide.policy import Policy, storage
 from forebay.decide.registry import find
-from forebay.decide.storage import choose
+from forebay.decide.storage import policies as choose
 from forebay.model.reference_platforms import reference_platform
 from forebay.model.request import Requests
 from forebay.model.system import MOST_BYTES, Platform

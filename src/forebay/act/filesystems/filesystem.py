@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from forebay.act.command import Completed, format_command, run
-from forebay.decide.stripe.words import stripes
+from forebay.decide.stripe.reasons import stripes
 from forebay.history.run_fields import MOST_STRIPES
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import ANY, Layout, Target

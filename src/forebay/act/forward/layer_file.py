@@ -9,7 +9,7 @@ from pathlib import Path
 from forebay.act.forward.council.parameters import PARAMETERS
 from forebay.act.forward.net.address import Address, parse_address
 from forebay.decide.registry import known
-from forebay.decide.tune.choose import DEFAULT
+from forebay.decide.tune.tuners import DEFAULT
 from forebay.history.toml import Bytes, Field, Seconds, Table, load_toml, locate_errors, validate
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.layout import ANY, Layout

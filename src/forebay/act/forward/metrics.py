@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from forebay.act.forward.node.window_histogram import BOUNDS
 from forebay.act.metrics import Histogram, Metric, Number
-from forebay.decide.order.words import WINDOW
+from forebay.decide.order.queue_layout import WINDOW
 from forebay.model.observation import Observation
 
 if TYPE_CHECKING:  # none of the processes loads what only another one needs

@@ -213,7 +213,7 @@ def _document(plan: Plan, shape: Shape, found: Sequence[Comparison], nodes: str 
 
 
 def _print(plan: Plan, shape: Shape, found: Sequence[Comparison], nodes: str | None) -> None:
-    from forebay.decide.stripe.words import many, stripe_size
+    from forebay.decide.stripe.reasons import many, stripe_size
     from forebay.show.output import print_table
 
     load = plan.workload

@@ -147,7 +147,7 @@ def _step(step: Step, dilation: float) -> dict[str, Any]:
 
 
 def _print_loop(app: str, steps: list[Step], dilation: float) -> None:
-    from forebay.decide.stripe.words import stripes
+    from forebay.decide.stripe.reasons import stripes
     from forebay.show.output import print_table
 
     typer.echo(f"{app}: each run enters the history, and decides the next one's layout")

@@ -11,11 +11,10 @@ import numpy as np
 
 from forebay.decide.conformance.contract import broke
 from forebay.decide.conformance.order_cases import FILES, FLOWS, Arrivals, Ask
-from forebay.decide.order.choose import number
-from forebay.decide.order.look import in_flight, waiting
-from forebay.decide.order.new import new_queue
-from forebay.decide.order.queue import arrive, done, follower
-from forebay.decide.order.words import NEVER, NO_SUCH, NONE, NOTES, NOTES_AT, OTHER, WAKE
+from forebay.decide.order.queue import arrive, done, follower, in_flight, waiting
+from forebay.decide.order.queue_layout import NEVER, NO_SUCH, NONE, NOTES, NOTES_AT, OTHER, WAKE
+from forebay.decide.order.queue_settings import new_queue
+from forebay.decide.order.schedulers import number
 from forebay.decide.policy import Policy
 from forebay.model.errors import PolicyError
 

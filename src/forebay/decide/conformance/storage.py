@@ -11,7 +11,7 @@ import numpy as np
 
 from forebay.decide.conformance.contract import broke, expect_kind
 from forebay.decide.policy import Input, Policy
-from forebay.decide.storage.turn import REFUSED, turn
+from forebay.decide.storage.policy_memory import REFUSED, turn
 from forebay.model.errors import PolicyError
 from forebay.model.ledger import Ledger, book, ledger, survey
 from forebay.model.system import Disk, Node, Platform, Server

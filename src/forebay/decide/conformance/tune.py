@@ -11,8 +11,8 @@ import numpy as np
 from forebay.decide.conformance.contract import broke, expect_kind
 from forebay.decide.policy import Policy
 from forebay.decide.tune.bandit import learn
-from forebay.decide.tune.choose import HALF_LIFE, OTHER, bandit_for, choose, number
-from forebay.decide.tune.toss import normal, uniform
+from forebay.decide.tune.random_draws import normal, uniform
+from forebay.decide.tune.tuners import HALF_LIFE, OTHER, bandit_for, choose, number
 from forebay.model.errors import PolicyError
 from forebay.model.random_numbers import seed_state
 

@@ -15,9 +15,17 @@ from forebay.decide.grants.selection import Selection, Turned, load_turn, save_t
 from forebay.decide.grants.state import Tables
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
-from forebay.decide.storage.choose import OTHER, SPREADS, STORAGE
-from forebay.decide.storage.placing import ASK_POLICY, PART, PLACING, most_parts, pieces_of, soonest, try_place
-from forebay.decide.storage.turn import REFUSED, Turn
+from forebay.decide.storage.policies import OTHER, SPREADS, STORAGE
+from forebay.decide.storage.policy_memory import REFUSED, Turn
+from forebay.decide.storage.request_placement import (
+    ASK_POLICY,
+    PART,
+    PLACING,
+    most_parts,
+    pieces_of,
+    soonest,
+    try_place,
+)
 from forebay.model.decision import Later, Never
 from forebay.model.errors import PolicyError
 from forebay.model.grant import Ask, Grant, Volume, node_of

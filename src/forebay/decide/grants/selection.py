@@ -11,7 +11,7 @@ import numpy as np
 
 from forebay.decide.grants.machine import LiveDisk, LiveNode
 from forebay.decide.grants.space import Space
-from forebay.decide.storage.turn import TURN, Turn, turn
+from forebay.decide.storage.policy_memory import TURN, Turn, turn
 from forebay.model.ledger import NODE, SERVER, Ledger
 from forebay.model.system import Disk, Node, Platform, Server
 

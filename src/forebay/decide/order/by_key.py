@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.decide.order.heap import push, remove, smallest
-from forebay.decide.order.slots import slot_at
-from forebay.decide.order.words import (
+from forebay.decide.order.queue_layout import (
     EPOCH,
     F_EPOCH,
     F_FINISH,
@@ -19,6 +18,7 @@ from forebay.decide.order.words import (
     S_SIZE,
     VIRTUAL,
 )
+from forebay.decide.order.slots import slot_at
 from forebay.model.kernels import kernel
 
 LEAST_COST = 4096  # bytes: what a request costs a server at least, however small it is

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.decide.order.words import (
+from forebay.decide.order.queue_layout import (
     S_FILE,
     S_OFFSET,
     S_SERVER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.decide.order.words import HEAP_AT, HEAPED, S_KEY, S_PLACE, S_SERIAL
+from forebay.decide.order.queue_layout import HEAP_AT, HEAPED, S_KEY, S_PLACE, S_SERIAL
 from forebay.model.kernels import kernel
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.decide.order.words import (
+from forebay.decide.order.queue_layout import (
     FIRST,
     G_FIRST,
     G_LAST,

@@ -15,14 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from forebay.decide.order.change import set_aggregate, set_patience, set_quantum, set_scheduler, set_weight, set_window
-from forebay.decide.order.choose import enter, leave, number, pick
 from forebay.decide.order.contiguous import contiguous
 from forebay.decide.order.lists import append, unlink
-from forebay.decide.order.look import depth, in_flight, waiting
-from forebay.decide.order.new import new_queue, set_option, use
-from forebay.decide.order.slots import address, slot_at
-from forebay.decide.order.words import (
+from forebay.decide.order.queue_changes import (
+    set_aggregate,
+    set_patience,
+    set_quantum,
+    set_scheduler,
+    set_weight,
+    set_window,
+)
+from forebay.decide.order.queue_layout import (
     AGGREGATE,
     ARRIVED,
     FILES,
@@ -60,6 +63,9 @@ from forebay.decide.order.words import (
     WAITS,
     WAKE,
 )
+from forebay.decide.order.queue_settings import new_queue, set_option, use
+from forebay.decide.order.schedulers import enter, leave, number, pick
+from forebay.decide.order.slots import address, slot_at
 from forebay.decide.policy import Policy
 from forebay.model.kernels import fresh_kernel, kernel
 
@@ -248,3 +254,21 @@ def _free(q: Any, at: int) -> None:
     q[at + S_STATE] = FREED
     q[at + S_NEXT] = q[FREE]
     q[FREE] = at
+
+
+@kernel
+def waiting(q: Any) -> int:
+    """Requests that wait."""
+    return q[WAITING]  # type: ignore[no-any-return]
+
+
+@kernel
+def in_flight(q: Any) -> int:
+    """Messages that were sent and are not answered yet."""
+    return q[IN_FLIGHT]  # type: ignore[no-any-return]
+
+
+@kernel
+def depth(q: Any, server: int) -> int:
+    """Requests that wait for one server."""
+    return q[q[SERVERS_AT] + (server << GROUP_SHIFT) + G_COUNT]  # type: ignore[no-any-return]

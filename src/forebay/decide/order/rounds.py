@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.decide.order.lists import append_to_group, unlink_from_group
-from forebay.decide.order.slots import slot_at
-from forebay.decide.order.words import (
+from forebay.decide.order.queue_layout import (
     CURRENT,
     FILES_AT,
     G_FIRST,
@@ -19,6 +18,7 @@ from forebay.decide.order.words import (
     S_FILE,
     S_GROUP,
 )
+from forebay.decide.order.slots import slot_at
 from forebay.model.kernels import kernel
 
 TOP_LEVEL = 6  # of mlf: 64 times the quantum

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.decide.order.lists import append_to_group
-from forebay.decide.order.slots import slot_at
-from forebay.decide.order.words import (
+from forebay.decide.order.queue_layout import (
     G_FIRST,
     GROUP_SHIFT,
     NODE,
@@ -20,6 +19,7 @@ from forebay.decide.order.words import (
     WINDOW_END,
     WINDOW_SERVER,
 )
+from forebay.decide.order.slots import slot_at
 from forebay.model.kernels import kernel
 
 # Bez et al. 2019, section 2. Windows are cut from absolute time, so that nodes whose clocks agree change together,

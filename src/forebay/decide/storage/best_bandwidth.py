@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.decide.storage.turn import any_best
+from forebay.decide.storage.policy_memory import any_best
 from forebay.model.kernels import kernel
 from forebay.model.ledger import survey, survey_longest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.decide.storage.turn import REFUSED
+from forebay.decide.storage.policy_memory import REFUSED
 from forebay.model.kernels import kernel
 from forebay.model.ledger import peak, survey
 

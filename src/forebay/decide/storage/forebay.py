@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.decide.storage.turn import REFUSED
+from forebay.decide.storage.policy_memory import REFUSED
 from forebay.model.kernels import kernel
 from forebay.model.ledger import survey
 

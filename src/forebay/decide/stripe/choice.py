@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from forebay.decide.stripe.start import Start
+from forebay.decide.stripe.first_target import Start
 from forebay.decide.stripe.view import Phase, Striping
 from forebay.model.layout import DEFAULT_SIZE, GRAIN, MOST_SIZE, Layout
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from forebay.decide.policy import Input, striping
 from forebay.decide.stripe.choice import Choice
+from forebay.decide.stripe.first_target import anywhere, place
 from forebay.decide.stripe.initial import initial
 from forebay.decide.stripe.recurring import climbed, comparable, ruled
-from forebay.decide.stripe.start import anywhere, place
 from forebay.decide.stripe.view import StripeView, Striping
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from forebay.decide.policy import striping
 from forebay.decide.stripe.choice import Choice
-from forebay.decide.stripe.start import anywhere
+from forebay.decide.stripe.first_target import anywhere
 from forebay.decide.stripe.view import StripeView, Striping
 
 

@@ -32,11 +32,11 @@ from numpy.typing import NDArray
 
 from forebay.decide.policy import Input, striping
 from forebay.decide.stripe.choice import Choice
+from forebay.decide.stripe.first_target import place
 from forebay.decide.stripe.grid import SIZES, Grid, grid
+from forebay.decide.stripe.reasons import many, no_run_tells, small_files, stripes
 from forebay.decide.stripe.response import Floats, Response, respond, usable_peers, usable_runs
-from forebay.decide.stripe.start import place
 from forebay.decide.stripe.view import Past, Phase, StripeView, Striping
-from forebay.decide.stripe.words import many, no_run_tells, small_files, stripes
 from forebay.model.errors import BadInput
 from forebay.model.layout import DEFAULT_SIZE
 from forebay.model.units import format_bandwidth

@@ -7,9 +7,9 @@ from fractions import Fraction
 from math import fsum
 
 from forebay.decide.stripe.choice import Choice, valid_size
+from forebay.decide.stripe.reasons import many, no_run_tells, only, stripe_size
 from forebay.decide.stripe.rule import unstriped
 from forebay.decide.stripe.view import Peers, StripeView
-from forebay.decide.stripe.words import many, no_run_tells, only, stripe_size
 from forebay.model.units import format_bandwidth
 
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from forebay.decide.stripe.choice import Choice, valid_size
+from forebay.decide.stripe.reasons import left_out, many, only, small_files, stripes
 from forebay.decide.stripe.rule import by_pattern
 from forebay.decide.stripe.view import Past, StripeView
-from forebay.decide.stripe.words import left_out, many, only, small_files, stripes
 from forebay.model.layout import MOST_SIZE
 from forebay.model.units import format_bandwidth
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from forebay.decide.stripe.choice import Choice
+from forebay.decide.stripe.reasons import many, only, small_files
 from forebay.decide.stripe.view import StripeView
-from forebay.decide.stripe.words import many, only, small_files
 from forebay.model.layout import DEFAULT_SIZE
 
 

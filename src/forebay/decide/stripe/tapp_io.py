@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from forebay.decide.policy import Input, striping
+from forebay.decide.stripe.first_target import anywhere
+from forebay.decide.stripe.reasons import no_run_tells
 from forebay.decide.stripe.rule import by_pattern, unstriped
-from forebay.decide.stripe.start import anywhere
 from forebay.decide.stripe.view import StripeView, Striping
-from forebay.decide.stripe.words import no_run_tells
 
 
 @striping(

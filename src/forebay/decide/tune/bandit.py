@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.decide.tune.toss import below
+from forebay.decide.tune.random_draws import below
 from forebay.model.errors import BadInput
 from forebay.model.kernels import kernel
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
-from forebay.decide.tune.choose import DEFAULT, bandit_for, pick
 from forebay.decide.tune.reward import REWARDS, credit, current, new_stack
-from forebay.decide.tune.similar import inherit
+from forebay.decide.tune.similar_situations import inherit
+from forebay.decide.tune.tuners import DEFAULT, bandit_for, pick
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import draw, seed_state

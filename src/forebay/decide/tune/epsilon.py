@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.decide.tune.bandit import OPTIONS, STEPS, means
-from forebay.decide.tune.toss import below, largest, uniform
+from forebay.decide.tune.random_draws import below, largest, uniform
 from forebay.model.kernels import kernel
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from forebay.decide.tune.bandit import LEAST, OPTIONS, ORDERED, counts, expected, means, squares
-from forebay.decide.tune.toss import largest, normal, uniform
+from forebay.decide.tune.random_draws import largest, normal, uniform
 from forebay.model.kernels import kernel
 
 _NOISE, _NOISE_WEIGHT = 0.05, 2.0  # the noise believed in before there are rewards, and worth how many of them

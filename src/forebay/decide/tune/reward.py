@@ -18,7 +18,7 @@ import numpy as np
 
 from forebay.decide.policy import Policy
 from forebay.decide.tune.bandit import CROWD, learn
-from forebay.decide.tune.choose import bandit_for
+from forebay.decide.tune.tuners import bandit_for
 from forebay.model.observation import Observation
 
 CLASSES = {"bandwidth": 1, "demand": 6}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forebay.decide.tune.bandit import OPTIONS, counts, means, spread, untried
-from forebay.decide.tune.toss import largest
+from forebay.decide.tune.random_draws import largest
 from forebay.model.kernels import kernel
 
 _LEAST_NOISE = 0.01

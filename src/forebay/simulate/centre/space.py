@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from forebay.decide.policy import Policy
-from forebay.decide.storage.choose import OTHER, number
-from forebay.decide.storage.placing import PART, PLACING, try_place
-from forebay.decide.storage.turn import turn
+from forebay.decide.storage.policies import OTHER, number
+from forebay.decide.storage.policy_memory import turn
+from forebay.decide.storage.request_placement import PART, PLACING, try_place
 from forebay.model.errors import BadInput
 from forebay.model.kernels import kernel
 from forebay.model.ledger import book, has_room, ledger, shorten, widen

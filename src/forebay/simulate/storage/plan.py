@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.decide.storage.placing import (
+from forebay.decide.storage.request_placement import (
     ASK_POLICY,
     PART,
     PLACING,

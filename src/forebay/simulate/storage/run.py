@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.decide.policy import Policy
-from forebay.decide.storage.choose import number
-from forebay.decide.storage.turn import REFUSED, Turn, turn
+from forebay.decide.storage.policies import number
+from forebay.decide.storage.policy_memory import REFUSED, Turn, turn
 from forebay.model.errors import PolicyError
 from forebay.model.ledger import Ledger, ledger, widen
 from forebay.model.request import Requests

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from forebay.decide.registry import find
-from forebay.decide.tune.choose import pick
 from forebay.decide.tune.reward import REWARDS, credit, current, new_stack
+from forebay.decide.tune.tuners import pick
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import draw, seed_state
 from forebay.profile.request_watch import make_observation

@@ -20,7 +20,7 @@ from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.striping.learn import Case, first_runs, weather
 from forebay.simulate.striping.machine import CORI, LOCAL
-from forebay.simulate.striping.peers import peers_of
+from forebay.simulate.striping.peer_applications import peers_of
 from forebay.simulate.striping.program import (
     FIO_RANDOM,
     FIO_SEQUENTIAL,

@@ -15,7 +15,7 @@ from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, pack, unpack
 from forebay.act.forward.node.council_client import CouncilClient
 from forebay.act.forward.node.io_node import IoNode
-from forebay.decide.order.words import AGGREGATE, WINDOW
+from forebay.decide.order.queue_layout import AGGREGATE, WINDOW
 from forebay.model.errors import UserError
 from support.forward import KEY, unix
 from support.forward_nodes import STRIPE, NodeThread, node_thread

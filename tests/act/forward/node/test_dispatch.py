@@ -7,8 +7,8 @@ import pytest
 from forebay.act.forward.net.wire import Kind, Message
 from forebay.act.forward.node.dispatch import Batch, Dispatch, Request
 from forebay.act.forward.striping import Piece
-from forebay.decide.order.choose import ORDERS
-from forebay.decide.order.words import AGGREGATE, PATIENCE, QUANTUM, WINDOW
+from forebay.decide.order.queue_layout import AGGREGATE, PATIENCE, QUANTUM, WINDOW
+from forebay.decide.order.schedulers import ORDERS
 from forebay.model.errors import BadInput
 from support.forward import LoopThread, loop_thread
 

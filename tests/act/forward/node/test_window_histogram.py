@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.forward.node.window_histogram import BOUNDS, WindowHistogram
-from forebay.decide.order.words import WINDOW, WINDOW_BEGIN
+from forebay.decide.order.queue_layout import WINDOW, WINDOW_BEGIN
 
 LENGTH = 1000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forebay.act.forward.net.wire import LONGEST
-from forebay.decide.order.words import AGGREGATE, QUANTUM, WINDOW
+from forebay.decide.order.queue_layout import AGGREGATE, QUANTUM, WINDOW
 from forebay.decide.registry import given_options
 from forebay.model.errors import BadInput
 

@@ -17,7 +17,6 @@ from forebay.act.forward.net.timer import Alarm
 from forebay.act.forward.net.wire import Bytes, Message
 from forebay.act.forward.node.window_histogram import WindowHistogram
 from forebay.act.forward.striping import Piece
-from forebay.decide.order.new import DEFAULTS
 from forebay.decide.order.queue import (
     NEVER,
     NONE,
@@ -32,7 +31,8 @@ from forebay.decide.order.queue import (
     take_of,
     use,
 )
-from forebay.decide.order.words import AGGREGATE, WAITING
+from forebay.decide.order.queue_layout import AGGREGATE, WAITING
+from forebay.decide.order.queue_settings import DEFAULTS
 from forebay.decide.registry import find, given_options
 
 

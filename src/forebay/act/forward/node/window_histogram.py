@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from forebay.decide.order.words import WINDOW, WINDOW_BEGIN
+from forebay.decide.order.queue_layout import WINDOW, WINDOW_BEGIN
 
 BOUNDS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)
 """Upper bounds of the bins: real length over the length that was set."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from forebay.decide.storage.choose import OTHER, SPREADS, choose
 from forebay.decide.storage.forebay import spread
+from forebay.decide.storage.policies import OTHER, SPREADS, choose
 from forebay.model.kernels import kernel
 from forebay.model.ledger import book, next_free, peak, unbook
 

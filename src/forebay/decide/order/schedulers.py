@@ -8,10 +8,7 @@ from forebay.decide.order.by_key import enter_by_finish, enter_by_size, leave_by
 from forebay.decide.order.contiguous import enlist, strike
 from forebay.decide.order.heap import remove
 from forebay.decide.order.lists import unlink_from_group
-from forebay.decide.order.rounds import enter_file, hbrr, leave_file, mlf
-from forebay.decide.order.slots import first
-from forebay.decide.order.twins import enter_server, twins, twins_work_conserving
-from forebay.decide.order.words import (
+from forebay.decide.order.queue_layout import (
     AGGREGATE,
     HBRR,
     MLF,
@@ -22,6 +19,9 @@ from forebay.decide.order.words import (
     TWINS_WORK_CONSERVING,
     WFQ,
 )
+from forebay.decide.order.rounds import enter_file, hbrr, leave_file, mlf
+from forebay.decide.order.slots import first
+from forebay.decide.order.twins import enter_server, twins, twins_work_conserving
 from forebay.decide.policy import Policy, order
 from forebay.model.kernels import kernel
 

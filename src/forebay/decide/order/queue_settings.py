@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.decide.order.change import (
+from forebay.decide.order.queue_changes import (
     LONGEST_WINDOW,
     MOST,
     set_aggregate,
@@ -17,8 +17,7 @@ from forebay.decide.order.change import (
     set_scheduler,
     set_window,
 )
-from forebay.decide.order.choose import number
-from forebay.decide.order.words import (
+from forebay.decide.order.queue_layout import (
     FILES,
     FILES_AT,
     FLOW_SHIFT,
@@ -44,6 +43,7 @@ from forebay.decide.order.words import (
     TABLE_SHIFT,
     WAKE,
 )
+from forebay.decide.order.schedulers import number
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
 from forebay.model.errors import BadInput

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.decide.order.by_key import begin_virtual_time
-from forebay.decide.order.choose import enter, leave
 from forebay.decide.order.contiguous import enlist, strike
-from forebay.decide.order.words import (
+from forebay.decide.order.queue_layout import (
     AGGREGATE,
     CURRENT,
     F_WEIGHT,
@@ -32,6 +31,7 @@ from forebay.decide.order.words import (
     WINDOW_BEGIN,
     WINDOW_END,
 )
+from forebay.decide.order.schedulers import enter, leave
 from forebay.model.kernels import kernel
 
 LONGEST_WINDOW = 10**12  # nanoseconds
