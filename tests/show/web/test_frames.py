@@ -41,8 +41,8 @@ class Client:
         for key, fill in frame["disks"].items():
             node, _, name = key.partition("/")
             for disk in self.nodes[node]["disks"]:
-                if disk[0] == name:
-                    disk[2:5] = fill
+                if disk["name"] == name:
+                    disk.update(fill)
         self.head = {name: frame[name] for name in self.head}
         self.lines += sorted(line["n"] for line in frame["lines"] if line["n"] > before)
 
@@ -166,10 +166,10 @@ def test_a_disks_fill_is_the_same_alone_and_among_all_and_is_what_is_held(steps:
         _do(world, step)
     tables, all_of_them = world.live.control.tables, page_views.fills(world.live)
     assert {key: page_views.fill(world.live, key) for key in tables.disks} == all_of_them
-    for key, (used, planned, volumes) in all_of_them.items():
+    for key, full in all_of_them.items():
         holds = [hold for hold in tables.space.holds.values() if hold.disk == key]
-        assert (used + planned, volumes) == (sum(hold.size for hold in holds), len(holds))
-    assert {key: used for key, (used, _, _) in all_of_them.items()} == world.live.control.used()
+        assert (full["used"] + full["planned"], full["volumes"]) == (sum(hold.size for hold in holds), len(holds))
+    assert {key: full["used"] for key, full in all_of_them.items()} == world.live.control.used()
 
 
 def test_a_grant_that_ended_and_was_forgotten_within_one_frame_leaves_its_disk_free() -> None:
@@ -184,7 +184,7 @@ def test_a_grant_that_ended_and_was_forgotten_within_one_frame_leaves_its_disk_f
     world.do(co.Tick(caller=co.SERVICE))
     frame = told(page_frames.frame(world.live, None, seen))
     client.take(frame)
-    assert frame["forgotten"] == [f"{1:032x}"] and client.nodes["a"]["disks"][0][2:5] == [0, 0, 0]
+    assert frame["forgotten"] == [f"{1:032x}"] and client.nodes["a"]["disks"][0]["volumes"] == 0
 
 
 def test_what_is_too_long_ago_or_not_yet_is_asked_anew() -> None:
@@ -203,7 +203,7 @@ def test_a_user_reads_nothing_of_others_grants() -> None:
     begin = world.live.last
     world.ask(BEN, 50, job="secret")
     found = told(page_frames.frame(world.live, ANN, begin))
-    assert "secret" not in json.dumps(found) and found["grants"] == [] and found["disks"]["a/x"][2] == 1
+    assert "secret" not in json.dumps(found) and found["grants"] == [] and found["disks"]["a/x"]["volumes"] == 1
     own = told(page_frames.frame(world.live, BEN, begin))
     assert [row["job"] for row in own["grants"]] == ["secret"]
 

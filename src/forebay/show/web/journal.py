@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from forebay.act.control.documents import GrantDocument, StoryLine
 from forebay.act.control.page import views as page_views
@@ -18,7 +17,6 @@ from forebay.decide.grants.control import Control
 from forebay.history.store.journal import Entry, LogLine
 from forebay.model.errors import BadInput
 
-Document = dict[str, Any]
 Asked = Mapping[str, str]
 Logs = Callable[[str], list[LogLine]]
 _EVERY = 5000  # events, at least, between states that are kept
@@ -79,24 +77,24 @@ class Journal:
             return None
         return {"story": self._story(grant, _number(query, self.last))} if story else self._grant(grant, query)
 
-    def _snapshot(self, query: Asked) -> Document:
+    def _snapshot(self, query: Asked) -> Mapping[str, object]:
         live = self.at(_number(query, self.last))
         at = self._entries[live.last - 1].at
         reading = {"kind": "journal", "name": self._name, "number": live.last, "last": self.last, "at": at}
-        return page_views.snapshot(live, None) | {"boot": "", "reading": reading}
+        return {**page_views.snapshot(live, None), "boot": "", "reading": reading}
 
-    def _listed(self, query: Asked) -> Document:
+    def _listed(self, query: Asked) -> Mapping[str, object]:
         which = Which(
             state=query.get("state", ""), owner=query.get("owner", ""), disk=query.get("disk", ""),
             text=query.get("text", ""), offset=_count(query, "offset", 0), limit=_count(query, "limit", 200),
         )  # fmt: skip
         return page_views.list_grants(self.at(_number(query, self.last)), None, which)
 
-    def _timeline(self, query: Asked) -> Document:
+    def _timeline(self, query: Asked) -> Mapping[str, object]:
         begin, end = (float(query.get(name, 0)) for name in ("begin", "end"))
         return page_views.timeline(self.at(_number(query, self.last)), None, begin, end)
 
-    def _decisions(self, query: Asked) -> Document:
+    def _decisions(self, query: Asked) -> Mapping[str, object]:
         number, limit = _number(query, self.last), _count(query, "limit", 100)
         before = min(_count(query, "before", 0) or number + 1, number + 1)
         entries = (self._entries[at] for at in range(before - 2, -1, -1))

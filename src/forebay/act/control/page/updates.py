@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from forebay.act.control.errors import NotAuthenticated, error_code, error_document
 from forebay.act.control.page.views import (
-    Document,
     Eye,
     Fill,
+    PageNode,
     States,
     Tally,
     feed,
@@ -73,7 +73,7 @@ class Updates:
         now = live.last, self._service.rates.version
         known, text = self._snapshots.get(eye, ((-1, 0), b""))
         if known != now:
-            told = snapshot(live, eye) | {"boot": self.boot, "rates": self._service.rates.now()}
+            told = {**snapshot(live, eye), "boot": self.boot, "rates": self._service.rates.now()}
             text = json.dumps(told, separators=(",", ":")).encode()
             if len(self._snapshots) > _SNAPSHOTS:
                 self._snapshots.clear()
@@ -177,7 +177,7 @@ class Touched:
     entries: Sequence[Entry]
     grants: Sequence[Grant]
     disks: Mapping[str, Fill]
-    nodes: Sequence[Document]
+    nodes: Sequence[PageNode]
     forgotten: Sequence[str]
 
 
@@ -217,12 +217,13 @@ def touched(live: Live, after: int) -> Touched | None:
     return Touched(after, [*names, *forgotten], entries, grants, disks, some_nodes(live, nodes), forgotten)
 
 
-def changes(live: Live, eye: Eye, what: Touched, counted: States) -> Document:
+def changes(live: Live, eye: Eye, what: Touched, counted: States) -> dict[str, object]:
     """What an eye sees of that."""
     seen = [grant for grant in what.grants if eye is None or grant.ask.uid == eye]
     lines = feed(live, reversed(what.entries), eye, _LINES)
     older = (entry for entry in what.entries if entry.number < lines[-1]["n"]) if lines else iter(())
-    return head(live, eye, counted) | {
+    return {
+        **head(live, eye, counted),
         "after": what.after,
         "disks": what.disks,
         "nodes": what.nodes,
@@ -247,6 +248,6 @@ def _machine_in(entries: Iterable[Entry]) -> tuple[dict[str, None], list[str]]:
     return nodes, forgotten
 
 
-def _event(kind: str, number: int | None, document: Document) -> str:
+def _event(kind: str, number: int | None, document: Mapping[str, object]) -> str:
     mark = "" if number is None else f"id: {number}\n"
     return f"{mark}event: {kind}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n"

@@ -1,13 +1,13 @@
 """What the page shows, as small documents: the machine, grants, their times, and what was decided.
 
-Whoever looks is an `Eye`: a user's sees own grants and what all have together, an administrator's sees everything.
+Whoever looks is an `Eye`: a user sees their own grants and the totals, an administrator sees everything.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NotRequired, TypedDict
 
@@ -21,9 +21,6 @@ from forebay.decide.grants.space import ALWAYS
 from forebay.history.store.journal import Entry
 from forebay.model.grant import ENDED, HELD, LIVE, Grant, NotAllowed, State
 
-Document = dict[str, Any]
-Fill = list[int]
-"""Bytes that exist on a disk, bytes that are promised for later, and how many volumes that is."""
 Eye = int | None
 """The uid whose grants are seen; None for everybody's."""
 NO_TIER = ""
@@ -33,75 +30,111 @@ _SHOWN_DISKS = 4
 def eye_of(who: Who) -> Eye:
     if who.role == "agent":
         raise NotAllowed("the page is for people, not for agents")
-    return None if who.role == "administrator" else who.uid
+    return None if who.is_administrator else who.uid
 
 
 # The machine
 
 
+class Fill(TypedDict):
+    """Bytes that exist on a disk, bytes that are planned for later, and the number of volumes."""
+
+    used: int
+    planned: int
+    volumes: int
+
+
+class PageDisk(Fill):
+    """A disk, as the page shows it."""
+
+    name: str
+    capacity: int
+    tier: str
+    there: bool
+    drained: bool
+    suspended: bool
+    unseen: bool
+    because: str
+    write: float
+    read: float
+    kind: str
+    expose: str
+
+
+class PageNode(TypedDict):
+    """A node, as the page shows it."""
+
+    name: str
+    silent: bool
+    drained: bool
+    fields: Mapping[str, object]
+    disks: list[PageDisk]
+
+
 def fills(live: Live) -> dict[str, Fill]:
     """How full all disks are."""
     tables = live.control.tables
-    found: dict[str, Fill] = {key: [0, 0, 0] for key in tables.disks}
+    disks = {key: Fill(used=0, planned=0, volumes=0) for key in tables.disks}
     for disk, start, _, size in tables.space.holds.values():
-        own = found[disk]
-        own[start != ALWAYS] += size  # what exists holds its space from always on
-        own[2] += 1
-    return found
+        _add(disks[disk], start, size)
+    return disks
 
 
 def fill(live: Live, disk: str) -> Fill:
     """How full one disk is."""
-    tables = live.control.tables
-    found, holds = [0, 0, 0], tables.space.holds
+    tables, own = live.control.tables, Fill(used=0, planned=0, volumes=0)
     names = [volume.name for volume in tables.on_disk(disk)]
     names += [disk, *(key for key, stray in tables.strays.items() if stray.disk == disk)]
     for name in names:
-        hold = holds.get(name)
+        hold = tables.space.holds.get(name)
         if hold is not None:
-            found[hold.start != ALWAYS] += hold.size
-            found[2] += 1
-    return found
+            _add(own, hold.start, hold.size)
+    return own
 
 
-def machine(live: Live) -> list[Document]:
+def _add(own: Fill, start: float, size: int) -> None:
+    own["used" if start == ALWAYS else "planned"] += size  # what exists holds its space from always on
+    own["volumes"] += 1
+
+
+def machine(live: Live) -> list[PageNode]:
     """All nodes with their disks."""
-    tables, full = live.control.tables, fills(live)
-    disks: dict[str, list[list[Any]]] = {name: [] for name in tables.nodes}
-    for key, disk in tables.disks.items():
-        disks[disk.node].append(_disk(live, disk, full[key]))
-    return [_node(live, name, disks[name]) for name in tables.nodes]
+    full = fills(live)
+    return _nodes(live, live.control.tables.nodes, full.__getitem__)
 
 
-def some_nodes(live: Live, names: Iterable[str]) -> list[Document]:
-    """The same of a few nodes."""
+def some_nodes(live: Live, names: Iterable[str]) -> list[PageNode]:
+    """A few nodes with their disks."""
+    return _nodes(live, names, lambda key: fill(live, key))
+
+
+def _nodes(live: Live, names: Iterable[str], fill_of: Callable[[str], Fill]) -> list[PageNode]:
     tables = live.control.tables
-    own: dict[str, list[list[Any]]] = {name: [] for name in names if name in tables.nodes}
+    disks: dict[str, list[PageDisk]] = {name: [] for name in names if name in tables.nodes}
     for key, disk in tables.disks.items():
-        if disk.node in own:
-            own[disk.node].append(_disk(live, disk, fill(live, key)))
-    return [_node(live, name, disks) for name, disks in own.items()]
+        if disk.node in disks:
+            disks[disk.node].append(_disk(live, disk, fill_of(key)))
+    return [_node(live, name, own) for name, own in disks.items()]
 
 
-def _node(live: Live, name: str, disks: list[list[Any]]) -> Document:
+def _node(live: Live, name: str, disks: list[PageDisk]) -> PageNode:
     node = live.control.tables.nodes[name]
     return {"name": name, "silent": node.silent, "drained": node.drained, "fields": dict(node.fields), "disks": disks}
 
 
-def _disk(live: Live, disk: LiveDisk, full: Fill) -> list[Any]:
-    """Name, capacity, the three of its fill, tier, flags, bytes per second, kind, means, and why it is suspended or
-    can't be looked at. Flags: 1 if it is there, 2 if drained, 4 if suspended, 8 if its agent can't look at it."""
-    said, node, suspension = disk.spec, live.control.tables.nodes[disk.node], disk.suspension
-    flags = disk.there + 2 * disk.drained + 4 * (suspension is not None) + 8 * (disk.unseen != "")
-    return [
-        said.name, said.capacity, *full, value_of(disk, node, "tier") or NO_TIER, flags,
-        said.write_bandwidth, said.read_bandwidth, str(said.fields.get("kind", "")),
-        str(said.fields.get("expose", "none")), disk.unseen or ("" if suspension is None else suspension.because),
-    ]  # fmt: skip
+def _disk(live: Live, disk: LiveDisk, full: Fill) -> PageDisk:
+    spec, node, suspension = disk.spec, live.control.tables.nodes[disk.node], disk.suspension
+    return {
+        "name": spec.name, "capacity": spec.capacity, **full, "tier": value_of(disk, node, "tier") or NO_TIER,
+        "there": disk.there, "drained": disk.drained, "suspended": suspension is not None, "unseen": disk.unseen != "",
+        "because": disk.unseen or ("" if suspension is None else suspension.because),
+        "write": spec.write_bandwidth, "read": spec.read_bandwidth, "kind": str(spec.fields.get("kind", "")),
+        "expose": str(spec.fields.get("expose", "none")),
+    }  # fmt: skip
 
 
 States = Counter[tuple[int, str]]
-"""How many grants there are, by uid and state."""
+"""The number of grants by uid and state."""
 
 
 def states_of(live: Live) -> States:
@@ -109,7 +142,7 @@ def states_of(live: Live) -> States:
 
 
 class Tally:
-    """The same, kept up to date by what changes: all grants are looked at once."""
+    """The same, kept up to date by changes, so that all grants are counted only once."""
 
     def __init__(self, live: Live) -> None:
         grants = live.control.tables.grants.items()
@@ -117,7 +150,7 @@ class Tally:
         self.counted: States = Counter(self._known.values())
 
     def follow(self, live: Live, names: Iterable[str]) -> None:
-        """Something happened to these."""
+        """These grants have changed."""
         for name in names:
             grant, old = live.control.tables.grants.get(name), self._known.pop(name, None)
             if old is not None:
@@ -127,8 +160,21 @@ class Tally:
                 self.counted[new] += 1
 
 
-def totals(live: Live, eye: Eye, counted: States) -> Document:
-    """Grants by state (an eye's own), and the machine as a whole."""
+class Totals(TypedDict):
+    """Grants by state, as far as the eye sees them, and the machine as a whole."""
+
+    states: dict[str, int]
+    queue: int
+    grants: int
+    strays: int
+    nodes: int
+    silent: int
+    drained: int
+    suspended: int
+    unseen: int
+
+
+def totals(live: Live, eye: Eye, counted: States) -> Totals:
     tables = live.control.tables
     states: Counter[str] = Counter()
     for (uid, state), count in counted.items():
@@ -148,23 +194,71 @@ def totals(live: Live, eye: Eye, counted: States) -> Document:
     }
 
 
-def head(live: Live, eye: Eye, counted: States) -> Document:
-    """What every frame begins with."""
-    control = live.control
-    told = {"number": live.last, "mode": mode(live), "policy": control.policy, "totals": totals(live, eye, counted)}
-    return told | {"rules": asdict(control.rules)}
+class Head(TypedDict):
+    """What a snapshot and every update begin with."""
+
+    number: int
+    mode: str
+    policy: str
+    totals: Totals
+    rules: dict[str, Any]
 
 
-def snapshot(live: Live, eye: Eye) -> Document:
+class Snapshot(Head):
     """All that the page needs before it shows anything, as of one event's number."""
-    return head(live, eye, states_of(live)) | {"nodes": machine(live)}
+
+    nodes: list[PageNode]
+
+
+def head(live: Live, eye: Eye, counted: States) -> Head:
+    control = live.control
+    return {
+        "number": live.last,
+        "mode": mode(live),
+        "policy": control.policy,
+        "totals": totals(live, eye, counted),
+        "rules": asdict(control.rules),
+    }
+
+
+def snapshot(live: Live, eye: Eye) -> Snapshot:
+    return {**head(live, eye, states_of(live)), "nodes": machine(live)}
 
 
 # Grants
 
 
-def row(live: Live, grant: Grant) -> Document:
-    """A grant in a list; `silent` if a node that it is on does not answer, `marks` what its owner should know."""
+class Row(TypedDict):
+    """A grant in a list; `silent` if a node that it is on does not answer, `here` the bytes on the disk asked for."""
+
+    id: str
+    state: str
+    size: int
+    uid: int
+    user: str
+    job: str
+    tier: str
+    because: str
+    reason: str
+    policy: str
+    position: int
+    tried: int
+    expected: float
+    again: float
+    seconds: float
+    created: float
+    changed: float
+    begin: float
+    end: float
+    disks: list[str]
+    parts: int
+    order: int
+    silent: bool
+    marks: list[str]
+    here: NotRequired[int]
+
+
+def row(live: Live, grant: Grant) -> Row:
     ask, control = grant.ask, live.control
     disks = [volume.disk for volume in control.tables.volumes_of(grant)] if grant.volumes else []
     begin, end = span(grant)
@@ -174,8 +268,7 @@ def row(live: Live, grant: Grant) -> Document:
         "policy": grant.policy, "position": control.position(grant.id), "tried": grant.tried,
         "expected": grant.expected, "again": grant.until if grant.state is State.QUEUED else 0.0,
         "seconds": ask.seconds, "created": grant.asked, "changed": live.changed.get(grant.id, grant.asked),
-        "begin": begin, "end": end,
-        "disks": disks[:_SHOWN_DISKS], "parts": len(disks), "order": grant.order,
+        "begin": begin, "end": end, "disks": disks[:_SHOWN_DISKS], "parts": len(disks), "order": grant.order,
         "silent": _is_on_silent_node(live, grant), "marks": control.marks(grant.id),
     }  # fmt: skip
 
@@ -186,7 +279,7 @@ def _is_on_silent_node(live: Live, grant: Grant) -> bool:
 
 
 def span(grant: Grant) -> tuple[float, float]:
-    """From when to when it is, was, or is planned to be there; the end is 0 for one that waits, if nobody knows."""
+    """When a grant begins and ends, or will; the end is 0 if it waits and nobody knows."""
     if grant.state in (State.ASKED, State.QUEUED):
         begin = max(grant.asked, grant.ask.start or 0.0)
         return begin, grant.expected + grant.ask.seconds if grant.expected else 0.0
@@ -205,7 +298,7 @@ GROUPS = tuple(_GROUPS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Which:
-    """Which grants: all of these; empty for any. `text` is in the id, the job or the user's name."""
+    """Which grants: all of these conditions; empty for any. `text` is in the id, the job or the user's name."""
 
     state: str = ""
     owner: str = ""
@@ -215,23 +308,26 @@ class Which:
     limit: int = 200
 
 
-def list_grants(live: Live, eye: Eye, which: Which) -> Document:
-    """Some grants, the newest first (the queue in its order), and how many there are in all."""
-    found = sorted(_found(live, eye, which), key=lambda grant: grant.order, reverse=which.state != "queued")
-    shown = found[which.offset : which.offset + which.limit]
+class GrantRows(TypedDict):
+    """Some grants, the newest first (the queue in its order), and their total number."""
+
+    number: int
+    total: int
+    rows: list[Row]
+
+
+def list_grants(live: Live, eye: Eye, which: Which) -> GrantRows:
+    grants = sorted(_select(live, eye, which), key=lambda grant: grant.order, reverse=which.state != "queued")
+    shown = grants[which.offset : which.offset + which.limit]
     rows = [row(live, grant) for grant in shown]
     if which.disk:
-        for row_, grant in zip(rows, shown, strict=True):
-            row_["here"] = _bytes_on(live, grant, which.disk)
-    return {"number": live.last, "total": len(found), "rows": rows}
+        volumes_of = live.control.tables.volumes_of
+        for own, grant in zip(rows, shown, strict=True):
+            own["here"] = sum(v.size for v in volumes_of(grant) if which.disk in (v.disk, v.node))
+    return {"number": live.last, "total": len(grants), "rows": rows}
 
 
-def _bytes_on(live: Live, grant: Grant, where: str) -> int:
-    """Of a grant, on a disk or a node."""
-    return sum(v.size for v in live.control.tables.volumes_of(grant) if where in (v.disk, v.node))
-
-
-def _found(live: Live, eye: Eye, which: Which) -> Iterator[Grant]:
+def _select(live: Live, eye: Eye, which: Which) -> Iterator[Grant]:
     tables, states = live.control.tables, _GROUPS.get(which.state)
     text = which.text.lower()
     grants: Iterable[Grant] = tables.grants.values()
@@ -249,27 +345,26 @@ def _found(live: Live, eye: Eye, which: Which) -> Iterator[Grant]:
 
 
 def _on(live: Live, where: str) -> list[Grant]:
-    """Grants that are on a disk or node now, or are planned to be."""
+    """Grants that are on a disk or node, or will be."""
     tables = live.control.tables
     volumes = tables.on_disk(where) if where in tables.disks else tables.on_node(where)
     return [tables.grants[name] for name in dict.fromkeys(volume.grant for volume in volumes)]
 
 
-def timeline(live: Live, eye: Eye, begin: float, end: float, most: int = 20_000) -> Document:
-    """Columns of all grants that are there at any time of [begin, end); the newest, where there are too many."""
-    rows = []
+def timeline(live: Live, eye: Eye, begin: float, end: float, most: int = 20_000) -> dict[str, object]:
+    """Columns of all grants that are there at any time of [begin, end); of too many, the newest."""
+    names = ("order", "id", "owner", "state", "begin", "end", "size", "job", "silent")
+    rows: list[tuple[object, ...]] = []
     for grant in live.control.tables.grants.values():
         since, until = span(grant)
         if since < end and (until >= begin or not until) and (eye is None or grant.ask.uid == eye):
-            ask = grant.ask
-            told = grant.order, grant.id, ask.user or str(ask.uid), grant.state.value, since, until, ask.size, ask.job
-            rows.append((*told, _is_on_silent_node(live, grant)))
+            ask, silent = grant.ask, _is_on_silent_node(live, grant)
+            owner = ask.user or str(ask.uid)
+            rows.append((grant.order, grant.id, owner, grant.state.value, since, until, ask.size, ask.job, silent))
     rows.sort(reverse=True)
-    names = ("order", "id", "owner", "state", "begin", "end", "size", "job", "silent")
     columns = zip(*rows[:most], strict=True) if rows else ((),) * len(names)
-    return {"number": live.last, "left_out": max(0, len(rows) - most)} | dict(
-        zip(names, map(list, columns), strict=True)
-    )
+    named = {name: list(column) for name, column in zip(names, columns, strict=True)}
+    return {"number": live.last, "left_out": max(0, len(rows) - most), **named}
 
 
 # Decisions
@@ -296,16 +391,16 @@ class Line(TypedDict):
 
 
 def feed(live: Live, entries: Iterable[Entry], eye: Eye, most: int) -> list[Line]:
-    """Events in words, those that say nothing to people left out; `entries` the newest first."""
-    found: list[Line] = []
+    """The events that mean something to people, as sentences; `entries` the newest first."""
+    lines: list[Line] = []
     for entry in entries:
-        if len(found) == most:
+        if len(lines) == most:
             break
         if may_see(live, entry, eye):
             document = json.loads(entry.line)
             if EVENTS[document["kind"]].group is not None:
-                found.append(_line(live, entry, event_of(document)))
-    return found
+                lines.append(_line(live, entry, event_of(document)))
+    return lines
 
 
 def may_see(live: Live, entry: Entry, eye: Eye) -> bool:

@@ -147,7 +147,7 @@ def _machine(live: Live, now: float) -> Iterator[Number]:
     for key, disk in tables.disks.items():
         node = tables.nodes[disk.node]
         tier = value_of(disk, node, "tier") or NO_TIER
-        own, (used, promised, _) = (disk.node, disk.spec.name, tier), full[key]
+        own, used, planned = (disk.node, disk.spec.name, tier), full[key]["used"], full[key]["planned"]
         yield DISK_CAPACITY.is_(disk.spec.capacity, *own)
         yield DISK_USED.is_(used, *own)
         yield DISK_THERE.is_(disk.there, *own)
@@ -157,7 +157,7 @@ def _machine(live: Live, now: float) -> Iterator[Number]:
         total = tiers.setdefault(tier, [0, 0, 0, 0])
         if disk.there:
             free = max(0, tables.space.free(key, now, now)) if tables.is_open(disk) else 0
-            for at, size in enumerate((disk.spec.capacity, used, promised, free)):
+            for at, size in enumerate((disk.spec.capacity, used, planned, free)):
                 total[at] += size
     for tier, sizes in tiers.items():
         for metric, size in zip((TIER_CAPACITY, TIER_USED, TIER_PROMISED, TIER_FREE), sizes, strict=True):

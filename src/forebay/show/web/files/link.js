@@ -70,10 +70,10 @@ export async function ask(path, { method = "GET", body, quiet = false, patience 
   } catch {
     throw new ServiceError(NO_ANSWER, "the service does not answer");
   }
-  const told = await answer.json().catch(() => null);
+  const reply = await answer.json().catch(() => null);
   if (signal.aborted) throw new ServiceError(NO_ANSWER, "the service does not answer");
-  if (answer.ok && told !== null) return told;
-  throw refused(told?.code ?? `status-${answer.status}`, told?.error ?? `the service answers ${answer.status}`, quiet);
+  if (answer.ok && reply !== null) return reply;
+  throw refused(reply?.code ?? `status-${answer.status}`, reply?.error ?? `the service answers ${answer.status}`, quiet);
 }
 
 function refused(code, message, quiet) {
@@ -94,7 +94,7 @@ export function load(quiet = false, patience = PATIENCE) {
   loading ??= ask(world.reading ? `/v1/page?number=${world.reading.number ?? ""}` : "/v1/page", { quiet, patience })
     .then((snapshot) => {
       if (!snapshot.who) throw refused(snapshot.code, snapshot.error, quiet);
-      return taken(snapshot);
+      return keepSnapshot(snapshot);
     })
     .finally(() => {
       loading = null;
@@ -102,20 +102,21 @@ export function load(quiet = false, patience = PATIENCE) {
   return loading;
 }
 
-function taken(snapshot) {
+function keepSnapshot(snapshot) {
   if (snapshot.reading) world.reading = snapshot.reading;
   if (!snapshot.nodes) return snapshot;
-  world.nodes = new Map(snapshot.nodes.map((node) => [node.name, node]));
+  world.nodes = new Map();
+  snapshot.nodes.forEach(keepNode);
   world.boot = snapshot.boot;
   world.rates = snapshot.rates ?? {};
-  told(snapshot);
+  keepHead(snapshot);
   tell("machine", null);
   tell("grants", null);
   tell("reset", null);
   return snapshot;
 }
 
-function told(head) {
+function keepHead(head) {
   world.number = head.number;
   world.totals = head.totals;
   world.policy = head.policy;
@@ -146,7 +147,7 @@ export function follow() {
   source = new EventSource(`/v1/page/events?after=${world.number}`);
   heardAt = performance.now();
   source.addEventListener("hello", (event) => hello(JSON.parse(event.data)));
-  source.addEventListener("frame", (event) => frame(JSON.parse(event.data)));
+  source.addEventListener("frame", (event) => applyUpdate(JSON.parse(event.data)));
   source.addEventListener("rates", (event) => {
     heard();
     world.rates = JSON.parse(event.data).rates;
@@ -233,78 +234,59 @@ setInterval(() => {
   if (source && performance.now() - heardAt > silent) lost();
 }, 1000);
 
-function frame(told_) {
+function applyUpdate(update) {
   heard();
-  if (told_.number <= world.number) return;
-  if (told_.after > world.number) {
+  if (update.number <= world.number) return;
+  if (update.after > world.number) {
     resync();
     return;
   }
   const before = world.number,
-    whole = told_.nodes.map((node) => node.name);
-  for (const node of told_.nodes) world.nodes.set(node.name, node);
-  const touched = merged(told_.disks);
-  told(told_);
+    whole = update.nodes.map((node) => node.name);
+  update.nodes.forEach(keepNode);
+  const touched = mergeFills(update.disks);
+  keepHead(update);
   if (whole.length || touched.length) tell("machine", { nodes: whole, disks: touched });
-  tell("grants", { rows: told_.grants, more: told_.more, forgotten: told_.forgotten });
-  tell("lines", { lines: told_.lines.filter((line) => line.n > before), whole: told_.whole });
+  tell("grants", { rows: update.grants, more: update.more, forgotten: update.forgotten });
+  tell("lines", { lines: update.lines.filter((line) => line.n > before), whole: update.whole });
 }
 
-/** Puts fills of disks in their places; the keys of those that changed. */
-function merged(disks) {
+/** Updates how full disks are; returns the keys of those that changed. */
+function mergeFills(fills) {
   const touched = [];
-  for (const [key, [used, planned, volumes]] of Object.entries(disks)) {
-    const disk = found(key);
-    if (disk && (disk[2] !== used || disk[3] !== planned || disk[4] !== volumes)) {
-      disk.splice(2, 3, used, planned, volumes);
+  for (const [key, fill] of Object.entries(fills)) {
+    const disk = findDisk(key);
+    if (disk && Object.keys(fill).some((name) => disk[name] !== fill[name])) {
+      Object.assign(disk, fill);
       touched.push(key);
     }
   }
   return touched;
 }
 
-/** A disk by NODE/NAME. */
-export function found(key) {
+/** A disk by NODE/NAME, if there is one. */
+export function findDisk(key) {
   const cut = key.indexOf("/");
-  return world.nodes.get(key.slice(0, cut))?.disks.find((disk) => disk[0] === key.slice(cut + 1));
+  return world.nodes.get(key.slice(0, cut))?.disks.find((disk) => disk.name === key.slice(cut + 1));
 }
 
-/** What a disk's row means. */
-export function disk(node, row) {
-  const [name, capacity, used, planned, volumes, tier, flags, write, read, kind, expose, because] = row;
-  const there = Boolean(flags & 1),
-    drained = Boolean(flags & 2);
-  const state = diskState(node, flags);
-  return {
-    key: `${node.name}/${name}`,
-    node: node.name,
-    name,
-    capacity,
-    used,
-    planned,
-    volumes,
-    tier,
-    there,
-    drained,
-    write,
-    read,
-    kind,
-    expose,
-    because,
-    state,
-  };
+/** Adds to each disk of a node its key, its node's name and its state. */
+function keepNode(node) {
+  for (const disk of node.disks)
+    Object.assign(disk, { key: `${node.name}/${disk.name}`, node: node.name, state: diskState(node, disk) });
+  world.nodes.set(node.name, node);
 }
 
-/** The first that keeps new grants away. */
-function diskState(node, flags) {
-  if (!(flags & 1)) return "gone";
+/** The first state that keeps new grants away from a disk. */
+function diskState(node, disk) {
+  if (!disk.there) return "gone";
   if (node.silent) return "silent";
-  if (flags & 8) return "unseen";
-  if (flags & 4) return "suspended";
-  return flags & 2 || node.drained ? "drained" : "open";
+  if (disk.unseen) return "unseen";
+  if (disk.suspended) return "suspended";
+  return disk.drained || node.drained ? "drained" : "open";
 }
 
 /** All disks of the machine. */
 export function* disks() {
-  for (const node of world.nodes.values()) for (const row of node.disks) yield disk(node, row);
+  for (const node of world.nodes.values()) yield* node.disks;
 }

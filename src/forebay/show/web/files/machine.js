@@ -1,7 +1,7 @@
 // The machine as one picture: tiers, in them nodes, in them disks as bars that fill from below.
 
 import { h, put, say, soon, table } from "/page/dom.js";
-import { disk as read, disks, on, world } from "/page/link.js";
+import { disks, findDisk, on, world } from "/page/link.js";
 import { open } from "/page/place.js";
 import { linkTo } from "/page/panel.js";
 import { plural, rate, share, size } from "/page/words.js";
@@ -180,20 +180,19 @@ function changedShape(name) {
   const mark = node.silent ? "silent" : node.drained ? "drained" : "";
   return (
     [...drawn].some((each) => each.className.trim() !== `node ${mark}`.trim()) ||
-    node.disks.some((row) => !cells.has(`${name}/${row[0]}`))
+    node.disks.some((disk) => !cells.has(disk.key))
   );
 }
 
 function update(what) {
   const keys = [
     ...what.disks,
-    ...what.nodes.flatMap((name) => world.nodes.get(name).disks.map((row) => `${name}/${row[0]}`)),
+    ...what.nodes.flatMap((name) => world.nodes.get(name).disks.map((disk) => disk.key)),
   ];
   for (const key of keys) {
     const cell = cells.get(key),
-      node = world.nodes.get(key.slice(0, key.indexOf("/")));
-    const row = node?.disks.find((each) => `${node.name}/${each[0]}` === key);
-    if (cell && row) drawDisk(cell, read(node, row));
+      disk = findDisk(key);
+    if (cell && disk) drawDisk(cell, disk);
   }
   sums();
 }
@@ -264,11 +263,9 @@ function below(all, at, way) {
 
 function showTip(tip, cell) {
   const key = cell.dataset.key,
-    node = world.nodes.get(key.slice(0, key.indexOf("/")));
-  const row = node?.disks.find((each) => `${node.name}/${each[0]}` === key);
-  if (!row) return;
-  const disk = read(node, row),
+    disk = findDisk(key),
     rates = world.rates[key];
+  if (!disk) return;
   put(
     tip,
     h("b", { class: "mono" }, key),

@@ -1,7 +1,7 @@
 // Beside the view: one node, one disk, or one grant with its story.
 
 import { aloud, confirmed, facts, h, put, soon, table } from "/page/dom.js";
-import { ask, disk as read, on, world } from "/page/link.js";
+import { ask, findDisk, on, world } from "/page/link.js";
 import { asOf, goto, open as beside } from "/page/place.js";
 import { HELD, LIVE, SHAPES, lasting, moment, plural, rate, share, short, size } from "/page/words.js";
 
@@ -108,14 +108,12 @@ function showDisk(box, key) {
 }
 
 function drawDisk(box, key) {
-  const node = world.nodes.get(key.split("/", 1)[0]),
-    row = node?.disks.find((each) => `${node.name}/${each[0]}` === key);
-  if (!row) {
-    put(box, h("h2", {}, key), h("p", { class: "note" }, "There is no such disk (any more)."));
+  const disk = findDisk(key);
+  if (!disk) {
+    put(box, h("h2", {}, key), h("p", { class: "note" }, "This disk no longer exists."));
     return;
   }
-  const disk = read(node, row),
-    rates = world.rates[key];
+  const rates = world.rates[key];
   put(
     box,
     h("h2", {}, "Disk ", h("span", { class: "mono" }, key)),
@@ -127,12 +125,12 @@ function drawDisk(box, key) {
       ["Planned", disk.planned ? size(disk.planned) : ""],
       ["Volumes", String(disk.volumes)],
       ["Tier", disk.tier],
-      ["Node", linkTo("node", node.name)],
+      ["Node", linkTo("node", disk.node)],
       ["Can do", `write ${rate(disk.write)}, read ${rate(disk.read)}`],
       ["In use", rates ? `write ${rate(rates[0])}, read ${rate(rates[1])}` : "its agent does not measure bandwidth"],
       ["Volumes are", [disk.kind, disk.expose !== "none" && `reached by ${disk.expose}`].filter(Boolean).join(", ")],
     ),
-    may() && drainButton(node.name, disk.name, disk.drained, key),
+    may() && drainButton(disk.node, disk.name, disk.drained, key),
   );
 }
 
@@ -160,10 +158,9 @@ function showNode(box, name) {
 function drawNode(box, name) {
   const node = world.nodes.get(name);
   if (!node) {
-    put(box, h("h2", {}, name), h("p", { class: "note" }, "There is no such node (any more)."));
+    put(box, h("h2", {}, name), h("p", { class: "note" }, "This node no longer exists."));
     return;
   }
-  const own = node.disks.map((row) => read(node, row));
   put(
     box,
     h("h2", {}, "Node ", h("span", { class: "mono" }, name)),
@@ -178,7 +175,7 @@ function drawNode(box, name) {
         ["capacity", (disk) => size(disk.capacity), "n"],
         ["volumes", (disk) => String(disk.volumes), "n"],
       ],
-      own,
+      node.disks,
       "no disks",
     ),
     may() && drainButton(name, "", node.drained, name),
