@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Unmounted(FileSystem):
-    """A layer whose layouts are set access its own client, where nothing is mounted; `max_count` servers."""
+    """A layer whose layouts are set through its own client, where nothing is mounted; `max_count` servers."""
 
     access: LayerAccess
 

@@ -113,8 +113,6 @@ class Message:
         offset: int = 0,
         session: int = 0,
         payload: Bytes = b"",
-        buffer: memoryview | None = None,
-        buffers: Buffers | None = None,
     ) -> None:
         self.kind = kind
         self.flags = flags
@@ -125,8 +123,8 @@ class Message:
         self.offset = offset
         self.session = session
         self.payload = payload
-        self.buffer = buffer
-        self.buffers = buffers
+        self.buffer: memoryview | None = None
+        self.buffers: Buffers | None = None
 
     def release(self) -> None:
         """Give the payload up; a second call does nothing."""

@@ -117,7 +117,8 @@ class MountedFolder(Backend):
         error = work.exception()
         lengths = [0] * len(batch) if error else work.result()
         for (request, i, _), room, length in zip(batch, rooms, lengths, strict=True):
-            given = Message(Kind.READ, payload=room[:length], buffer=room, buffers=self._buffers)
+            given = Message(Kind.READ, payload=room[:length])
+            given.buffer, given.buffers = room, self._buffers
             request.parts[i] = given.payload
             request.given.append(given)
         self._finish(slot, batch, file, error)
