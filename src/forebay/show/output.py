@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -45,6 +45,11 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     if title:
         console.print(title, style="bold")
     console.print(table)
+
+
+def print_rows(title: str, rows: Sequence[Mapping[str, object]]) -> None:
+    """Print a table of rows with the heads as keys."""
+    print_table(title, list(rows[0]) if rows else (), [list(row.values()) for row in rows])
 
 
 @contextmanager

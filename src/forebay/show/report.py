@@ -24,6 +24,11 @@ class Table:
     rows: Sequence[Sequence[object]]
     note: str = ""
 
+    @classmethod
+    def of(cls, title: str, rows: Sequence[Mapping[str, object]], note: str = "") -> Table:
+        """Make a table of rows with the heads as keys."""
+        return cls(title, tuple(rows[0]) if rows else (), [tuple(row.values()) for row in rows], note)
+
     @property
     def numeric(self) -> list[bool]:
         """Which columns have numbers only, and are set to the right."""

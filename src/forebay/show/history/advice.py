@@ -10,7 +10,7 @@ from forebay.model.layout import ANY
 from forebay.model.units import format_bandwidth, plural
 from forebay.show.history.documents import Document, when
 from forebay.show.history.tables import printable
-from forebay.show.output import print_table
+from forebay.show.output import print_rows
 from forebay.show.phrases import format_binary
 
 
@@ -21,33 +21,21 @@ def print_advice(decisions: Sequence[Document], *, filtered: bool, limited: int 
         typer.echo("No advice matches." if filtered else f"No advice is recorded yet; {how}.")
         return
     rows = [
-        (
-            d["decision_id"],
-            when(d["time"]),
-            printable(d["app"]),
-            d["nprocs"],
-            printable(d["job"] or "-"),
-            d["outcome"],
-            _layout(d["stripe_count"], d["stripe_size"]),
-            "-" if d["stripe_offset"] == ANY else d["stripe_offset"],
-            d["policy"],
-            _ran(d["runs"]),
-        )
+        {
+            "no.": d["decision_id"],
+            "time": when(d["time"]),
+            "application": printable(d["app"]),
+            "processes": d["nprocs"],
+            "job": printable(d["job"] or "-"),
+            "outcome": d["outcome"],
+            "layout": _layout(d["stripe_count"], d["stripe_size"]),
+            "first target": "-" if d["stripe_offset"] == ANY else d["stripe_offset"],
+            "policy": d["policy"],
+            "ran with": _ran(d["runs"]),
+        }
         for d in decisions
     ]
-    heads = (
-        "no.",
-        "time",
-        "application",
-        "processes",
-        "job",
-        "outcome",
-        "layout",
-        "first target",
-        "policy",
-        "ran with",
-    )
-    print_table("", heads, rows)
+    print_rows("", rows)
     if limited is not None and len(rows) == limited:
         typer.echo(f"The newest {limited}; --limit N shows more.")
     typer.echo("`forebay history advice NO.` tells why.")

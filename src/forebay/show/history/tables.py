@@ -13,7 +13,7 @@ from forebay.model.units import format_bandwidth, format_size, plural
 from forebay.profile.filesystem_usage import Bin, Usage
 from forebay.profile.ost_health import OstHealth
 from forebay.show.history.documents import UNKNOWN, Document, Top, when
-from forebay.show.output import print_table, ranges
+from forebay.show.output import print_rows, print_table, ranges
 from forebay.show.phrases import format_binary
 
 _MOST_OSTS = 40
@@ -86,150 +86,125 @@ def mounted(filesystem: str) -> str:
 def print_apps(apps: Sequence[AppSums]) -> None:
     """`forebay history apps`."""
     rows = [
-        (
-            app.app,
-            f"{app.runs:,}",
-            f"{app.partial_runs:,}" if app.partial_runs else "-",
-            format_size(app.total_bytes),
-            _bandwidth(app.mean_perf),
-            _bandwidth(app.best_perf),
-            "-" if app.best_run is None else app.best_run,
-            _layout(app.best_layout),
-            short_ranges(app.nprocs),
-            when(app.last_start_time),
-        )
+        {
+            "application": app.app,
+            "runs": f"{app.runs:,}",
+            "partial": f"{app.partial_runs:,}" if app.partial_runs else "-",
+            "volume": format_size(app.total_bytes),
+            "mean": _bandwidth(app.mean_perf),
+            "best": _bandwidth(app.best_perf),
+            "in run": "-" if app.best_run is None else app.best_run,
+            "best with": _layout(app.best_layout),
+            "processes": short_ranges(app.nprocs),
+            "last run": when(app.last_start_time),
+        }
         for app in apps
     ]
-    heads = ("application", "runs", "partial", "volume", "mean", "best", "in run", "best with", "processes", "last run")
-    print_table("", heads, rows)
+    print_rows("", rows)
 
 
 def print_runs(runs: Iterable[Document], limited: int | None) -> None:
     """`forebay history runs`; `limited` is how many were asked for at most."""
     rows = [
-        (
-            run["run_id"],
-            run["app"],
-            when(run["start_time"]),
-            run["job_name"] or run["job_id"],
-            run["nprocs"],
-            format_size(run["total_bytes"]),
-            _bandwidth(run["perf_by_slowest"] or None),
-            "-" if run["stripe_count"] is None else run["stripe_count"],
-            "-" if run["stripe_size"] is None else format_binary(run["stripe_size"]),
-            "-" if run["filesystem"] is None else mounted(run["filesystem"]),
-            "partial" if run["partial_flag"] else "",
-        )
+        {
+            "run": run["run_id"],
+            "application": run["app"],
+            "started": when(run["start_time"]),
+            "job": run["job_name"] or run["job_id"],
+            "processes": run["nprocs"],
+            "volume": format_size(run["total_bytes"]),
+            "performance": _bandwidth(run["perf_by_slowest"] or None),
+            "OSTs": "-" if run["stripe_count"] is None else run["stripe_count"],
+            "stripe size": "-" if run["stripe_size"] is None else format_binary(run["stripe_size"]),
+            "file system": "-" if run["filesystem"] is None else mounted(run["filesystem"]),
+            "": "partial" if run["partial_flag"] else "",
+        }
         for run in runs
     ]
     if not rows:
         typer.echo("No run started then.")
         return
-    heads = ("run", "application", "started", "job", "processes", "volume", "performance")
-    print_table("", (*heads, "OSTs", "stripe size", "file system", ""), rows)
+    print_rows("", rows)
     if limited is not None and len(rows) == limited:
         typer.echo(f"The newest {limited}; --limit N shows more.")
 
 
 def print_run(document: Document) -> None:
     """`forebay history show`."""
-    run = document["run"]
+    run, osts = document["run"], document["osts"]
     typer.echo(f"Run {run['run_id']}: {printable(run['app'])}, {plural(run['nprocs'], 'process')}")
     if run["partial_flag"]:
-        typer.echo(_partial_words(document["modules"]))
+        modules = [m["module"] for m in document["modules"] if m["partial_flag"]]
+        whose = f" of {' and '.join(modules)}" if modules else ""
+        typer.echo(f"Partial: records{whose} are missing; bytes, files and times are too low.")
     print_table("", ("what", "value"), [(name, _value(name, value)) for name, value in run.items()])
-    heads = ("module", "read", "written", "I/O seconds", "performance", "files", "")
-    print_table("Modules", heads, [_module_cells(module) for module in document["modules"]])
+    print_rows("Modules", [_module_row(module) for module in document["modules"]])
     if document["requests"]:
-        of_requests = (
-            "requests",
-            "volume",
-            "in shared files",
-            "number",
-            "commonest",
-            "mean",
-            "collective",
-            "independent",
-        )
-        print_table("Reads and writes", of_requests, [_request_cells(part) for part in document["requests"]])
-    if document["osts"]:
-        slowest = sorted(document["osts"], key=lambda o: (-(o["slowness"] or 0.0), o["filesystem"], o["ost"]))
-        shown = slowest[:_MOST_OSTS]
-        title = "OSTs" if len(shown) == len(document["osts"]) else f"OSTs, the {_MOST_OSTS} slowest"
-        of_osts = ("file system", "OST", "files", "volume", "seconds", "slowness")
-        print_table(title, of_osts, [_ost_cells(ost) for ost in shown])
+        print_rows("Reads and writes", [_request_row(part) for part in document["requests"]])
+    if osts:
+        slowest = sorted(osts, key=lambda o: (-(o["slowness"] or 0.0), o["filesystem"], o["ost"]))[:_MOST_OSTS]
+        title = "OSTs" if len(slowest) == len(osts) else f"OSTs, the {_MOST_OSTS} slowest"
+        print_rows(title, [_ost_row(ost) for ost in slowest])
     for log in document["logs"]:
         lacks = f": {log['reason']}" if log["reason"] else ""
         typer.echo(f"log: {printable(log['path'])} ({format_size(log['size'])}){lacks}")
 
 
-def _partial_words(modules: Sequence[Document]) -> str:
-    parts = [m["module"] for m in modules if m["partial_flag"]]
-    whose = f" of {' and '.join(parts)}" if parts else ""
-    return f"Partial: records{whose} are missing; bytes, files and times are too low."
+def _module_row(module: Document) -> Document:
+    return {
+        "module": module["module"],
+        "read": format_size(module["bytes_read"]),
+        "written": format_size(module["bytes_written"]),
+        "I/O seconds": module["time_by_slowest"],
+        "performance": _bandwidth(module["perf_by_slowest"] or None),
+        "files": module["total_files"],
+        "": "partial" if module["partial_flag"] else "",
+    }
 
 
-def _module_cells(module: Document) -> tuple[object, ...]:
-    return (
-        module["module"],
-        format_size(module["bytes_read"]),
-        format_size(module["bytes_written"]),
-        module["time_by_slowest"],
-        _bandwidth(module["perf_by_slowest"] or None),
-        module["total_files"],
-        "partial" if module["partial_flag"] else "",
-    )
-
-
-def _request_cells(part: Document) -> tuple[object, ...]:
+def _request_row(part: Document) -> Document:
     number = part["requests"]
-    return (
-        f"{part['operation']}s",
-        format_size(part["total_bytes"]),
-        format_size(part["shared_bytes"]),
-        f"{number:,}",
-        format_binary(part["common_size"]) if part["common_size"] else "-",
-        format_size(part["request_bytes"] / number) if number else "-",
-        f"{part['collective_calls']:,}",
-        f"{part['independent_calls']:,}",
-    )
+    return {
+        "requests": f"{part['operation']}s",
+        "volume": format_size(part["total_bytes"]),
+        "in shared files": format_size(part["shared_bytes"]),
+        "number": f"{number:,}",
+        "commonest": format_binary(part["common_size"]) if part["common_size"] else "-",
+        "mean": format_size(part["request_bytes"] / number) if number else "-",
+        "collective": f"{part['collective_calls']:,}",
+        "independent": f"{part['independent_calls']:,}",
+    }
 
 
-def _ost_cells(ost: Document) -> tuple[object, ...]:
-    volume = format_size(ost["total_bytes"])
-    return mounted(ost["filesystem"]), ost["ost"], ost["files"], volume, ost["io_time"], _times(ost["slowness"])
+def _ost_row(ost: Document) -> Document:
+    return {
+        "file system": mounted(ost["filesystem"]),
+        "OST": ost["ost"],
+        "files": ost["files"],
+        "volume": format_size(ost["total_bytes"]),
+        "seconds": ost["io_time"],
+        "slowness": _times(ost["slowness"]),
+    }
 
 
 def print_osts(osts: Sequence[OstHealth]) -> None:
     """`forebay history osts`."""
     rows = [
-        (
-            mounted(o.filesystem),
-            o.ost,
-            o.verdict,
-            _times(o.slowness),
-            _times(o.worst_slowness),
-            f"{o.compared_runs:,} of {o.runs:,}",
-            f"{o.files:,}",
-            format_size(o.total_bytes),
-            f"{o.io_time:,.0f} s",
-            o.because,
-        )
+        {
+            "file system": mounted(o.filesystem),
+            "OST": o.ost,
+            "verdict": o.verdict,
+            "slowness": _times(o.slowness),
+            "worst": _times(o.worst_slowness),
+            "runs compared": f"{o.compared_runs:,} of {o.runs:,}",
+            "files": f"{o.files:,}",
+            "volume": format_size(o.total_bytes),
+            "I/O time": f"{o.io_time:,.0f} s",
+            "because": o.because,
+        }
         for o in osts[:_MOST_OSTS]
     ]
-    heads = (
-        "file system",
-        "OST",
-        "verdict",
-        "slowness",
-        "worst",
-        "runs compared",
-        "files",
-        "volume",
-        "I/O time",
-        "because",
-    )
-    print_table("", heads, rows)
+    print_rows("", rows)
     systems = sorted({o.filesystem for o in osts})
     sick = [
         f"OST {ranges(numbers)}" + (f" of {mounted(system)}" if system or len(systems) > 1 else "")
@@ -239,7 +214,7 @@ def print_osts(osts: Sequence[OstHealth]) -> None:
     few = sum(o.verdict == "too little data" for o in osts)
     verdict = f"sick: {', '.join(sick)}" if sick else "no OST is sick"
     if len(osts) > _MOST_OSTS:
-        typer.echo(f"The {_MOST_OSTS} worst; --json tells all.")
+        typer.echo(f"The {_MOST_OSTS} worst; --json lists all.")
     where = f" of {len(systems)} file systems" if len(systems) > 1 else ""
     typer.echo(f"{plural(len(osts), 'OST')}{where}; {verdict}" + (f"; too little data on {few}" if few else ""))
 

@@ -14,9 +14,7 @@ from forebay.studies.burst_buffer.results import KEY, OPTIMAL, StorageResults
 from forebay.studies.burst_buffer.view import BEST, METRICS, StorageView, effects
 
 _DISK = (*KEY, "layout", "capacity", "node", "disk", "kind", "disk_capacity", "max_use", "mean_use", *METRICS[::-1])
-_COUNTS = ("allocated", "refused", "failed", "delayed")
-_HEADS = ("served", "refused", "failed", "delayed")
-_DISK_HEADS = ("fullest disk", "mean use", "most on a disk", "mean slowdown")
+_COUNTS = {"served": "allocated", "refused": "refused", "failed": "failed", "delayed": "delayed"}
 
 
 def disk_records(view: StorageView) -> list[Record]:
@@ -54,7 +52,6 @@ def effects_table(view: StorageView) -> Table:
 def run_tables(view: StorageView) -> list[Table]:
     """All runs, by rules, splitting and capacity, those that serve most first."""
     runs, crowds = view.results.runs, _crowds(view)
-    heads = ("platform", "policy", "requeue", "bytes served", *_HEADS, *_DISK_HEADS)
     tables = []
     keys = distinct(runs, "mode", "split", "capacity")
     for mode, split, capacity in sorted(keys, key=lambda key: (view.modes.index(key[0]), *key[1:])):
@@ -62,24 +59,24 @@ def run_tables(view: StorageView) -> list[Table]:
         rows = rows[np.argsort(-rows["allocated_share"], kind="stable")]
         title = f"{MODES.get(mode, mode)}, {splitting(split)}, {size(capacity)}: {plural(rows.size, 'run')}"
         crowd = (crowds.get(key, ()) for key in rows[list(KEY)].tolist())
-        tables.append(Table(title, heads, [_cells(r, c) for r, c in zip(records(rows), crowd, strict=True)]))
+        tables.append(Table.of(title, [_row(r, c) for r, c in zip(records(rows), crowd, strict=True)]))
     return tables
 
 
-def _cells(run: Record, crowd: tuple[float, ...]) -> tuple[str, ...]:
+def _row(run: Record, crowd: tuple[float, ...]) -> dict[str, str]:
     counted = run["policy"] != OPTIMAL
     use, mean, most = crowd or (np.nan, np.nan, np.nan)
-    return (
-        run["platform"],
-        run["policy"],
-        "yes" if run["tries"] else "no",
-        f"{100 * run['allocated_share']:.2f} %",
-        *(f"{run[name]:,}" if counted else "–" for name in _COUNTS),
-        _format_finite(100 * use, "{:.1f} %"),
-        _format_finite(100 * mean, "{:.2f} %"),
-        _format_finite(most, "{:.0f}"),
-        _format_finite(run["mean_slowdown"], "{:.3f}"),
-    )
+    return {
+        "platform": run["platform"],
+        "policy": run["policy"],
+        "requeue": "yes" if run["tries"] else "no",
+        "bytes served": f"{100 * run['allocated_share']:.2f} %",
+        **{head: f"{run[name]:,}" if counted else "–" for head, name in _COUNTS.items()},
+        "fullest disk": _format_finite(100 * use, "{:.1f} %"),
+        "mean use": _format_finite(100 * mean, "{:.2f} %"),
+        "most on a disk": _format_finite(most, "{:.0f}"),
+        "mean slowdown": _format_finite(run["mean_slowdown"], "{:.3f}"),
+    }
 
 
 def _format_finite(value: float, how: str) -> str:

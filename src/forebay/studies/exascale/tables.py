@@ -70,17 +70,16 @@ def sensitivity_table(results: ExascaleResults) -> Table:
 def gains_table(results: ExascaleResults) -> Table:
     """What the request level found."""
     rows = [
-        [
-            g.operation,
-            g.pattern,
-            f"{g.request / 2**20:g} MiB",
-            f"{100 * (g.best - 1):.1f} %",
-            f"{100 * (g.learned - 1):.1f} %",
-        ]
+        {
+            "operation": g.operation,
+            "pattern": g.pattern,
+            "request": f"{g.request / 2**20:g} MiB",
+            "best window": f"{100 * (g.best - 1):.1f} %",
+            "while it is learned": f"{100 * (g.learned - 1):.1f} %",
+        }
         for g in results.gains
     ]
-    heads = ("operation", "pattern", "request", "best window", "while it is learned")
-    return Table("Servers with windows against first come, first served", heads, rows)
+    return Table.of("Servers with windows against first come, first served", rows)
 
 
 def row_records(results: ExascaleResults) -> list[Record]:

@@ -63,20 +63,19 @@ def gains_table(results: StripingResults) -> Table:
     every = list(gains(results))
     others = {(g.figure, g.application, g.against): f"{g.percent:.0f} %" for g in every if g.policy != DCA}
     rows = [
-        (
-            str(g.figure),
-            g.application,
-            policy_label(g.against),
-            f"{g.paper:.0f} %",
-            f"{g.percent:.0f} %",
-            describe_place(g),
-            others.get((g.figure, g.application, g.against), "–"),
-        )
+        {
+            "figure": str(g.figure),
+            "application": g.application,
+            "against": policy_label(g.against),
+            "paper": f"{g.paper:.0f} %",
+            "ours": f"{g.percent:.0f} %",
+            "where": describe_place(g),
+            "forebay": others.get((g.figure, g.application, g.against), "–"),
+        }
         for g in every
         if g.policy == DCA
     ]
-    heads = ("figure", "application", "against", "paper", "ours", "where", "forebay")
-    return Table("By how many percent dca-io is faster, at most", heads, rows)
+    return Table.of("By how many percent dca-io is faster, at most", rows)
 
 
 def policy_label(policy: str) -> str:
@@ -93,28 +92,21 @@ def describe_place(gain: Gain) -> str:
 
 def noise_table(results: StripingResults) -> Table:
     """A line for each level of noise, history and policy."""
-    heads = (
-        "noise",
-        "history",
-        "policy",
-        "first run near best",
-        "never",
-        "later runs near best",
-        "mean worst run",
-        "worst run",
-        "throughput",
-    )
     rows = [
-        (
-            f"{100 * r['noise']:.0f} %",
-            r["history"],
-            r["policy"],
-            f"{r['first_near_best']:.1f}",
-            *(f"{100 * r[name]:.1f} %" for name in list(r)[-5:]),
-        )
+        {
+            "noise": f"{100 * r['noise']:.0f} %",
+            "history": r["history"],
+            "policy": r["policy"],
+            "first run near best": f"{r['first_near_best']:.1f}",
+            "never": f"{100 * r['never_near_best']:.1f} %",
+            "later runs near best": f"{100 * r['later_runs_near_best']:.1f} %",
+            "mean worst run": f"{100 * r['mean_worst_run']:.1f} %",
+            "worst run": f"{100 * r['worst_run']:.1f} %",
+            "throughput": f"{100 * r['throughput']:.1f} %",
+        }
         for r in level_records(results)
     ]
-    return Table("What noise does to each policy", heads, rows)
+    return Table.of("What noise does to each policy", rows)
 
 
 def model_table() -> Table:
