@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.slurm.jobs.scripts import scripts
+from forebay.act.slurm.burst_buffer.installation import fill_scripts
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs
 from support.darshan_logs import Parts, wheel_log
@@ -35,8 +35,8 @@ class Machine:
         self.db = self.folder / "history.db"
         darshan = f'[darshan]\nfolder = "{self.folder}/darshan/{{year}}/{{month}}/{{day}}"\n'
         self.config = jobs_file(self.folder, system=self.lustre, db=self.db, more=darshan)
-        made = scripts(
-            command=str(self._command()), config=self.config, told=self.folder / "told", log=self.folder / "jobs.log",
+        made = fill_scripts(
+            command=str(self._command()), config=self.config, folder=self.folder / "told", log=self.folder / "jobs.log",
             conf=str(slurm.conf),
         )  # fmt: skip
         for name, text in made.items():

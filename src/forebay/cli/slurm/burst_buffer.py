@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forebay.act.control.client import Client
-    from forebay.act.slurm.burst_buffer.grant_corrections import Terms
-    from forebay.act.slurm.burst_buffer.installation import Hooks, Planned
+    from forebay.act.slurm.burst_buffer.installation import Hooks, PlannedFile
+    from forebay.act.slurm.burst_buffer.reconcile import Action, Terms
 
 commands = typer.Typer()
 
@@ -61,32 +61,32 @@ def install(
     from forebay.act.control.client import service_of
     from forebay.act.slurm.burst_buffer.installation import (
         Hooks,
-        cluster_of,
+        burst_buffer_files,
         conf_lines,
-        job_texts,
-        plan,
-        state_of,
-        texts,
-        write,
+        job_scripts,
+        plan_files,
+        read_cluster,
+        read_state_folder,
+        write_planned,
     )
 
     conf = folder.absolute() / "slurm.conf"
     hooks = Hooks(
         service=str(service_of(service)),
-        cluster=cluster or cluster_of(folder) or _no_cluster(),
+        cluster=cluster or read_cluster(folder) or _no_cluster(),
         command=_own_command(),
         conf=str(conf) if conf.is_file() else "",
-        state=state_of(folder),
+        state=read_state_folder(folder),
         token="" if token is None else str(token.absolute()),
         **{name: _seconds(name, text) for name, text in
            {"time": time, "margin": margin, "queue": queue, "wait": wait, "patience": patience}.items()},
     )  # fmt: skip
-    more = {} if jobs is None else job_texts(hooks, jobs.absolute(), log.absolute())
-    planned = plan(folder, texts(hooks, job_submit=job_submit) | more)
+    more = {} if jobs is None else job_scripts(hooks, jobs.absolute(), log.absolute())
+    planned = plan_files(folder, burst_buffer_files(hooks, job_submit=job_submit) | more)
     _refuse_others(planned, force)
     for one in planned:
         if one.state != "same":
-            write(one)
+            write_planned(one)
     lines = conf_lines(folder.absolute(), job_submit=job_submit, jobs=jobs is not None)
     _say_installed(planned, hooks, lines, json)
 
@@ -113,11 +113,11 @@ def _seconds(name: str, text: str) -> float:
         raise BadInput(f"--{name}", str(error)) from None
 
 
-def _refuse_others(planned: Sequence[Planned], force: bool) -> None:
+def _refuse_others(planned: Sequence[PlannedFile], force: bool) -> None:
     others = [one for one in planned if one.state == "other"]
     if others and not force:
         for one in others:
-            for line in one.differs:
+            for line in one.difference:
                 typer.echo(line, err=True)
         names = ", ".join(str(one.path) for one in others)
         raise Refused(f"nothing is written: not as they would be: {names}; --force overwrites them")
@@ -126,7 +126,7 @@ def _refuse_others(planned: Sequence[Planned], force: bool) -> None:
 _DONE = {"new": "written", "same": "as it is", "other": "overwritten"}
 
 
-def _say_installed(planned: Sequence[Planned], hooks: Hooks, lines: Sequence[str], json: bool) -> None:
+def _say_installed(planned: Sequence[PlannedFile], hooks: Hooks, lines: Sequence[str], json: bool) -> None:
     from forebay.show.output import print_json
 
     found = [(str(one.path), _DONE[one.state]) for one in planned]
@@ -154,12 +154,12 @@ def _say_installed(planned: Sequence[Planned], hooks: Hooks, lines: Sequence[str
 @commands.command(epilog="Example: forebay slurm check /etc/slurm")
 def check(folder: Folder, service: Service = None, token: Token = None, json: Json = False) -> None:
     """Check files, slurm.conf, Lua modules and the service."""
-    from forebay.act.slurm.burst_buffer.installation_check import look
+    from forebay.act.slurm.burst_buffer.installation import check_installation
     from forebay.show.output import print_json
 
     with _client(service, token) as client:
         client.patience = 1.0
-        found = look(folder, client)
+        found = check_installation(folder, client)
     if json:
         print_json([{"what": one.what, "fine": one.fine, "words": one.words} for one in found])
     else:
@@ -209,7 +209,7 @@ def reconcile(
     It extends space that ends before its job, tells what it did, and of each job that it can't repair the reason and
     what to do.
     """
-    from forebay.act.slurm.burst_buffer.grant_corrections import Terms
+    from forebay.act.slurm.burst_buffer.reconcile import Terms
 
     pause = None if every is None else _seconds("every", every)
     if pause is not None and not pause >= 1:
@@ -218,7 +218,7 @@ def reconcile(
     terms = Terms(**{name: _seconds(name, text) for name, text in told.items()})
     while True:
         with _client(service, token) as client:
-            _say_mended(_mended(client, cluster, conf, terms, again=pause is not None), json)
+            _print_actions(_reconcile(client, cluster, conf, terms, again=pause is not None), json)
         if pause is None:
             return
         _sleep(pause)
@@ -230,13 +230,13 @@ def _sleep(seconds: float) -> None:
     sleep(seconds)
 
 
-def _mended(client: Client, cluster: str, conf: Path | None, terms: Terms, *, again: bool) -> list[dict[str, object]]:
-    """What was done. What fails is said, and goes on where it is to be done again anyway."""
-    from forebay.act.slurm.burst_buffer.reconcile import mend
+def _reconcile(client: Client, cluster: str, conf: Path | None, terms: Terms, *, again: bool) -> list[Action]:
+    """The actions. An error is printed, and ends this only if it does not run again anyway."""
+    from forebay.act.slurm.burst_buffer import reconcile
     from forebay.model.errors import UserError
 
     try:
-        return mend(client, cluster, conf, terms)
+        return reconcile.reconcile(client, cluster, conf, terms)
     except UserError as error:
         if not again:
             raise
@@ -244,19 +244,20 @@ def _mended(client: Client, cluster: str, conf: Path | None, terms: Terms, *, ag
         return []
 
 
-_DONE_TO_JOBS = {"requeue": "requeued", "unhold": "released from hold", "report": "can't start"}
+_DONE_TO_JOBS = {"requeue": "requeued", "unhold": "released from hold", "report": "cannot start"}
 
 
-def _say_mended(done: list[dict[str, object]], json: bool) -> None:
+def _print_actions(actions: list[Action], json: bool) -> None:
     from forebay.show.output import print_json
 
     if json:
-        print_json(done)
+        fields = ("grant", "job", "what", "because", "advice")
+        print_json([{name: getattr(action, name) for name in fields} for action in actions])
         return
-    for one in done:
-        who = f"grant {one['grant']}" if one["grant"] else f"job {one['job']}"
-        what = one["what"] if one["grant"] else _DONE_TO_JOBS.get(str(one["what"]), one["what"])
-        typer.echo(f"{who}: {what}: {one['because']}" + (f"; {one['advice']}" if one["advice"] else ""))
+    for action in actions:
+        who = f"grant {action.grant}" if action.grant else f"job {action.job}"
+        what = action.what if action.grant else _DONE_TO_JOBS.get(action.what, action.what)
+        typer.echo(f"{who}: {what}: {action.because}" + (f"; {action.advice}" if action.advice else ""))
 
 
 def _client(service: str | None, token: Path | None) -> Client:

@@ -182,9 +182,9 @@ def test_what_never_fits_is_refused_with_the_services_reason_at_once_and_at_setu
     found = bench.setup(words="capacity=200GB")
     assert found.code == -1 and reason in found.text and bench.states() == ["refused"]
     found = bench.lua.call("job_process", bench.lua.script("#BB_LUA capacity=1GB tier=slow"))
-    assert found == Answer(-1, "no disk has tier 'slow'; there are: fast", found.log)
+    assert found == Answer(-1, "no disk has tier 'slow'; known values: fast", found.log)
     job, said = bench.lua.submit(script="#!/bin/sh\n#BB_LUA capacity=1GB tier=slow\n")
-    assert job["code"] == -1 and said == "burst buffer: no disk has tier 'slow'; there are: fast"
+    assert job["code"] == -1 and said == "burst buffer: no disk has tier 'slow'; known values: fast"
 
 
 def test_a_refused_job_may_ask_again(bench: Bench) -> None:
@@ -416,7 +416,7 @@ def test_a_job_gets_its_space_for_its_limit_or_for_as_long_as_there_is_space(
 def test_more_time_than_space_may_last_is_refused_at_submission(bench: Bench) -> None:
     words = "capacity=1GB time=31d"
     found = bench.lua.call("job_process", bench.lua.script(f"#BB_LUA {words}"))
-    assert found.code == -1 and "a grant may last 30 d" in found.text
+    assert found.code == -1 and "a grant lasts at most 30 d" in found.text
     assert bench.lua.call("job_process", bench.lua.script("#BB_LUA capacity=1GB time=30d")).code == 0
     assert bench.setup(words="capacity=1GB time=30d").code == 0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.slurm.burst_buffer.installation import Hooks, conf_text, plan, texts
+from forebay.act.slurm.burst_buffer.installation import Hooks, burst_buffer_files, format_conf, plan_files
 from forebay.model.errors import BadInput
 from support.command import Forebay
 from support.control import running
@@ -61,8 +61,8 @@ def test_a_changed_file_is_not_overwritten_unless_that_is_said_and_nothing_else_
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("--service", "https://host:1"), "--service: the hooks speak to the service's socket: unix:/PATH"),
-        (("--service", "unix:relative"), "--service: must be a path from / on, not 'relative'"),
+        (("--service", "https://host:1"), "--service: the hooks need the service's socket: unix:/PATH"),
+        (("--service", "unix:relative"), "--service: must be an absolute path, not 'relative'"),
         (("--cluster", "a b"), "--cluster: must be Slurm's ClusterName, not 'a b'"),
         (("--wait", "-5s"), "--wait: must be from 0 to 24 days"),
         (("--margin", "soon"), "--margin: 'soon' is not a number with a unit"),
@@ -76,7 +76,7 @@ def test_bad_options_are_refused_in_one_line(forebay: Forebay, etc: Path, words:
 
 def test_a_folder_without_a_cluster_needs_its_name(forebay: Forebay, tmp_path: Path) -> None:
     assert "say its ClusterName" in forebay("slurm", "install", tmp_path).err
-    assert "is no folder" in forebay("slurm", "install", tmp_path / "x", "--cluster", "c").err
+    assert "is not a folder" in forebay("slurm", "install", tmp_path / "x", "--cluster", "c").err
     assert forebay("slurm", "install", tmp_path, "--cluster", "c").code == 0
 
 
@@ -91,18 +91,18 @@ def test_scripts_before_and_after_jobs_are_written_on_demand(forebay: Forebay, e
 
 def test_slurm_waits_longer_than_the_hooks_do() -> None:
     hooks = Hooks(service="unix:/s", cluster="c", command="forebay", wait=1000.0, patience=50.0)
-    other = int(conf_text(hooks).partition("OtherTimeout=")[2].split()[0])
+    other = int(format_conf(hooks).partition("OtherTimeout=")[2].split()[0])
     assert other > 3 * hooks.wait + hooks.patience
 
 
 def test_a_plan_tells_what_is_new_the_same_and_other(tmp_path: Path) -> None:
-    wanted = texts(Hooks(service="unix:/s", cluster="c", command="forebay"))
+    wanted = burst_buffer_files(Hooks(service="unix:/s", cluster="c", command="forebay"))
     (tmp_path / "forebay.lua").write_text(wanted["forebay.lua"])
     (tmp_path / "burst_buffer.conf").write_text("Directive=BB\n")
-    states = {one.path.name: one.state for one in plan(tmp_path, wanted)}
+    states = {one.path.name: one.state for one in plan_files(tmp_path, wanted)}
     assert (states["forebay.lua"], states["burst_buffer.conf"], states["job_submit.lua"]) == ("same", "other", "new")
-    with pytest.raises(BadInput, match="is no folder"):
-        plan(tmp_path / "forebay.lua", wanted)
+    with pytest.raises(BadInput, match="is not a folder"):
+        plan_files(tmp_path / "forebay.lua", wanted)
 
 
 def test_the_check_names_what_is_missing(etc: Path, tmp_path: Path) -> None:

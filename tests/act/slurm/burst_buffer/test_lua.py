@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from forebay.act.slurm.burst_buffer.installation import lua_text
+from forebay.act.slurm.burst_buffer.installation import quote_lua
 from forebay.act.slurm.durations import parse_time_limit
 from forebay.model.units import parse_duration, parse_size
 from support.examples import examples
@@ -184,7 +184,7 @@ def test_a_bad_request_is_refused_at_submission(lua: Lua) -> None:
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=20))
 @ONE_FOLDER
 def test_settings_come_through_as_they_are(lua: Lua, words: str) -> None:
-    (lua.folder / "forebay_settings.lua").write_text(f"return {{ token = '', cluster = {lua_text(words)} }}")
+    (lua.folder / "forebay_settings.lua").write_text(f"return {{ token = '', cluster = {quote_lua(words)} }}")
     try:
         assert lua.each("key", ["7"]) == [(f"slurm-{words}-7", None)]
     finally:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from forebay.act.command import CommandFailed
 from forebay.act.slurm.burst_buffer import reconcile
-from forebay.act.slurm.burst_buffer.grant_corrections import Terms, mends
 from forebay.act.slurm.burst_buffer.queue import QueuedJob, parse_jobs
+from forebay.act.slurm.burst_buffer.reconcile import Terms, find_corrections
 from forebay.act.slurm.burst_buffer.staging import KEPT
 from forebay.act.slurm.durations import parse_time_limit
 
@@ -31,7 +31,7 @@ def job(number: str, state: str, limit: float | None = 600.0, **more: Any) -> di
 
 
 def found(grants: list[dict[str, Any]], jobs: dict[str, QueuedJob], *buffers: str) -> list[tuple[str, str]]:
-    done = mends(grants, jobs, frozenset(buffers), cluster="c", terms=TERMS, now=NOW)
+    done = find_corrections(grants, jobs, frozenset(buffers), cluster="c", terms=TERMS, now=NOW)
     return [(one.grant, one.what) for one in done]
 
 
@@ -87,7 +87,7 @@ def test_a_job_that_still_waits_keeps_its_space() -> None:
 
 def until(held: dict[str, Any], jobs: dict[str, QueuedJob], **more: Any) -> float | None:
     """Until when its only grant is to last; None if it is left alone."""
-    done = mends([held], jobs, frozenset(), cluster="c", terms=TERMS, now=NOW, **more)
+    done = find_corrections([held], jobs, frozenset(), cluster="c", terms=TERMS, now=NOW, **more)
     return done[0].until if done else None
 
 
@@ -124,7 +124,9 @@ def test_exactly_those_that_neither_the_queue_nor_a_buffer_needs_are_released(
     for number, state in rows:
         jobs |= job(str(number), state)
     needed = {number for number, job in jobs.items() if job.state in ("RUNNING", "PENDING")} | set(map(str, buffered))
-    done = mends([grant(str(n)) for n in held], jobs, frozenset(map(str, buffered)), cluster="c", terms=TERMS, now=NOW)
+    done = find_corrections(
+        [grant(str(n)) for n in held], jobs, frozenset(map(str, buffered)), cluster="c", terms=TERMS, now=NOW
+    )
     assert {one.job for one in done if one.what == "release"} == set(map(str, held)) - needed
 
 
@@ -173,7 +175,7 @@ def test_where_slurm_does_not_answer_nothing_is_released(monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(tmp_path))
     calls = Calls(grant("1"))
     with pytest.raises(CommandFailed):
-        reconcile.mend(calls, "c", None, TERMS)  # type: ignore[arg-type]
+        reconcile.reconcile(calls, "c", None, TERMS)  # type: ignore[arg-type]
     assert calls.done == []
 
 
@@ -189,6 +191,6 @@ def test_what_a_failed_stage_out_left_is_kept(monkeypatch: pytest.MonkeyPatch, t
     for name in ("1", "2", "3.failed", "9", "9.failed"):
         (notes / name).touch()
     calls = Calls(grant("1", path=str(tmp_path / "kept")), grant("2", path=str(tmp_path / "other")), grant("3"))
-    reconcile.mend(calls, "c", None, TERMS)  # type: ignore[arg-type]
+    reconcile.reconcile(calls, "c", None, TERMS)  # type: ignore[arg-type]
     assert calls.done == [("g2", "job 2 is gone")]
     assert sorted(path.name for path in notes.iterdir()) == ["1", "2", "3.failed"]

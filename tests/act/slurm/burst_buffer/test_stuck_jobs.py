@@ -45,7 +45,7 @@ def test_a_job_whose_teardown_has_nothing_to_do_and_does_not_end_begins_again() 
 @pytest.mark.parametrize("buffer", ["running", "post-run", "staging-out"])
 def test_what_a_lost_burst_buffer_may_hold_is_not_thrown_away(buffer: str) -> None:
     (one,) = find_stuck([job(buffer)], (), (), {})
-    assert one.what == "report" and one.advice.endswith("then: scancel 5_2")
+    assert one.what == "report" and one.advice.endswith("then run scancel 5_2")
     assert found(job(buffer), "9") == []
 
 
@@ -78,7 +78,7 @@ def test_who_was_requeued_and_torn_down_at_the_second_try_is_let_go(reason: str)
 def test_who_is_held_for_another_reason_is_reported_with_it() -> None:
     (one,) = find_stuck([job("complete", is_held=True, reason=DATA_IN)], (), (), {})
     assert (one.what, one.because) == ("report", "slurm_bb_data_in: /home/x: no such file or directory")
-    assert one.advice == "correct this, then: scontrol release 5_2 (or scancel 5_2)"
+    assert one.advice == "correct this, then run scontrol release 5_2 (or scancel 5_2)"
 
 
 @pytest.mark.parametrize("reason", ["JobHeldUser", "JobHeldAdmin", "Dependency", "BurstBufferResources"])

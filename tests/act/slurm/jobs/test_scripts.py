@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from forebay.act.slurm.burst_buffer.installation import SCRIPTS, fill_scripts
 from forebay.act.slurm.jobs.environment import NAMES
-from forebay.act.slurm.jobs.scripts import SCRIPTS, scripts
 
 
 def written(folder: Path, command: str, log: Path | None = None) -> dict[str, Path]:
-    made = scripts(
+    made = fill_scripts(
         command=command,
         config=folder / "my slurm.toml",
-        told=folder / "told",
+        folder=folder / "told",
         log=log or folder / "log",
         conf="/e/s.conf",
     )
@@ -54,7 +54,7 @@ def test_the_slurm_that_runs_the_script_is_the_one_that_is_asked(tmp_path: Path)
     assert (tmp_path / "words").read_text() == "/other.conf\n"
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", SCRIPTS.values())
 def test_a_program_or_log_that_is_not_there_fails_no_job(tmp_path: Path, name: str) -> None:
     paths = written(tmp_path, "/no/such/forebay", tmp_path / "no" / "folder" / "log")
     assert run(paths[name]).returncode == 0
@@ -72,7 +72,7 @@ def test_a_task_is_told_its_jobs_values_and_nothing_of_an_earlier_one(tmp_path: 
 
 
 def test_no_mark_is_left_in_any_script() -> None:
-    made = scripts(command="forebay", config=Path("/c"), told=Path("/t"), log=Path("/l"))
-    assert list(made) == list(SCRIPTS)
+    made = fill_scripts(command="forebay", config=Path("/c"), folder=Path("/t"), log=Path("/l"))
+    assert list(made) == list(SCRIPTS.values())
     assert all("@" not in text for text in made.values())
     assert all(text.startswith("#!/bin/sh" + os.linesep) for text in made.values())

@@ -1,43 +1,50 @@
-"""The files that Slurm reads beside its slurm.conf, and how they get there without overwriting anybody's work."""
+"""The files that Slurm reads beside its slurm.conf: written without overwriting anybody's work, and checked."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import re
+import shlex
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from forebay.act.control.client import parse_service
+from forebay.act.command import CommandFailed, run
 from forebay.act.slurm.burst_buffer.staging import KEPT
-from forebay.act.slurm.jobs.scripts import scripts
+from forebay.act.slurm.jobs.environment import NAMES
 from forebay.act.slurm.jobs.settings import read_job_settings
-from forebay.model.errors import BadInput, why
+from forebay.model.errors import BadInput, UserError, why
+from forebay.model.units import format_size
+
+if TYPE_CHECKING:
+    from forebay.act.control.client import Client
 
 BURST_BUFFER = ("forebay.lua", "burst_buffer.lua")
 JOB_SUBMIT = ("forebay_submit.lua", "job_submit.lua")
+SCRIPTS = {"PrologSlurmctld": "prolog.sh", "EpilogSlurmctld": "epilog.sh", "TaskProlog": "task_prolog.sh"}
 SETTINGS = "forebay_settings.lua"
 JOBS = "forebay_jobs"
-"""The folder in Slurm's own where the hooks keep what they must know of jobs."""
-_JOB_LINES = {"PrologSlurmctld": "prolog.sh", "EpilogSlurmctld": "epilog.sh", "TaskProlog": "task_prolog.sh"}
+"""The folder in slurmctld's own where the hooks keep notes on jobs."""
 _CLUSTER = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_DURATIONS = ("time", "margin", "queue", "wait", "patience")
 _LONGEST = 24 * 86400.0
 """Seconds that Slurm waits for a script at most."""
+_MODULES = 'require "socket.core" require "socket.unix" require "cjson"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """How the hooks find the service and how long they wait; times in seconds.
+    """How the hooks reach the service and how long they wait; times in seconds.
 
-    `command` is how `forebay` is started, `conf` is slurm.conf ("" where Slurm finds it by itself), `state` the folder
-    where slurmctld keeps its state: what the hooks must know while the service is away is kept there, too. A job
-    without a time limit gets its space for `time`; each gets `margin` more, for what comes after its end, and `queue`
-    more until it starts. A queued request is waited for as long as `wait`, a service that is away as long as
-    `patience`.
+    `command` starts `forebay`, `conf` is slurm.conf ("" if Slurm finds it itself), `state` the folder where slurmctld
+    keeps its state: the hooks keep there what they need if the service does not answer. A job without a time limit
+    gets its space for `time`; each gets `margin` more for stage-out, and `queue` more until it starts. A job waits
+    up to `wait` for space, and up to `patience` for a service that does not answer.
     """
 
     service: str
@@ -57,110 +64,139 @@ class Hooks:
             raise BadInput("--cluster", f"must be Slurm's ClusterName, not {self.cluster[:40]!r}")
         for name, path in (("--service", self.socket), ("--token", self.token), ("StateSaveLocation", self.state)):
             if path and (not path.startswith("/") or not path.isprintable()):
-                raise BadInput(name, f"must be a path from / on, not {path!r}")
-        for name in ("time", "margin", "queue", "wait", "patience"):
+                raise BadInput(name, f"must be an absolute path, not {path!r}")
+        for name in _DURATIONS:
             if not 0 <= getattr(self, name) <= _LONGEST:
                 raise BadInput(f"--{name}", f"must be from 0 to {_LONGEST / 86400:g} days")
 
     @property
     def socket(self) -> str:
-        """The hooks are callers on the service's own machine."""
-        found = parse_service(self.service, "--service").socket
-        if not found:
-            raise BadInput("--service", "the hooks speak to the service's socket: unix:/PATH")
-        return found
+        """The service's socket: the hooks run on its machine."""
+        from forebay.act.control.client import parse_service
+
+        path = parse_service(self.service, "--service").socket
+        if not path:
+            raise BadInput("--service", "the hooks need the service's socket: unix:/PATH")
+        return path
 
 
-def texts(hooks: Hooks, *, job_submit: bool = True) -> dict[str, str]:
-    """All files by their names; what others of them need comes first, as Slurm may read them at any moment."""
-    own = files("forebay.act.slurm.burst_buffer") / "lua"
+def burst_buffer_files(hooks: Hooks, *, job_submit: bool = True) -> dict[str, str]:
+    """All files for burst buffers, by name, each after those that it needs: Slurm may read them at any moment."""
+    folder = files("forebay.act.slurm.burst_buffer") / "lua"
     names = (*BURST_BUFFER, *(JOB_SUBMIT if job_submit else ()))
-    found = {name: (own / name).read_text("utf-8") for name in names}
-    return {SETTINGS: settings_text(hooks), "burst_buffer.conf": conf_text(hooks), **found}
+    scripts = {name: (folder / name).read_text("utf-8") for name in names}
+    return {SETTINGS: format_settings(hooks), "burst_buffer.conf": format_conf(hooks), **scripts}
 
 
-def settings_text(hooks: Hooks) -> str:
+def format_settings(hooks: Hooks) -> str:
     """The settings as a Lua table."""
-    words = {"socket": hooks.socket, "token": hooks.token, "cluster": hooks.cluster, "command": hooks.command,
-             "conf": hooks.conf, "cache": _in(hooks.state, "forebay_pools.json"), "jobs": _in(hooks.state, JOBS),
-             "kept": KEPT}  # fmt: skip
-    numbers = {name: f"{getattr(hooks, name):g}" for name in ("time", "margin", "queue", "wait", "patience")}
-    lines = [f"  {name} = {value}," for name, value in ({n: lua_text(w) for n, w in words.items()} | numbers).items()]
+    state = hooks.state.rstrip("/")
+    texts = {
+        "socket": hooks.socket,
+        "token": hooks.token,
+        "cluster": hooks.cluster,
+        "command": hooks.command,
+        "conf": hooks.conf,
+        "cache": f"{state}/forebay_pools.json" if state else "",
+        "jobs": f"{state}/{JOBS}" if state else "",
+        "kept": KEPT,
+    }
+    values = {name: quote_lua(text) for name, text in texts.items()}
+    values |= {name: f"{getattr(hooks, name):g}" for name in _DURATIONS}
+    lines = [f"  {name} = {value}," for name, value in values.items()]
     return "\n".join(("-- Written by `forebay slurm install`; times in seconds.", "return {", *lines, "}", ""))
 
 
-def _in(folder: str, name: str) -> str:
-    return f"{folder.rstrip('/')}/{name}" if folder else ""
-
-
-def lua_text(words: str) -> str:
+def quote_lua(text: str) -> str:
     r"""
-    >>> print(lua_text('a "b" \\ c'))
+    >>> print(quote_lua('a "b" \\ c'))
     "a \"b\" \\ c"
     """
-    plain = words.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{plain}"'
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
-def conf_text(hooks: Hooks) -> str:
-    """Slurm's own settings of burst buffers: its timeouts are such that ours come first."""
+def format_conf(hooks: Hooks) -> str:
+    """Slurm's own settings of burst buffers, whose timeouts are longer than ours."""
     other = int(3 * max(hooks.wait, hooks.patience) + 2 * hooks.patience + 120)
-    lines = ("# Written by `forebay slurm install`; times in seconds.", "Directive=BB_LUA",
-             "Flags=DisablePersistent,TeardownFailure",
-             f"OtherTimeout={other}", "StageInTimeout=86400", "StageOutTimeout=86400")  # fmt: skip
+    lines = (
+        "# Written by `forebay slurm install`; times in seconds.",
+        "Directive=BB_LUA",
+        "Flags=DisablePersistent,TeardownFailure",
+        f"OtherTimeout={other}",
+        "StageInTimeout=86400",
+        "StageOutTimeout=86400",
+    )
     return "\n".join((*lines, ""))
 
 
-def job_texts(hooks: Hooks, config: Path, log: Path) -> dict[str, str]:
-    """The scripts before and after jobs; `config` says what they do."""
-    told = read_job_settings(config).jobs.folder
-    return scripts(command=hooks.command, config=config, told=told, log=log, conf=hooks.conf)
+def job_scripts(hooks: Hooks, config: Path, log: Path) -> dict[str, str]:
+    """The scripts before and after jobs, by name; `config` says what they do (examples/slurm.toml)."""
+    return fill_scripts(hooks.command, config, read_job_settings(config).jobs.folder, log, hooks.conf)
+
+
+def fill_scripts(command: str, config: Path, folder: Path, log: Path, conf: str = "") -> dict[str, str]:
+    """The scripts with these values.
+
+    `command` starts `forebay`, as shell words; `folder` is `jobs.folder` of `config`; `log` gets the lines about jobs.
+    """
+    values = {"CONFIG": str(config), "TOLD": str(folder), "LOG": str(log), "CONF": conf}
+    marks = {f"@{name}@": shlex.quote(value) for name, value in values.items()}
+    marks |= {"@FOREBAY@": command, "@NAMES@": " ".join(NAMES)}
+    scripts = {}
+    for name in SCRIPTS.values():
+        text = (files("forebay.act.slurm.jobs") / "sh" / name).read_text(encoding="utf-8")
+        for mark, value in marks.items():
+            text = text.replace(mark, value)
+        scripts[name] = text
+    return scripts
 
 
 def conf_lines(folder: Path, *, job_submit: bool, jobs: bool) -> list[str]:
-    """What slurm.conf must say."""
+    """The lines that slurm.conf must contain."""
     return [
         "BurstBufferType=burst_buffer/lua",
         *(["JobSubmitPlugins=lua"] if job_submit else []),
-        *([f"{name}={folder / file}" for name, file in _JOB_LINES.items()] if jobs else []),
+        *([f"{name}={folder / file}" for name, file in SCRIPTS.items()] if jobs else []),
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """A file, and what there is in its place now; `differs` is how that is unlike it."""
+class PlannedFile:
+    """A file to be written; `difference` is how it differs from the existing one."""
 
     path: Path
     text: str
     state: Literal["new", "same", "other"]
-    differs: tuple[str, ...] = ()
+    difference: tuple[str, ...] = ()
 
 
-def plan(folder: Path, wanted: Mapping[str, str]) -> list[Planned]:
+def plan_files(folder: Path, texts: Mapping[str, str]) -> list[PlannedFile]:
     """What would be written into a folder."""
     if not folder.is_dir():
-        raise BadInput(str(folder), "is no folder; it is the one with slurm.conf")
-    return [_planned(folder / name, text) for name, text in wanted.items()]
+        raise BadInput(str(folder), "is not a folder; give the folder with slurm.conf")
+    return [_plan_file(folder / name, text) for name, text in texts.items()]
 
 
-def _planned(path: Path, text: str) -> Planned:
+def _plan_file(path: Path, text: str) -> PlannedFile:
     try:
-        there = path.read_text("utf-8", "replace")
+        existing = path.read_text("utf-8", "replace")
     except FileNotFoundError:
-        return Planned(path=path, text=text, state="new")
+        return PlannedFile(path=path, text=text, state="new")
     except OSError as error:
         raise BadInput(str(path), why(error)) from None
-    if there == text:
-        return Planned(path=path, text=text, state="same")
-    lines = difflib.unified_diff(there.splitlines(), text.splitlines(), str(path), "to be written", lineterm="", n=0)
-    return Planned(path=path, text=text, state="other", differs=tuple(lines))
+    if existing == text:
+        return PlannedFile(path=path, text=text, state="same")
+    before, after = existing.splitlines(), text.splitlines()
+    lines = difflib.unified_diff(before, after, str(path), "to be written", lineterm="", n=0)
+    return PlannedFile(path=path, text=text, state="other", difference=tuple(lines))
 
 
-def write(planned: Planned) -> None:
-    """All of it or nothing, so that slurmctld never reads a part."""
-    number, name = tempfile.mkstemp(prefix=f".{planned.path.name}.", dir=planned.path.parent)
+def write_planned(planned: PlannedFile) -> None:
+    """Write all of it or nothing, so that slurmctld never reads a part."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{planned.path.name}.", dir=planned.path.parent)
     try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(planned.text)
             os.fchmod(file.fileno(), 0o755 if planned.path.suffix == ".sh" else 0o644)
         Path(name).replace(planned.path)
@@ -169,22 +205,82 @@ def write(planned: Planned) -> None:
         raise
 
 
-def cluster_of(folder: Path) -> str:
-    """What slurm.conf says is its cluster's name; nothing if it says none."""
-    return _said(folder, "ClusterName")
+def read_cluster(folder: Path) -> str:
+    """The ClusterName in slurm.conf; "" if there is none."""
+    return _read_conf(folder, "ClusterName")
 
 
-def state_of(folder: Path) -> str:
-    """The folder where slurmctld keeps its state, to which nobody else may write; nothing if slurm.conf says none."""
-    state = _said(folder, "StateSaveLocation")
+def read_state_folder(folder: Path) -> str:
+    """The folder where slurmctld keeps its state, and only it can write; "" if slurm.conf does not name it."""
+    state = _read_conf(folder, "StateSaveLocation")
     return state if state.startswith("/") else ""
 
 
-def _said(folder: Path, name: str) -> str:
-    """What slurm.conf says last of a name; nothing if it says nothing."""
+def _read_conf(folder: Path, name: str) -> str:
+    """The last value of a name in slurm.conf; "" if there is none."""
     try:
         text = (folder / "slurm.conf").read_text("utf-8", "replace")
     except OSError:
         return ""
-    found = re.findall(rf"^\s*{name}\s*=\s*([^\s#]+)", text, re.MULTILINE | re.IGNORECASE)
-    return str(found[-1]) if found else ""
+    values = re.findall(rf"^\s*{name}\s*=\s*([^\s#]+)", text, re.MULTILINE | re.IGNORECASE)
+    return str(values[-1]) if values else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check of an installation."""
+
+    what: str
+    fine: bool
+    words: str
+
+
+def check_installation(folder: Path, client: Client) -> list[Check]:
+    """Whether everything that burst buffers need is there."""
+    service = _check_service(client)
+    pools = _check_tiers(client) if service.fine else Check("pools", False, "not checked")
+    return [_check_files(folder), _check_conf(folder), _check_modules(), service, pools]
+
+
+def _check_files(folder: Path) -> Check:
+    missing = [name for name in (*BURST_BUFFER, SETTINGS, "burst_buffer.conf") if not (folder / name).is_file()]
+    return Check("files", not missing, f"missing: {', '.join(missing)}" if missing else "all there")
+
+
+def _check_conf(folder: Path) -> Check:
+    try:
+        text = (folder / "slurm.conf").read_text("utf-8", "replace")
+    except OSError as error:
+        return Check("slurm.conf", False, f"cannot be read: {error.strerror}")
+    is_set = re.search(r"^\s*BurstBufferType\s*=\s*burst_buffer/lua\s*$", text, re.MULTILINE | re.IGNORECASE)
+    words = "BurstBufferType=burst_buffer/lua" + ("" if is_set else " is missing")
+    return Check("slurm.conf", is_set is not None, words)
+
+
+def _check_modules() -> Check:
+    """By a Lua interpreter, if there is one; Slurm's own, in a library, finds the same modules."""
+    lua = shutil.which("lua5.1") or shutil.which("lua5.3") or shutil.which("lua")
+    if lua is None:
+        return Check("Lua modules", True, "not checked: no lua command")
+    try:
+        run((lua, "-e", _MODULES), timeout=10.0)
+    except CommandFailed as error:
+        return Check("Lua modules", False, f"install lua-socket and lua-cjson: {error}")
+    return Check("Lua modules", True, "lua-socket and lua-cjson are installed")
+
+
+def _check_service(client: Client) -> Check:
+    try:
+        health = client.health()
+    except UserError as error:
+        return Check("service", False, str(error))
+    return Check("service", health["status"] == "ready", f"{health['status']}, policy {health['policy']}")
+
+
+def _check_tiers(client: Client) -> Check:
+    try:
+        tiers = client.tiers()
+    except UserError as error:
+        return Check("pools", False, str(error))
+    texts = [f"{tier['name']} {format_size(tier['free'])} free of {format_size(tier['total'])}" for tier in tiers]
+    return Check("pools", any(tier["total"] for tier in tiers), "; ".join(texts))

@@ -1,4 +1,4 @@
-"""Slurm's queue: which jobs there are, and which of them Slurm itself has a burst buffer for."""
+"""Slurm's queue: its jobs, and those for which Slurm itself has a burst buffer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from pathlib import Path
 from forebay.act.command import run
 from forebay.act.slurm.durations import parse_time_limit
 
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 _OVER = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
      "TIMEOUT"}
 )  # fmt: skip
-
-
 _YEAR = 365 * 86400.0
 _COLUMNS = {"JobID": 24, "JobArrayID": 40, "State": 24, "TimeLimit": 24, "TimeLeft": 24, "BurstBufferState": 24,
             "PriorityLong": 24, "BatchFlag": 4, "Requeue": 4, "HetJobID": 24, "Reason": 330}  # fmt: skip
@@ -24,7 +22,7 @@ _COLUMNS = {"JobID": 24, "JobArrayID": 40, "State": 24, "TimeLimit": 24, "TimeLe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedJob:
-    """A job as squeue tells it. `number` is its own, `name` what Slurm's commands take: of an array, 12_3.
+    """A job as squeue prints it. `number` is its own, `name` what Slurm's commands take: of an array, 12_3.
 
     `limit` and `left` are seconds, None if it has no limit. `buffer` is the state of its burst buffer, "" if it has
     none. A job that `may_requeue` is a batch job; `requeues` says whether its user lets Slurm do so.
@@ -43,63 +41,84 @@ class QueuedJob:
 
     @property
     def is_over(self) -> bool:
-        """One that is staging out, or completing, is not."""
+        """Whether it has ended; a job that is staging out or completing has not."""
         return self.state in _OVER
 
     @property
     def is_torn_down(self) -> bool:
-        """Slurm wants nothing of its burst buffer any more, even if it still has one.
+        """Whether Slurm no longer needs its burst buffer, even if it still has one.
 
-        It may have one for good: when a job is cancelled, Slurm kills its scripts and starts its teardown, both at
-        once, and now and then kills that as well; it does not try again before its next start.
+        When a job is cancelled, Slurm kills its scripts and starts its teardown at the same time. Sometimes it kills
+        the teardown as well, and does not try again before its next start.
         """
         return self.buffer == "teardown" and (self.is_over or self.state == "PENDING")
 
 
-def jobs(conf: Path | None) -> Mapping[str, QueuedJob]:
-    """All jobs that Slurm still knows, by their numbers; those that ended stay for some minutes."""
-    fields = ",".join(f"{name}:{width}" for name, width in _COLUMNS.items())
-    asked = (*environment(conf), "squeue", "--noheader", "--all", "--array", "--states=all", f"--Format={fields}")
-    return parse_jobs(run(asked, timeout=_PATIENCE))
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """Slurm's commands; `conf` is its slurm.conf, None where they find it themselves."""
+
+    conf: Path | None
+
+    def run(self, *argv: str) -> str:
+        """Run a command; its output."""
+        environment = () if self.conf is None else ("env", f"SLURM_CONF={self.conf}")
+        return run((*environment, *argv), timeout=_TIMEOUT)
+
+    def list_jobs(self) -> Mapping[str, QueuedJob]:
+        """All jobs that Slurm still knows, by number; those that ended stay for some minutes."""
+        fields = ",".join(f"{name}:{width}" for name, width in _COLUMNS.items())
+        return parse_jobs(self.run("squeue", "--noheader", "--all", "--array", "--states=all", f"--Format={fields}"))
+
+    def list_buffers(self) -> frozenset[str]:
+        """The numbers of the jobs for which Slurm has a burst buffer now."""
+        return frozenset(re.findall(r"\bJobID=(\d+)", self.run("scontrol", "show", "burst")))
+
+    def list_dependents(self) -> Mapping[str, frozenset[str]]:
+        """By the number of a job, the names of those that wait for it."""
+        return parse_dependents(self.run("squeue", "--noheader", "--all", "--format=%i %E"))
+
+    def find_state_folder(self) -> Path | None:
+        """The folder where slurmctld keeps its state."""
+        config = self.run("scontrol", "show", "config")
+        location = re.search(r"^StateSaveLocation\s*=\s*(/\S+)", config, re.MULTILINE)
+        return Path(location[1]) if location else None
+
+    def requeue(self, job: QueuedJob) -> None:
+        """Cancel the job, which tears it down, and requeue it to start now, not after Slurm's pause of two minutes."""
+        if not job.requeues:
+            self.run("scontrol", "update", f"JobId={job.name}", "Requeue=1")
+        self.run("scancel", job.name)
+        self.run("scontrol", "requeue", job.name)
+        self.run("scontrol", "update", f"JobId={job.name}", "StartTime=now")
+        if not job.requeues:
+            self.run("scontrol", "update", f"JobId={job.name}", "Requeue=0")
 
 
 def parse_jobs(text: str) -> Mapping[str, QueuedJob]:
-    """Of the columns that `jobs` asks for."""
+    """The jobs in the columns of `Slurm.list_jobs`."""
     return {job.number: job for job in map(_parse_job, text.splitlines()) if job.number}
 
 
 def _parse_job(line: str) -> QueuedJob:
-    words, at = {}, 0
+    fields, at = {}, 0
     for name, width in _COLUMNS.items():
-        word = line[at : at + width].strip()
-        words[name], at = "" if word in ("(null)", "N/A") else word, at + width
-    limit = parse_time_limit(words["TimeLimit"])
-    if limit is not None and limit >= _YEAR:  # what Slurm's backfill gives to a job without one
+        value = line[at : at + width].strip()
+        fields[name], at = "" if value in ("(null)", "N/A") else value, at + width
+    limit = parse_time_limit(fields["TimeLimit"])
+    if limit is not None and limit >= _YEAR:  # Slurm's backfill gives it to a job without a limit
         limit = None
     return QueuedJob(
-        number=words["JobID"],
-        name=words["JobArrayID"] or words["JobID"],
-        state=words["State"],
+        number=fields["JobID"],
+        name=fields["JobArrayID"] or fields["JobID"],
+        state=fields["State"],
         limit=limit,
-        left=None if limit is None else parse_time_limit(words["TimeLeft"]),
-        buffer=words["BurstBufferState"],
-        is_held=words["PriorityLong"] == "0",
-        may_requeue=words["BatchFlag"] == "1" and words["HetJobID"] in ("", "0"),
-        requeues=words["Requeue"] == "1",
-        reason=words["Reason"],
-    )
-
-
-def buffers(conf: Path | None) -> frozenset[str]:
-    """The numbers of the jobs for which Slurm has a burst buffer now."""
-    asked = (*environment(conf), "scontrol", "show", "burst")
-    return frozenset(re.findall(r"\bJobID=(\d+)", run(asked, timeout=_PATIENCE)))
-
-
-def dependents(conf: Path | None) -> Mapping[str, frozenset[str]]:
-    """By the number of a job, the names of those that wait for it."""
-    return parse_dependents(
-        run((*environment(conf), "squeue", "--noheader", "--all", "--format=%i %E"), timeout=_PATIENCE)
+        left=None if limit is None else parse_time_limit(fields["TimeLeft"]),
+        buffer=fields["BurstBufferState"],
+        is_held=fields["PriorityLong"] == "0",
+        may_requeue=fields["BatchFlag"] == "1" and fields["HetJobID"] in ("", "0"),
+        requeues=fields["Requeue"] == "1",
+        reason=fields["Reason"],
     )
 
 
@@ -108,21 +127,9 @@ def parse_dependents(text: str) -> Mapping[str, frozenset[str]]:
     >>> sorted(parse_dependents("8 afterok:7_*(unfulfilled),afterany:5(unfulfilled)\\n9 (null)").items())
     [('5', frozenset({'8'})), ('7', frozenset({'8'}))]
     """
-    found: dict[str, set[str]] = {}
+    dependents: dict[str, set[str]] = {}
     for line in text.splitlines():
-        name, _, words = line.partition(" ")
-        for number in re.findall(r"[:,](\d+)", words):
-            found.setdefault(number, set()).add(name)
-    return {number: frozenset(names) for number, names in found.items()}
-
-
-def state_folder(conf: Path | None) -> Path | None:
-    """Where slurmctld keeps its state."""
-    told = run((*environment(conf), "scontrol", "show", "config"), timeout=_PATIENCE)
-    found = re.search(r"^StateSaveLocation\s*=\s*(/\S+)", told, re.MULTILINE)
-    return Path(found[1]) if found else None
-
-
-def environment(conf: Path | None) -> tuple[str, ...]:
-    """What stands before a command of Slurm's, so that it finds its slurm.conf."""
-    return () if conf is None else ("env", f"SLURM_CONF={conf}")
+        name, _, dependencies = line.partition(" ")
+        for number in re.findall(r"[:,](\d+)", dependencies):
+            dependents.setdefault(number, set()).add(name)
+    return {number: frozenset(names) for number, names in dependents.items()}
