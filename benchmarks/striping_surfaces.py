@@ -22,7 +22,7 @@ from forebay.decide.stripe.view import Peers
 from forebay.model.curve import Curve
 from forebay.model.layout import KIB, MIB
 from forebay.model.units import parse_size
-from forebay.profile.synthetic_workloads import synthetic_curves
+from forebay.profile.synthetic_curves import synthetic_curves
 
 Rate = Callable[[int, int], float]
 SIZES = tuple(256 * KIB << k for k in range(9))

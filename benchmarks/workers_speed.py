@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from bench import SEED, verdict
 
-from forebay.profile.synthetic_workloads import PAPER_COUNTS, synthetic_curves
+from forebay.profile.synthetic_curves import PAPER_COUNTS, synthetic_curves
 from forebay.simulate.application_sets import PAPER_APPLICATIONS, PAPER_SYSTEM
 from forebay.studies.io_resources.experiment import IoResourcesStudy
 from forebay.studies.io_resources.results import TRUE

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from forebay.history.store.behaviour import Behaviour
 from forebay.model.curve import Curve
 from forebay.profile.access_pattern import pattern_of
-from forebay.profile.application import commonest, nearest, profile_of
+from forebay.profile.application import commonest, nearest, profile_of, spread
 from forebay.profile.drift import drift_of
-from forebay.profile.spread import spread
 from support.made_up_runs import MIB, START, behaviour
 
 RUN = st.fixed_dictionaries(

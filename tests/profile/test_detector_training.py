@@ -91,12 +91,12 @@ def test_the_split_keeps_three_tenths_of_each_class_back() -> None:
 
 
 def test_data_that_can_t_be_trained_on_are_refused() -> None:
-    with pytest.raises(BadInput, match="data: no access pattern is called 'odd'"):
+    with pytest.raises(BadInput, match="data: unknown access pattern 'odd'"):
         train([*data(3), (data(1)[0][0], "odd")], data(3), recipe={})
-    with pytest.raises(BadInput, match="held_out: needs two periods with requests at least of pattern file-per"):
+    with pytest.raises(BadInput, match="held_out: needs at least two periods with requests of pattern file-per"):
         train(data(3), [(Observation(seconds=1.0), "file-per-process")] * 5, recipe={})
 
 
 def test_without_scikit_learn_one_is_told_what_to_install() -> None:
     with pytest.raises(UserError, match=r"pip install 'forebay\[train\]'"):
-        training._needs_sklearn(lambda _: None)
+        training._require_sklearn(lambda _: None)

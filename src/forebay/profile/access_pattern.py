@@ -1,4 +1,4 @@
-"""How an application accesses its files: who shares them, where requests go, how large they are, who takes part."""
+"""The access pattern of an application: sharing, order and size of its requests."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Sharing = Literal["shared file", "file per process", "both", "one process", "no 
 Order = Literal["contiguous", "strided", "with gaps", "random", "backwards", "mixed", "one request per file", "unknown"]
 Calls = Literal["collective", "independent", "both", "none"]
 MOSTLY = 0.9
-"""Bytes in shared files from which on (or to private ones from which on) the rest is not worth a word."""
+"""The share of bytes in shared (or private) files from which on the rest is not mentioned."""
 _KINDS = ("contiguous", "strided", "with_gaps", "random", "backwards")
-_FEW = 4  # jumps back for each jump ahead, from which on the access is backwards rather than random
+_FEW = 4  # with more jumps back for each jump ahead, the access is backwards, not random
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Reads, or writes, or both together.
+    """Reads, or writes, or both together. None stands for unknown.
 
-    `shared` is the share of the bytes that went to or came from files that several processes used.
+    `shared` is the share of the bytes in files that several processes used.
 
-    `contiguous` to `backwards` are shares of the requests that could follow another one in the same file: right
-    behind it, ahead by a stride that recurs (`strided`) or not (`with_gaps`), ahead as often as back (`random`), back
-    or to the same place again (`backwards`). `order` is what more than half of them are. None where nothing tells.
+    `contiguous` to `backwards` are shares of the requests that follow another one in the same file: right behind it,
+    ahead by a stride that recurs (`strided`) or not (`with_gaps`), ahead as often as back (`random`), back or at the
+    same place (`backwards`). `order` is what more than half of them are.
 
-    Sizes are bytes: of the requests that reached the file system, and of the calls of MPI-IO that led to them.
+    Sizes are bytes, of the requests that reached the file system and of the MPI-IO calls that caused them.
     `collective` is the share of those calls that all processes made together.
     """
 
@@ -55,17 +55,17 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern(Access):
-    """All requests together, and reads and writes apart; these are None if there are none, or nothing tells."""
+    """All requests together, and reads and writes apart, which are None if there are none or they are unknown."""
 
     reads: Access | None
     writes: Access | None
 
 
 def pattern_of(runs: Sequence[Behaviour]) -> Pattern:
-    """Of all runs together."""
-    told = [run for run in runs if run.reads is not None and run.writes is not None]
+    """The pattern of all runs together."""
+    detailed = [run for run in runs if run.reads is not None and run.writes is not None]
     older = [_as_requests(run) for run in runs if run.reads is None or run.writes is None]
-    reads, writes = [run.reads for run in told if run.reads], [run.writes for run in told if run.writes]
+    reads, writes = [run.reads for run in detailed if run.reads], [run.writes for run in detailed if run.writes]
     one_process = _is_one_process(runs)
     return Pattern(
         **_fields([reads, writes, older], one_process),
@@ -75,10 +75,10 @@ def pattern_of(runs: Sequence[Behaviour]) -> Pattern:
 
 
 def split_orders(kinds: Sequence[int]) -> tuple[int, ...]:
-    """Requests by what they are: contiguous, strided, with gaps, random, backwards. `kinds` as `ORDERS`.
+    """The numbers of requests that are contiguous, strided, with gaps, random, backwards; `kinds` are as in `ORDERS`.
 
-    Random requests jump ahead as often as back, so as many of the jumps ahead as there are jumps back belong to them;
-    or all, where the difference may be chance.
+    Random requests jump ahead as often as back, so they include as many jumps ahead as there are jumps back; or all
+    jumps ahead, if the difference may be chance.
 
     >>> split_orders((3, 0, 515, 505))
     (3, 0, 0, 1020, 0)
@@ -92,13 +92,13 @@ def split_orders(kinds: Sequence[int]) -> tuple[int, ...]:
 
 
 def _access(parts: Sequence[RequestTotals], one_process: bool) -> Access | None:
-    """None if there was nothing to read, or to write."""
+    """None if there were no reads, or no writes."""
     used = any(part.requests or part.collective_calls or part.independent_calls for part in parts)
     return Access(**_fields([parts], one_process)) if used else None
 
 
 def _fields(groups: Sequence[Sequence[RequestTotals]], one_process: bool) -> dict[str, Any]:
-    """Of an `Access`, whose requests are in groups that are alike."""
+    """The fields of an `Access`, from groups of requests."""
     parts = [part for group in groups for part in group]
     volume, shared = _sum(p.total_bytes for p in parts), _sum(p.shared_bytes for p in parts)
     sized = [p for p in parts if p.request_bytes]
@@ -123,7 +123,7 @@ def _sum(values: Iterable[int]) -> int:
 
 
 def _commonest(sizes: Iterable[tuple[int, int]]) -> int | None:
-    """The size that came most often; of several the largest."""
+    """The size that occurred most often; the largest of several."""
     counts: Counter[int] = Counter()
     for size, count in sizes:
         if size:
@@ -132,7 +132,7 @@ def _commonest(sizes: Iterable[tuple[int, int]]) -> int | None:
 
 
 def _is_one_process(runs: Sequence[Behaviour]) -> bool:
-    """Whether a single process does all I/O, and not because the others left theirs to it."""
+    """Whether a single process does all I/O, and not on behalf of the others."""
     together = any(part and part.collective_calls for run in runs for part in (run.reads, run.writes))
     return max(r.nprocs for r in runs) == 1 or (not together and float(np.median([r.io_procs for r in runs])) <= 1)
 
@@ -152,23 +152,23 @@ def _calls(collective: float | None) -> Calls:
 
 
 def _order(groups: Sequence[Sequence[RequestTotals]]) -> dict[str, Any]:
-    """What more than half of the requests do, and the shares of all kinds."""
-    told = [[part for part in group if part.contiguous is not None and part.requests] for group in groups]
-    kinds = [split_orders([_sum(getattr(part, kind) for part in group) for kind in ORDERS]) for group in told]
+    """The order of more than half of the requests, and the shares of all kinds."""
+    ordered = [[part for part in group if part.contiguous is not None and part.requests] for group in groups]
+    kinds = [split_orders([_sum(getattr(part, kind) for part in group) for kind in ORDERS]) for group in ordered]
     counts = [sum(column) for column in zip(*kinds, strict=True)]
     total = sum(counts)
     if not total:
-        return {"order": "one request per file" if any(told) else "unknown"} | dict.fromkeys(_KINDS)
+        return {"order": "one request per file" if any(ordered) else "unknown"} | dict.fromkeys(_KINDS)
     order = next((name for name, count in zip(_KINDS, counts, strict=True) if 2 * count > total), "mixed")
     shares = {name: count / total for name, count in zip(_KINDS, counts, strict=True)}
     return {"order": order.replace("_", " "), **shares}
 
 
 def _as_requests(run: Behaviour) -> RequestTotals:
-    """All requests of a run that an older version read: what its columns tell of them.
+    """All requests of a run that an older version read, as far as its columns describe them.
 
-    Lines on a screen are in `read_requests` and `write_requests`, so these say nothing of sizes if there are more of
-    them than of which the order is known.
+    `read_requests` and `write_requests` include standard output and the like, so the mean size is only known if they
+    are no more than the requests with a known order.
     """
     ahead = run.seq_requests
     # Darshan counts a process's first request to a file as neither forward nor contiguous.
@@ -195,5 +195,5 @@ def _as_requests(run: Behaviour) -> RequestTotals:
 
 
 def _firsts(run: Behaviour) -> int:
-    """Pairs of a process and a file that it used, at most."""
+    """The largest possible number of pairs of a process and a file that it used."""
     return run.total_files - run.shared_files + run.shared_files * max(run.io_procs, 1)

@@ -1,20 +1,47 @@
-"""What an application is like, from its runs: pattern, volumes, bandwidth curve, drift, forecast."""
+"""The profile of an application from its runs: pattern, volumes, bandwidth curve, drift, forecast."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
+
+import numpy as np
 
 from forebay.history.store.behaviour import Behaviour, RequestTotals
 from forebay.model.curve import Curve
 from forebay.profile.access_pattern import Pattern, pattern_of
 from forebay.profile.drift import Drift, drift_of
-from forebay.profile.spread import Spread, spread
 
 Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """The median of a quantity over several runs, and its 10th and 90th percentiles."""
+
+    median: float
+    p10: float
+    p90: float
+    runs: int
+
+
+def spread(values: Iterable[float], *, that_occurred: bool = False) -> Spread | None:
+    """The spread of the values, None if there are none; with `that_occurred`, never a number between two of them.
+
+    >>> spread([4.0, 1.0, 2.0, 3.0, 5.0])
+    Spread(median=3.0, p10=1.4, p90=4.6, runs=5)
+    >>> spread([4.0, 1.0], that_occurred=True).median
+    1.0
+    """
+    known = np.array(list(values), dtype=float)
+    if not known.size:
+        return None
+    method: Literal["inverted_cdf", "linear"] = "inverted_cdf" if that_occurred else "linear"
+    p10, median, p90 = np.percentile(known, (10, 50, 90), method=method).tolist()
+    return Spread(median=median, p10=p10, p90=p90, runs=known.size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +54,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutPoint:
-    """Bytes per second of the runs whose files had so many stripes of this size."""
+    """Bytes per second of the runs with this layout."""
 
     file_stripe_count: int
     stripe_size: int
@@ -36,9 +63,9 @@ class LayoutPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What the next run will do: bytes, and I/O seconds on the best number of OSTs that is known.
+    """The bytes of the next run, and its I/O seconds on `count` OSTs, the best known number.
 
-    Without a curve, `count` is None and `seconds` what the runs took.
+    Without a curve, `count` is None and `seconds` is what the runs took.
     """
 
     total_bytes: Spread
@@ -50,24 +77,23 @@ class Forecast:
 class Profile:
     """An application at one number of processes, on one file system.
 
-    `measures` are columns of the history over `runs` runs. Partial runs are counted and left out,
-    unless there are no others (`only_partial`): then pattern and measures rest on them, and there
-    is no curve, drift or forecast.
+    `measures` are columns of the history over `runs` runs. Partial runs are counted but left out, unless there are no
+    others (`only_partial`): then they give pattern and measures, and there is no curve, drift or forecast.
     """
 
     app: str
     filesystem: str | None
-    """Where the file system is mounted; None where no run tells."""
+    """The mount point; None if unknown."""
     elsewhere: tuple[tuple[str, int], ...]
-    """Other file systems, and how many runs that are known to have been there are left out."""
+    """Other file systems, and how many runs on each are left out."""
     processes: int
     process_counts: tuple[tuple[int, int], ...]
-    """Every number of processes, and how many runs had it."""
+    """Every number of processes with its number of runs."""
     runs: int
     partial_runs: int
     only_partial: bool
     untimed_runs: int
-    """Whole runs without I/O that could be timed; they tell nothing of bandwidth."""
+    """Whole runs without timed I/O, which have no bandwidth."""
     first_start_time: float
     last_start_time: float
     pattern: Pattern
@@ -82,18 +108,17 @@ class Profile:
 def profile_of(
     app: str, runs: Sequence[Behaviour], processes: int | None = None, filesystem: str | None = None
 ) -> Profile:
-    """Of its runs, oldest first, at the number of processes nearest to `processes`.
+    """The profile from an application's runs, oldest first, at the number of processes nearest to `processes`.
 
-    Without one, at the number that it ran with most often (of several, that of the latest run). Runs that are known
-    to have been on another file system are left out: what a file system does tells nothing of another. Without
-    `filesystem`, it is the one of the latest run with as many processes that tells it.
+    The default is the number with most runs (of several, that of the latest run). Runs on another file system are left
+    out. The default `filesystem` is that of the latest run with this number of processes for which it is known.
     """
     there = runs if filesystem is None else runs_on(runs, filesystem)
     number = commonest(there) if processes is None else nearest([r.nprocs for r in there], processes)
-    with_as_many = [r for r in runs if r.nprocs == number]
-    mount = latest_filesystem(with_as_many) if filesystem is None else filesystem
-    elsewhere = Counter(r.filesystem for r in with_as_many if r.filesystem and r.filesystem != mount)
-    alike = runs_on(with_as_many, mount)
+    same_count = [r for r in runs if r.nprocs == number]
+    mount = latest_filesystem(same_count) if filesystem is None else filesystem
+    elsewhere = Counter(r.filesystem for r in same_count if r.filesystem and r.filesystem != mount)
+    alike = runs_on(same_count, mount)
     whole = [r for r in alike if not r.partial_flag]
     timed = [r for r in whole if r.perf_by_slowest > 0]
     points = points_of(timed)
@@ -125,12 +150,12 @@ def latest_filesystem(runs: Sequence[Behaviour]) -> str | None:
 
 
 def runs_on(runs: Sequence[Behaviour], filesystem: str | None) -> list[Behaviour]:
-    """Those that are not known to have been on another file system."""
+    """The runs that are not known to be on another file system."""
     return [run for run in runs if run.filesystem in (None, "", filesystem)]
 
 
 def nearest(counts: Sequence[int], wanted: int) -> int:
-    """The nearest number on a logarithmic scale; of two equally near ones the smaller.
+    """The nearest number on a logarithmic scale; the smaller of two equally near ones.
 
     >>> nearest([1, 16, 64], 32)
     16
@@ -148,29 +173,29 @@ def commonest(runs: Sequence[Behaviour]) -> int:
 
 
 def measures_of(runs: Sequence[Behaviour]) -> dict[str, Spread]:
-    """By column: processes that did I/O, volumes, files, request sizes, times, performance."""
-    found: dict[str, Spread | None] = {}
+    """Processes that did I/O, volumes, files, request sizes, times and performance, by column."""
+    spreads: dict[str, Spread | None] = {}
     for name, read in _MEASURES.items():
         values = (read(run) for run in runs)
-        found[name] = spread((v for v in values if v is not None), that_occurred=name.startswith("common_"))
-    return {name: measured for name, measured in found.items() if measured is not None}
+        spreads[name] = spread((v for v in values if v is not None), that_occurred=name.startswith("common_"))
+    return {name: measure for name, measure in spreads.items() if measure is not None}
 
 
 def points_of(runs: Sequence[Behaviour]) -> tuple[Point, ...]:
-    """By number of OSTs, ascending; runs that don't tell it are left out."""
-    by_count = _by(runs, lambda r: r.stripe_count or 0)
+    """Performance by number of OSTs, ascending, without runs for which it is unknown."""
+    by_count = _perf_by(runs, lambda r: r.stripe_count or 0)
     return tuple(Point(n=n, perf=perf) for n, perf in sorted(by_count.items()) if n)
 
 
 def layouts_of(runs: Sequence[Behaviour]) -> tuple[LayoutPoint, ...]:
-    """By stripes of one file and stripe size, the fastest first."""
-    by_layout = _by(runs, lambda r: (r.file_stripe_count or 0, r.stripe_size or 0))
-    made = [
+    """Performance by stripes of one file and stripe size, the fastest first."""
+    by_layout = _perf_by(runs, lambda r: (r.file_stripe_count or 0, r.stripe_size or 0))
+    points = [
         LayoutPoint(file_stripe_count=count, stripe_size=size, perf=perf)
         for (count, size), perf in by_layout.items()
         if count and size
     ]
-    return tuple(sorted(made, key=lambda p: (-p.perf.median, p.file_stripe_count, p.stripe_size)))
+    return tuple(sorted(points, key=lambda p: (-p.perf.median, p.file_stripe_count, p.stripe_size)))
 
 
 def forecast_of(runs: Sequence[Behaviour], curve: Curve | None) -> Forecast | None:
@@ -184,7 +209,7 @@ def forecast_of(runs: Sequence[Behaviour], curve: Curve | None) -> Forecast | No
     return Forecast(total_bytes=volume, count=best, seconds=volume.median / curve.at(best))
 
 
-def _by(runs: Sequence[Behaviour], key: Callable[[Behaviour], Key]) -> dict[Key, Spread]:
+def _perf_by(runs: Sequence[Behaviour], key: Callable[[Behaviour], Key]) -> dict[Key, Spread]:
     groups: dict[Key, list[float]] = defaultdict(list)
     for run in runs:
         groups[key(run)].append(run.perf_by_slowest)
@@ -193,10 +218,7 @@ def _by(runs: Sequence[Behaviour], key: Callable[[Behaviour], Key]) -> dict[Key,
 
 
 def _process_counts(runs: Sequence[Behaviour]) -> tuple[tuple[int, int], ...]:
-    counts: dict[int, int] = defaultdict(int)
-    for run in runs:
-        counts[run.nprocs] += 1
-    return tuple(sorted(counts.items()))
+    return tuple(sorted(Counter(run.nprocs for run in runs).items()))
 
 
 def _column(name: str) -> Callable[[Behaviour], float | None]:
@@ -208,7 +230,7 @@ def _mean_size(run: Behaviour) -> float | None:
 
 
 def _of(operation: Literal["reads", "writes"], name: str) -> Callable[[Behaviour], float | None]:
-    """A size of the run's reads or writes; None where there are none."""
+    """A function for a size of a run's reads or writes; None if it has none."""
 
     def read(run: Behaviour) -> float | None:
         part: RequestTotals | None = getattr(run, operation)

@@ -10,17 +10,16 @@ from numpy.polynomial import Polynomial
 
 from forebay.model.curve import Curve
 
-# How far below its best a curve may be and still count as high there. A point of a curve is a
-# median over repetitions, so the error of that median is the measure. In the 756 points that FORGE
-# measured at MareNostrum, about five repetitions each, the repetitions spread over 0.34 of their
-# median (max - min; their standard deviation is 0.14), and the error of the median is 0.086
-# (bootstrap); each figure is the median over the points. Of the 189 curves, a tenth makes 84 peak,
-# 83 ascent, 20 descent, 2 neutral; a fifth would make 48, 96, 33, 12.
+# How far below its maximum a curve may be and still count as high. A point of a curve is a median over repetitions, so
+# the error of that median is the measure. In the 756 points that FORGE measured at MareNostrum, with about five
+# repetitions each, the repetitions spread over 0.34 of their median (max - min; their standard deviation is 0.14), and
+# the error of the median is 0.086 (bootstrap); each figure is the median over the points. Of the 189 curves, a tenth
+# makes 84 peak, 83 ascent, 20 descent, 2 neutral; a fifth would make 48, 96, 33, 12.
 TOLERANCE = 0.1
 
 
 class Shape(StrEnum):
-    """What more targets do to an application (Bandet et al. 2024, Section II)."""
+    """The effect of more targets on an application (Bandet et al. 2024, Section II)."""
 
     ASCENT = "ascent"
     DESCENT = "descent"
@@ -29,10 +28,9 @@ class Shape(StrEnum):
 
 
 def classify(curve: Curve, tolerance: float = TOLERANCE) -> Shape:
-    """The shape of a curve, by whether its two ends reach its maximum but for `tolerance` of it.
+    """The shape of a curve, by whether its ends reach its maximum, within `tolerance`.
 
-    The paper groups its curves without saying how. Only the ends count here: a dip between two
-    high ends is neutral, since neither end gives a reason to prefer it.
+    The paper groups its curves without saying how. Only the ends count here: a dip between two high ends is neutral.
 
     >>> classify(Curve.of({1: 60.0, 2: 100.0, 4: 80.0}))
     <Shape.PEAK: 'peak'>
@@ -47,9 +45,8 @@ def classify(curve: Curve, tolerance: float = TOLERANCE) -> Shape:
 def class_curves(curves: Mapping[str, Curve], degree: int = 3) -> dict[Shape, Curve]:
     """One curve for each shape that occurs: a polynomial regression (Bandet et al. 2024, Fig. 11).
 
-    Bandwidths are shares of the maximum, without unit: every curve is divided by its own first,
-    as in Fig. 1, so that a fast application doesn't outweigh a slow one. `degree` is lowered
-    where a class has too few distinct counts to fix the polynomial.
+    Bandwidths are shares of the maximum: every curve is divided by its own first, as in Fig. 1, so that a fast
+    application does not outweigh a slow one. `degree` is lowered for a class with too few distinct counts.
 
     >>> class_curves({"a": Curve.of({1: 2.0, 2: 4.0}), "b": Curve.of({1: 80.0, 2: 100.0})})[Shape.ASCENT].counts
     (1, 2)
@@ -57,36 +54,36 @@ def class_curves(curves: Mapping[str, Curve], degree: int = 3) -> dict[Shape, Cu
     members: dict[Shape, list[Curve]] = {shape: [] for shape in Shape}
     for curve in curves.values():
         members[classify(curve)].append(curve)
-    return {shape: _regression(own, degree) for shape, own in members.items() if own}
+    return {
+        shape: _regression(curves_of_shape, degree) for shape, curves_of_shape in members.items() if curves_of_shape
+    }
 
 
 def estimate_by_class(curve: Curve, classes: Mapping[Shape, Curve]) -> Curve:
-    """What someone who knows an application's class and one measurement takes its curve for.
+    """The curve of an application as estimated from its class and one measurement.
 
-    The class's shape on the curve's own counts, scaled to agree with the curve on its first
-    count (bytes per second): the one measurement, and b(1) where the curve starts at 1. Between
-    the class's counts it is a straight line, beyond them its last value.
+    It is the class's curve at the application's counts, scaled to agree with its first point (bytes per second), which
+    is b(1) if the curve starts at 1. Between the class's counts it is a straight line, beyond them its last value.
 
     >>> estimate_by_class(Curve.of({1: 50.0, 4: 60.0}), {Shape.ASCENT: Curve.of({1: 0.25, 2: 0.5, 4: 1.0})}).bandwidths
     (50.0, 200.0)
     """
     shape = classify(curve)
     if shape not in classes:
-        raise ValueError(f"there is no class curve for {shape}; there are: {', '.join(classes) or 'none'}")
-    known = classes[shape]
-    shares = np.interp(curve.counts, known.counts, known.bandwidths)
+        raise ValueError(f"no class curve for {shape}; there are: {', '.join(classes) or 'none'}")
+    class_curve = classes[shape]
+    shares = np.interp(curve.counts, class_curve.counts, class_curve.bandwidths)
     return Curve(curve.counts, tuple((curve.bandwidths[0] * (shares / shares[0])).tolist()))
 
 
 def _regression(curves: Sequence[Curve], degree: int) -> Curve:
     """Least squares over the points of all `curves`, evaluated at the counts that any of them measured.
 
-    At those only: a cubic through the means on 1, 2, 4 and 8 targets overshoots between 4 and 8,
-    where a curve is a straight line.
+    Only there: a cubic through the means on 1, 2, 4 and 8 targets overshoots between 4 and 8.
     """
     ns = np.concatenate([curve.counts for curve in curves])
     shares = np.concatenate([np.array(curve.bandwidths) / max(curve.bandwidths) for curve in curves])
     counts = np.unique(ns)
-    # In logarithms: a doubling weighs as much as a halving, and no fitted bandwidth falls to zero or below.
+    # In logarithms, so that a doubling weighs as much as a halving and every fitted bandwidth is positive.
     fitted = np.exp(Polynomial.fit(ns, np.log(shares), min(degree, counts.size - 1))(counts))
     return Curve(tuple(counts.tolist()), tuple(fitted.tolist()))

@@ -1,4 +1,4 @@
-"""Training what recognises access patterns: the one place that needs scikit-learn."""
+"""Training of the pattern detector, the only module that needs scikit-learn."""
 
 from __future__ import annotations
 
@@ -12,26 +12,40 @@ import numpy as np
 from forebay.model.errors import BadInput, UserError
 from forebay.model.observation import Observation
 from forebay.model.situation import PATTERNS
-from forebay.profile.pattern_detector import FEATURES, VERSION, Detector, classify, features, parse_detector
+from forebay.profile.pattern_detector import (
+    FEATURES,
+    VERSION,
+    Classifier,
+    Detector,
+    Floats,
+    Ints,
+    classify,
+    features,
+    parse_detector,
+)
 
 Labelled = Sequence[tuple[Observation, str]]
+Document = dict[str, Any]
+"""What `parse_detector` reads, with the recipe and results of the training."""
 TEST_SHARE = 0.3
 # Bez et al. 2019, section 5.1: batches of 32 and a rate of 0.001; Adam stands for RMSProp, which scikit-learn lacks.
 _NEURONS, _BATCH, _RATE = 5, 32, 0.001
 _DEPTH = 5
-_STARTS = 3  # networks so small can start badly: the best of some, by what they learn from
+_STARTS = 3  # so small a network may start badly: the one with the smallest training loss is kept
 
 
-def train(data: Labelled, held_out: Labelled, *, recipe: Mapping[str, object], seed: int = 0, epochs: int = 50) -> Any:
-    """The document of a detector for `data`, of which 30 % are kept back for testing.
+def train(
+    data: Labelled, held_out: Labelled, *, recipe: Mapping[str, object], seed: int = 0, epochs: int = 50
+) -> Document:
+    """The document of a detector trained on `data`, of which 30 % are reserved for testing.
 
-    `held_out` has periods of files, requests and processes such as are not in `data`: the classifier that does
-    better on it becomes the default. Confusion matrices have a row for each detected and a column for each true class.
+    `held_out` has periods with other files, requests and processes than `data`: the classifier that is better on it
+    becomes the default. Confusion matrices have a row for each detected and a column for each true class.
     """
     rows, classes = _rows(data, "data")
     unseen, unseen_classes = _rows(held_out, "held_out")
     learn, test = _split(classes, seed)
-    document: dict[str, Any] = {
+    document: Document = {
         "version": VERSION,
         "classes": list(PATTERNS),
         "features": list(FEATURES),
@@ -41,19 +55,19 @@ def train(data: Labelled, held_out: Labelled, *, recipe: Mapping[str, object], s
         "tree": tree_numbers(fit_tree(rows[learn], classes[learn], seed)),
     }
     sets = {"training": (rows[learn], classes[learn]), "testing": (rows[test], classes[test])}
-    return _judged(document, {**sets, "held out": (unseen, unseen_classes)})
+    return _evaluate(document, {**sets, "held out": (unseen, unseen_classes)})
 
 
-def fit_network(rows: Any, classes: Any, seed: int, epochs: int) -> tuple[Any, Any]:
-    """scikit-learn's transformation and network."""
-    _needs_sklearn()
+def fit_network(rows: Floats, classes: Ints, seed: int, epochs: int) -> tuple[Any, Any]:
+    """scikit-learn's transform and network."""
+    _require_sklearn()
     from sklearn.neural_network import MLPClassifier
     from sklearn.preprocessing import PowerTransformer
 
     transform = PowerTransformer(method="yeo-johnson", standardize=True).fit(rows)
     best: Any = None
     for start in range(_STARTS):
-        made = MLPClassifier(
+        network = MLPClassifier(
             hidden_layer_sizes=(_NEURONS,),
             batch_size=min(_BATCH, len(rows)),
             learning_rate_init=_RATE,
@@ -61,24 +75,24 @@ def fit_network(rows: Any, classes: Any, seed: int, epochs: int) -> tuple[Any, A
             random_state=seed + start,
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it could train for longer
-            made.fit(transform.transform(rows), classes)
-        best = made if best is None or made.loss_ < best.loss_ else best
+            warnings.simplefilter("ignore")  # about more epochs
+            network.fit(transform.transform(rows), classes)
+        best = network if best is None or network.loss_ < best.loss_ else best
     return transform, best
 
 
-def fit_tree(rows: Any, classes: Any, seed: int) -> Any:
+def fit_tree(rows: Floats, classes: Ints, seed: int) -> Any:
     """scikit-learn's tree."""
-    _needs_sklearn()
+    _require_sklearn()
     from sklearn.tree import DecisionTreeClassifier
 
     return DecisionTreeClassifier(max_depth=_DEPTH, random_state=seed).fit(rows, classes)
 
 
-def network_numbers(transform: Any, network: Any) -> dict[str, Any]:
-    """All that it takes to use them without scikit-learn."""
+def network_numbers(transform: Any, network: Any) -> Document:
+    """What is needed to use them without scikit-learn."""
     (hidden, output), (hidden_bias, output_bias) = network.coefs_, network.intercepts_
-    found = {
+    arrays = {
         "powers": transform.lambdas_,
         "centre": transform._scaler.mean_,
         "scale": transform._scaler.scale_,
@@ -87,61 +101,62 @@ def network_numbers(transform: Any, network: Any) -> dict[str, Any]:
         "output": output,
         "output_bias": output_bias,
     }
-    return {key: np.asarray(value).tolist() for key, value in found.items()}
+    return {key: np.asarray(value).tolist() for key, value in arrays.items()}
 
 
-def tree_numbers(made: Any) -> dict[str, Any]:
-    """All that it takes to use it without scikit-learn."""
-    tree = made.tree_
-    found = {
+def tree_numbers(classifier: Any) -> Document:
+    """What is needed to use it without scikit-learn."""
+    tree = classifier.tree_
+    arrays = {
         "feature": tree.feature,
         "threshold": tree.threshold,
         "left": tree.children_left,
         "right": tree.children_right,
         "shares": tree.value[:, 0, :],
     }
-    return {key: value.tolist() for key, value in found.items()}
+    return {key: value.tolist() for key, value in arrays.items()}
 
 
-def _judged(document: dict[str, Any], sets: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
-    """With results, and with the better of both as the default; of equals, the paper's."""
-    made = parse_detector(document, "training")
-    results = {by: {name: _result(made, by, *rows) for name, rows in sets.items()} for by in ("network", "tree")}
+def _evaluate(document: Document, sets: Mapping[str, tuple[Floats, Ints]]) -> Document:
+    """The document with results, and with the better classifier as the default; of equals, the paper's."""
+    trained = parse_detector(document, "training")
+    kinds: tuple[Classifier, ...] = ("network", "tree")
+    results = {by: {name: _result(trained, by, *rows) for name, rows in sets.items()} for by in kinds}
     held_out = {by: results[by]["held out"]["accuracy"] for by in results}
     default = "tree" if held_out["tree"] > held_out["network"] else "network"
     return {**document, "default": default, "results": results}
 
 
-def _result(made: Detector, by: Any, rows: Any, classes: Any) -> dict[str, Any]:
-    found = classify(rows, made, by)
+def _result(trained: Detector, by: Classifier, rows: Floats, classes: Ints) -> Document:
+    detected = classify(rows, trained, by)
     confusion = np.zeros((len(PATTERNS), len(PATTERNS)), dtype=np.int64)
-    np.add.at(confusion, (found, classes), 1)
-    return {"accuracy": float((found == classes).mean()), "confusion": confusion.tolist()}
+    np.add.at(confusion, (detected, classes), 1)
+    return {"accuracy": float((detected == classes).mean()), "confusion": confusion.tolist()}
 
 
-def _rows(data: Labelled, name: str) -> tuple[Any, Any]:
-    """Features and numbers of classes; each class must be there."""
-    data = [(seen, label) for seen, label in data if seen.requests]
+def _rows(data: Labelled, name: str) -> tuple[Floats, Ints]:
+    """Features and the indices of classes; each class must occur."""
+    data = [(period, label) for period, label in data if period.requests]
     for label in sorted({label for _, label in data} - set(PATTERNS)):
-        raise BadInput(name, f"no access pattern is called {label!r}; there are: {', '.join(PATTERNS)}")
+        raise BadInput(name, f"unknown access pattern {label!r}; there are: {', '.join(PATTERNS)}")
     for label in PATTERNS:
         if sum(label == other for _, other in data) < 2:
-            raise BadInput(name, f"needs two periods with requests at least of pattern {label}")
-    return features(seen for seen, _ in data), np.array([PATTERNS.index(label) for _, label in data])
+            raise BadInput(name, f"needs at least two periods with requests of pattern {label}")
+    return features(period for period, _ in data), np.array([PATTERNS.index(label) for _, label in data])
 
 
-def _split(classes: Any, seed: int) -> tuple[Any, Any]:
-    """Places to learn from and to test on: of each class, 30 % for testing, and one of each at least for both."""
+def _split(classes: Ints, seed: int) -> tuple[Ints, Ints]:
+    """Indices for training and testing: 30 % of each class are for testing, and at least one of each for both."""
     rng = np.random.default_rng(seed)
     learn, test = [], []
     for number in range(len(PATTERNS)):
         places = rng.permutation(np.flatnonzero(classes == number))
-        kept = min(max(round(TEST_SHARE * places.size), 1), places.size - 1)
-        test.append(places[:kept])
-        learn.append(places[kept:])
+        tested = min(max(round(TEST_SHARE * places.size), 1), places.size - 1)
+        test.append(places[:tested])
+        learn.append(places[tested:])
     return rng.permutation(np.concatenate(learn)), rng.permutation(np.concatenate(test))
 
 
-def _needs_sklearn(found: Callable[[str], object] = find_spec) -> None:
-    if found("sklearn") is None:
+def _require_sklearn(find: Callable[[str], object] = find_spec) -> None:
+    if find("sklearn") is None:
         raise UserError("training needs scikit-learn: pip install 'forebay[train]'")

@@ -11,12 +11,12 @@ from forebay.model.layout import DEFAULT_SIZE
 
 DEFAULT_COUNT = 1
 PAPER_BINS = 9
-"""1, 2, 3-4, ... 129-256: always shown; larger ones where there are runs in them."""
+"""1, 2, 3-4, ... 129-256 are always shown; larger ones only if they have runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
-    """Runs whose stripe count or size is in [low, high], and their share of the runs that tell it."""
+    """Runs whose stripe count or size is in [low, high], and their share of the runs for which it is known."""
 
     low: int
     high: int
@@ -34,11 +34,10 @@ class Bin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Shares are of the runs, or of the requests, that tell; None where none does.
+    """Shares are of the runs or requests for which the value is known; None if there are none.
 
-    `default_count` is the share of runs on one OST, `default_size` of those with 1 MiB stripes,
-    `default_both` of those with both. `default_layout` is the share whose files have one stripe of
-    1 MiB each, on however many OSTs they lie together.
+    `default_count` is the share of runs on one OST, `default_size` of those with 1 MiB stripes, `default_both` of those
+    with both. `default_layout` is the share whose files have one stripe of 1 MiB each, on any number of OSTs.
     """
 
     runs: int
@@ -57,12 +56,12 @@ class Usage:
 
 
 def usage(sums: Sequence[LayoutSums]) -> Usage:
-    """What all runs together say."""
+    """The usage over all runs."""
     counted = [s for s in sums if s.stripe_count > 0]
     sized = [s for s in sums if s.stripe_size > 0]
     both = [s for s in counted if s.stripe_size > 0]
     laid_out = [s for s in sized if s.file_stripe_count > 0]
-    told = sum(s.pattern_requests for s in sums)  # of STDIO's requests neither order nor size is known
+    requests = sum(s.pattern_requests for s in sums)  # without STDIO's, whose order and size are unknown
     return Usage(
         runs=_runs(sums),
         partial_runs=_runs(s for s in sums if s.partial_flag),
@@ -70,18 +69,23 @@ def usage(sums: Sequence[LayoutSums]) -> Usage:
         total_bytes=sum(s.total_bytes for s in sums),
         stripe_counts=_count_bins(counted),
         stripe_sizes=_size_bins(sized),
-        default_count=_share(_runs(s for s in counted if _one_ost(s)), _runs(counted)),
-        default_size=_share(_runs(s for s in sized if _default_size(s)), _runs(sized)),
-        default_both=_share(_runs(s for s in both if _one_ost(s) and _default_size(s)), _runs(both)),
-        default_layout=_share(_runs(s for s in laid_out if _one_stripe(s) and _default_size(s)), _runs(laid_out)),
-        sequential=_share(sum(s.seq_requests for s in sums), told),
-        less_1k=_share(sum(s.io_less_1k for s in sums), told),
-        from_1k_to_100k=_share(sum(s.io_1k_to_100k for s in sums), told),
+        default_count=_share(_runs(s for s in counted if s.stripe_count == DEFAULT_COUNT), _runs(counted)),
+        default_size=_share(_runs(s for s in sized if s.stripe_size == DEFAULT_SIZE), _runs(sized)),
+        default_both=_share(
+            _runs(s for s in both if s.stripe_count == DEFAULT_COUNT and s.stripe_size == DEFAULT_SIZE), _runs(both)
+        ),
+        default_layout=_share(
+            _runs(s for s in laid_out if s.file_stripe_count == DEFAULT_COUNT and s.stripe_size == DEFAULT_SIZE),
+            _runs(laid_out),
+        ),
+        sequential=_share(sum(s.seq_requests for s in sums), requests),
+        less_1k=_share(sum(s.io_less_1k for s in sums), requests),
+        from_1k_to_100k=_share(sum(s.io_1k_to_100k for s in sums), requests),
     )
 
 
 def bin_of(count: int) -> int:
-    """The number of a stripe count's bin; bin k ends at 2**k.
+    """The index of a stripe count's bin; bin k ends at 2**k.
 
     >>> [bin_of(count) for count in (1, 2, 3, 4, 5, 256, 257)]
     [0, 1, 2, 2, 3, 8, 9]
@@ -108,22 +112,10 @@ def _size_bins(sums: Sequence[LayoutSums]) -> tuple[Bin, ...]:
     return tuple(Bin(low=size, high=size, runs=runs[size], share=runs[size] / total) for size in sorted(runs))
 
 
-def _one_ost(sums: LayoutSums) -> bool:
-    return sums.stripe_count == DEFAULT_COUNT
-
-
-def _one_stripe(sums: LayoutSums) -> bool:
-    return sums.file_stripe_count == DEFAULT_COUNT
-
-
-def _default_size(sums: LayoutSums) -> bool:
-    return sums.stripe_size == DEFAULT_SIZE
-
-
 def _runs(sums: Iterable[LayoutSums]) -> int:
     return sum(s.runs for s in sums)
 
 
 def _share(part: int, whole: int) -> float | None:
-    # Where only MPI-IO was recorded, sizes are known of requests whose order is not.
+    # If only MPI-IO was recorded, requests have known sizes but no known order.
     return min(part / whole, 1.0) if whole else None

@@ -1,17 +1,15 @@
 """Which OST is sick: slower than the others in the same runs, too often or too clearly to be chance.
 
-Runs are compared with themselves only: an OST's slowness in a run is its seconds per byte over the
-median of the run's OSTs on the same file system, so that large and small, busy and quiet runs weigh
-the same. A run tells something if at least four OSTs can be compared in it and they differ (one file
-striped over all of them says the same of each).
+OSTs are compared within a run only: an OST's slowness in a run is its seconds per byte over the median of the run's
+OSTs on the same file system, so that large and small, busy and quiet runs weigh the same. A run counts if at least
+four OSTs can be compared in it and they differ (one file striped over all of them gives the same for each).
 
-An OST was *slow* in a run if it took at least twice the median, and the logarithm of its slowness
-is at least five robust standard deviations of that run's OSTs (1.4826 times the median of the
-absolute logarithms, no less than 10 %).
+An OST was *slow* in a run if it took at least twice the median, and the logarithm of its slowness is at least five
+robust standard deviations of that run's OSTs (1.4826 times the median of the absolute logarithms, at least 10 %).
 
 It is *sick* if one of these holds:
-- it was compared in five runs or more, slow in at least a quarter of them, and by a binomial test
-  more often than the other OSTs are, at 1 % divided by the number of OSTs (Bonferroni);
+- it was compared in five runs or more, slow in at least a quarter of them, and by a binomial test more often than the
+  other OSTs, at 1 % divided by the number of OSTs (Bonferroni);
 - it was compared in fewer runs, but slow for at least 30 files and a quarter of those compared.
 
 With fewer than five runs and fewer than 30 files there is *too little data*.
@@ -29,7 +27,7 @@ import numpy.typing as npt
 from forebay.history.store.osts import OstSums
 
 Verdict = Literal["sick", "fine", "too little data"]
-Observed = npt.NDArray[np.void]
+Observations = npt.NDArray[np.void]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -46,10 +44,10 @@ ERROR = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OstHealth:
-    """One OST: what runs did on it, and how it compares.
+    """One OST: what runs did on it, and how it compares with others.
 
-    `slowness` is the median over `compared_runs` (None if there are none), `worst_slowness` the
-    highest, `p_value` the chance to be slow in so many of them if it were like the others.
+    `slowness` is the median over `compared_runs` (None if there are none), `worst_slowness` the maximum, and `p_value`
+    the probability of so many slow runs if it were like the others.
     """
 
     filesystem: str
@@ -69,51 +67,51 @@ class OstHealth:
     because: str
 
 
-def rank_osts(filesystems: Iterable[tuple[Sequence[OstSums], Observed]]) -> list[OstHealth]:
-    """The OSTs of all file systems, the worst first; each is compared with those of its own."""
-    made = [health for sums, observed in filesystems for health in ost_health(sums, observed)]
-    return sorted(made, key=_worst_first)
+def rank_osts(filesystems: Iterable[tuple[Sequence[OstSums], Observations]]) -> list[OstHealth]:
+    """The OSTs of all file systems, each compared with those of its own, the worst first."""
+    healths = [health for sums, observed in filesystems for health in ost_health(sums, observed)]
+    return sorted(healths, key=_worst_first)
 
 
-def ost_health(sums: Sequence[OstSums], observed: Observed) -> list[OstHealth]:
+def ost_health(sums: Sequence[OstSums], observed: Observations) -> list[OstHealth]:
     """Every OST of one file system, the worst first; `observed` as `OBSERVED`, ordered by run."""
-    told = observed[comparable(observed)]
-    slow = was_slow(told)
-    by_ost = np.argsort(told["ost"], kind="stable")
-    told, slow = told[by_ost], slow[by_ost]
-    made = []
+    compared = observed[comparable(observed)]
+    slow = was_slow(compared)
+    by_ost = np.argsort(compared["ost"], kind="stable")
+    compared, slow = compared[by_ost], slow[by_ost]
+    healths = []
     for s in sums:
-        own = slice(*np.searchsorted(told["ost"], (s.ost, s.ost + 1)))
-        others = (int(slow.sum() - slow[own].sum()), told.size - told[own].size)
-        made.append(_judge(s, told[own], slow[own], others, len(sums)))
-    return sorted(made, key=_worst_first)
+        here = slice(*np.searchsorted(compared["ost"], (s.ost, s.ost + 1)))
+        others = (int(slow.sum() - slow[here].sum()), compared.size - compared[here].size)
+        healths.append(_judge(s, compared[here], slow[here], others, len(sums)))
+    return sorted(healths, key=_worst_first)
 
 
 def _worst_first(health: OstHealth) -> tuple[object, ...]:
     return health.verdict != "sick", -(health.slowness or 0.0), health.filesystem, health.ost
 
 
-def comparable(observed: Observed) -> Bools:
-    """Which observations are of runs that tell something."""
+def comparable(observed: Observations) -> Bools:
+    """Which observations are from runs that count."""
     if not observed.size:
         return np.zeros(0, dtype=bool)
     known = np.isfinite(observed["slowness"]) & (observed["slowness"] > 0)
     first, of = _groups(observed["run"])
     high = np.maximum.reduceat(np.where(known, observed["slowness"], -np.inf), first)
     low = np.minimum.reduceat(np.where(known, observed["slowness"], np.inf), first)
-    tells = (np.add.reduceat(known.astype(int), first) >= LEAST_OSTS) & (high > low * (1 + 1e-9))
-    which: Bools = known & tells[of]
-    return which
+    counts = (np.add.reduceat(known.astype(int), first) >= LEAST_OSTS) & (high > low * (1 + 1e-9))
+    selected: Bools = known & counts[of]
+    return selected
 
 
-def was_slow(told: Observed) -> Bools:
-    """Which observations stand out of their run."""
-    if not told.size:
+def was_slow(compared: Observations) -> Bools:
+    """Which observations stand out in their run."""
+    if not compared.size:
         return np.zeros(0, dtype=bool)
-    away = np.log(told["slowness"])
-    first, of = _groups(told["run"])
+    away = np.log(compared["slowness"])
+    first, of = _groups(compared["run"])
     spread = np.maximum(1.4826 * _medians(np.abs(away), first, of), LEAST_SPREAD)
-    stands_out: Bools = (told["slowness"] >= SLOW) & (away >= DEVIATIONS * spread[of])
+    stands_out: Bools = (compared["slowness"] >= SLOW) & (away >= DEVIATIONS * spread[of])
     return stands_out
 
 
@@ -131,10 +129,10 @@ def _medians(values: Floats, first: Ints, of: Ints) -> Floats:
     return middle
 
 
-def _judge(sums: OstSums, own: Observed, slow: Bools, others: tuple[int, int], number: int) -> OstHealth:
-    runs, slow_runs = own.size, int(slow.sum())
-    files, slow_files = int(own["files"].sum()), int(own["files"][slow].sum())
-    rate = (others[0] + 1) / (others[1] + 2)  # Laplace: never quite 0, however few runs there are
+def _judge(sums: OstSums, compared: Observations, slow: Bools, others: tuple[int, int], number: int) -> OstHealth:
+    runs, slow_runs = compared.size, int(slow.sum())
+    files, slow_files = int(compared["files"].sum()), int(compared["files"][slow].sum())
+    rate = (others[0] + 1) / (others[1] + 2)  # Laplace: never 0, however few runs there are
     chance = _at_least(slow_runs, runs, rate) if runs else None
     if runs >= LEAST_RUNS:
         sick = slow_runs >= LEAST_SHARE * runs and chance is not None and chance < ERROR / number
@@ -155,8 +153,8 @@ def _judge(sums: OstSums, own: Observed, slow: Bools, others: tuple[int, int], n
         compared_files=files,
         slow_runs=slow_runs,
         slow_files=slow_files,
-        slowness=float(np.median(own["slowness"])) if runs else None,
-        worst_slowness=float(own["slowness"].max()) if runs else None,
+        slowness=float(np.median(compared["slowness"])) if runs else None,
+        worst_slowness=float(compared["slowness"].max()) if runs else None,
         p_value=chance,
         verdict="sick" if sick else "fine" if enough else "too little data",
         because=because if runs else "no run compares it with others",
@@ -164,7 +162,7 @@ def _judge(sums: OstSums, own: Observed, slow: Bools, others: tuple[int, int], n
 
 
 def _at_least(slow: int, runs: int, rate: float) -> float:
-    """The chance of `slow` or more of `runs` at this rate."""
+    """The probability of `slow` or more of `runs` at this rate."""
     from scipy.special import bdtrc
 
     return float(bdtrc(slow - 1, runs, rate)) if slow else 1.0

@@ -1,24 +1,23 @@
-"""Watching the requests that pass through an I/O node: what a request adds, and what a period came to.
+"""Watching the requests at an I/O node, and summing up each period.
 
-A watch is one array of whole numbers, so that an I/O node in Python and a compiled simulation call the same
-kernels on it. Sums of the period come first, then what is known of each file, then the files of the period.
-Times are nanoseconds that the caller gives, sizes and distances bytes.
+A watch is one array of whole numbers, so that an I/O node in Python and a compiled simulation use the same kernels. It
+has the sums of the period, then the state of each file, then the files of the period. Times are nanoseconds from the
+caller; sizes and distances are bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 from forebay.model.observation import Observation
 
 _FILES, _BEGAN, _PERIOD, _SEEN, _READS, _WRITES, _BYTES_READ, _BYTES_WRITTEN, _SMALLEST, _LARGEST = range(10)
 _DISTANCE, _PAIRS, _HERE, _CHANGED, _LOAD, _BUSY, _HEAD = range(10, 17)
-# Of each file: where its last request ended (-1: none yet), the extent that requests have covered, the sum of
-# the period's distances, and the last period that saw it.
+# Of each file: the end of its last request (-1: none yet), the extent of all its requests, the sum of the period's
+# distances, and the last period with a request.
 _END, _LOW, _HIGH, _WAY, _IN_PERIOD, _EACH = range(6)
 _MOST = np.iinfo(np.int64).max
 
@@ -36,10 +35,10 @@ TALLY = (
     "load",
     "busy",
 )
-"""What `tally` writes, in this order, with the names of `Observation`."""
+"""The fields of `Observation` that `tally` writes, in this order."""
 
 
-def new_watch(files: int, now: int = 0) -> Any:
+def new_watch(files: int, now: int = 0) -> Array:
     """A watch for files 0 to `files` - 1 whose first period begins `now`."""
     watch = np.zeros(_HEAD + files * (_EACH + 1), dtype=np.int64)
     watch[_FILES], watch[_BEGAN], watch[_CHANGED], watch[_PERIOD], watch[_SMALLEST] = files, now, now, 1, _MOST
@@ -48,12 +47,12 @@ def new_watch(files: int, now: int = 0) -> Any:
 
 
 def end_period(
-    watch: Any, now: int, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0
+    watch: Array, now: int, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0
 ) -> Observation:
-    """What the period that ends `now` came to; the next one begins.
+    """End the period, begin the next one, and return what was observed.
 
-    `depths` are the requests that wait for each server, `clients` and `processes` those that are connected: the
-    caller knows them, and they are passed on.
+    `depths` are the requests that wait for each server, `clients` and `processes` those that are connected; they are
+    copied from the caller.
     """
     row = np.zeros(len(TALLY))
     seconds = max(now - int(watch[_BEGAN]), 1) / 1e9
@@ -62,9 +61,9 @@ def end_period(
 
 
 def make_observation(
-    row: Any, seconds: float, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0
+    row: Array, seconds: float, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0
 ) -> Observation:
-    """A row of `tally` as a value."""
+    """An observation from a row of `tally`."""
     files, reads, writes, bytes_read, bytes_written, smallest, mean, largest, distance, spread, load, busy = (
         row.tolist()
     )
@@ -89,8 +88,8 @@ def make_observation(
 
 
 @kernel
-def observe(watch: Any, now: int, file: int, offset: int, size: int, write: int) -> None:
-    """A client's request has come, whole, before it is split among servers; `write` is 0 or 1."""
+def observe(watch: Array, now: int, file: int, offset: int, size: int, write: int) -> None:
+    """Add a client's request, before it is split among servers; `write` is 0 or 1."""
     _pass(watch, now, 1)
     watch[_READS + write] += 1
     watch[_BYTES_READ + write] += size
@@ -105,7 +104,7 @@ def observe(watch: Any, now: int, file: int, offset: int, size: int, write: int)
         watch[at + _LOW], watch[at + _HIGH] = offset, offset + size
     else:
         distance = abs(offset - watch[at + _END])
-        # Sums stop at the largest number rather than turn negative: offsets of sparse files can be near 2**63.
+        # Sums stop at the largest number instead of overflowing: offsets in sparse files can be near 2**63.
         watch[at + _WAY] += min(distance, _MOST - watch[at + _WAY])
         watch[_DISTANCE] += min(distance, _MOST - watch[_DISTANCE])
         watch[_PAIRS] += 1
@@ -115,21 +114,21 @@ def observe(watch: Any, now: int, file: int, offset: int, size: int, write: int)
 
 
 @kernel
-def finish(watch: Any, now: int) -> None:
-    """A client's request has been answered."""
+def finish(watch: Array, now: int) -> None:
+    """Count a client's request as answered."""
     _pass(watch, now, -1)
 
 
 @kernel
-def forget(watch: Any, file: int) -> None:
-    """The number is another file's from now on; what the period has seen of the old one counts no more for `spread`."""
+def forget(watch: Array, file: int) -> None:
+    """Give the number to another file; the old one no longer counts for the `spread` of the period."""
     at = _HEAD + file * _EACH
     watch[at + _END], watch[at + _LOW], watch[at + _HIGH], watch[at + _WAY] = -1, 0, 0, 0
 
 
 @kernel
-def tally(watch: Any, now: int, row: Any) -> None:
-    """Write the sums and means named by TALLY for the period that ends `now` into `row`; the next one begins."""
+def tally(watch: Array, now: int, row: Array) -> None:
+    """Write the values of TALLY for the period into `row`, and begin the next period."""
     _pass(watch, now, 0)
     requests, pairs = watch[_READS] + watch[_WRITES], max(watch[_PAIRS], 1)
     seconds = max(now - watch[_BEGAN], 1)
@@ -146,8 +145,8 @@ def tally(watch: Any, now: int, row: Any) -> None:
 
 
 @kernel
-def _shares(watch: Any) -> float:
-    """The period's distances, each as a share of its file's extent, summed."""
+def _shares(watch: Array) -> float:
+    """The sum of the period's distances, each as a share of its file's extent."""
     total, first = 0.0, _HEAD + watch[_FILES] * _EACH
     for i in range(first, first + watch[_SEEN]):
         at = _HEAD + watch[i] * _EACH
@@ -156,8 +155,8 @@ def _shares(watch: Any) -> float:
 
 
 @kernel
-def _pass(watch: Any, now: int, more: int) -> None:
-    """Count the time since the last change, then `more` requests are here."""
+def _pass(watch: Array, now: int, more: int) -> None:
+    """Count the time since the last change, then add `more` requests."""
     passed, here = max(now - watch[_CHANGED], 0), watch[_HERE]
     watch[_LOAD] += here * passed
     watch[_BUSY] += passed if here > 0 else 0

@@ -1,8 +1,8 @@
-"""A made-up year of requests for burst-buffer space, like that of Theta (Argonne) in 2020.
+"""A synthetic year of requests for burst-buffer space, like that of Theta (Argonne) in 2020.
 
-The year that the StorAlloc paper replays isn't public. What its published results give away of it
-(how many requests of each size there are, their volumes and durations, what is refused and what
-fails on 256 platforms) is met by the requests drawn here: the totals exactly, the rest closely.
+The year that the StorAlloc paper replays isn't public. Its published results show how many requests of each size there
+are, their volumes and durations, and what is refused and what fails on 256 platforms. The requests drawn here agree
+with them, in the totals exactly, in the rest closely.
 """
 
 from __future__ import annotations

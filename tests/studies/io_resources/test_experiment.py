@@ -10,7 +10,7 @@ import pytest
 from forebay.history.curves import Curves, read_curves
 from forebay.model.curve import Curve
 from forebay.model.errors import BadInput, Refused, UnknownName
-from forebay.profile.synthetic_workloads import synthetic_curves
+from forebay.profile.synthetic_curves import synthetic_curves
 from forebay.simulate.application_sets import PAPER_SYSTEM
 from forebay.studies.io_resources.experiment import IoResourcesStudy
 from forebay.studies.io_resources.results import CLASS, TRUE, Results

@@ -7,9 +7,8 @@ import typer
 from forebay.history.store.behaviour import MOST_RUNS
 from forebay.model.units import format_bandwidth, format_duration, format_size, plural
 from forebay.profile.access_pattern import Access, Pattern
-from forebay.profile.application import Profile
+from forebay.profile.application import Profile, Spread
 from forebay.profile.drift import Drift
-from forebay.profile.spread import Spread
 from forebay.show.history.documents import UNKNOWN, when
 from forebay.show.history.tables import percent, printable, short_ranges
 from forebay.show.output import print_table

@@ -79,7 +79,7 @@ def _read_curves(name: str, file: Path | None, seed: int) -> Curves:
     import numpy as np
 
     from forebay.history.curves import read_curves
-    from forebay.profile.synthetic_workloads import PAPER_COUNTS, Kind, synthetic_curves
+    from forebay.profile.synthetic_curves import PAPER_COUNTS, Kind, synthetic_curves
 
     if file is not None:
         return read_curves(file)

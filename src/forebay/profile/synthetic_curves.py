@@ -1,4 +1,4 @@
-"""Made-up bandwidth curves for studies on machines where nobody has measured any."""
+"""Synthetic bandwidth curves for studies, in place of measured ones."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from forebay.history.curves import read_curves
 from forebay.model.curve import Curve
 from forebay.profile.curve_shapes import Shape, class_curves, classify
-from forebay.profile.synthetic_workloads import PAPER_COUNTS, Kind, synthetic_curves
+from forebay.profile.synthetic_curves import PAPER_COUNTS, Kind, synthetic_curves
 
 FORGE = Path(__file__).parents[2].parent / "shared/data/forge/marenostrum4.csv"
 COUNTS: dict[Kind, tuple[int, ...]] = {"io-nodes": (1, 2, 4, 8), "osts": (1, 2, 3, 4, 5, 6, 7, 8)}
