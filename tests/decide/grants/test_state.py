@@ -28,7 +28,7 @@ def test_another_split_is_heeded() -> None:
 def test_a_disk_that_says_something_new_is_heard() -> None:
     made = Service()
     made.register("n", disk("a", 100))
-    assert not made.control.tables.is_field("tier")
+    assert not made.control.tables.knows_field("tier")
     made.register("n", disk("a", 100), disk("b", 100, fields={"tier": "ssd"}))
-    assert made.control.tables.is_field("tier")
+    assert made.control.tables.knows_field("tier")
     assert made.control.tables.capacities((("tier", "ssd"),)).total == 100

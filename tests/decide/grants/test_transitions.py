@@ -7,7 +7,7 @@ from forebay.decide.grants import events as ev
 from forebay.decide.grants.control import Control
 from forebay.decide.grants.events import apply_event
 from forebay.decide.grants.rules import GrantRules
-from forebay.decide.grants.state import BrokenJournal, Tables, moved
+from forebay.decide.grants.state import BrokenJournal, Tables, advance_grant
 from forebay.model.grant import NEXT, Grant, State
 from support.grants import ADMINISTRATOR, USER, agent, ask, check, disk, grant_id
 
@@ -79,10 +79,10 @@ def test_no_way_leads_through_a_forbidden_transition_and_every_allowed_one_is_ta
 def test_what_the_table_forbids_can_not_be_applied(state: State, after: State) -> None:
     grant = Grant(ask=ask(1, 10), order=1, asked=0.0, state=state)
     if after in NEXT[state]:
-        assert moved(grant, after).state is after
+        assert advance_grant(grant, after).state is after
     else:
         with pytest.raises(BrokenJournal, match=f"cannot become {after.value}: it is {state.value}"):
-            moved(grant, after)
+            advance_grant(grant, after)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.machine import LiveDisk
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.schedule import let_time_pass, sweep_queue
-from forebay.decide.grants.state import Facts, Tables, key_of
+from forebay.decide.grants.state import Facts, Tables, request_key
 from forebay.model.errors import BadInput
 from forebay.model.grant import EXISTING, HELD, ON_DISK, Grant, NoSuchGrant, State, Volume, VolumeState, node_of
 
@@ -106,7 +106,7 @@ class Control:
 
     def by_key(self, uid: int, key: str) -> Grant | None:
         """The grant that a user asked for with this key."""
-        name = self._tables.keys.get(key_of(uid, key))
+        name = self._tables.keys.get(request_key(uid, key))
         return None if name is None else self._tables.grants[name]
 
     def volumes(self, grant: str) -> list[Volume]:

@@ -171,12 +171,12 @@ def check_fields(where: str, fields: Mapping[str, object]) -> None:
         raise BadInput(where, f"its fields must have names, and at most {_MOST_FIELDS:,} characters in all")
 
 
-def has(disk: LiveDisk, node: LiveNode, wants: Mapping[str, str]) -> bool:
+def has_fields(disk: LiveDisk, node: LiveNode, wants: Mapping[str, str]) -> bool:
     """Whether the disk, or else its node, has all the fields that somebody wants."""
-    return all(value_of(disk, node, name) == value for name, value in wants.items())
+    return all(field_value(disk, node, name) == value for name, value in wants.items())
 
 
-def value_of(disk: LiveDisk, node: LiveNode, name: str) -> str | None:
+def field_value(disk: LiveDisk, node: LiveNode, name: str) -> str | None:
     """A field in words; None if neither the disk nor its node says anything of it."""
     if name in disk.spec.fields:
         return str(disk.spec.fields[name])

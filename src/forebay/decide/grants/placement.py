@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.decide.grants.machine import LiveDisk, describe_wants, value_of
+from forebay.decide.grants.machine import LiveDisk, describe_wants, field_value
 from forebay.decide.grants.selection import Selection, Turned, load_turn, save_turn, select
 from forebay.decide.grants.state import Tables
 from forebay.decide.policy import Policy
@@ -172,7 +172,7 @@ def _explain_closed(tables: Tables, ask: Ask) -> str:
     """Why no disk at all may be given out now."""
     if not tables.disks:
         return "no storage node has registered yet"
-    reasons = {_explain_shut(tables, disk) for disk in tables.disks.values() if tables.has(disk, ask.wants)}
+    reasons = {_explain_shut(tables, disk) for disk in tables.disks.values() if tables.has_fields(disk, ask.wants)}
     return f"every disk{describe_wants(ask.wants)} is {' or '.join(sorted(reasons))}"
 
 
@@ -217,7 +217,7 @@ def _explain_impossible(tables: Tables, ask: Ask) -> Because | None:
 def _explain_unknown(tables: Tables, ask: Ask) -> str:
     """Which of its wishes no disk has, and what there is instead."""
     for name, value in ask.wants.items():
-        values = (value_of(disk, tables.nodes[disk.node], name) for disk in tables.disks.values())
+        values = (field_value(disk, tables.nodes[disk.node], name) for disk in tables.disks.values())
         known = {each for each in values if each is not None}
         if not known:
             fields = {f for d in tables.disks.values() for f in (*d.spec.fields, *tables.nodes[d.node].fields)}

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, Suspension, has
+from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, Suspension, has_fields
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.selection import Selection, Turned, select
 from forebay.decide.grants.space import ALWAYS, FOREVER, Hold, Space
@@ -82,7 +82,7 @@ class Tables:
         self.disks = Table(LiveDisk, undo_log, self._disk_changed)
         self.strays = Table(Stray, undo_log, self._stray_changed)
         self.keys = Table(str, undo_log)
-        """Grants by the user's uid and the key of the request, see `key_of`."""
+        """Grants by the user's uid and the key of the request, see `request_key`."""
         self.probed = Table(int, undo_log)
         """How often the policy has probed each node."""
         self._facts = Table(Facts, undo_log)
@@ -126,7 +126,7 @@ class Tables:
 
     def move_grant(self, name: str, state: State, **changes: Any) -> Grant:
         """The grant, in its next state."""
-        grant = moved(self.grants[name], state, **changes)
+        grant = advance_grant(self.grants[name], state, **changes)
         self.grants.set(name, grant)
         return grant
 
@@ -261,12 +261,12 @@ class Tables:
         """Of all disks that somebody who wants this could ever be given, also of those that are gone or drained."""
 
         def measure() -> Capacities:
-            disks = [disk for disk in self.disks.values() if self.has(disk, dict(wants))]
+            disks = [disk for disk in self.disks.values() if self.has_fields(disk, dict(wants))]
             return Capacities.of([disk.spec.capacity for disk in disks], self.rules.split)
 
         return self._remember(self._capacities, (wants, self.rules.split), measure)
 
-    def is_field(self, name: str) -> bool:
+    def knows_field(self, name: str) -> bool:
         """Whether any disk has a field of this name."""
         return self._remember(
             self._fields, name, lambda: any(name in disk.spec.fields for disk in self.disks.values())
@@ -280,8 +280,8 @@ class Tables:
             memory[key] = find()
         return memory[key]
 
-    def has(self, disk: LiveDisk, wants: Mapping[str, str]) -> bool:
-        return has(disk, self.nodes[disk.node], wants)
+    def has_fields(self, disk: LiveDisk, wants: Mapping[str, str]) -> bool:
+        return has_fields(disk, self.nodes[disk.node], wants)
 
     def is_open(self, disk: LiveDisk) -> bool:
         """Whether something new may be put there."""
@@ -290,7 +290,7 @@ class Tables:
         return disk.there and disk.spec.capacity > 0 and not closed
 
     def open_disks(self, wants: Mapping[str, str]) -> list[LiveDisk]:
-        return [disk for disk in self.disks.values() if self.is_open(disk) and self.has(disk, wants)]
+        return [disk for disk in self.disks.values() if self.is_open(disk) and self.has_fields(disk, wants)]
 
     def to_do(self, node: str) -> list[str]:
         """Volumes, keys of strays, and disks that are tried, that the node's agent has something to do for."""
@@ -341,12 +341,12 @@ class Tables:
         return volume.state in ON_DISK and self.grants[volume.grant].state is State.RELEASING
 
 
-def key_of(uid: int, key: str) -> str:
+def request_key(uid: int, key: str) -> str:
     """Every user has keys of their own."""
     return f"{uid}:{key}"
 
 
-def moved(grant: Grant, state: State, **changes: Any) -> Grant:
+def advance_grant(grant: Grant, state: State, **changes: Any) -> Grant:
     """The grant in its next state."""
     if state not in NEXT[grant.state]:
         raise BrokenJournal(f"grant {grant.id} cannot become {state.value}: it is {grant.state.value}")

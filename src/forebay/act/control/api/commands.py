@@ -62,7 +62,7 @@ def _means(form: AskForm, uid: int, key: str, control: Control) -> dict[str, str
     """By which means its disks must expose volumes, where disks say so: a volume can be reached in no other way."""
     known = control.by_key(uid, key)
     # Sent again, it is the same request, whichever disks have come since.
-    told = control.tables.is_field(EXPOSE) if known is None else EXPOSE in known.ask.wants
+    told = control.tables.knows_field(EXPOSE) if known is None else EXPOSE in known.ask.wants
     return {EXPOSE: form.expose or "none"} if told else {}
 
 

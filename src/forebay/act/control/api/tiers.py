@@ -17,7 +17,7 @@ from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.views import grant_document
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.machine import value_of
+from forebay.decide.grants.machine import field_value
 
 routes = APIRouter(prefix="/v1", tags=["tiers"], responses=ERRORS)
 ANY = "any"
@@ -39,10 +39,10 @@ def tier_documents(live: Live, now: float) -> list[TierDocument]:
     _tier(tiers, ANY)
     for key, disk in tables.disks.items():
         node = tables.nodes[disk.node]
-        if value_of(disk, node, EXPOSE) != mounted:
+        if field_value(disk, node, EXPOSE) != mounted:
             continue
         is_open = disk.there and not (disk.drained or node.drained or node.silent)
-        for name in dict.fromkeys((ANY, value_of(disk, node, "tier") or ANY)):
+        for name in dict.fromkeys((ANY, field_value(disk, node, "tier") or ANY)):
             tier = _tier(tiers, name)
             if is_open:
                 free = max(0, tables.space.free(key, now, now))

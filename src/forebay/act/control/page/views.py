@@ -16,7 +16,7 @@ from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.views import mode
 from forebay.decide.grants.codec import event_of
 from forebay.decide.grants.events import EVENTS, Event, Granted
-from forebay.decide.grants.machine import LiveDisk, value_of
+from forebay.decide.grants.machine import LiveDisk, field_value
 from forebay.decide.grants.space import ALWAYS
 from forebay.history.store.journal import Entry
 from forebay.model.grant import ENDED, HELD, LIVE, Grant, NotAllowed, State
@@ -125,7 +125,7 @@ def _node(live: Live, name: str, disks: list[PageDisk]) -> PageNode:
 def _disk(live: Live, disk: LiveDisk, full: Fill) -> PageDisk:
     spec, node, suspension = disk.spec, live.control.tables.nodes[disk.node], disk.suspension
     return {
-        "name": spec.name, "capacity": spec.capacity, **full, "tier": value_of(disk, node, "tier") or NO_TIER,
+        "name": spec.name, "capacity": spec.capacity, **full, "tier": field_value(disk, node, "tier") or NO_TIER,
         "there": disk.there, "drained": disk.drained, "suspended": suspension is not None, "unseen": disk.unseen != "",
         "because": disk.unseen or ("" if suspension is None else suspension.because),
         "write": spec.write_bandwidth, "read": spec.read_bandwidth, "kind": str(spec.fields.get("kind", "")),

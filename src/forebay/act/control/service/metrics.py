@@ -12,7 +12,7 @@ from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.views import mode
 from forebay.act.metrics import Histogram, Metric, Number
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.machine import value_of
+from forebay.decide.grants.machine import field_value
 from forebay.decide.grants.state import Tables
 from forebay.model.grant import Grant, State
 from forebay.model.reasons import REFUSALS
@@ -146,7 +146,7 @@ def _machine(live: Live, now: float) -> Iterator[Number]:
     tiers: dict[str, list[int]] = {}  # capacity, used, promised, free
     for key, disk in tables.disks.items():
         node = tables.nodes[disk.node]
-        tier = value_of(disk, node, "tier") or NO_TIER
+        tier = field_value(disk, node, "tier") or NO_TIER
         own, used, planned = (disk.node, disk.spec.name, tier), full[key]["used"], full[key]["planned"]
         yield DISK_CAPACITY.is_(disk.spec.capacity, *own)
         yield DISK_USED.is_(used, *own)

@@ -10,7 +10,7 @@ from forebay.decide.grants import events as ev
 from forebay.decide.grants.commands.base import Command
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.schedule import attempt_grant
-from forebay.decide.grants.state import key_of
+from forebay.decide.grants.state import request_key
 from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import ENDED, Ask, Grant, NotAllowed, State
 from forebay.model.reasons import Because, Reason
@@ -28,7 +28,7 @@ class Request(Command):
     def decide(self, draft: Draft) -> None:
         ask = self.ask
         self.require_owner(ask.uid)
-        known = draft.tables.keys.get(key_of(ask.uid, ask.key))
+        known = draft.tables.keys.get(request_key(ask.uid, ask.key))
         if known is not None:
             if not ask.is_again(draft.tables.grants[known].ask):
                 raise Refused(f"key {ask.key!r} is already used for another request, grant {known}; choose another key")

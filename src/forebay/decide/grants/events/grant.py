@@ -7,7 +7,7 @@ from dataclasses import replace
 from forebay.decide.grants.events.base import Event, GrantEvent, event
 from forebay.decide.grants.machine import describe_wants, stray_key
 from forebay.decide.grants.selection import Turned
-from forebay.decide.grants.state import BrokenJournal, Tables, key_of
+from forebay.decide.grants.state import BrokenJournal, Tables, request_key
 from forebay.model.grant import Ask, Grant, State, Volume, VolumeState
 from forebay.model.reasons import REFUSALS, Reason
 from forebay.model.units import format_duration, format_size, plural
@@ -26,7 +26,7 @@ class Asked(Event):
         if ask.grant in tables.grants:
             raise BrokenJournal(f"grant {ask.grant} is requested twice")
         tables.facts = tables.facts._replace(asked=order)
-        tables.keys.set(key_of(ask.uid, ask.key), ask.grant)
+        tables.keys.set(request_key(ask.uid, ask.key), ask.grant)
         tables.grants.set(ask.grant, Grant(ask=ask, order=order, asked=self.at))
 
     def sentence(self) -> str:
@@ -263,7 +263,7 @@ class Forgotten(Event):
         for name in self.grants:
             grant = tables.grants[name]
             tables.drop_volumes(grant)
-            tables.keys.set(key_of(grant.ask.uid, grant.ask.key), None)
+            tables.keys.set(request_key(grant.ask.uid, grant.ask.key), None)
             tables.grants.set(name, None)
 
     def sentence(self) -> str:
