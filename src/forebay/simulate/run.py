@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.decide.view import Judge, Score
+from forebay.decide.policy import Policy
+from forebay.decide.schedule import schedule
+from forebay.decide.view import Judge, Score, View
 from forebay.model.application import Application
-from forebay.model.decision import Placement
-from forebay.model.errors import BadInput
+from forebay.model.decision import Never, Placement
+from forebay.model.errors import BadInput, Refused
 from forebay.model.system import System
 from forebay.model.units import format_duration
 from forebay.simulate.engine import HORIZON_SLACK, Engine, advance, engine, next_event
@@ -166,3 +168,23 @@ def _check_length(horizon: float, compute: Floats, io: Floats, placement: Placem
             raise BadInput(
                 "horizon", f"{format_duration(horizon)} are up to {events:.2g} events; at most {MOST_EVENTS:.0e} can be"
             )
+
+
+def decide_placement(
+    system: System,
+    seen: tuple[Application, ...],
+    allocate: Policy,
+    place: Policy,
+    *,
+    rng: np.random.Generator,
+    horizon: float,
+) -> Placement:
+    """Ask the policies for a placement of these applications; `horizon` is for policies that simulate.
+
+    A refusal is an error (`Refused`).
+    """
+    trial = judge(system, seen, horizon=horizon) if allocate.simulates else None
+    answer = schedule(View(system, seen, rng=rng, judge=trial), allocate, place)
+    if isinstance(answer, Never):
+        raise Refused(f"{allocate.name}: {answer.because}")
+    return answer

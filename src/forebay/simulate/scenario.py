@@ -30,7 +30,7 @@ from forebay.model.curve import Curve
 from forebay.model.decision import Placement
 from forebay.model.errors import BadInput
 from forebay.model.system import System
-from forebay.simulate.decided import decided
+from forebay.simulate.run import decide_placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Scenario:
         free, horizon = place, self.needed_horizon(allocate.simulates)
         if any(self.fixed):
             place = replace(place, decide=lambda view, counts: self._pinned(free.decide(view, counts)))
-        return self._pinned(decided(self.system, seen, allocate, place, rng=rng, horizon=horizon))
+        return self._pinned(decide_placement(self.system, seen, allocate, place, rng=rng, horizon=horizon))
 
     def _pinned(self, placement: Placement) -> Placement:
         return tuple(own or chosen for own, chosen in zip(self.fixed, placement, strict=True))

@@ -33,7 +33,7 @@ from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.request_gains import Gain, gain_of
 from forebay.simulate.centre.space import Space
 from forebay.simulate.centre.workload import Workload
-from forebay.simulate.decided import decided
+from forebay.simulate.run import decide_placement
 from forebay.simulate.sharing import with_more_seats
 
 STORAGE, STRIPE, ALLOCATE, REQUESTS = DECISIONS = ("storage", "stripe", "allocate", "requests")
@@ -252,7 +252,7 @@ class _Month:
             return
         centre, s = self._centre, self._state
         system = System(targets=centre.capacity.pools, compute_nodes=float(centre.compute.nodes))
-        placement = decided(
+        placement = decide_placement(
             system, tuple(self._seen.values()), self._allocate, self._place, rng=self._rng, horizon=86_400.0
         )
         for j, own in zip(self._seen, placement, strict=True):

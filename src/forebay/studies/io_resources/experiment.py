@@ -26,8 +26,7 @@ from forebay.profile.curve_shapes import class_curves, estimate_by_class
 from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.application_sets import draw
-from forebay.simulate.decided import decided
-from forebay.simulate.run import Measures, simulate
+from forebay.simulate.run import Measures, decide_placement, simulate
 from forebay.studies.io_resources.results import RUN, TRUE, Results, load_bins
 from forebay.studies.pieces import Store
 from forebay.studies.study import Study, digest, policy_digests
@@ -153,7 +152,7 @@ def _decide(
     # and a random one draws the same for every placement.
     rng = _rng(study, load, index, allocate)
     policies = find("allocate", allocate), find("place", place)
-    return decided(study.system, seen, *policies, rng=rng, horizon=study.horizon)
+    return decide_placement(study.system, seen, *policies, rng=rng, horizon=study.horizon)
 
 
 def _figures(measures: Measures) -> tuple[object, ...]:
