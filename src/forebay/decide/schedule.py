@@ -24,8 +24,8 @@ def schedule(view: View, allocate: Policy, place: Policy) -> Placement | Never:
         raise PolicyError(f"{allocate.name}: answered {allocation!r}, neither an Allocation nor a Never")
     _check_counts(view, allocate, allocation.counts)
     if allocation.placement is not None:
-        return _checked(view, allocate, allocation.counts, allocation.placement)
-    return _checked(view, place, allocation.counts, place.decide(view, allocation.counts))
+        return _check_placement(view, allocate, allocation.counts, allocation.placement)
+    return _check_placement(view, place, allocation.counts, place.decide(view, allocation.counts))
 
 
 def _check_counts(view: View, policy: Policy, counts: Sequence[int]) -> None:
@@ -36,7 +36,7 @@ def _check_counts(view: View, policy: Policy, counts: Sequence[int]) -> None:
             raise PolicyError(f"{policy.name}: {application.name} has no bandwidth on {n} targets")
 
 
-def _checked(view: View, policy: Policy, counts: Sequence[int], placement: Placement) -> Placement:
+def _check_placement(view: View, policy: Policy, counts: Sequence[int], placement: Placement) -> Placement:
     if len(placement) != len(counts):
         raise PolicyError(f"{policy.name}: placed {len(placement)} of {len(counts)} applications")
     for application, n, own in zip(view.applications, counts, placement, strict=True):

@@ -64,10 +64,10 @@ class Scenario:
         )
         free, horizon = place, self.needed_horizon(allocate.simulates)
         if any(self.fixed):
-            place = replace(place, decide=lambda view, counts: self._pinned(free.decide(view, counts)))
-        return self._pinned(decide_placement(self.system, seen, allocate, place, rng=rng, horizon=horizon))
+            place = replace(place, decide=lambda view, counts: self._pin_targets(free.decide(view, counts)))
+        return self._pin_targets(decide_placement(self.system, seen, allocate, place, rng=rng, horizon=horizon))
 
-    def _pinned(self, placement: Placement) -> Placement:
+    def _pin_targets(self, placement: Placement) -> Placement:
         return tuple(own or chosen for own, chosen in zip(self.fixed, placement, strict=True))
 
 
@@ -91,7 +91,7 @@ def read_scenario(path: Path) -> Scenario:
         system=system,
         applications=tuple(applications),
         fixed=tuple(
-            _fixed(f"{path}: application[{i}].targets", one.targets, applications[i], system)
+            _fixed_targets(f"{path}: application[{i}].targets", one.targets, applications[i], system)
             for i, one in enumerate(parsed.application)
         ),
         horizon=parsed.measure.horizon,
@@ -185,7 +185,9 @@ def _curve(parsed: dict[str, float] | str, curves: Mapping[str, Curve]) -> Curve
     return Curve.of({int(n): bandwidth for n, bandwidth in parsed.items()})
 
 
-def _fixed(where: str, targets: list[int] | None, application: Application, system: System) -> tuple[int, ...] | None:
+def _fixed_targets(
+    where: str, targets: list[int] | None, application: Application, system: System
+) -> tuple[int, ...] | None:
     if targets is None:
         return None
     if len(set(targets)) != len(targets) or not all(0 <= t < system.targets for t in targets):

@@ -103,7 +103,7 @@ def forebay(view: View, *, weight: float = 0.1) -> Allocation:
 def _descend(case: Any, counts: Any, busy: Any) -> None:
     """Give each application in turn the n that is best with the others as they are, until none moves."""
     scratch = _scratch(case, counts.size)
-    best = _expected(case, counts, busy, scratch, _SETTLE)
+    best = _expected_score(case, counts, busy, scratch, _SETTLE)
     trial = busy.copy()
     moved = True
     while moved:
@@ -114,13 +114,13 @@ def _descend(case: Any, counts: Any, busy: Any) -> None:
                 if n != old:
                     counts[a] = n
                     trial[:] = busy
-                    found = _expected(case, counts, trial, scratch, _SETTLE // 4)
+                    found = _expected_score(case, counts, trial, scratch, _SETTLE // 4)
                     if found < best - 1e-9:
                         best, chosen = found, n
             counts[a] = chosen
             if chosen != old:
                 moved = True
-                best = min(best, _expected(case, counts, busy, scratch, _SETTLE))
+                best = min(best, _expected_score(case, counts, busy, scratch, _SETTLE))
 
 
 @kernel
@@ -129,7 +129,7 @@ def _anneal(case: Any, counts: Any, busy: Any, steps: int) -> None:
     scratch = _scratch(case, counts.size)
     applications = np.uint64(counts.size)
     trial, best_counts = busy.copy(), counts.copy()
-    now = best = _expected(case, counts, busy, scratch, _SETTLE)
+    now = best = _expected_score(case, counts, busy, scratch, _SETTLE)
     cooling = (_COLD / _HOT) ** (1.0 / steps)
     temperature = _HOT
     chance = np.uint64(88172645463325252)  # a fixed start: the same view gives the same answer
@@ -156,7 +156,7 @@ def _anneal(case: Any, counts: Any, busy: Any, steps: int) -> None:
         allowed = case.first[a] <= counts[a] <= case.last[a] and case.first[b] <= counts[b] <= case.last[b]
         if allowed and (counts[a] != old_a or counts[b] != old_b):
             trial[:] = busy
-            found = _expected(case, counts, trial, scratch, _FOLLOW, now + _HOPELESS * temperature)
+            found = _expected_score(case, counts, trial, scratch, _FOLLOW, now + _HOPELESS * temperature)
             chance = _xorshift(chance)
             if found < now or _unit(chance) < np.exp((now - found) / temperature):
                 now = found
@@ -180,7 +180,7 @@ def _scratch(case: Any, applications: int) -> Any:
 
 
 @kernel
-def _expected(case: Any, counts: Any, busy: Any, scratch: Any, iterations: int, limit: float = np.inf) -> float:
+def _expected_score(case: Any, counts: Any, busy: Any, scratch: Any, iterations: int, limit: float = np.inf) -> float:
     """`Score.combined` of what is expected, as a logarithm; `busy` (each p) is iterated in place.
 
     Where the first iteration is above `limit` already, that is the answer.
@@ -224,13 +224,13 @@ def _expected(case: Any, counts: Any, busy: Any, scratch: Any, iterations: int, 
             busy[a] = 0.5 * (busy[a] + alone * (1.0 + mean) * part)
             idle += node_share[a] * io * part
             slowdown += io * slowdown_each[a]
-        if iteration == 0 and limit < np.inf and _combined(case.weight, slowdown, idle) > limit:
+        if iteration == 0 and limit < np.inf and _combine_scores(case.weight, slowdown, idle) > limit:
             break
-    return _combined(case.weight, slowdown, idle)
+    return _combine_scores(case.weight, slowdown, idle)
 
 
 @kernel
-def _combined(weight: float, slowdown: float, idle: float) -> float:
+def _combine_scores(weight: float, slowdown: float, idle: float) -> float:
     computing = max(1.0 - idle, 1e-9)
     return weight * np.log(max(slowdown, 1e-300)) - (1.0 - weight) * np.log(computing)  # type: ignore[no-any-return]
 

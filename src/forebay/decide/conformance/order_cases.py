@@ -37,7 +37,7 @@ class Arrivals:
 
 def cases() -> Iterator[Arrivals]:
     """Ordinary and awkward ones."""
-    mixed = tuple(_mixed(160))
+    mixed = tuple(_mixed_requests(160))
     yield Arrivals("one request", mixed[:1])
     yield Arrivals("one server and one file", tuple(_one_file(40)), servers=1)
     yield Arrivals("all at once", tuple(_at_once(mixed)))
@@ -45,11 +45,11 @@ def cases() -> Iterator[Arrivals]:
     yield Arrivals("all kinds of requests", mixed)
     yield Arrivals("servers that are fast", mixed, service=1)
     yield Arrivals("a clock that counts from 1970", mixed, begin=1_700_000_000_123_456_789)
-    yield Arrivals("processes that share a file, strided", tuple(_strided(120)))
+    yield Arrivals("processes that share a file, strided", tuple(_strided_requests(120)))
     yield Arrivals("a file per process", tuple(_per_process(120)))
     yield Arrivals("requests of no bytes", tuple(_at_once(_empty(30))))
     yield Arrivals("the same request again and again", tuple(_at_once(mixed[:1] * 50)))
-    yield Arrivals("long pauses", tuple(_spaced(mixed[:40], 5_000_000)))
+    yield Arrivals("long pauses", tuple(_space_requests(mixed[:40], 5_000_000)))
 
 
 def one_among_many() -> Iterator[tuple[str, Ask, tuple[Ask, ...]]]:
@@ -68,7 +68,7 @@ def _stream(servers: tuple[int, ...], sizes: tuple[int, ...], files: tuple[int, 
         yield Ask(0, servers[k % len(servers)], file, file % FLOWS, (2 + k) << 20, size)
 
 
-def _mixed(many: int) -> Iterator[Ask]:
+def _mixed_requests(many: int) -> Iterator[Ask]:
     for k in range(many):
         size = (4, 64, 512, 32, 1024)[k * 7 % 5] * KIB
         yield Ask(k * 9_000, k * k % SERVERS, k * 5 % FILES, k * 3 % FLOWS, k * 11 % 40 * 64 * KIB, size, k % 3 == 0)
@@ -78,7 +78,7 @@ def _one_file(many: int) -> Iterator[Ask]:
     return (Ask(k * 1000, 0, 0, 0, k * 32 * KIB, 32 * KIB) for k in range(many))
 
 
-def _strided(many: int) -> Iterator[Ask]:
+def _strided_requests(many: int) -> Iterator[Ask]:
     for k in range(many):
         process, turn = k % 8, k // 8
         yield Ask(k * 3000, turn % SERVERS, 0, process % FLOWS, (turn * 8 + process) * 32 * KIB, 32 * KIB, True)
@@ -95,8 +95,8 @@ def _empty(many: int) -> Iterator[Ask]:
 
 
 def _at_once(asked: Iterator[Ask] | tuple[Ask, ...]) -> Iterator[Ask]:
-    return _spaced(tuple(asked), 0)
+    return _space_requests(tuple(asked), 0)
 
 
-def _spaced(asked: tuple[Ask, ...], pause: int) -> Iterator[Ask]:
+def _space_requests(asked: tuple[Ask, ...], pause: int) -> Iterator[Ask]:
     return (Ask(k * pause, a.server, a.file, a.flow, a.offset, a.size, a.write) for k, a in enumerate(asked))

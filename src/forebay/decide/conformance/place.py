@@ -15,10 +15,10 @@ from forebay.decide.policy import Policy
 def check_placer(policy: Policy) -> None:
     """Raise a `PolicyError` if `policy` is no proper placement policy."""
     expect_kind(policy, "place")
-    check(policy, [with_counts for case in cases() for with_counts in _counted(case)], check_placement)
+    check(policy, [with_counts for case in cases() for with_counts in _view_with_counts(case)], check_placement)
 
 
-def _counted(case: Case) -> Iterable[Case]:
+def _view_with_counts(case: Case) -> Iterable[Case]:
     curves = [a.curve for a in case.view.applications]
     ends = cycle((True, False, False))
     yield replace(case, what=f"{case.what}, each on as few as it can", counts=tuple(c.first for c in curves))

@@ -52,7 +52,7 @@ def _choose(policy: Policy, case: _Space) -> list[int]:
         book(space, *booking)
     space.horizon[0] = case.now
     state = turn(space, seed=1)
-    told = _told(space, case)
+    told = _visible_bookings(space, case)
     answers, decide = [], None
     for ask in case.asked:
         try:
@@ -64,13 +64,13 @@ def _choose(policy: Policy, case: _Space) -> list[int]:
             broke(policy, case, f"answers {disk!r}, which is no int")
         if not REFUSED <= disk < space.disks.size:
             broke(policy, case, f"answers disk {disk}; there are 0 to {space.disks.size - 1}, or {REFUSED}")
-        if _told(space, case) != told:
+        if _visible_bookings(space, case) != told:
             broke(policy, case, "changes the ledger that it is only to look at")
         answers.append(int(disk))
     return answers
 
 
-def _told(space: Ledger, case: _Space) -> list[Any]:
+def _visible_bookings(space: Ledger, case: _Space) -> list[Any]:
     """All that a policy could learn of the ledger: what it is made of, and what is booked between any two times."""
     times = sorted({time for _, start, end, _ in case.booked for time in (start, end) if time >= case.now})
     spans = [(max(case.now, -1.0), 1e9), *((start, end) for _, start, end, _ in case.asked), *pairwise(times)]

@@ -76,9 +76,9 @@ def _machines() -> Iterable[Case]:
     yield Case("indices that don't follow each other, the last first", job(spread[::-1], **known))
     yield Case("unusable targets in between", job(gaps, **known))
     yield Case("unusable targets at both ends", job([replace(t, usable=3 < t.index < 9) for t in gaps], **known))
-    yield Case("no target in use", job(_unused(gaps), **known))
-    yield Case("fewer stripes allowed than targets are free", job(_unused(_targets(40)), max_count=4, **known))
-    yield Case("one stripe allowed", job(_unused(_targets(40)), max_count=1, peers=_PEERS))
+    yield Case("no target in use", job(_without_users(gaps), **known))
+    yield Case("fewer stripes allowed than targets are free", job(_without_users(_targets(40)), max_count=4, **known))
+    yield Case("one stripe allowed", job(_without_users(_targets(40)), max_count=1, peers=_PEERS))
     yield Case("every target in use", job([replace(t, users=t.users + 1) for t in gaps], **known))
     yield Case("targets without free space", job([replace(t, users=2, free_bytes=0) for t in gaps], **known))
     for chance in (0.0, 1 - 2**-53):
@@ -87,10 +87,10 @@ def _machines() -> Iterable[Case]:
 
 def without(case: Case, hidden: Input) -> Case:
     """The same case with another value of what the policy doesn't ask for; what isn't known stays unknown."""
-    return Case(case.what, replace(case.view, **_changed(case.view, hidden)))
+    return Case(case.what, replace(case.view, **_change_input(case.view, hidden)))
 
 
-def _changed(view: StripeView, hidden: Input) -> dict[str, Any]:
+def _change_input(view: StripeView, hidden: Input) -> dict[str, Any]:
     match hidden:
         case Input.PROCESSES:
             return {"processes": 2 * view.processes + 1}
@@ -130,7 +130,7 @@ def _targets(number: int) -> tuple[Target, ...]:
     )
 
 
-def _unused(targets: Iterable[Target]) -> list[Target]:
+def _without_users(targets: Iterable[Target]) -> list[Target]:
     return [replace(target, users=0, busy=0.0) for target in targets]
 
 

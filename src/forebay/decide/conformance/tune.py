@@ -36,7 +36,7 @@ def check_tuner(policy: Policy, *, learns: bool = True) -> None:
     """Raise a `PolicyError` if `policy` is no proper tuner; one that never `learns` need not find the best."""
     expect_kind(policy, "tune")
     for lesson in _lessons():
-        if _taken(policy, lesson, seed=1) != _taken(policy, lesson, seed=1):
+        if _choose_arms(policy, lesson, seed=1) != _choose_arms(policy, lesson, seed=1):
             broke(policy, lesson, "does not take the same arms again with the same rewards and the same chance")
     if not learns:
         return
@@ -51,12 +51,12 @@ def check_tuner(policy: Policy, *, learns: bool = True) -> None:
 def _expect(policy: Policy, lesson: _Lesson, best: int, what: str) -> None:
     """At least half of the last steps, with each of some seeds."""
     for seed in range(5):
-        share = np.mean(np.array(_taken(policy, lesson, seed=seed)[-_LAST:]) == best)
+        share = np.mean(np.array(_choose_arms(policy, lesson, seed=seed)[-_LAST:]) == best)
         if share < 0.5:
             broke(policy, lesson, f"{what}: takes it in {share:.0%} of the last {_LAST} steps")
 
 
-def _taken(policy: Policy, lesson: _Lesson, *, seed: int) -> list[int]:
+def _choose_arms(policy: Policy, lesson: _Lesson, *, seed: int) -> list[int]:
     """The arms of all steps; chance of the tuner and of the rewards are apart."""
     bandit, own, others = (
         bandit_for(policy, lesson.arms, ordered=lesson.ordered),
@@ -65,13 +65,13 @@ def _taken(policy: Policy, lesson: _Lesson, *, seed: int) -> list[int]:
     )
     taken = []
     for step in range(lesson.steps):
-        arm = _asked(policy, lesson, bandit, own)
+        arm = _choose_arm(policy, lesson, bandit, own)
         learn(bandit, arm, lesson.reward(arm, step, others))
         taken.append(arm)
     return taken
 
 
-def _asked(policy: Policy, lesson: _Lesson, bandit: Any, chance: Any) -> int:
+def _choose_arm(policy: Policy, lesson: _Lesson, bandit: Any, chance: Any) -> int:
     before, built_in = bandit.copy(), number(policy)
     try:
         arm = policy.decide(bandit, chance) if built_in == OTHER else choose(built_in, bandit, chance)

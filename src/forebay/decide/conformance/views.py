@@ -51,7 +51,7 @@ def check(policy: Policy, cases: list[Case], check: Callable[[Policy, Case, Any]
             broke(policy, case, "does not give the same answer to the same view and seed again")
     for case, answer in zip(cases, answers, strict=True):
         for hidden in _INPUTS:
-            if not _declared(policy, hidden) and _decide(policy, _without(case, hidden)) != answer:
+            if not _declares(policy, hidden) and _decide(policy, _without(case, hidden)) != answer:
                 broke(policy, case, f"depends on the {hidden.label}, which it does not declare as an input")
     return answers
 
@@ -70,17 +70,17 @@ def _decide(policy: Policy, case: Case) -> Any:
     return answer
 
 
-def _declared(policy: Policy, wanted: Input) -> bool:
+def _declares(policy: Policy, wanted: Input) -> bool:
     return wanted in policy.inputs or (wanted is Input.N_PERF and Input.CURVE in policy.inputs)
 
 
 def _without(case: Case, hidden: Input) -> Case:
     """The same case with another value of what the policy doesn't ask for; what it may ask a judge stays."""
-    changed = tuple(_changed(a, hidden, i) for i, a in enumerate(case.view.applications))
+    changed = tuple(_change_input(a, hidden, i) for i, a in enumerate(case.view.applications))
     return replace(case, view=replace(case.view, applications=changed))
 
 
-def _changed(application: Application, hidden: Input, index: int) -> Application:
+def _change_input(application: Application, hidden: Input, index: int) -> Application:
     match hidden:
         case Input.COMPUTE_NODES:
             return replace(application, compute_nodes=application.compute_nodes * (index + 2) + 1)
@@ -111,7 +111,7 @@ def cases() -> Iterable[Case]:
     yield _case("one application on one target", 1, [_application(Curve.of({1: 5.0}))])
     yield _case("many applications on one target", 1, [_application(Curve.of({1: b})) for b in (5.0, 7.0, 5.0)])
     yield _case("fewer applications than targets", 8, [_application(c) for c in (rising, falling, dips)])
-    yield _case("more applications than targets", 4, _varied(6, [rising, falling, dips]))
+    yield _case("more applications than targets", 4, _varied_applications(6, [rising, falling, dips]))
     yield _case("applications that are all equal", 4, [one] * 5)
     yield _case("curves that begin at 2 targets", 4, [_application(late), one, _application(late)])
     yield _case("curves that begin at 2 targets, and too few of those", 4, [_application(late)] * 5)
@@ -120,7 +120,7 @@ def cases() -> Iterable[Case]:
     yield _case("an application without computing", 4, [replace(one, compute_seconds=0.0), one])
     yield _case("only applications without computing", 4, [replace(one, compute_seconds=0.0)] * 3)
     yield _case("an application without compute nodes", 4, [replace(one, compute_nodes=0.0), one])
-    yield _case("150 applications on 40 targets", 40, _varied(150, _random_curves(30)))
+    yield _case("150 applications on 40 targets", 40, _varied_applications(150, _random_curves(30)))
 
 
 def _case(what: str, targets: int, applications: Sequence[Application]) -> Case:
@@ -134,7 +134,7 @@ def _application(curve: Curve) -> Application:
     return Application(name="", compute_nodes=8.0, phases=3, compute_seconds=60.0, volume=900.0, curve=curve)
 
 
-def _varied(count: int, curves: Sequence[Curve]) -> list[Application]:
+def _varied_applications(count: int, curves: Sequence[Curve]) -> list[Application]:
     rng = np.random.default_rng(0)
     return [
         replace(

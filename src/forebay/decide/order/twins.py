@@ -32,7 +32,7 @@ def twins(q: Any, now: int) -> int:
     """One server for a window of time, then the next; waits where the current server has no requests."""
     at = q[_current(q, now) + G_FIRST]
     if at == 0:
-        q[WAKE] = q[WINDOW_END] + q[WINDOW] * _skipped(q)
+        q[WAKE] = q[WINDOW_END] + q[WINDOW] * _count_idle_servers(q)
     return slot_at(at)
 
 
@@ -41,7 +41,7 @@ def twins_work_conserving(q: Any, now: int) -> int:
     """Like twins, but where the current server has no requests the next one that has some is served."""
     at = q[_current(q, now) + G_FIRST]
     if at == 0:
-        ahead = 1 + _skipped(q)
+        ahead = 1 + _count_idle_servers(q)
         server = (q[WINDOW_SERVER] + ahead) % q[SERVERS]
         at = q[q[SERVERS_AT] + (server << GROUP_SHIFT) + G_FIRST]
     return slot_at(at)
@@ -60,7 +60,7 @@ def _current(q: Any, now: int) -> int:
 
 
 @kernel
-def _skipped(q: Any) -> int:
+def _count_idle_servers(q: Any) -> int:
     """How many servers after the current one have no requests either, before the first that has some."""
     servers, server = q[SERVERS], q[WINDOW_SERVER]
     for skipped in range(servers):

@@ -65,11 +65,11 @@ def _to_the_letter(bandwidth: float, others: int, shared: float, duration: float
     if alone == np.inf:
         return alone
     mean = ((duration - shared) * alone + shared * (alone / (others + 1))) / duration
-    return _rounded(mean) * _GB
+    return _round_to_three_digits(mean) * _GB
 
 
 @kernel
-def _rounded(value: float) -> float:
+def _round_to_three_digits(value: float) -> float:
     """To three digits, as Python does it: numba's `round` takes what only comes close to a half for one."""
     thousands = value * 1000.0
     whole = np.floor(thousands)

@@ -109,18 +109,17 @@ def decide(council: Council, reports: Iterable[Report], chance: Any) -> tuple[Co
     decision every second whose effect is never seen would teach nothing. Chance is drawn from once a decision.
     """
     told = [report for report in {report.node: report for report in reports}.values() if report.active]
-    council = _learned(council, told)
+    council = _learn_rewards(council, told)
     if not told:
-        return council, Decided(value=_sent(council), because="no I/O node has anything to do")
-    if council.waited < PATIENCE and council.sent is not None and not _seen(council, told):
-        waiting = (
-            f"no I/O node has had {council.parameter} {shown(council.parameter, _sent(council))} for a whole period yet"
-        )
-        return replace(council, waited=council.waited + 1), Decided(value=_sent(council), because=waiting)
-    return _voted(council, told, chance)
+        return council, Decided(value=_value_in_force(council), because="no I/O node has anything to do")
+    if council.waited < PATIENCE and council.sent is not None and not _has_taken_effect(council, told):
+        value = shown(council.parameter, _value_in_force(council))
+        waiting = f"no I/O node has had {council.parameter} {value} for a whole period yet"
+        return replace(council, waited=council.waited + 1), Decided(value=_value_in_force(council), because=waiting)
+    return _count_votes(council, told, chance)
 
 
-def _learned(council: Council, told: Sequence[Report]) -> Council:
+def _learn_rewards(council: Council, told: Sequence[Report]) -> Council:
     """With the rewards of all whole periods; that of an instance is the mean over its nodes, one step a period."""
     earned: dict[tuple[Situation, int], list[Observation]] = {}
     for report in told:
@@ -144,11 +143,11 @@ def _stack(council: Council, known: Mapping[Situation, Any], situation: Situatio
     return stack
 
 
-def _seen(council: Council, told: Sequence[Report]) -> bool:
-    return any(report.whole and report.value == _sent(council) for report in told)
+def _has_taken_effect(council: Council, told: Sequence[Report]) -> bool:
+    return any(report.whole and report.value == _value_in_force(council) for report in told)
 
 
-def _voted(council: Council, told: Sequence[Report], chance: Any) -> tuple[Council, Decided]:
+def _count_votes(council: Council, told: Sequence[Report], chance: Any) -> tuple[Council, Decided]:
     """Ties go to the value behind which there are more requests, then to the first."""
     # All instances toss the same coin: were each to explore by itself, the majority would outvote every exploration.
     seed = int(draw(chance, 2**32))
@@ -186,7 +185,7 @@ def _words(wishes: Mapping[Situation, int], arm: int) -> str:
     return some[0] if len(some) == 1 else f"{some[0]} and {len(some) - 1} more"
 
 
-def _sent(council: Council) -> Value | None:
+def _value_in_force(council: Council) -> Value | None:
     return None if council.sent is None else council.values[council.sent]
 
 

@@ -28,15 +28,15 @@ _TINY = 1e-9  # below which a deviation is but rounding
 def forebay(bandit: Any, chance: Any) -> int:
     """Every value once, then the highest of a draw from all that is known of all; neighbours may be alike."""
     # Trying all costs little; not to, where one untried stands out from its neighbours, costs for ever.
-    unit, first = _unit(bandit), _untried(bandit)
+    unit, first = _unit(bandit), _expect_untried(bandit)
     if unit == 0.0 or first.max() > -np.inf:
         return largest(first, chance)
-    mean, covariance = _known(bandit, unit, chance)
-    return largest(_drawn(mean, covariance, bandit[OPTIONS], chance), chance)
+    mean, covariance = _draw_belief(bandit, unit, chance)
+    return largest(_draw_values(mean, covariance, bandit[OPTIONS], chance), chance)
 
 
 @kernel
-def _untried(bandit: Any) -> Any:
+def _expect_untried(bandit: Any) -> Any:
     """What is expected of each arm that is untried, and minus infinity of others."""
     count, guess = counts(bandit), expected(bandit)
     found = np.full(count.size, -np.inf)
@@ -47,12 +47,12 @@ def _untried(bandit: Any) -> Any:
 
 
 @kernel
-def _known(bandit: Any, unit: float, chance: Any) -> Any:
+def _draw_belief(bandit: Any, unit: float, chance: Any) -> Any:
     """Mean and covariance of all arms by one of the two beliefs, as likely as it explains the rewards."""
-    rough_mean, rough = _believed(bandit, unit, 0.0)
+    rough_mean, rough = _prior_belief(bandit, unit, 0.0)
     explained = _update(bandit, unit, rough_mean, rough)
     if bandit[ORDERED]:
-        mean, smooth = _believed(bandit, unit, _ALIKE)
+        mean, smooth = _prior_belief(bandit, unit, _ALIKE)
         better = _update(bandit, unit, mean, smooth) - explained
         if uniform(chance) * (1 + np.exp(-better)) < 1:
             return mean, smooth
@@ -60,7 +60,7 @@ def _known(bandit: Any, unit: float, chance: Any) -> Any:
 
 
 @kernel
-def _drawn(mean: Any, covariance: Any, boldness: float, chance: Any) -> Any:
+def _draw_values(mean: Any, covariance: Any, boldness: float, chance: Any) -> Any:
     """One draw; a draw from the whole covariance explores too much where hundreds of steps are all there is."""
     factor, drawn = _factor(covariance), mean.copy()
     toss = np.empty(mean.size)
@@ -99,7 +99,7 @@ def _unit(bandit: Any) -> float:
 
 
 @kernel
-def _believed(bandit: Any, unit: float, smooth: float) -> Any:
+def _prior_belief(bandit: Any, unit: float, smooth: float) -> Any:
     """Mean and covariance before what is known of each arm: all at the level of those tried."""
     count, mean = counts(bandit), means(bandit)
     tried, level = 0, 0.0

@@ -46,7 +46,7 @@ def from_json(council: Council, document: object, where: str) -> Council:
     rows = top.get("situations")
     if not isinstance(rows, list):
         raise BadInput(f"{where}: situations", "must be a list")
-    known = dict(_learned(council, row, f"{where}: situations[{at}]") for at, row in enumerate(rows))
+    known = dict(_read_learned(council, row, f"{where}: situations[{at}]") for at, row in enumerate(rows))
     sent = top.get("sent")
     if sent is not None and (type(sent) is not int or not 0 <= sent < len(council.values)):
         raise BadInput(f"{where}: sent", f"must be null or from 0 to {len(council.values) - 1}, not {_short(sent)}")
@@ -58,7 +58,7 @@ def _bandit(row: Any) -> dict[str, Any]:
     return own | {key: block(row).tolist() for key, block in _BLOCKS.items()}
 
 
-def _learned(council: Council, document: object, where: str) -> tuple[Situation, Any]:
+def _read_learned(council: Council, document: object, where: str) -> tuple[Situation, Any]:
     row = _table(document, where)
     stack = new_stack(council.tuner, council.reward, len(council.values), ordered=council.ordered)
     bandits = row.get("bandits")

@@ -63,7 +63,7 @@ def draw_month(centre: Centre, workload: Workload, rng: Generator) -> Drawn:
         hours.append(lasts)
         apps += own
     every, lasts = np.concatenate(jobs), np.concatenate(hours)
-    start = _packed(every["nodes"], lasts * _HOUR, centre.compute.nodes, workload.month.days * 86_400, rng)
+    start = _pack_jobs(every["nodes"], lasts * _HOUR, centre.compute.nodes, workload.month.days * 86_400, rng)
     return Drawn(apps=tuple(apps), jobs=every, app=np.concatenate(owners), start=start)
 
 
@@ -137,7 +137,7 @@ def _volume(centre: Centre, app: App, seconds: float, most: float) -> float:
     return volume
 
 
-def _packed(nodes: Any, seconds: Any, available: int, length: float, rng: Generator) -> Any:
+def _pack_jobs(nodes: Any, seconds: Any, available: int, length: float, rng: Generator) -> Any:
     """When each job starts: when it wishes, or as soon as it finds its nodes; the largest choose first."""
     cells = int(length // _CELL) + 1
     used = np.zeros(4 * cells, dtype=np.int64)

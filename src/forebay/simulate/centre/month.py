@@ -125,7 +125,7 @@ class _Month:
         self._lay(j, self._latest.get(key, app.laid), laid)
         self._latest[key] = self._running[j] = laid
         if ALLOCATE in self._on:
-            self._seen[j] = self._believed(j)
+            self._seen[j] = self._profiled_application(j)
             self._share_out()
         if STORAGE in self._on and not self._state.jobs["reads"][j]:
             self._ask_for_space(j, now)
@@ -184,7 +184,7 @@ class _Month:
         users = np.zeros(centre.targets, dtype=np.int64)
         for other in self._running:
             if other != j:
-                users[self._occupied(other)] += 1
+                users[self._occupied_targets(other)] += 1
         view = StripeView(
             application=str(key),
             processes=processes,
@@ -211,7 +211,7 @@ class _Month:
         own = s.pools[j, : s.jobs["pools"][j]].astype(np.int64)
         return (own[:, None] * width + np.arange(width)).ravel()
 
-    def _occupied(self, j: int) -> Any:
+    def _occupied_targets(self, j: int) -> Any:
         """The targets that its files are on."""
         own, layout = self._targets_of(j), self._state.layouts[j, 1]
         stripes = min(own.size, int(layout["files"]) * (min(int(layout["count"]), own.size) + (layout["head"] > 0)))
@@ -260,7 +260,7 @@ class _Month:
             s.jobs["pools"][j] = len(own)
             self._lay_own(j, self._running[j])
 
-    def _believed(self, j: int) -> Application:
+    def _profiled_application(self, j: int) -> Application:
         """The job as its profile has it."""
         app, job, centre = self._app(j), self._state.jobs[j], self._centre
         volume, reads = float(job["volume"]), bool(job["reads"])

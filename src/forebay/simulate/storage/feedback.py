@@ -124,11 +124,11 @@ def _start(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int,
             put(state.overdue, 0, waits, request, job.until)
         else:
             verdict.state = FAILED
-    put(state.computing, 0, waits, request, _computed(job, verdict, asks[request], phases))
+    put(state.computing, 0, waits, request, _compute_end(job, verdict, asks[request], phases))
 
 
 @hot_kernel
-def _computed(job: Any, verdict: Any, ask: Any, phases: int) -> float:
+def _compute_end(job: Any, verdict: Any, ask: Any, phases: int) -> float:
     """When the computing before the next I/O phase ends; all of it, if the job does no I/O."""
     done = job.phase + 1
     whole = done == phases or job.volume == 0.0
@@ -170,7 +170,7 @@ def _end_flow(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: i
         if job.phase == phases:
             _end_job(state, ledger, use, plan, request, now)
         else:
-            ends = _computed(job, plan.verdicts[request], asks[request], phases)
+            ends = _compute_end(job, plan.verdicts[request], asks[request], phases)
             put(state.computing, 0, state.computing.size // 2, request, ends)
 
 

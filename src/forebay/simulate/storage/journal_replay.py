@@ -188,7 +188,7 @@ def _commands(event: ev.Event, control: Control, machine: _Machine, same: bool) 
         yield co.Request(caller=co.SERVICE, ask=event.ask)
     elif isinstance(event, ev.NodeRegistered | ev.DiskRegistered | ev.DiskVanished):
         yield machine.described(event)
-        yield from _opened(event, control)
+        yield from _reopen_disk(event, control)
     elif isinstance(event, ev.NodeSilent):
         yield co.Silent(caller=co.SERVICE, node=event.node)
     elif isinstance(event, ev.NodeAnswered):
@@ -196,7 +196,7 @@ def _commands(event: ev.Event, control: Control, machine: _Machine, same: bool) 
     elif isinstance(event, ev.DiskSuspended | ev.DiskUnseen):  # whichever policy decides, nothing could be put there
         yield co.Drain(caller=co.SERVICE, what=event.disk)
     elif isinstance(event, ev.DiskResumed):
-        yield from _opened(event, control)
+        yield from _reopen_disk(event, control)
     elif isinstance(event, ev.Drained):
         yield co.Drain(caller=co.SERVICE, what=event.what)
     elif isinstance(event, ev.Undrained):
@@ -211,7 +211,7 @@ def _commands(event: ev.Event, control: Control, machine: _Machine, same: bool) 
         yield _Withdraw(caller=co.SERVICE, grant=event.grant)
 
 
-def _opened(event: ev.Event, control: Control) -> Iterator[co.Command]:
+def _reopen_disk(event: ev.Event, control: Control) -> Iterator[co.Command]:
     """What was closed because it did not work is open again, unless an administrator has drained it."""
     if isinstance(event, ev.DiskRegistered):
         disk = control.tables.disks.get(f"{event.node}/{event.disk.name}")
@@ -266,14 +266,14 @@ class _Again:
                 self.do(co.Tick(caller=co.SERVICE))
 
     def do(self, command: co.Command) -> None:
-        translated = self._translated(command)
+        translated = self._translate_command(command)
         for event in self.control.handle(translated, self.now) if translated is not None else ():
             self.control.apply(event)
             _judge(self.decided, event, self._past.asked)
             if isinstance(event, ev.Granted) and event.grant in self._past.held:
                 heapq.heappush(self._releases, (event.start + self._past.held[event.grant], event.grant))
 
-    def _translated(self, command: co.Command) -> co.Command | None:
+    def _translate_command(self, command: co.Command) -> co.Command | None:
         if isinstance(command, _Longer):
             grant: Any = self.control.tables.grants.get(command.grant)
             end = grant.end + command.seconds if grant is not None and grant.end else 0.0

@@ -148,16 +148,18 @@ def _disks(run: Run, span: float) -> Iterator[dict[str, Any]]:
     used = iter(run.disks)
     for node in run.platform.nodes:
         for index, disk in enumerate(node.disks):
-            yield {"node": node.name, "disk": index, "capacity": disk.capacity} | _used(next(used), disk.capacity, span)
+            yield {"node": node.name, "disk": index, "capacity": disk.capacity} | _usage_row(
+                next(used), disk.capacity, span
+            )
 
 
 def _nodes(run: Run, span: float) -> Iterator[dict[str, Any]]:
     for node, used in zip(run.platform.nodes, run.nodes, strict=True):
         capacity = sum(disk.capacity for disk in node.disks)
-        yield {"node": node.name, "capacity": capacity} | _used(used, capacity, span)
+        yield {"node": node.name, "capacity": capacity} | _usage_row(used, capacity, span)
 
 
-def _used(used: Any, capacity: int, span: float) -> dict[str, Any]:
+def _usage_row(used: Any, capacity: int, span: float) -> dict[str, Any]:
     return {
         "max_use": int(used["most_bytes"]) / capacity,
         "mean_use": float(used["use_seconds"]) / span,

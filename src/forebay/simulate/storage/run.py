@@ -140,10 +140,10 @@ class _Session:
                 more = np.zeros(self.plan.parts.size + self._turn.share.size, dtype=PART)
                 self.plan = self.plan._replace(parts=np.concatenate([self.plan.parts, more]))
             elif wanted == ANSWER:
-                cursor["answer"], cursor["answered"] = self._asked(cursor), True
+                cursor["answer"], cursor["answered"] = self._ask_policy(cursor), True
             self._progress(int(cursor["request"]))
 
-    def _asked(self, cursor: Any) -> int:
+    def _ask_policy(self, cursor: Any) -> int:
         """What somebody else's policy says."""
         size, start, end, duration = (cursor[name].item() for name in ("size", "start", "end", "duration"))
         disk = self._policy.decide(self.ledger, size, start, end, duration, self._turn)

@@ -35,7 +35,7 @@ class Case:
         beside = others or self.others
         # Where nobody else is, all first targets are alike.
         start = layout.start if any(beside) else 0
-        return _expected(self.machine, self.program, self.processes, layout.count, layout.size, start, beside)
+        return _throughput_of(self.machine, self.program, self.processes, layout.count, layout.size, start, beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _targets(machine: Machine, others: tuple[int, ...]) -> tuple[Target, ...]:
 
 
 @lru_cache(maxsize=20_000)
-def _expected(
+def _throughput_of(
     machine: Machine, program: Program, processes: int, count: int, size: int, start: int, others: tuple[int, ...]
 ) -> float:
     return throughput(machine, program, processes, Layout(count=count, size=size, start=start), others or None)
