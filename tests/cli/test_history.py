@@ -375,8 +375,8 @@ def test_an_empty_history_tells_the_way_to_fill_it(forebay: Forebay, tmp_path: P
         (("history", "show", "x"), ["RUN"]),
         (("history", "stats", "--plot", "no/where/x.png"), ["--plot", "there is no folder"]),
         (("history", "apps", "--plot", "."), ["--plot", "is a folder"]),
-        (("history", "apps", "--plot", "x.xyz"), ["--plot", "can't draw .xyz files", ".png or .pdf", "x.png"]),
-        (("profile", "vpic", "--plot", "x"), ["--plot", "x has no ending", ".png or .pdf"]),
+        (("history", "apps", "--plot", "x.xyz"), ["--plot", "cannot draw .xyz files", ".png or .pdf", "x.png"]),
+        (("profile", "vpic", "--plot", "x"), ["--plot", "x has no suffix", ".png or .pdf"]),
         (("history", "export", "history.db"), ["is a file"]),
     ],
 )

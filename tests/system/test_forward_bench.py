@@ -99,13 +99,13 @@ def forebay(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         (("--total", "1 KiB"), "--total: 1024 bytes are less than one request for each process"),
         (("--request", "many"), "--request: "),
         (("--schedulers", "fastest"), "no request scheduler 'fastest'"),
-        (("--stripes", "9"), "--stripes: there are 4 servers, not 9"),
+        (("--stripes", "9"), "--stripes: must be at most the number of servers, 4, not 9"),
         (("--stripe-size", "1000"), "--stripe-size: a stripe size must be a multiple of 64 KiB"),
-        (("--nodes", "unix:/nowhere"), "--key: is needed with --nodes"),
+        (("--nodes", "unix:/nowhere"), "--key: is required with --nodes"),
         (("--council", "--tuner", "best"), "--tuner: no tuner 'best'"),
         (("--loop", "placement"), "no loop 'placement'"),
-        (("--loop", "striping", "--council"), "--loop: goes without --council"),
-        (("--emulate", "-1"), "--emulate: a time dilation must be between 0 and 1000, not -1"),
+        (("--loop", "striping", "--council"), "--loop: cannot be combined with --council"),
+        (("--emulate", "-1"), "--emulate: must be a factor between 0 and 1000, not -1"),
     ],
 )
 def test_mistakes_are_told_in_one_line(forebay: Forebay, options: tuple[str, ...], words: str) -> None:

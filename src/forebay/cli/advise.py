@@ -12,8 +12,9 @@ import typer
 
 from forebay.history.run_fields import MOST_PROCESSES
 from forebay.model.errors import BadInput
-from forebay.model.units import plural
+from forebay.model.units import parse_duration, plural
 from forebay.show.options import Database, Json
+from forebay.show.output import print_json, ranges
 
 if TYPE_CHECKING:
     from forebay.act.advice.decision import Advice
@@ -74,15 +75,12 @@ def advise(
     with open_store(db, create=False) as store:
         advice = _advise(store, app, procs, system, filesystem, policy, targets, job, seconds, apply, shadow)
     if json:
-        from forebay.show.output import print_json
-
         print_json(_document(advice))
     else:
         _print(advice)
 
 
 def _lifetime(text: str) -> float:
-    from forebay.model.units import parse_duration
 
     try:
         seconds = parse_duration(text)
@@ -99,8 +97,6 @@ def _release(store: Store, job: str, json: bool) -> None:
     with store.writing() as connection:
         freed = release_targets(connection, job)
     if json:
-        from forebay.show.output import print_json
-
         print_json({"job": job, "released": freed})
     else:
         typer.echo(f"job {job}: {plural(freed, 'target')} given back" if freed else f"job {job}: had no targets")
@@ -189,7 +185,6 @@ def _document(advice: Advice) -> dict[str, Any]:
 def _print(advice: Advice) -> None:
     from forebay.act.command import format_command
     from forebay.act.filesystems.filesystem import describe_layout
-    from forebay.show.output import ranges
 
     typer.echo(f"{describe_layout(advice.layout)} ({advice.policy}, {advice.striping.phase})")
     typer.echo(f"  because {advice.striping.reason}")

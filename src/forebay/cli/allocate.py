@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from forebay.model.units import format_bandwidth
 from forebay.show.options import DEFAULT_ALLOCATE, DEFAULT_PLACE, Json, Seed
+from forebay.show.output import print_json, print_table, ranges
 
 if TYPE_CHECKING:
     from forebay.model.application import Application
@@ -34,8 +36,6 @@ def allocate(
 
     from forebay.decide.registry import find
     from forebay.decide.view import View
-    from forebay.model.units import format_bandwidth
-    from forebay.show.output import print_json, print_table, ranges
     from forebay.simulate.scenario import read_scenario
 
     scenario = read_scenario(file)

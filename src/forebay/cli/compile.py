@@ -11,6 +11,7 @@ import typer
 
 from forebay.cli.packages import describe_missing
 from forebay.show.options import Json
+from forebay.show.output import print_json, progress
 
 commands = typer.Typer()
 
@@ -37,8 +38,6 @@ def compile_kernels(
     _run_steps()
     folder = kernels_folder()
     if json:
-        from forebay.show.output import print_json
-
         print_json({"compiled": len(compiled), "folder": str(folder)})
     else:
         typer.echo(f"{len(compiled)} kernels compiled in {folder}" if compiled else f"nothing to compile in {folder}")
@@ -48,8 +47,6 @@ def _run_steps() -> None:
     import io
     import tempfile
     from contextlib import redirect_stdout
-
-    from forebay.show.output import progress
 
     with tempfile.TemporaryDirectory(prefix="forebay-") as name:
         steps = [_warm_service, _warm_forwarding, *_simulation_steps(Path(name))]

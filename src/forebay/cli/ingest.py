@@ -14,6 +14,7 @@ import typer
 from forebay.model.errors import BadInput
 from forebay.model.units import plural
 from forebay.show.options import Database, Json, Workers
+from forebay.show.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
     from forebay.history.darshan.ingest import Report
@@ -43,7 +44,6 @@ def ingest(
     """
     from forebay.history.darshan.ingest import Report
     from forebay.history.store import open_store
-    from forebay.show.output import print_json
     from forebay.show.workers import hired
 
     if not paths and not sacct:
@@ -107,7 +107,6 @@ def _accounting(store: Store, file: Path) -> int:
 
 def _logs(store: Store, paths: list[Path], workers: Crew) -> Report:
     from forebay.history.darshan.ingest import ingest as read_in
-    from forebay.show.output import progress
 
     with _ending() as asked_to_end, progress("logs", math.inf) as bar:
 
@@ -150,7 +149,6 @@ def _document(where: str, report: Report, jobs: int) -> dict[str, object]:
 
 
 def _print(where: str, report: Report, jobs: int, logs: bool) -> None:
-    from forebay.show.output import print_table
 
     if report.listed:
         rows = report.listed[:MOST_LISTED]

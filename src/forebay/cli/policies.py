@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from forebay.show.options import Json
+from forebay.show.output import print_json, print_table
 
 if TYPE_CHECKING:
     from forebay.decide.policy import Kind, Policy
@@ -30,7 +31,6 @@ _NEEDS: tuple[Kind, ...] = ("allocate", "place", "storage", "stripe")  # kinds t
 def policies(json: Json = False) -> None:
     """List all policies: what each must know, and where it is from."""
     from forebay.decide.registry import policies as all_policies
-    from forebay.show.output import print_json, print_table
 
     found = [
         _described(policy)

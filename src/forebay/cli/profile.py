@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.history.commands import drawing, reading
+from forebay.cli.history.commands import reading
 from forebay.history.run_fields import MOST_PROCESSES
 from forebay.show.options import Database, Json, Plot
+from forebay.show.output import drawing, print_json
 
 commands = typer.Typer()
 
@@ -42,7 +43,6 @@ def profile(
     from forebay.profile.application import profile_of, runs_on
     from forebay.show.history.documents import filesystem_named, profile_document
     from forebay.show.history.profile import print_profile
-    from forebay.show.output import print_json
 
     with reading(db) as connection:
         runs = list_behaviours(connection, app)

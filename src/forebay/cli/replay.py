@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from forebay.model.errors import BadInput
 from forebay.model.units import format_duration, format_size, plural
 from forebay.show.options import Json
+from forebay.show.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
     from forebay.decide.grants.events import Event
@@ -35,7 +37,6 @@ def replay(
     The result stands side by side with what the service decided.
     """
     from forebay.decide.registry import find
-    from forebay.show.output import print_json, progress
     from forebay.simulate.storage.journal_replay import replay_journal
 
     name = None if policy is None else find("storage", policy).name
@@ -60,7 +61,6 @@ def read_journal(journal: str) -> list[Event]:
         return [from_line(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
     from forebay.history.store import open_store
     from forebay.history.store.journal import read_after
-    from forebay.model.errors import BadInput
 
     with open_store(journal, create=False) as store, store.reading() as connection:
         events = [from_line(e.line, f"{store.where}: number {e.number}") for e in read_after(connection, 0)]
@@ -110,7 +110,6 @@ def _row(row: Row) -> dict[str, Any]:
 
 
 def _print(found: Comparison, most: int | None) -> None:
-    from forebay.show.output import print_table
 
     sides = (("then", found.then), ("now", found.now))
     rows = [

@@ -31,17 +31,22 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout 
 Seed = Annotated[int, typer.Option(help="Makes everything random the same again.", min=0)]
 
 
+def check_file(option: str, path: Path) -> None:
+    """Refuse a path that no file can be written to, before any work is done."""
+    if path.is_dir():
+        raise BadInput(option, f"{path} is a folder")
+    if not path.absolute().parent.is_dir():
+        raise BadInput(option, f"there is no folder {path.parent}")
+
+
 def check_plot(plot: Path | None) -> Path | None:
-    """A file that a picture can be written to, or a refusal before any work is done."""
+    """Refuse a path that no figure can be written to, before any work is done."""
     if plot is None:
         return None
-    if plot.is_dir():
-        raise BadInput("--plot", f"{plot} is a folder")
+    check_file("--plot", plot)
     if plot.suffix.lower() not in (".png", ".pdf"):
-        what = f"can't draw {plot.suffix} files" if plot.suffix else f"{plot} has no ending"
-        raise BadInput("--plot", f"{what}; use a name that ends in .png or .pdf, such as {plot.stem or 'plot'}.png")
-    if not plot.absolute().parent.is_dir():
-        raise BadInput("--plot", f"there is no folder {plot.absolute().parent}")
+        problem = f"cannot draw {plot.suffix} files" if plot.suffix else f"{plot} has no suffix"
+        raise BadInput("--plot", f"{problem}; use a name that ends in .png or .pdf, such as {plot.stem or 'plot'}.png")
     return plot
 
 

@@ -8,9 +8,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from pathlib import Path
+from typing import IO, Any, Literal
 
 import typer
+
+from forebay.model.errors import BadInput, why
 
 Document = dict[str, Any]
 """A JSON object."""
@@ -62,6 +65,25 @@ def progress(label: str, total: float) -> Iterator[Callable[[float], None]]:
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
         task = bar.add_task(label, total=total if math.isfinite(total) else None)
         yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[str]]:
+    """A text file that appears under its name when it is complete."""
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w", newline="", encoding="utf-8") as file:
+        yield file
+    partial.replace(path)
+
+
+@contextmanager
+def drawing(plot: Path) -> Iterator[None]:
+    """Say on stderr that a figure is written, or why it can't be."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(str(plot), why(error)) from None
+    typer.echo(f"drawn: {plot}", err=True)
 
 
 def ranges(numbers: Sequence[int]) -> str:

@@ -26,9 +26,9 @@ def test_weights_are_trained_written_and_told(forebay: Forebay, tmp_path: Path) 
     document = json.loads((tmp_path / "pattern.json").read_text(encoding="utf-8"))
     made = parse_detector(document, "pattern.json")
     assert document["recipe"]["scenarios"] == 30 and document["recipe"]["seed"] == 3
-    assert f"written: pattern.json; used: the {made.default}" in ran.out
+    assert f"written: pattern.json; default: the {made.default}" in ran.out
     for by, results in document["results"].items():
-        assert f"{by}: rows are what was detected" in ran.out
+        assert f"{by}: rows are detected patterns" in ran.out
         for name, own in results.items():
             counts = own["confusion"]
             assert own["accuracy"] == sum(counts[k][k] for k in range(3)) / sum(map(sum, counts))

@@ -302,7 +302,7 @@ def test_the_example_of_an_agent_is_fine(forebay: Forebay, tmp_path: Path) -> No
     (tmp_path / "disk").mkdir(mode=0o711)
     (tmp_path / "agent.toml").write_text(example.read_text().replace("/tmp/forebay-disk", "disk"))
     ran = forebay("agent", str(tmp_path / "agent.toml"), "--check")
-    assert (ran.code, ran.out) == (0, f"{tmp_path}/agent.toml: fine: scratch0\n")
+    assert (ran.code, ran.out) == (0, f"{tmp_path}/agent.toml: valid: scratch0\n")
 
 
 def test_an_agent_whose_disk_can_not_work_says_so(forebay: Forebay, tmp_path: Path) -> None:

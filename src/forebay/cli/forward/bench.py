@@ -1,25 +1,30 @@
-"""`forebay forward bench`."""
+"""`forebay forward bench`: real processes drive a layer, to compare schedulers, a council or layouts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from forebay.cli.forward.mount import LOOK, addresses, check_layer
-from forebay.model.errors import BadInput
-from forebay.show.options import Json, Plot, Seed
+from forebay.model.errors import BadInput, UnknownName
+from forebay.model.units import parse_size
+from forebay.show.options import Json, Plot, Seed, parse_quantity, policy_list
+from forebay.show.output import Document, drawing, print_json, print_table, progress
 
 if TYPE_CHECKING:
+    from forebay.act.forward.bench.advice_loop import Step
     from forebay.act.forward.bench.client_processes import LayerAccess
-    from forebay.act.forward.bench.layer import BenchLayer, Shape
+    from forebay.act.forward.bench.council import Decision
+    from forebay.act.forward.bench.layer import Shape
     from forebay.act.forward.bench.rounds import Comparison, Plan
 
 commands = typer.Typer()
+_LOOPS = ("striping",)
 
 
 @commands.command(
@@ -27,52 +32,46 @@ commands = typer.Typer()
     "--total '512 MiB' --schedulers fifo,twins:window=1000000"
 )
 def bench(
-    processes: Annotated[int, typer.Option(help="Client processes.", min=1, max=1024)] = 8,
+    processes: Annotated[int, typer.Option(help="Number of client processes.", min=1, max=1024)] = 8,
     pattern: Annotated[
         str, typer.Option(help="file-per-process, shared-contiguous or shared-strided.")
     ] = "file-per-process",
     operation: Annotated[str, typer.Option(help="read, write or both.")] = "both",
     request: Annotated[str, typer.Option(help="Size of each request.")] = "256 KiB",
-    total: Annotated[str, typer.Option(help="What all processes move together, in each round.")] = "256 MiB",
-    rounds: Annotated[int, typer.Option(help="How often; several ways take turns.", min=1, max=1000)] = 3,
+    total: Annotated[str, typer.Option(help="Bytes that all processes together move in a round.")] = "256 MiB",
+    rounds: Annotated[int, typer.Option(help="Number of rounds; schedulers take turns.", min=1, max=1000)] = 3,
     schedulers: Annotated[
-        str, typer.Option(help="Request schedulers to compare, by commas; NAME:option=value sets an option.")
+        str, typer.Option(help="Request schedulers, separated by commas; NAME:option=value sets an option.")
     ] = "fifo",
-    servers: Annotated[int, typer.Option(help="Data servers to start.", min=1, max=64)] = 4,
-    ions: Annotated[int, typer.Option(help="I/O nodes to start.", min=1, max=64)] = 1,
+    servers: Annotated[int, typer.Option(help="Number of data servers to start.", min=1, max=64)] = 4,
+    ions: Annotated[int, typer.Option(help="Number of I/O nodes to start.", min=1, max=64)] = 1,
     stripes: Annotated[int | None, typer.Option(help="Stripe count [default: all servers].", min=1)] = None,
     stripe_size: Annotated[str, typer.Option(help="Stripe size.")] = "64 KiB",
     emulate: Annotated[
-        float,
-        typer.Option(help="Servers as slow as the modelled ones, in time dilated so many times; 0 is not at all."),
+        float, typer.Option(help="Emulate the modelled servers, in time dilated by this factor; 0: do not emulate.")
     ] = 0.0,
     council: Annotated[
-        bool, typer.Option("--council", help="What a council costs, and which windows it chooses over time.")
+        bool, typer.Option("--council", help="Measure what a council costs, and which windows it chooses.")
     ] = False,
-    tuner: Annotated[str, typer.Option(help="How the council learns.")] = "forebay",
+    tuner: Annotated[str, typer.Option(help="With --council, the tuner.")] = "forebay",
     loop: Annotated[
-        str | None, typer.Option(help="striping: one program many times, its layout advised from its runs.")
+        str | None, typer.Option(help="striping: run one program many times, with layouts advised from its runs.")
     ] = None,
     policy: Annotated[str, typer.Option(help="With --loop, the striping policy.")] = "forebay",
-    runs: Annotated[int, typer.Option(help="How many runs --council and --loop make.", min=1, max=1000)] = 10,
-    db: Annotated[str | None, typer.Option(help="With --loop, a history to go on with [default: a new one].")] = None,
+    runs: Annotated[int, typer.Option(help="Number of runs for --council and --loop.", min=1, max=1000)] = 10,
+    db: Annotated[str | None, typer.Option(help="With --loop, an existing history [default: a new one].")] = None,
     nodes: Annotated[
-        str | None, typer.Option(help="Use this layer instead: its I/O nodes, with commas between; needs --key.")
+        str | None, typer.Option(help="I/O nodes of a running layer to use, separated by commas; requires --key.")
     ] = None,
-    key: Annotated[Path | None, typer.Option(help="The key of the layer that --nodes names.")] = None,
-    fsync: Annotated[bool, typer.Option("--fsync", help="Writing ends with an fsync, which counts.")] = False,
+    key: Annotated[Path | None, typer.Option(help="File with the key of the layer in --nodes.")] = None,
+    fsync: Annotated[bool, typer.Option("--fsync", help="Count an fsync at the end of writing.")] = False,
     seed: Seed = 1,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Drive a layer with the patterns of MPI-IO Test.
-
-    Real processes write and read; every byte that comes back is checked.
-    """
-    from forebay.act.forward.bench.rounds import Plan, bench
+    """Measure a layer under the patterns of MPI-IO Test. Every byte that is read back is checked."""
+    from forebay.act.forward.bench.rounds import Plan
     from forebay.act.forward.bench.workload import OPERATIONS, Workload
-    from forebay.model.errors import UnknownName
-    from forebay.show.output import progress
 
     if operation not in OPERATIONS:
         raise UnknownName("operation", operation, OPERATIONS)
@@ -84,55 +83,27 @@ def bench(
     )
     plan = Plan(workload=workload, operation=operation, rounds=rounds, seed=seed, sync=fsync)
     shape = _shape(servers, ions, stripes, _bytes("--stripe-size", stripe_size), emulate)
-    if council or loop is not None:
-        _longer(plan, shape, schedulers, council, tuner, loop, policy, runs, db, nodes, plot, json)
+    if not council and loop is None:
+        _compare_schedulers(plan, shape, schedulers, nodes, key, plot, json)
         return
-    with _ways(shape, schedulers, nodes, key) as by_name, progress("rounds", rounds) as told:
-        found = bench(plan, by_name, told)
-    if plot is not None:
-        from forebay.show.figures.forward_bench import draw_ways
-
-        draw_ways(found, shape.dilation or 1, plot)
-        typer.echo(f"drawn: {plot}", err=True)
-    if json:
-        from forebay.show.output import print_json
-
-        print_json(_document(plan, shape, found, nodes))
-    else:
-        _print(plan, shape, found, nodes)
-
-
-def _longer(
-    plan: Plan,
-    shape: Shape,
-    schedulers: str,
-    council: bool,
-    tuner: str,
-    loop: str | None,
-    policy: str,
-    runs: int,
-    db: str | None,
-    nodes: str | None,
-    plot: Path | None,
-    json: bool,
-) -> None:
-    from forebay.cli.forward import bench_modes as modes
-    from forebay.decide.registry import known
-    from forebay.show.options import policy_list
-
-    known("--tuner", "tune", tuner)
     if council and loop is not None:
-        raise BadInput("--loop", "goes without --council")
+        raise BadInput("--loop", "cannot be combined with --council")
     if nodes is not None:
-        raise BadInput("--nodes", "--council and --loop start a layer of their own")
-    default = "twins" if council and schedulers == "fifo" else schedulers
-    names = policy_list("order", default)
-    if len(names) > 1:
-        raise BadInput("--schedulers", "one is enough here")
+        raise BadInput("--nodes", "cannot be combined with --council or --loop, which start their own layer")
+    scheduler = _only_scheduler("twins" if council and schedulers == "fifo" else schedulers)
     if loop is not None:
-        modes.loop(plan, shape, names[0], loop, policy, runs, db, json)
+        if loop not in _LOOPS:
+            raise UnknownName("loop", loop, _LOOPS)
+        _run_advice_loop(plan, shape, scheduler, policy, runs, db, json)
     else:
-        modes.council(plan, shape, names[0], tuner, runs, plot, json)
+        _measure_council(plan, shape, scheduler, tuner, runs, plot, json)
+
+
+def _bytes(option: str, text: str) -> int:
+    def is_valid(size: float) -> bool:
+        return 1 <= size <= 1 << 50 and size == int(size)
+
+    return int(parse_quantity(option, text, parse_size, is_valid, "must be whole bytes, from 1 B to 1 PiB"))
 
 
 def _shape(servers: int, ions: int, stripes: int | None, stripe_size: int, emulate: float) -> Shape:
@@ -141,56 +112,64 @@ def _shape(servers: int, ions: int, stripes: int | None, stripe_size: int, emula
     from forebay.model.layout import Layout
 
     if not 0 <= emulate <= 1000:
-        raise BadInput("--emulate", f"a time dilation must be between 0 and 1000, not {emulate:g}")
+        raise BadInput("--emulate", f"must be a factor between 0 and 1000, not {emulate:g}")
     if stripes is not None and stripes > servers:
-        raise BadInput("--stripes", f"there are {servers} servers, not {stripes}")
+        raise BadInput("--stripes", f"must be at most the number of servers, {servers}, not {stripes}")
     layout = locate_errors("--stripe-size", lambda: Layout(count=stripes or servers, size=stripe_size))
     return Shape(servers=servers, nodes=ions, layout=layout, dilation=emulate)
 
 
+def _only_scheduler(schedulers: str) -> str:
+    names = policy_list("order", schedulers)
+    if len(names) > 1:
+        raise BadInput("--schedulers", "must name one scheduler with --council and --loop")
+    return names[0]
+
+
+def _compare_schedulers(
+    plan: Plan, shape: Shape, schedulers: str, nodes: str | None, key: Path | None, plot: Path | None, json: bool
+) -> None:
+    from forebay.act.forward.bench.rounds import bench as measure
+
+    with _layers(shape, schedulers, nodes, key) as by_name, progress("rounds", plan.rounds) as report:
+        ways = measure(plan, by_name, report)
+    if plot is not None:
+        from forebay.show.figures.forward_bench import draw_ways
+
+        with drawing(plot):
+            draw_ways(ways, shape.dilation or 1, plot)
+    if json:
+        print_json(_comparison_document(plan, shape, ways, nodes))
+    else:
+        _print_comparison(plan, shape, ways, nodes)
+
+
 @contextmanager
-def _ways(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) -> Iterator[dict[str, LayerAccess]]:
-    """By name, how the processes come to their files: a layer that is there, or one for each scheduler."""
+def _layers(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) -> Iterator[dict[str, LayerAccess]]:
+    """How the processes reach their files, by name: a running layer, or a new one for each scheduler."""
     from forebay.act.forward.bench.client_processes import LayerAccess
     from forebay.act.forward.bench.layer import temporary_layer
     from forebay.act.forward.net.key import read_key
-    from forebay.show.options import policy_list
 
     if nodes is not None:
         if key is None:
-            raise BadInput("--key", "is needed with --nodes")
-        there, secret = tuple(addresses(nodes)), read_key(key)
-        check_layer(nodes, there, secret, LOOK)
-        yield {"given": LayerAccess(there, secret)}
+            raise BadInput("--key", "is required with --nodes")
+        existing, secret = tuple(addresses(nodes)), read_key(key)
+        check_layer(nodes, existing, secret, LOOK)
+        yield {"given": LayerAccess(existing, secret)}
         return
     names = policy_list("order", schedulers)
     with temporary_layer(shape) as layer:
-        found = {name: _through(layer, number, name) for number, name in enumerate(names)}
+        accesses = {}
+        for number, name in enumerate(names):
+            label = re.sub(r"[^a-z0-9-]+", "-", name.lower())[:20]
+            accesses[name] = LayerAccess(layer.nodes(f"{number}-{label}", "--scheduler", name), layer.key)
         layer.ready()
-        yield found
+        yield accesses
 
 
-def _through(layer: BenchLayer, number: int, scheduler: str) -> LayerAccess:
-    from forebay.act.forward.bench.client_processes import LayerAccess
-
-    plain = re.sub(r"[^a-z0-9-]+", "-", scheduler.lower())[:20]
-    return LayerAccess(layer.nodes(f"{number}-{plain}", "--scheduler", scheduler), layer.key)
-
-
-def _bytes(option: str, text: str) -> int:
-    from forebay.model.units import parse_size
-
-    try:
-        size = parse_size(text)
-    except ValueError as error:
-        raise BadInput(option, str(error)) from None
-    if not 1 <= size <= 1 << 50 or size != int(size):
-        raise BadInput(option, f"must be whole bytes, at least one and at most a PiB, not {text!r}")
-    return int(size)
-
-
-def _document(plan: Plan, shape: Shape, found: Sequence[Comparison], nodes: str | None) -> dict[str, Any]:
-    load = plan.workload
+def _comparison_document(plan: Plan, shape: Shape, ways: Sequence[Comparison], nodes: str | None) -> Document:
+    load, factor = plan.workload, shape.dilation or 1
     return {
         "processes": load.processes,
         "pattern": load.pattern,
@@ -203,28 +182,26 @@ def _document(plan: Plan, shape: Shape, found: Sequence[Comparison], nodes: str 
             {
                 "scheduler": way.name,
                 "operation": way.doing,
-                "bandwidth": way.bandwidth * (shape.dilation or 1),
-                "bandwidths": [b * (shape.dilation or 1) for b in way.bandwidths],
+                "bandwidth": way.bandwidth * factor,
+                "bandwidths": [bandwidth * factor for bandwidth in way.bandwidths],
                 "ratio": way.ratio,
             }
-            for way in found
+            for way in ways
         ],
     }
 
 
-def _print(plan: Plan, shape: Shape, found: Sequence[Comparison], nodes: str | None) -> None:
+def _print_comparison(plan: Plan, shape: Shape, ways: Sequence[Comparison], nodes: str | None) -> None:
     from forebay.decide.stripe.reasons import many, stripe_size
-    from forebay.show.output import print_table
 
-    load = plan.workload
-    layer = "the layer given" if nodes else f"{many(shape.nodes, 'I/O node')}, {many(shape.servers, 'data server')}"
+    load, factor = plan.workload, (shape.dilation or 1) / 1e6
+    layer = "the running layer" if nodes else f"{many(shape.nodes, 'I/O node')}, {many(shape.servers, 'data server')}"
     typer.echo(
         f"{many(load.processes, 'process')}, {load.pattern}, {stripe_size(load.bytes)} in requests of "
         f"{stripe_size(load.request)}; {layer}; every byte was checked"
     )
     if shape.dilation:
-        typer.echo(f"servers emulated at {shape.dilation:g}-fold time; bandwidths are those of the emulated machine")
-    factor = (shape.dilation or 1) / 1e6
+        typer.echo(f"Servers are emulated in time dilated by {shape.dilation:g}; bandwidths are in emulated time.")
     rows = [
         (
             way.name,
@@ -232,7 +209,139 @@ def _print(plan: Plan, shape: Shape, found: Sequence[Comparison], nodes: str | N
             *(f"{width * factor:.1f}" for width in (way.bandwidth, min(way.bandwidths), max(way.bandwidths))),
             way.ratio,
         )
-        for way in found
+        for way in ways
     ]
-    columns = ("scheduler", "operation", "MB/s", "least", "most", f"of {found[0].name}")
-    print_table("", columns, rows)
+    print_table("", ("scheduler", "operation", "MB/s", "least", "most", f"of {ways[0].name}"), rows)
+
+
+def _measure_council(
+    plan: Plan, shape: Shape, scheduler: str, tuner: str, runs: int, plot: Path | None, json: bool
+) -> None:
+    """What a council costs while its decisions are ignored, then which windows it chooses while they are not."""
+    from forebay.act.forward.bench.client_processes import LayerAccess
+    from forebay.act.forward.bench.council import add_council_nodes, busy_decisions, decision_log, learn, read_decisions
+    from forebay.act.forward.bench.layer import temporary_layer
+    from forebay.act.forward.bench.rounds import bench as measure
+    from forebay.decide.registry import known
+
+    known("--tuner", "tune", tuner)
+    dilation = shape.dilation or 1
+    with temporary_layer(shape) as layer:
+        by_name = {
+            "no council": LayerAccess(layer.nodes("alone", "--scheduler", scheduler), layer.key),
+            "council, ignored": add_council_nodes(layer, "ignored", scheduler, "--ignore", "--tuner", tuner),
+        }
+        learning = add_council_nodes(layer, "learning", scheduler, "--tuner", tuner)
+        layer.ready()
+        with progress("rounds", plan.rounds) as report:
+            ways = measure(plan, by_name, report)
+        learned = learn(plan, learning, runs)
+        chosen = busy_decisions(read_decisions(decision_log(layer, "learning")))
+    ignored = [way for way in ways if way.name != "no council"]
+    bandwidths = [[measured.bandwidth * dilation for measured in run] for run in learned]
+    if plot is not None:
+        from forebay.show.figures.forward_bench import draw_windows
+
+        with drawing(plot):
+            draw_windows(chosen, dilation, plot)
+    if json:
+        fields = ("seconds", "window", "bandwidth", "patterns", "because")
+        print_json(
+            {
+                "overhead": [{"operation": way.doing, "ratio": way.ratio} for way in ignored],
+                "operations": plan.doings,
+                "runs": bandwidths,
+                "decisions": [{field: getattr(decision, field) for field in fields} for decision in chosen],
+            }
+        )
+        return
+    for way in ignored:
+        typer.echo(f"{way.doing}: with a council that is ignored, {100 * way.ratio:.1f} % of the bandwidth without one")
+    _print_decisions(chosen, dilation)
+    for place, doing in enumerate(plan.doings):
+        typer.echo(f"{doing}, MB/s run by run: {' '.join(f'{run[place] / 1e6:.0f}' for run in bandwidths)}")
+
+
+def _print_decisions(chosen: Sequence[Decision], dilation: float) -> None:
+    if dilation != 1:
+        typer.echo(f"Time is dilated: a window of 8 ms lasts {8 * dilation:g} ms, as the reasons say.")
+    rows = [
+        (
+            f"{d.seconds - chosen[0].seconds:.0f}",
+            "-" if d.window is None else f"{1e3 * d.window / dilation:g}",
+            f"{d.bandwidth * dilation / 1e6:.1f}",
+            ", ".join(d.patterns),
+            d.because,
+        )
+        for d in chosen
+    ]
+    print_table("", ("second", "window ms", "MB/s before", "pattern", "because"), rows)
+
+
+def _run_advice_loop(
+    plan: Plan, shape: Shape, scheduler: str, policy: str, runs: int, db: str | None, json: bool
+) -> None:
+    """Run one program many times. Its runs enter the history, from which the next run's layout is advised."""
+    import tempfile
+
+    from forebay.act.forward.bench.advice_loop import loop
+    from forebay.act.forward.bench.client_processes import LayerAccess
+    from forebay.act.forward.bench.layer import temporary_layer
+    from forebay.decide.registry import find
+    from forebay.history.store import open_store
+
+    chosen, app, steps = find("stripe", policy), f"bench-{plan.workload.pattern}", []
+    with ExitStack() as stack:
+        address = db or f"sqlite:///{stack.enter_context(tempfile.TemporaryDirectory())}/history.db"
+        store = stack.enter_context(open_store(address))
+        layer = stack.enter_context(temporary_layer(shape))
+        access = LayerAccess(layer.nodes("loop", "--scheduler", scheduler, "--db", address), layer.key)
+        layer.ready()
+        report = stack.enter_context(progress("runs", runs))
+        for step in loop(plan, access, store, chosen, app=app, servers=shape.servers, runs=runs):
+            steps.append(step)
+            report(step.number)
+    dilation = shape.dilation or 1
+    if json:
+        print_json({"app": app, "policy": chosen.name, "runs": [_step_document(step, dilation) for step in steps]})
+    else:
+        _print_loop(app, steps, dilation)
+
+
+def _step_document(step: Step, dilation: float) -> Document:
+    layout, striping = step.advice.layout, step.advice.striping
+    return {
+        "run": step.number,
+        "stripe_count": layout.count,
+        "stripe_size": layout.size,
+        "first_server": layout.start,
+        "phase": striping.phase,
+        "because": striping.reason,
+        "bandwidth": step.bandwidth * dilation,
+        "operations": {m.doing: m.bandwidth * dilation for m in step.measured},
+        "history_run": step.known.run_id,
+        "history_bandwidth": step.known.perf_by_slowest * dilation,
+    }
+
+
+def _print_loop(app: str, steps: Sequence[Step], dilation: float) -> None:
+    from forebay.decide.stripe.reasons import stripes
+
+    typer.echo(f"{app}: each run enters the history and decides the layout of the next one")
+    rows = [
+        (
+            str(s.number),
+            stripes(s.advice.layout.count, s.advice.layout.size),
+            s.advice.striping.phase,
+            *(f"{m.bandwidth * dilation / 1e6:.1f}" for m in s.measured),
+            f"{s.known.perf_by_slowest * dilation / 1e6:.1f}",
+        )
+        for s in steps
+    ]
+    operations = [f"{m.doing} MB/s" for m in steps[0].measured]
+    print_table("", ("run", "layout", "phase", *operations, "MB/s in the history"), rows)
+    first, last, best = steps[0], steps[-1], max(steps, key=lambda step: step.bandwidth)
+    typer.echo(
+        f"The last run reaches {last.bandwidth / first.bandwidth:.2f} times the bandwidth of the first one, "
+        f"the best (run {best.number}) {best.bandwidth / first.bandwidth:.2f} times."
+    )

@@ -1,22 +1,25 @@
-"""`forebay forward mount`."""
+"""`forebay forward mount`: the layer's files for ordinary programs."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from forebay.model.errors import BadInput
+from forebay.model.units import parse_duration
+from forebay.show.options import parse_quantity
+from forebay.show.output import announce
 
 if TYPE_CHECKING:
     from forebay.act.forward.net.address import Address
 
 LOOK = 3.0
-"""Seconds within which an I/O node has to be there when the layer is mounted."""
+"""Seconds within which an I/O node must answer before the layer is mounted."""
 commands = typer.Typer()
 
 
@@ -24,29 +27,27 @@ commands = typer.Typer()
     epilog="Example: forebay forward mount /mnt/layer --nodes unix:/run/fb/ion0,unix:/run/fb/ion1 --key layer.key"
 )
 def mount(
-    folder: Annotated[Path, typer.Argument(help="An empty folder; programs see the layer's files there.")],
+    folder: Annotated[Path, typer.Argument(help="Empty folder at which programs see the layer's files.")],
     nodes: Annotated[
-        str, typer.Option(help="I/O nodes, in the order of preference: unix:/PATH or HOST:PORT, with commas between.")
+        str, typer.Option(help="I/O nodes in order of preference, separated by commas: unix:/PATH or HOST:PORT.")
     ],
-    key: Annotated[Path, typer.Option(help="The file with the layer's key.")],
-    daemon: Annotated[bool, typer.Option("--daemon", help="Come back once it is mounted, and go on behind.")] = False,
-    threads: Annotated[int, typer.Option(help="How many requests may be under way at once.", min=1, max=256)] = 8,
+    key: Annotated[Path, typer.Option(help="File with the layer's key.")],
+    daemon: Annotated[bool, typer.Option("--daemon", help="Continue in the background once it is mounted.")] = False,
+    threads: Annotated[int, typer.Option(help="Maximum of concurrent requests.", min=1, max=256)] = 8,
     cache: Annotated[
-        str, typer.Option(help="How long the kernel may remember names and attributes; others' changes come later.")
+        str, typer.Option(help="How long the kernel caches names and attributes; it sees others' changes that late.")
     ] = "0 s",
-    patience: Annotated[str, typer.Option(help="How long a request may wait for I/O nodes that are away.")] = "30 s",
+    patience: Annotated[str, typer.Option(help="How long a request waits for I/O nodes that do not answer.")] = "30 s",
     everybody: Annotated[
         bool,
-        typer.Option(
-            "--everybody", help="Other users may use it too, each with their own files (allow_other of FUSE)."
-        ),
+        typer.Option("--everybody", help="Let other users use it, each with their own files (FUSE's allow_other)."),
     ] = False,
-    checksums: Annotated[bool, typer.Option("--checksums", help="Check every payload on its way.")] = False,
-    app: Annotated[str, typer.Option(help="What the history calls the program that runs on it.")] = "mount",
-    job: Annotated[str | None, typer.Option(help="The job's number [default: the batch system's].")] = None,
-    processes: Annotated[int | None, typer.Option(help="How many processes the job has.", min=1)] = None,
+    checksums: Annotated[bool, typer.Option("--checksums", help="Verify a checksum of every payload.")] = False,
+    app: Annotated[str, typer.Option(help="Application name in the history.")] = "mount",
+    job: Annotated[str | None, typer.Option(help="Job number [default: from the batch system].")] = None,
+    processes: Annotated[int | None, typer.Option(help="Number of processes of the job.", min=1)] = None,
 ) -> None:
-    """Mount the layer, for programs that know nothing of it. Unmounting it, SIGTERM or Ctrl-C end it."""
+    """Mount the layer for ordinary programs. Unmounting it, SIGTERM or Ctrl-C end it."""
     from forebay.act.forward.clients.identity import identify
     from forebay.act.forward.clients.sync import Client
     from forebay.act.forward.fuse import MountOptions, calling_user, check_mount_point, mount
@@ -55,52 +56,37 @@ def mount(
 
     check_mount_point(folder)
     who = identify(app, job or "", processes or 0)
-    there, secret, wait = addresses(nodes), read_key(key), _seconds("--patience", patience)
+    ions, secret, wait = addresses(nodes), read_key(key), _seconds("--patience", patience)
     seconds = _seconds("--cache", cache)
     options = MountOptions(foreground=not daemon, threads=threads, cache=seconds, everybody=everybody)
-    check_layer(nodes, there, secret, min(wait, LOOK))
-    client = Client(there, secret, who=who, patience=wait, connections=threads, checked=checksums)
-    mount(Mount(client, lambda: _ready(folder), calling_user if everybody else None), folder, options)
+    check_layer(nodes, ions, secret, min(wait, LOOK))
+    client = Client(ions, secret, who=who, patience=wait, connections=threads, checked=checksums)
+    report_ready = partial(announce, {}, f"mount ready: {folder}", json_line=False)
+    mount(Mount(client, report_ready, calling_user if everybody else None), folder, options)
 
 
 def addresses(text: str) -> list[Address]:
-    """Those of a list with commas."""
+    """The addresses of a list, with absolute paths: libfuse changes the working directory."""
     from forebay.act.forward.net.address import parse_address
 
-    found = [_whole(parse_address(word.strip(), "--nodes")) for word in text.split(",") if word.strip()]
-    if not found:
+    parsed = [parse_address(word.strip(), "--nodes") for word in text.split(",") if word.strip()]
+    if not parsed:
         raise BadInput("--nodes", "names no I/O node")
-    return found
+    return [replace(each, path=str(Path(each.path).absolute())) if each.path else each for each in parsed]
 
 
-def _whole(address: Address) -> Address:
-    """Good from any folder: libfuse leaves this one."""
-    return replace(address, path=str(Path(address.path).absolute())) if address.path else address
-
-
-def check_layer(nodes: str, there: Sequence[Address], key: bytes, seconds: float) -> None:
-    """That a wrong key or address is told here, and not to the first program that looks."""
+def check_layer(nodes: str, ions: Sequence[Address], key: bytes, seconds: float) -> None:
+    """Refuse a wrong key or address here, before the first program uses the layer."""
     from forebay.act.forward.clients.sync import Client
 
     try:
-        with Client(there, key, patience=seconds, connections=1) as client:
+        with Client(ions, key, patience=seconds, connections=1) as client:
             client.stat("/")
     except OSError as error:
         raise BadInput(f"--nodes {nodes}", error.strerror or str(error)) from None
 
 
-def _ready(folder: Path) -> None:
-    typer.echo(f"mount ready: {folder}")
-    sys.stdout.flush()
-
-
 def _seconds(option: str, text: str) -> float:
-    from forebay.model.units import parse_duration
-
-    try:
-        seconds = parse_duration(text)
-    except ValueError as error:
-        raise BadInput(option, str(error)) from None
-    if not 0 <= seconds <= 86400:
-        raise BadInput(option, f"must be between 0 s and a day, not {text!r}")
-    return seconds
+    return parse_quantity(
+        option, text, parse_duration, lambda value: 0 <= value <= 86400, "must be between 0 s and 1 day"
+    )

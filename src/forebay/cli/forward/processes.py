@@ -1,34 +1,33 @@
-"""`forebay forward`: the I/O forwarding layer."""
+"""`forebay forward key`, `server`, `ion`, `council` and `up`: the processes of a forwarding layer."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.model.errors import BadInput
-from forebay.show.options import Json
+from forebay.model.units import parse_duration, parse_size
+from forebay.show.options import Json, Seed, parse_quantity
+from forebay.show.output import announce
 
 if TYPE_CHECKING:
-    from forebay.act.forward.data.emulation import Emulation
     from forebay.act.forward.data.server import Server
     from forebay.act.forward.node.io_node import IoNode
     from forebay.model.layout import Layout
 
 commands = typer.Typer()
-
-
-Listen = Annotated[str, typer.Option(help="Where to listen: unix:/PATH or HOST:PORT (port 0: any free one).")]
-Key = Annotated[Path, typer.Option(help="The file with the layer's key; `forebay forward key FILE` makes one.")]
+Listen = Annotated[str, typer.Option(help="Listen at unix:/PATH or HOST:PORT (port 0: any free one).")]
+Key = Annotated[Path, typer.Option(help="File with the layer's key; `forebay forward key FILE` makes one.")]
 Stripes = Annotated[int | None, typer.Option(help="Stripe count of new files [default: all servers].", min=1)]
 StripeSize = Annotated[str, typer.Option(help="Stripe size of new files.")]
+Metrics = Annotated[str | None, typer.Option(help="Serve Prometheus metrics at HOST:PORT.")]
 
 
 @commands.command(epilog="Example: forebay forward key layer.key")
-def key(file: Annotated[Path, typer.Argument(help="Where to; must not be there yet.")]) -> None:
-    """Make a key that all parts of a layer share."""
+def key(file: Annotated[Path, typer.Argument(help="File to write; it must not exist.")]) -> None:
+    """Make a key that all processes of a layer share."""
     from forebay.act.forward.net.key import write_key
 
     write_key(file)
@@ -39,30 +38,35 @@ def key(file: Annotated[Path, typer.Argument(help="Where to; must not be there y
     epilog="Example: forebay forward server --folder /data/fb0 --listen unix:/run/fb/server0 --key layer.key --of 4"
 )
 def server(
-    folder: Annotated[Path, typer.Option(help="Where its part of all files is kept; made if it is not there.")],
+    folder: Annotated[Path, typer.Option(help="Folder for its stripes of all files; created if it does not exist.")],
     listen: Listen,
     key: Key,
-    index: Annotated[int, typer.Option(help="Its number; server 0 also keeps the names.", min=0)] = 0,
-    of: Annotated[int, typer.Option(help="How many servers the layer has.", min=1)] = 1,
+    index: Annotated[int, typer.Option(help="Number of this server; server 0 also keeps the names.", min=0)] = 0,
+    of: Annotated[int, typer.Option(help="Number of servers in the layer.", min=1)] = 1,
     stripes: Stripes = None,
     stripe_size: StripeSize = "1 MiB",
     emulate: Annotated[
-        float | None, typer.Option(help="Answer as late as the modelled server, times this dilation of time.")
+        float | None, typer.Option(help="Answer as late as the modelled server, in time dilated by this factor.")
     ] = None,
-    metrics: Annotated[str | None, typer.Option(help="Serve Prometheus metrics at HOST:PORT.")] = None,
+    metrics: Metrics = None,
     json: Json = False,
 ) -> None:
     """Run a data server, which keeps stripes of files in a folder."""
     from contextlib import ExitStack
 
+    from forebay.act.forward.data.emulation import Emulation
     from forebay.act.forward.data.server import ServerSettings, serve
     from forebay.act.forward.metrics import server_metrics
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
     from forebay.act.forward.net.loop import run
     from forebay.act.metrics import Endpoint
+    from forebay.history.toml import locate_errors
 
-    shown = parse_address(metrics, "--metrics") if metrics else None
+    metrics_address = parse_address(metrics, "--metrics") if metrics else None
+    emulation = None
+    if emulate is not None:
+        emulation = locate_errors("--emulate", lambda: Emulation(dilation=emulate, seed=index))
     settings = ServerSettings(
         folder=folder,
         address=parse_address(listen, "--listen"),
@@ -70,26 +74,19 @@ def server(
         index=index,
         servers=of,
         layout=layout(stripes or of, stripe_size),
-        emulation=None if emulate is None else _emulation(emulate, index),
+        emulation=emulation,
     )
 
     with ExitStack() as stack:
 
-        def ready(found: Server) -> None:
-            endpoint = Endpoint(shown, lambda: server_metrics(found, index)) if shown else None
+        def report_ready(server: Server) -> None:
+            endpoint = Endpoint(metrics_address, lambda: server_metrics(server, index)) if metrics_address else None
             if endpoint is not None:
                 stack.callback(endpoint.close)
             where = str(endpoint.address) if endpoint else None
-            say_ready("server", [str(found.address)], json, index=index, metrics=where)
+            announce_ready("server", [str(server.address)], json, index=index, metrics=where)
 
-        run(lambda end: serve(settings, end, ready))
-
-
-def _emulation(dilation: float, seed: int) -> Emulation:
-    from forebay.act.forward.data.emulation import Emulation
-    from forebay.history.toml import locate_errors
-
-    return locate_errors("--emulate", lambda: Emulation(dilation=dilation, seed=seed))
+        run(lambda end: serve(settings, end, report_ready))
 
 
 @commands.command(
@@ -97,37 +94,34 @@ def _emulation(dilation: float, seed: int) -> Emulation:
     "--server unix:/run/fb/server0 --server unix:/run/fb/server1 --scheduler twins:window=1000000"
 )
 def ion(
-    listen: Annotated[list[str], typer.Option(help="Where to listen: unix:/PATH or HOST:PORT; may be repeated.")],
+    listen: Annotated[list[str], typer.Option(help="Listen at unix:/PATH or HOST:PORT; repeatable.")],
     key: Key,
-    server: Annotated[list[str] | None, typer.Option(help="A data server, in their order; repeated.")] = None,
+    server: Annotated[list[str] | None, typer.Option(help="Data server; repeat in the order of their numbers.")] = None,
     root: Annotated[Path | None, typer.Option(help="Forward to this mounted folder instead of data servers.")] = None,
     layout_from: Annotated[
-        str, typer.Option(help="With --root, what tells the server of each offset: given, lustre or ceph.")
+        str, typer.Option(help="With --root, source of the files' layouts: given, lustre or ceph.")
     ] = "given",
-    servers: Annotated[int, typer.Option(help="With --root, how many servers the file system has.", min=1)] = 1,
+    servers: Annotated[int, typer.Option(help="With --root, number of servers of the file system.", min=1)] = 1,
     stripes: Stripes = None,
     stripe_size: StripeSize = "1 MiB",
-    index: Annotated[int, typer.Option(help="Its number among the I/O nodes.", min=0)] = 0,
-    name: Annotated[str | None, typer.Option(help="What others know it by [default: host and number].")] = None,
+    index: Annotated[int, typer.Option(help="Number of this I/O node.", min=0)] = 0,
+    name: Annotated[str | None, typer.Option(help="Name of this I/O node [default: host and number].")] = None,
     scheduler: Annotated[str, typer.Option(help="Request scheduler; NAME:option=value sets an option.")] = "fifo",
-    window: Annotated[str | None, typer.Option(help="Window of twins, for example '1 ms'.")] = None,
-    aggregate: Annotated[str | None, typer.Option(help="Send contiguous requests together, up to this size.")] = None,
+    window: Annotated[str | None, typer.Option(help="Window of twins, such as '1 ms'.")] = None,
+    aggregate: Annotated[str | None, typer.Option(help="Combine contiguous requests up to this size.")] = None,
     in_flight: Annotated[
-        int | None, typer.Option(help="Most messages sent and not answered [default: 128, with windows 32].", min=1)
+        int | None, typer.Option(help="Maximum of unanswered messages [default: 128, with windows 32].", min=1)
     ] = None,
-    patience: Annotated[str, typer.Option(help="How long requests wait for a server that is away.")] = "30 s",
-    timeout: Annotated[
-        str | None, typer.Option(help="How long a server may take for a request [default: any].")
-    ] = None,
-    memory: Annotated[str, typer.Option(help="Memory for requests.")] = "256 MiB",
-    council: Annotated[str | None, typer.Option(help="The council's address.")] = None,
-    metrics: Annotated[str | None, typer.Option(help="Serve Prometheus metrics at HOST:PORT.")] = None,
-    db: Annotated[str | None, typer.Option(help="Without a council: the history that gets the jobs' runs.")] = None,
+    patience: Annotated[str, typer.Option(help="How long requests wait for a server that does not answer.")] = "30 s",
+    timeout: Annotated[str | None, typer.Option(help="Time limit of a request at a server [default: none].")] = None,
+    memory: Annotated[str, typer.Option(help="Memory for waiting requests.")] = "256 MiB",
+    council: Annotated[str | None, typer.Option(help="Address of the council.")] = None,
+    metrics: Metrics = None,
+    db: Annotated[str | None, typer.Option(help="Without a council: history for the jobs' runs.")] = None,
     json: Json = False,
 ) -> None:
     """Run an I/O node, which orders requests and forwards them."""
     from forebay.act.forward.node.process import NodeOptions, start_node
-    from forebay.model.units import parse_duration, parse_size
 
     options = NodeOptions(
         listen=tuple(listen),
@@ -140,21 +134,21 @@ def ion(
         index=index,
         name=name,
         scheduler=scheduler,
-        window=_quantity("--window", window, parse_duration),
-        aggregate=_quantity("--aggregate", aggregate, parse_size),
+        window=_optional("--window", window, parse_duration),
+        aggregate=_optional("--aggregate", aggregate, parse_size),
         in_flight=in_flight,
-        patience=_quantity("--patience", patience, parse_duration) or 0.0,
-        timeout=_quantity("--timeout", timeout, parse_duration) or 0.0,
-        memory=int(_quantity("--memory", memory, parse_size) or 0),
+        patience=parse_quantity("--patience", patience, parse_duration),
+        timeout=_optional("--timeout", timeout, parse_duration) or 0.0,
+        memory=int(parse_quantity("--memory", memory, parse_size)),
         council=council,
         metrics=metrics,
         db=db,
     )
 
-    def ready(node: IoNode, metrics_at: str | None) -> None:
-        say_ready("ion", [str(address) for address in node.addresses], json, index=index, metrics=metrics_at)
+    def report_ready(node: IoNode, metrics_at: str | None) -> None:
+        announce_ready("ion", [str(address) for address in node.addresses], json, index=index, metrics=metrics_at)
 
-    start_node(options, ready)
+    start_node(options, report_ready)
 
 
 @commands.command(
@@ -163,24 +157,22 @@ def ion(
 def council(
     listen: Listen,
     key: Key,
-    parameter: Annotated[str, typer.Option(help="What it tunes: window, aggregate, quantum or scheduler.")] = "window",
+    parameter: Annotated[str, typer.Option(help="What to tune: window, aggregate, quantum or scheduler.")] = "window",
     values: Annotated[
-        str, typer.Option(help="The values to choose from, by commas; durations for window, sizes for aggregate.")
+        str, typer.Option(help="Values to choose from, separated by commas: durations for window, sizes for aggregate.")
     ] = "0.125ms,0.25ms,0.5ms,1ms,2ms,4ms,8ms",
     tuner: Annotated[str, typer.Option(help="Tuner; NAME:option=value sets an option.")] = "forebay",
-    reward: Annotated[str, typer.Option(help="What counts: bandwidth, or demand (normalised by the load).")] = "demand",
-    every: Annotated[str, typer.Option(help="How often it decides.")] = "1 s",
-    state: Annotated[Path | None, typer.Option(help="The file that keeps what it learned.")] = None,
-    ignore: Annotated[bool, typer.Option("--ignore", help="Decide, but have the I/O nodes not follow.")] = False,
-    seed: Annotated[int, typer.Option(help="Makes its chance the same again.", min=0)] = 0,
-    log: Annotated[
-        Path | None, typer.Option(help="Append every decision to this file, a JSON document a line.")
-    ] = None,
+    reward: Annotated[str, typer.Option(help="Reward: bandwidth, or demand (normalised by the load).")] = "demand",
+    every: Annotated[str, typer.Option(help="Interval between decisions.")] = "1 s",
+    state: Annotated[Path | None, typer.Option(help="File that keeps what it has learned.")] = None,
+    ignore: Annotated[bool, typer.Option("--ignore", help="Decide, but let the I/O nodes ignore it.")] = False,
+    seed: Seed = 0,
+    log: Annotated[Path | None, typer.Option(help="Append every decision to this file as a line of JSON.")] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="What `forebay forward train` wrote, to recognise patterns by [default: ours].")
+        Path | None, typer.Option(help="Pattern detector that `forebay forward train` wrote [default: built in].")
     ] = None,
-    metrics: Annotated[str | None, typer.Option(help="Serve Prometheus metrics at HOST:PORT.")] = None,
-    db: Annotated[str | None, typer.Option(help="The history that gets the jobs' runs.")] = None,
+    metrics: Metrics = None,
+    db: Annotated[str | None, typer.Option(help="History for the jobs' runs.")] = None,
     json: Json = False,
 ) -> None:
     """Run the council, which learns the best setting for I/O nodes."""
@@ -188,58 +180,51 @@ def council(
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
     from forebay.decide.tune.council import new_council
-    from forebay.model.units import parse_duration
 
-    seconds = _quantity("--every", every, parse_duration)
-    if not 0.01 <= seconds <= 3600:
-        raise BadInput("--every", f"must be between 10 ms and an hour, not {every!r}")
+    interval = parse_quantity(
+        "--every", every, parse_duration, lambda value: 0.01 <= value <= 3600, "must be between 10 ms and 1 h"
+    )
     settings = CouncilSettings(
         address=parse_address(listen, "--listen"),
         key=read_key(key),
         council=new_council(parameter, choices(parameter, values), tuner=tuner, reward=reward),
         state=state,
-        every=seconds,
+        every=interval,
         ignore=ignore,
         seed=seed,
         log=log,
         weights=weights,
     )
 
-    def ready(found: Any, metrics_at: str | None) -> None:
-        say_ready("council", [str(found.address)], json, metrics=metrics_at)
+    def report_ready(process: Any, metrics_at: str | None) -> None:
+        announce_ready("council", [str(process.address)], json, metrics=metrics_at)
 
-    start_council(settings, metrics, db, ready)
+    start_council(settings, metrics, db, report_ready)
 
 
 @commands.command(epilog="Example: forebay forward up examples/forward.toml")
 def up(
-    file: Annotated[Path, typer.Argument(help="The layer as a TOML file; examples/forward.toml explains it.")],
+    file: Annotated[Path, typer.Argument(help="TOML file of the layer, as in examples/forward.toml.")],
     check: Annotated[bool, typer.Option("--check", help="Only check the file.")] = False,
     json: Json = False,
 ) -> None:
     """Run a whole layer on this machine. Ctrl-C ends it."""
     from forebay.act.forward.layer_file import read_layer
 
-    found = read_layer(file)
-    nodes = [str(address) for ion in found.ions for address in ion.addresses]
+    settings = read_layer(file)
+    nodes = [str(address) for ion in settings.ions for address in ion.addresses]
+    parts = [part.name for part in settings.parts]
     if check:
-        parts = [part.name for part in found.parts]
-        _say({"file": str(file), "parts": parts, "nodes": nodes}, f"{file}: fine: {', '.join(parts)}", json)
+        document = {"file": str(file), "parts": parts, "nodes": nodes}
+        announce(document, f"{file}: valid: {', '.join(parts)}", json_line=json)
         return
     from forebay.act.forward.layer import Layer
     from forebay.act.forward.net.loop import run
 
-    layer = Layer(found, lambda words: typer.echo(f"forebay: {words}", err=True))
-    document = {"ready": "layer", "addresses": nodes, "key": str(found.key), "parts": [p.name for p in found.parts]}
-    words = f"layer ready: {' '.join(nodes)}; key: {found.key}"
-    run(lambda end: layer.run(end, lambda: _say(document, words, json)))
-
-
-def _say(document: dict[str, Any], words: str, json: bool) -> None:
-    import json as codec
-
-    typer.echo(codec.dumps(document) if json else words)
-    sys.stdout.flush()
+    layer = Layer(settings, lambda line: typer.echo(f"forebay: {line}", err=True))
+    document = {"ready": "layer", "addresses": nodes, "key": str(settings.key), "parts": parts}
+    text = f"layer ready: {' '.join(nodes)}; key: {settings.key}"
+    run(lambda end: layer.run(end, lambda: announce(document, text, json_line=json)))
 
 
 def choices(parameter: str, values: str) -> list[int | str]:
@@ -248,45 +233,32 @@ def choices(parameter: str, values: str) -> list[int | str]:
     >>> choices("window", "0.5ms, 1ms")
     [500000, 1000000]
     """
-    from forebay.model.units import parse_duration, parse_size
+    texts = [text.strip() for text in values.split(",") if text.strip()]
+    if parameter not in _UNITS:
+        return list(texts)
+    parse, factor = _UNITS[parameter]
+    return [round(parse_quantity("--values", text, parse) * factor) for text in texts]
 
-    found = [word.strip() for word in values.split(",") if word.strip()]
-    if parameter == "window":
-        return [round(_quantity("--values", word, parse_duration) * 1e9) for word in found]
-    if parameter == "aggregate":
-        return [round(_quantity("--values", word, parse_size)) for word in found]
-    if parameter == "quantum":
-        return [round(_quantity("--values", word, float)) for word in found]
-    return list(found)
+
+_UNITS: dict[str, tuple[Callable[[str], float], float]] = {
+    "window": (parse_duration, 1e9),
+    "aggregate": (parse_size, 1),
+    "quantum": (float, 1),
+}
 
 
 def layout(stripes: int, stripe_size: str) -> Layout:
     from forebay.history.toml import locate_errors
     from forebay.model.layout import ANY, Layout
-    from forebay.model.units import parse_size
 
-    size = _quantity("--stripe-size", stripe_size, parse_size)
-    return locate_errors("--stripe-size", lambda: Layout(count=stripes, size=int(size or 0), start=ANY))
-
-
-def say_ready(part: str, addresses: list[str], json: bool, **more: Any) -> None:
-    """One line that whoever started it can wait for."""
-    import json as codec
-
-    if json:
-        typer.echo(codec.dumps({"ready": part, "addresses": addresses, **more}))
-    else:
-        typer.echo(f"{part} ready: {' '.join(addresses)}")
-    sys.stdout.flush()
+    size = int(parse_quantity("--stripe-size", stripe_size, parse_size))
+    return locate_errors("--stripe-size", lambda: Layout(count=stripes, size=size, start=ANY))
 
 
-def _quantity(option: str, text: str | None, parse: Any) -> Any:
-    if text is None:
-        return None
-    try:
-        value = parse(text)
-    except ValueError as error:
-        raise BadInput(option, str(error)) from None
-    if value < 0:
-        raise BadInput(option, f"can't be negative: {text!r}")
-    return value
+def announce_ready(process: str, addresses: list[str], json: bool, **more: Any) -> None:
+    document = {"ready": process, "addresses": addresses, **more}
+    announce(document, f"{process} ready: {' '.join(addresses)}", json_line=json)
+
+
+def _optional(option: str, text: str | None, parse: Callable[[str], float]) -> Any:
+    return None if text is None else parse_quantity(option, text, parse)

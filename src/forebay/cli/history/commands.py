@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.model.errors import BadInput, why
+from forebay.model.errors import BadInput, UnknownName
 from forebay.show.options import Database, Json, Plot
+from forebay.show.output import drawing, print_json, print_table
 
 if TYPE_CHECKING:
     from forebay.history.store import Connection
@@ -41,16 +42,6 @@ def reading(db: str | None) -> Iterator[Connection]:
         yield connection
 
 
-@contextmanager
-def drawing(plot: Path) -> Iterator[None]:
-    """Say when it is done, where that disturbs no document; or why it can't be."""
-    try:
-        yield
-    except OSError as error:
-        raise BadInput(str(plot), why(error)) from None
-    typer.echo(f"drawn: {plot}", err=True)
-
-
 @commands.command(epilog="Example: forebay history stats --plot stripes.png")
 def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """Show how the file system is used: stripes, applications, requests."""
@@ -58,7 +49,6 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
     from forebay.profile.filesystem_usage import usage
     from forebay.show.history.documents import filesystem_named, usage_document
     from forebay.show.history.tables import print_usage
-    from forebay.show.output import print_json
 
     with reading(db) as connection:
         every = filesystem_sums(connection)
@@ -84,7 +74,6 @@ def apps(db: Database = None, plot: Plot = None, json: Json = False) -> None:
     from forebay.history.store.totals import app_sums
     from forebay.show.history.documents import apps_document
     from forebay.show.history.tables import print_apps
-    from forebay.show.output import print_json
 
     with reading(db) as connection:
         found = app_sums(connection)
@@ -144,7 +133,6 @@ def show(
     """Everything that is known of one run."""
     from forebay.history.store.listing import read_run
     from forebay.show.history.tables import print_run
-    from forebay.show.output import print_json
 
     with reading(db) as connection:
         found = read_run(connection, run)
@@ -168,7 +156,6 @@ def osts(
     from forebay.profile.ost_health import rank_osts
     from forebay.show.history.documents import between, filesystem_named, osts_document
     from forebay.show.history.tables import print_osts
-    from forebay.show.output import print_json
 
     low, high = between(since, until)
     with reading(db) as connection:
@@ -207,10 +194,8 @@ def advice(
     """List advised layouts, also those of shadow mode, and what ran."""
     from forebay.history.store import open_store
     from forebay.history.store.decisions import OUTCOMES, list_decisions, read_decision
-    from forebay.model.errors import UnknownName
     from forebay.show.history.advice import print_advice, print_decision
     from forebay.show.history.documents import between
-    from forebay.show.output import print_json
 
     if outcome is not None and outcome not in OUTCOMES:
         raise UnknownName("outcome", outcome, OUTCOMES)
@@ -240,7 +225,6 @@ def export(
 ) -> None:
     """Every table as a Parquet file."""
     from forebay.show.history.export import export_history
-    from forebay.show.output import print_json, print_table
 
     if folder.exists() and not folder.is_dir():
         raise BadInput(str(folder), "is a file; export writes into a folder")

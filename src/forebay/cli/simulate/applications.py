@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.model.units import format_duration
-from forebay.show.options import DEFAULT_ALLOCATE, DEFAULT_PLACE, Allocate, Json, Place, Plot, Seed
+from forebay.model.errors import BadInput
+from forebay.model.units import format_duration, parse_duration
+from forebay.show.options import DEFAULT_ALLOCATE, DEFAULT_PLACE, Allocate, Json, Place, Plot, Seed, policy_list
+from forebay.show.output import print_json, print_table, progress, ranges
 
 if TYPE_CHECKING:
     from forebay.simulate.run import Measures
@@ -84,7 +86,6 @@ def simulate(
 
 
 def _refuse(because: str, options: dict[str, Any]) -> None:
-    from forebay.model.errors import BadInput
 
     for option, value in options.items():
         if value is not None:
@@ -103,8 +104,6 @@ def simulate_applications(
 ) -> None:
     from dataclasses import replace
 
-    from forebay.model.errors import BadInput
-    from forebay.model.units import parse_duration
     from forebay.simulate.scenario import read_scenario
 
     scenario = read_scenario(file)
@@ -127,7 +126,6 @@ def simulate_applications(
 
 
 def _pairs(scenario: Scenario, allocate: str | None, place: str | None) -> list[tuple[str, str]]:
-    from forebay.show.options import policy_list
 
     if scenario.all_fixed and allocate is None and place is None:
         return [("fixed", "fixed")]
@@ -140,7 +138,6 @@ def _run(scenario: Scenario, allocate: str, place: str, seed: int) -> tuple[Any,
     import numpy as np
 
     from forebay.decide.registry import find
-    from forebay.show.output import progress
     from forebay.simulate.run import simulate
 
     horizon = scenario.needed_horizon(not scenario.stop_at_first_finish)
@@ -161,7 +158,6 @@ def _run(scenario: Scenario, allocate: str, place: str, seed: int) -> tuple[Any,
 
 
 def _print(scenario: Scenario, pairs: list[tuple[str, str]], runs: list[tuple[Any, Measures]], json: bool) -> None:
-    from forebay.show.output import print_json, print_table, ranges
 
     documents = [_document(scenario, pair, *run) for pair, run in zip(pairs, runs, strict=True)]
     if json:

@@ -9,6 +9,8 @@ import typer
 
 from forebay.model.errors import BadInput
 from forebay.model.units import format_size
+from forebay.show.options import policy_list
+from forebay.show.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
     from forebay.simulate.storage.run import Run
@@ -26,8 +28,6 @@ def simulate_storage(
     file: Path, changes: dict[str, Any], *, seed: int, decisions: Path | None, plot: Path | None, json: bool
 ) -> None:
     """One run under each policy; `changes` are keys of [storage] that the command line replaces."""
-    from forebay.show.options import policy_list
-    from forebay.show.output import print_json
     from forebay.simulate.storage.outcome import document
     from forebay.simulate.storage.rules import OPTIMAL
     from forebay.simulate.storage.scenario import read_storage_scenario
@@ -57,7 +57,6 @@ def simulate_storage(
 
 def _run(scenario: StorageScenario, policy: str, seed: int) -> Run:
     from forebay.decide.registry import find
-    from forebay.show.output import progress
     from forebay.simulate.storage.run import run_storage
 
     with progress(policy, len(scenario.requests)) as told:
@@ -126,7 +125,6 @@ _COLUMNS = {
 
 
 def _print(scenario: StorageScenario, documents: list[dict[str, Any]]) -> None:
-    from forebay.show.output import print_table
 
     total = format_size(float(scenario.requests.bytes.sum()))
     typer.echo(f"{scenario.requests.origin}, {total}, on {scenario.platform.name}; rules: {scenario.rules.mode}")
@@ -149,7 +147,6 @@ def _flat(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print_one(document: dict[str, Any]) -> None:
-    from forebay.show.output import print_table
 
     if document["reasons"]:
         rows = [(r["reason"], r["requests"], format_size(r["bytes"])) for r in document["reasons"]]

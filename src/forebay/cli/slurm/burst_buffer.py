@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.cli.storage.connection import Service, Token
-from forebay.model.errors import BadInput, Refused
+from forebay.model.errors import BadInput, Refused, UserError
+from forebay.model.units import parse_duration
 from forebay.show.options import Json
+from forebay.show.output import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +107,6 @@ def _own_command() -> str:
 
 
 def _seconds(name: str, text: str) -> float:
-    from forebay.model.units import parse_duration
 
     try:
         return parse_duration(text)
@@ -127,7 +128,6 @@ _DONE = {"new": "written", "same": "as it is", "other": "overwritten"}
 
 
 def _say_installed(planned: Sequence[PlannedFile], hooks: Hooks, lines: Sequence[str], json: bool) -> None:
-    from forebay.show.output import print_json
 
     found = [(str(one.path), _DONE[one.state]) for one in planned]
     if json:
@@ -155,7 +155,6 @@ def _say_installed(planned: Sequence[PlannedFile], hooks: Hooks, lines: Sequence
 def check(folder: Folder, service: Service = None, token: Token = None, json: Json = False) -> None:
     """Check files, slurm.conf, Lua modules and the service."""
     from forebay.act.slurm.burst_buffer.installation import check_installation
-    from forebay.show.output import print_json
 
     with _client(service, token) as client:
         client.patience = 1.0
@@ -233,7 +232,6 @@ def _sleep(seconds: float) -> None:
 def _reconcile(client: Client, cluster: str, conf: Path | None, terms: Terms, *, again: bool) -> list[Action]:
     """The actions. An error is printed, and ends this only if it does not run again anyway."""
     from forebay.act.slurm.burst_buffer import reconcile
-    from forebay.model.errors import UserError
 
     try:
         return reconcile.reconcile(client, cluster, conf, terms)
@@ -248,7 +246,6 @@ _DONE_TO_JOBS = {"requeue": "requeued", "unhold": "released from hold", "report"
 
 
 def _print_actions(actions: list[Action], json: bool) -> None:
-    from forebay.show.output import print_json
 
     if json:
         fields = ("grant", "job", "what", "because", "advice")

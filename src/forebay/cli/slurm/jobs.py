@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from forebay.model.errors import ForebayError
 from forebay.show.options import Json
+from forebay.show.output import print_json
 
 if TYPE_CHECKING:
     from forebay.act.slurm.jobs.job import Job, JobOptions
@@ -103,7 +105,6 @@ def _told(log: Any, what: str, job: str, work: Callable[[], None]) -> None:
 
 
 def _one_line(error: Exception) -> str:
-    from forebay.model.errors import ForebayError
 
     words = str(error) if isinstance(error, ForebayError | OSError) else f"internal error: {error!r}"
     return " ".join(words.split())
@@ -118,7 +119,6 @@ def _before(rules: JobSettings, job: Job, said: JobOptions, *, env: bool, json: 
     from forebay.act.slurm.jobs.job import query_controller
     from forebay.act.slurm.jobs.prolog import run_prolog
     from forebay.history.store import open_store
-    from forebay.show.output import print_json
 
     in_slurm = rules.jobs.ask and job.job == os.environ.get("SLURM_JOB_ID")
     with open_store(rules.jobs.db) as store:
@@ -145,7 +145,6 @@ def _after(rules: JobSettings, job: Job, *, json: bool) -> dict[str, Any]:
 
     from forebay.act.slurm.jobs.epilog import run_epilog
     from forebay.history.store import open_store
-    from forebay.show.output import print_json
 
     with open_store(rules.jobs.db) as store:
         found = run_epilog(store, rules, job, now=time.time())
@@ -161,7 +160,6 @@ def _check(config: Path, json: bool) -> None:
     from forebay.act.slurm.jobs.settings import read_job_settings
     from forebay.act.slurm.jobs.target_share import warm_up
     from forebay.history.store import open_store
-    from forebay.show.output import print_json
 
     rules = read_job_settings(config)
     check_policies(rules)
@@ -172,4 +170,4 @@ def _check(config: Path, json: bool) -> None:
     if json:
         print_json({"file": str(config), "mode": rules.jobs.mode, "history": where, "folder": str(rules.jobs.folder)})
     else:
-        typer.echo(f"{config}: fine: {rules.jobs.mode} mode, history {where}")
+        typer.echo(f"{config}: valid: {rules.jobs.mode} mode, history {where}")
