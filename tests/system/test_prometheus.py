@@ -109,7 +109,7 @@ def _forwarding(forward: Layer, ion: int, servers: list[int], council: int) -> P
 def _work(scene: Scene, token: Path) -> None:
     """Something of all that is counted."""
     assert scene.system.command("request", "--size", "10MB", "--time", "1h").returncode == 0
-    assert "is refused" in scene.system.command("request", "--size", "1TB", "--time", "1h").stderr
+    assert "was refused" in scene.system.command("request", "--size", "1TB", "--time", "1h").stderr
     assert "GET /metrics alone" in scene.system.command("list", token=token).stderr
     wrong = token.with_name("wrong.token")
     wrong.write_text("wrong" * 8)
