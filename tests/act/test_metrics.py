@@ -5,7 +5,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as read
 
 from forebay.act.forward.net.address import Address, parse_address
-from forebay.act.metrics import Endpoint, Histogram, Number, text_of
+from forebay.act.metrics import Endpoint, Histogram, Number, format_metrics
 from forebay.model.errors import UserError
 
 
@@ -41,13 +41,13 @@ def test_our_own_text_says_what_the_librarys_does() -> None:
             theirs = answer.read().decode()
     finally:
         endpoint.close()
-    assert list(read(text_of(awkward()).decode())) == list(read(theirs))
+    assert list(read(format_metrics(awkward()).decode())) == list(read(theirs))
 
 
 def test_an_address_that_is_taken_is_one_line() -> None:
     endpoint = Endpoint(parse_address("127.0.0.1:0"), numbers)
     try:
-        with pytest.raises(UserError, match="can't serve metrics: address already in use"):
+        with pytest.raises(UserError, match="cannot serve metrics: address already in use"):
             Endpoint(endpoint.address, numbers)
     finally:
         endpoint.close()

@@ -1,4 +1,4 @@
-"""All metrics that parts of Forebay show, for those who describe them."""
+"""All metrics of Forebay by process, for the documentation."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The one door to structlog: one line a happening, as JSON for machines or as words for people."""
+"""The one door to structlog: one line an event, as JSON for machines or as text for people."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
 import structlog
 
@@ -11,28 +11,27 @@ Format = Literal["json", "text"]
 
 
 class Log:
-    """Lines with a time, a level, what happened, and values by name. Secrets are never given to it."""
+    """Lines with a time, a level, an event, and values by name. Never log a secret."""
 
     def __init__(self, form: Format = "json", to: TextIO | None = None) -> None:
-        renderer: Any = structlog.processors.JSONRenderer(default=str)
-        if form == "text":
-            renderer = structlog.processors.KeyValueRenderer(key_order=["time", "level", "event"])
+        text = structlog.processors.KeyValueRenderer(key_order=["time", "level", "event"])
+        json = structlog.processors.JSONRenderer(default=str)
         self._lines = structlog.wrap_logger(
             structlog.WriteLogger(to or sys.stderr),
             processors=[
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-                renderer,
+                text if form == "text" else json,
             ],
             wrapper_class=structlog.BoundLogger,
             cache_logger_on_first_use=True,
         )
 
-    def info(self, what: str, /, **values: Any) -> None:
-        self._lines.info(what, **values)
+    def info(self, event: str, /, **values: object) -> None:
+        self._lines.info(event, **values)
 
-    def warning(self, what: str, /, **values: Any) -> None:
-        self._lines.warning(what, **values)
+    def warning(self, event: str, /, **values: object) -> None:
+        self._lines.warning(event, **values)
 
-    def error(self, what: str, /, **values: Any) -> None:
-        self._lines.error(what, **values)
+    def error(self, event: str, /, **values: object) -> None:
+        self._lines.error(event, **values)

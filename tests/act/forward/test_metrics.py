@@ -24,7 +24,7 @@ def test_a_data_server_shows_all_that_is_declared(tmp_path: Path) -> None:
 
 def test_what_is_known_is_there_before_it_happens() -> None:
     metric = Metric("forebay_x", "X.", ("event",), "counter")
-    assert [(one.labels[0][1], one.value) for one in metric.each({"b": 2, "new": 1}, ("a", "b"))] == [
+    assert [(one.labels[0][1], one.value) for one in metric.counts({"b": 2, "new": 1}, ("a", "b"))] == [
         ("a", 0), ("b", 2), ("new", 1),
     ]  # fmt: skip
 

@@ -79,13 +79,13 @@ COUNCIL = (_COUNCIL_NODES, _SITUATIONS, _DECISION, _COUNCIL_EVENTS)
 
 
 def server_metrics(server: Server, index: int) -> Iterator[Number]:
-    yield _SERVER_INFO.is_(1, str(index))
+    yield _SERVER_INFO.number(1, str(index))
     for name, metric in _SERVER_COUNTS.items():
-        yield metric.is_(server.counts[name])
-    yield _SERVER_NODES.is_(len(server.nodes))
+        yield metric.number(server.counts[name])
+    yield _SERVER_NODES.number(len(server.nodes))
     events = {name: count for name, count in (server.dropped + server.counts).items() if name not in _SERVER_COUNTS}
-    yield from _SERVER_EVENTS.each(events, (*_ADMISSION, "fences", "replaced"))
-    yield _SERVER_BUFFERS.is_(server.buffers.out)
+    yield from _SERVER_EVENTS.counts(events, (*_ADMISSION, "fences", "replaced"))
+    yield _SERVER_BUFFERS.number(server.buffers.out)
 
 
 class Totals:
@@ -99,32 +99,32 @@ class Totals:
             self._sums[name] += getattr(seen, name)
 
     def __iter__(self) -> Iterator[Number]:
-        return (_TOTALS[name].is_(value) for name, value in self._sums.items())
+        return (_TOTALS[name].number(value) for name, value in self._sums.items())
 
 
 def node_metrics(node: IoNode, council: CouncilClient, totals: Totals) -> Iterator[Number | Histogram]:
     seen, settings = council.observed, node.settings
-    yield _INFO.is_(1, settings.name, str(settings.index), str(node.dispatch.scheduler))
+    yield _INFO.number(1, settings.name, str(settings.index), str(node.dispatch.scheduler))
     yield from totals
     for name, metric in _PERIOD.items():
-        yield metric.is_(getattr(seen, name))
-    yield _OPERATION.is_(1, seen.operation)
+        yield metric.number(getattr(seen, name))
+    yield _OPERATION.number(1, seen.operation)
     for server, depth in enumerate(node.dispatch.depths()):
-        yield _DEPTH.is_(depth, str(server))
+        yield _DEPTH.number(depth, str(server))
     known = (*_ADMISSION, "decisions", "internal", "jobs_lost", "nonsense", "servers_lost", "stalled")
-    yield from _EVENTS.each(node.dropped, known)
-    yield _WINDOW.is_(int(node.dispatch.q[WINDOW]) / 1e9)
-    yield _BUFFERS.is_(node.buffers.out)
-    yield _CONNECTED.is_(int(council.is_connected))
+    yield from _EVENTS.counts(node.dropped, known)
+    yield _WINDOW.number(int(node.dispatch.q[WINDOW]) / 1e9)
+    yield _BUFFERS.number(node.buffers.out)
+    yield _CONNECTED.number(int(council.is_connected))
     windows = node.dispatch.windows
-    yield _RATIO.spread(BOUNDS, tuple(windows.counts), windows.sum)
+    yield _RATIO.histogram(BOUNDS, tuple(windows.counts), windows.sum)
 
 
 def council_metrics(process: CouncilProcess) -> Iterator[Number]:
-    yield _COUNCIL_NODES.is_(len(process.nodes))
-    yield _SITUATIONS.is_(len(process.council.known))
+    yield _COUNCIL_NODES.number(len(process.nodes))
+    yield _SITUATIONS.number(len(process.council.known))
     decided = process.decided.value if process.decided else None
     if decided is not None:
-        yield _DECISION.is_(1, process.council.parameter, str(decided))
+        yield _DECISION.number(1, process.council.parameter, str(decided))
     known = (*_ADMISSION, "decisions", "jobs", "jobs_refused", "stalled", "unsaved")
-    yield from _COUNCIL_EVENTS.each(process.dropped, known)
+    yield from _COUNCIL_EVENTS.counts(process.dropped, known)

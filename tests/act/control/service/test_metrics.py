@@ -81,7 +81,7 @@ def test_names_and_words_are_as_prometheus_has_them(part: str) -> None:
 
 def test_a_number_has_a_value_for_each_label() -> None:
     with pytest.raises(ValueError):
-        Metric("forebay_x", "X.", ("a", "b")).is_(1, "only one")
+        Metric("forebay_x", "X.", ("a", "b")).number(1, "only one")
 
 
 def test_the_machine_by_tier_disk_and_node() -> None:

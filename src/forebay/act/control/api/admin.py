@@ -43,7 +43,7 @@ from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.metrics import numbers
 from forebay.act.control.service.views import mode
 from forebay.act.control.service.warm_up import warm_up
-from forebay.act.metrics import text_of
+from forebay.act.metrics import format_metrics
 from forebay.decide.grants import commands as co
 from forebay.decide.registry import find
 from forebay.history.store.journal import read_after
@@ -134,7 +134,7 @@ async def events(
 async def metrics(service: OfService, _: Caller) -> Response:
     """Metrics for Prometheus."""
     measured = list(numbers(await service.writer.settled(), service))
-    text = await asyncio.to_thread(text_of, measured)  # it is long on a large machine; others must not wait for it
+    text = await asyncio.to_thread(format_metrics, measured)  # slow on a large machine, and others must not wait
     return Response(text, media_type="text/plain; version=0.0.4")
 
 

@@ -101,12 +101,12 @@ _ENDS = (State.RELEASED, State.FAILED, State.EXPIRED)
 def numbers(live: Live, service: Service) -> Iterator[Number | Histogram]:
     """All of them, for one look."""
     now = service.clock()
-    yield INFO.is_(1, __version__, mode(live), live.control.policy)
+    yield INFO.number(1, __version__, mode(live), live.control.policy)
     yield from _grants(live, now)
     yield from _counted(live)
     yield from _machine(live, now)
     for name in live.control.tables.nodes:
-        yield HEARD.is_(service.liveness.since(name), name)
+        yield HEARD.number(service.liveness.since(name), name)
     yield from _own(service)
 
 
@@ -118,9 +118,9 @@ def _grants(live: Live, now: float) -> Iterator[Number]:
         if grant.state in oldest:
             oldest[grant.state] = max(oldest[grant.state], now - _since(live, grant))
     for state in State:
-        yield GRANTS.is_(states[state], state.value)
+        yield GRANTS.number(states[state], state.value)
     for state, seconds in oldest.items():
-        yield OLDEST.is_(seconds, state.value)
+        yield OLDEST.number(seconds, state.value)
 
 
 def _since(live: Live, grant: Grant) -> float:
@@ -132,13 +132,13 @@ def _since(live: Live, grant: Grant) -> float:
 
 def _counted(live: Live) -> Iterator[Number]:
     counted = live.counted
-    yield JOURNAL.is_(live.last)
+    yield JOURNAL.number(live.last)
     for metric, kind in _COUNTED.items():
-        yield metric.is_(counted[kind.__name__])
+        yield metric.number(counted[kind.__name__])
     for reason in REFUSALS:
-        yield REFUSED.is_(counted[f"TurnedDown {reason}"], reason)
+        yield REFUSED.number(counted[f"TurnedDown {reason}"], reason)
     for state in _ENDS:
-        yield ENDED.is_(counted[f"Ended {state.value}"], state.value)
+        yield ENDED.number(counted[f"Ended {state.value}"], state.value)
 
 
 def _machine(live: Live, now: float) -> Iterator[Number]:
@@ -148,12 +148,12 @@ def _machine(live: Live, now: float) -> Iterator[Number]:
         node = tables.nodes[disk.node]
         tier = field_value(disk, node, "tier") or NO_TIER
         own, used, planned = (disk.node, disk.spec.name, tier), full[key]["used"], full[key]["planned"]
-        yield DISK_CAPACITY.is_(disk.spec.capacity, *own)
-        yield DISK_USED.is_(used, *own)
-        yield DISK_THERE.is_(disk.there, *own)
-        yield DISK_DRAINED.is_(disk.drained or node.drained, *own)
-        yield DISK_SUSPENDED.is_(disk.suspension is not None, *own)
-        yield DISK_UNSEEN.is_(disk.unseen != "", *own)
+        yield DISK_CAPACITY.number(disk.spec.capacity, *own)
+        yield DISK_USED.number(used, *own)
+        yield DISK_THERE.number(disk.there, *own)
+        yield DISK_DRAINED.number(disk.drained or node.drained, *own)
+        yield DISK_SUSPENDED.number(disk.suspension is not None, *own)
+        yield DISK_UNSEEN.number(disk.unseen != "", *own)
         total = tiers.setdefault(tier, [0, 0, 0, 0])
         if disk.there:
             free = max(0, tables.space.free(key, now, now)) if tables.is_open(disk) else 0
@@ -161,28 +161,28 @@ def _machine(live: Live, now: float) -> Iterator[Number]:
                 total[at] += size
     for tier, sizes in tiers.items():
         for metric, size in zip((TIER_CAPACITY, TIER_USED, TIER_PROMISED, TIER_FREE), sizes, strict=True):
-            yield metric.is_(size, tier)
+            yield metric.number(size, tier)
     yield from _nodes(tables)
 
 
 def _nodes(tables: Tables) -> Iterator[Number]:
     for node in tables.nodes.values():
-        yield NODE_SILENT.is_(node.silent, node.name)
-        yield NODE_DRAINED.is_(node.drained, node.name)
-        yield NODE_DOUBTED.is_(node.doubted > 0, node.name)
-    yield STRAYS.is_(len(tables.strays))
-    yield KEPT.is_(tables.kept_count())
+        yield NODE_SILENT.number(node.silent, node.name)
+        yield NODE_DRAINED.number(node.drained, node.name)
+        yield NODE_DOUBTED.number(node.doubted > 0, node.name)
+    yield STRAYS.number(len(tables.strays))
+    yield KEPT.number(tables.kept_count())
 
 
 def _own(service: Service) -> Iterator[Number | Histogram]:
     """Of this instance alone; they begin with it."""
     timings = service.writer.timings
-    yield BATCHES.is_(timings.batches)
-    yield DECISIONS.spread(timings.bounds, timings.counts, timings.total)
+    yield BATCHES.number(timings.batches)
+    yield DECISIONS.histogram(timings.bounds, timings.counts, timings.total)
     for (route, method, status), count in sorted(service.calls.items()):
-        yield CALLS.is_(count, route, method, str(status))
-    yield CONNECTIONS.is_(len(service.crowd))
+        yield CALLS.number(count, route, method, str(status))
+    yield CONNECTIONS.number(len(service.crowd))
     for reason in ("full", "handshake", "slow"):
-        yield DROPPED.is_(service.crowd.dropped[reason], reason)
+        yield DROPPED.number(service.crowd.dropped[reason], reason)
     for what in ("events", "page", "change"):
-        yield WAITING.is_(service.waits.now[what], what)
+        yield WAITING.number(service.waits.now[what], what)

@@ -69,8 +69,8 @@ def day_folders(darshan: Darshan, job: Job, *, began: float | None, now: float) 
     first = last - timedelta(days=1) if began is None else datetime.fromtimestamp(began).date()
     days = [last - timedelta(days=back) for back in range(min((last - first).days + 1, darshan.days))]
     pattern = fill_pattern(darshan.folder, job)
-    found = (
+    folders = (
         pattern.replace("{year}", str(d.year)).replace("{month}", str(d.month)).replace("{day}", str(d.day))
         for d in reversed(days)
     )
-    return [Path(text) for text in dict.fromkeys(found)]
+    return [Path(text) for text in dict.fromkeys(folders)]
