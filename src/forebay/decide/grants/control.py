@@ -18,7 +18,7 @@ from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.schedule import let_time_pass, sweep_queue
 from forebay.decide.grants.state import Facts, Tables, request_key
 from forebay.model.errors import BadInput
-from forebay.model.grant import EXISTING, HELD, ON_DISK, Grant, NoSuchGrant, State, Volume, VolumeState, node_of
+from forebay.model.grant import EXISTING, HELD, ON_DISK, Grant, State, Volume, VolumeState, node_of
 
 
 class Control:
@@ -100,9 +100,7 @@ class Control:
         return self._tables
 
     def grant(self, name: str) -> Grant:
-        if name not in self._tables.grants:
-            raise NoSuchGrant(name)
-        return self._tables.grants[name]
+        return self._tables.find_grant(name)
 
     def by_key(self, uid: int, key: str) -> Grant | None:
         """The grant that a user asked for with this key."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.state import Tables
-from forebay.model.grant import ON_DISK, Grant, NoSuchGrant, State, VolumeState
+from forebay.model.grant import ON_DISK, Grant, State, VolumeState
 from forebay.model.reasons import Because
 
 _LEFT = ON_DISK | {VolumeState.PLANNED}
@@ -26,11 +26,6 @@ class Draft:
         ev.apply_event(self.tables, event)
         self.events.append(event)
         self.frees_space = self.frees_space or event.frees_space
-
-    def grant(self, name: str) -> Grant:
-        if name not in self.tables.grants:
-            raise NoSuchGrant(name)
-        return self.tables.grants[name]
 
     def notify_owner(self, grant: Grant, text: str) -> None:
         self.emit(ev.Told(at=self.now, grant=grant.id, uid=grant.ask.uid, words=text))

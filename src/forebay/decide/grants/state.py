@@ -26,6 +26,7 @@ from forebay.model.grant import (
     ON_DISK,
     VOLUME_NEXT,
     Grant,
+    NoSuchGrant,
     State,
     Volume,
     VolumeState,
@@ -291,6 +292,11 @@ class Tables:
 
     def open_disks(self, wants: Mapping[str, str]) -> list[LiveDisk]:
         return [disk for disk in self.disks.values() if self.is_open(disk) and self.has_fields(disk, wants)]
+
+    def find_grant(self, name: str) -> Grant:
+        if name not in self.grants:
+            raise NoSuchGrant(name)
+        return self.grants[name]
 
     def to_do(self, node: str) -> list[str]:
         """Volumes, keys of strays, and disks that are tried, that the node's agent has something to do for."""

@@ -66,7 +66,7 @@ class Release(Command):
     because: str = ""
 
     def decide(self, draft: Draft) -> None:
-        grant = draft.grant(self.grant)
+        grant = draft.tables.find_grant(self.grant)
         self.require_owner(grant.ask.uid)
         is_owner = self.caller.uid == grant.ask.uid
         because = self.because or f"released by {'its owner' if is_owner else 'an administrator'}"
@@ -86,7 +86,7 @@ class Extend(Command):
 
     def decide(self, draft: Draft) -> None:
         """Let it end later, if the space stays free until then."""
-        grant = draft.grant(self.grant)
+        grant = draft.tables.find_grant(self.grant)
         self.require_owner(grant.ask.uid)
         if not (math.isfinite(self.end) and abs(self.end) < 1e12):
             raise BadInput("end", f"must be a time, not {self.end:g}")
@@ -127,7 +127,7 @@ class Use(Command):
     grant: str
 
     def decide(self, draft: Draft) -> None:
-        grant = draft.grant(self.grant)
+        grant = draft.tables.find_grant(self.grant)
         if self.caller.role != "agent":
             self.require_owner(grant.ask.uid)
         elif self.caller.node not in {volume.node for volume in draft.tables.volumes_of(grant)}:

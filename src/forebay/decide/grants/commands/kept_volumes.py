@@ -21,7 +21,7 @@ from forebay.model.units import format_duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discard(Command):
-    """What is kept of a grant, or all that is kept on a node, may be removed; the node is in doubt no more."""
+    """What is kept of a grant, or all that is kept on a node, may be removed; the node is trusted again."""
 
     what: str
 
