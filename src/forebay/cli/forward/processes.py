@@ -121,34 +121,36 @@ def ion(
     json: Json = False,
 ) -> None:
     """Run an I/O node, which orders requests and forwards them."""
-    from forebay.act.forward.node.process import NodeOptions, start_node
+    import os
+    import socket
 
-    options = NodeOptions(
-        listen=tuple(listen),
-        key=key,
-        servers=tuple(server or ()),
-        root=root,
-        layout_from=layout_from,
-        root_servers=servers,
-        layout=layout(stripes or servers, stripe_size),
+    from forebay.act.forward.net.address import parse_address
+    from forebay.act.forward.net.key import read_key
+    from forebay.act.forward.node.io_node import NodeSettings
+    from forebay.act.forward.node.process import choose_backend, queue_options, start_node
+
+    backend = choose_backend(server or (), root, layout_from, servers, layout(stripes or servers, stripe_size))
+    settings = NodeSettings(
+        name=name or f"{socket.gethostname()}-ion{index}-{os.getuid()}",
+        address=tuple(parse_address(text, "--listen") for text in listen),
+        key=read_key(key),
         index=index,
-        name=name,
         scheduler=scheduler,
-        window=_optional("--window", window, parse_duration),
-        aggregate=_optional("--aggregate", aggregate, parse_size),
-        in_flight=in_flight,
         patience=parse_quantity("--patience", patience, parse_duration),
         timeout=_optional("--timeout", timeout, parse_duration) or 0.0,
         memory=int(parse_quantity("--memory", memory, parse_size)),
-        council=council,
-        metrics=metrics,
-        db=db,
+        queue=queue_options(
+            scheduler,
+            window=_optional("--window", window, parse_duration),
+            aggregate=_optional("--aggregate", aggregate, parse_size),
+            in_flight=in_flight,
+        ),
     )
 
     def report_ready(node: IoNode, metrics_at: str | None) -> None:
         announce_ready("ion", [str(address) for address in node.addresses], json, index=index, metrics=metrics_at)
 
-    start_node(options, report_ready)
+    start_node(settings, backend, report_ready, council=council, metrics=metrics, db=db)
 
 
 @commands.command(

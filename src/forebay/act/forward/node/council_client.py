@@ -10,7 +10,7 @@ from time import monotonic
 from forebay.act.forward.council.parameters import QUEUE_FIELDS, check_parameter
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import connect
-from forebay.act.forward.net.auth import Credentials, Denied, Peer
+from forebay.act.forward.net.auth import Credentials, Denied
 from forebay.act.forward.net.connection import Closed, Connection
 from forebay.act.forward.net.payloads import Announcement, Decision, JobPart, JobReport, Payload
 from forebay.act.forward.net.wire import LONGEST, BadMessage, Flag, Kind, Message, pack, unpack_as
@@ -113,8 +113,7 @@ class CouncilClient:
         """Connect, again and again; without a council the node keeps its parameters."""
         pause = _SOONEST
         settings = self._node.settings
-        me = Peer(role="node", name=settings.name, facts={"index": settings.index})
-        credentials = Credentials(settings.key, me, ("council",))
+        credentials = Credentials(settings.key, settings.me, ("council",))
         while True:
             try:
                 connection = await connect(address, credentials, self._received, self._lost, buffers=self._node.buffers)

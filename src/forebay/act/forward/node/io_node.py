@@ -54,6 +54,10 @@ class NodeSettings:
     proof: float = TIMEOUT
     queue: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def me(self) -> Peer:
+        return Peer(role="node", name=self.name, facts={"index": self.index})
+
 
 class IoNode:
     """Listens once `start` has returned; `addresses` say where, `close` ends it."""
@@ -88,8 +92,7 @@ class IoNode:
         compile_kernels()
         await self.backend.start()
         settings = self.settings
-        me = Peer(role="node", name=settings.name, facts={"index": settings.index})
-        credentials = Credentials(settings.key, me, ("client",))
+        credentials = Credentials(settings.key, settings.me, ("client",))
         self._listeners += (
             Listener(address, credentials, self._admit, buffers=self.buffers, timeout=settings.proof)
             for address in settings.address

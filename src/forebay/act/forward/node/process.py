@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from forebay.act.forward.metrics import Totals, node_metrics
 from forebay.act.forward.net.address import parse_address
-from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.net.key import read_key
 from forebay.act.forward.net.loop import run
 from forebay.act.forward.net.payloads import JobPart
 from forebay.act.forward.net.wire import LONGEST
@@ -43,105 +38,85 @@ Ready = Callable[[IoNode, str | None], None]
 """Called once it listens, with the address of its metrics."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeOptions:
-    """The options of the command; times in seconds, sizes in bytes, addresses as text."""
-
-    listen: tuple[str, ...]
-    key: Path
-    servers: tuple[str, ...] = ()
-    root: Path | None = None
-    layout_from: str = "given"
-    root_servers: int = 1
-    layout: Layout = field(default_factory=lambda: Layout(count=1))
-    index: int = 0
-    name: str | None = None
-    scheduler: str = "fifo"
-    window: float | None = None
-    aggregate: float | None = None
-    in_flight: int | None = None
-    patience: float = 30.0
-    timeout: float = 0.0
-    memory: int = 256 << 20
-    council: str | None = None
-    metrics: str | None = None
-    db: str | None = None
+CreateBackend = Callable[[NodeSettings], Backend]
+"""Called in a running loop."""
 
 
-def check_options(options: NodeOptions) -> NodeSettings:
-    """The settings; raises BadInput before anything starts."""
-    policy = find("order", known("--scheduler", "order", options.scheduler))
+def queue_options(
+    scheduler: str, *, window: float | None, aggregate: float | None, in_flight: int | None
+) -> dict[str, int]:
+    """The queue's settings, from a window in seconds and an aggregate in bytes; BadInput names the wrong option."""
+    policy = find("order", known("--scheduler", "order", scheduler))
     # A scheduler cannot order what is sent, so one with windows sends little ahead; others gain by it.
-    usual = _IN_FLIGHT_OF_WINDOWS if "window" in policy.options else _IN_FLIGHT
-    queue = {"in_flight": options.in_flight or usual}
-    if options.window is not None:
-        queue["window"] = round(options.window * 1e9)
-    if options.aggregate is not None:
-        queue["aggregate"] = round(options.aggregate)
+    queue = {"in_flight": in_flight or (_IN_FLIGHT_OF_WINDOWS if "window" in policy.options else _IN_FLIGHT)}
+    if window is not None:
+        queue["window"] = round(window * 1e9)
+    if aggregate is not None:
+        queue["aggregate"] = round(aggregate)
     most = queue.get("aggregate", policy.options.get("aggregate", 0))
     if isinstance(most, int) and most > LONGEST:
-        where = "--scheduler" if options.aggregate is None else "--aggregate"
+        where = "--scheduler" if aggregate is None else "--aggregate"
         raise BadInput(where, f"a message must not exceed {LONGEST} bytes; {most} are too many")
-    if options.memory < _LEAST_MEMORY:  # the longest message would never be admitted
-        raise BadInput("--memory", f"must be at least {_LEAST_MEMORY >> 20} MiB")
-    return NodeSettings(
-        name=options.name or f"{socket.gethostname()}-ion{options.index}-{os.getuid()}",
-        address=tuple(parse_address(text, "--listen") for text in options.listen),
-        key=read_key(options.key),
-        index=options.index,
-        scheduler=options.scheduler,
-        patience=options.patience,
-        timeout=options.timeout,
-        memory=options.memory,
-        queue=queue,
-    )
+    return queue
 
 
-def create_backend(options: NodeOptions, settings: NodeSettings) -> Backend:
-    """In a running loop."""
-    if options.root is not None:
-        how = next((how for how in get_args(How) if how == options.layout_from), None)
-        if how is None:
-            raise BadInput("--layout-from", str(UnknownName("source of layouts", options.layout_from, get_args(How))))
-        where = places_finder(how, options.root_servers, options.layout)
-        return MountedFolder(Folder(options.root), where, options.root_servers)
-    me = Peer(role="node", name=settings.name, facts={"index": settings.index})
-    addresses = [parse_address(text, "--server") for text in options.servers]
-    return DataServers(addresses, settings.key, me, patience=settings.patience)
-
-
-def start_node(options: NodeOptions, ready: Ready) -> None:
-    """Run an I/O node until a signal ends it."""
-    if bool(options.servers) == (options.root is not None):
+def choose_backend(
+    servers: Sequence[str], root: Path | None, layout_from: str, root_servers: int, layout: Layout
+) -> CreateBackend:
+    """The data servers at these addresses, or a mounted folder whose file system has `root_servers` servers."""
+    if bool(servers) == (root is not None):
         raise BadInput("--server", "an I/O node needs either data servers or a folder (--root)")
-    if options.council and options.db:
+    if root is None:
+        addresses = [parse_address(text, "--server") for text in servers]
+        return lambda settings: DataServers(addresses, settings.key, settings.me, patience=settings.patience)
+    how = next((how for how in get_args(How) if how == layout_from), None)
+    if how is None:
+        raise BadInput("--layout-from", str(UnknownName("source of layouts", layout_from, get_args(How))))
+    places = places_finder(how, root_servers, layout)
+    return lambda _: MountedFolder(Folder(root), places, root_servers)
+
+
+def start_node(
+    settings: NodeSettings,
+    create_backend: CreateBackend,
+    ready: Ready,
+    *,
+    council: str | None = None,
+    metrics: str | None = None,
+    db: str | None = None,
+) -> None:
+    """Run an I/O node until a signal ends it; `db` is the history for the jobs' runs, if there is no council."""
+    if settings.memory < _LEAST_MEMORY:  # the longest message would never be admitted
+        raise BadInput("--memory", f"must be at least {_LEAST_MEMORY >> 20} MiB")
+    if council and db:
         raise BadInput("--db", "not possible with --council; the council writes the history")
-    settings = check_options(options)
-    council = parse_address(options.council, "--council") if options.council else None
-    metrics = parse_address(options.metrics, "--metrics") if options.metrics else None
+    council_address = parse_address(council, "--council") if council else None
+    metrics_address = parse_address(metrics, "--metrics") if metrics else None
     store: Store | None = None
-    if options.db:
+    if db:
         from forebay.history.store import open_store  # most I/O nodes have no history, and start faster without
 
-        store = open_store(options.db)
+        store = open_store(db)
 
     async def main(end: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
-            node = IoNode(settings, create_backend(options, settings))
-            client, totals = CouncilClient(node, council), Totals()
+            node = IoNode(settings, create_backend(settings))
+            client, totals = CouncilClient(node, council_address), Totals()
             client.on_period = totals.add
             if store is not None:
                 stack.callback(store.close)
                 node.record = stack.enter_context(_history_writer(store))
             elif council is not None:
                 node.record = client.record
-            endpoint = Endpoint(metrics, lambda: node_metrics(node, client, totals)) if metrics else None
-            if endpoint is not None:
+            where = None
+            if metrics_address is not None:
+                endpoint = Endpoint(metrics_address, lambda: node_metrics(node, client, totals))
                 stack.callback(endpoint.close)
+                where = str(endpoint.address)
             await node.start()
             watching = asyncio.get_running_loop().create_task(client.run())
             try:
-                ready(node, str(endpoint.address) if endpoint else None)
+                ready(node, where)
                 await end.wait()
             finally:
                 await node.close()
