@@ -96,7 +96,7 @@ def test_agents_and_clients_can_come_by_https_with_tokens_and_an_agent_only_for_
     done = system.command(*words, token=user)
     assert done.returncode == 0 and Path(done.stdout.split()[-1]).stat().st_uid == USER, done.stderr
     anonymous = system.command("list", "--authority", str(certificate))
-    assert anonymous.returncode == 2 and "say who you are" in anonymous.stderr
+    assert anonymous.returncode == 2 and "authentication required" in anonymous.stderr
     stranger = system.add_agent("n2", "directory", more=by_https)
     stranger.start()
     wait_until(lambda: "may not report for node 'n2'" in stranger.said(), "another's node was not refused")

@@ -114,7 +114,7 @@ def test_who_has_no_token_stays_outside_and_is_told_the_way_in(site: Site, guest
     guest.page.get_by_text("forebay token login").wait_for()
     guest.page.fill("#secret", "nonsense")
     guest.page.get_by_role("button", name="Log in").click()
-    guest.page.get_by_text("Not logged in: this is no token, or no link that still counts.").wait_for()
+    guest.page.get_by_text("Not logged in: the token is unknown, or the link has expired.").wait_for()
     assert guest.page.locator("#totals").is_hidden() and guest.page.locator("nav a").count() == 0
     guest.shot("login")
     assert [words for words in guest.said if "401" not in words] == [] and len(guest.said) == 1  # of the wrong token
@@ -389,7 +389,7 @@ def test_who_loses_the_token_is_told_and_can_log_in_again(site: Site, guest: Vis
     site.login(guest, token)
     site.system.remove_token("short")
     wait_until(lambda: said_login(site, guest), "the login did not end")
-    guest.page.get_by_text("Your token was taken away").wait_for()
+    guest.page.get_by_text("Your token was removed").wait_for()
     guest.page.fill("#secret", site.administrator)
     guest.page.get_by_role("button", name="Log in").click()
     guest.page.locator(".node").first.wait_for()

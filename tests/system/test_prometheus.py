@@ -114,7 +114,7 @@ def _work(scene: Scene, token: Path) -> None:
     wrong = token.with_name("wrong.token")
     wrong.write_text("wrong" * 8)
     wrong.chmod(0o600)
-    assert "no such token" in scene.system.command("list", token=wrong).stderr
+    assert "unknown token" in scene.system.command("list", token=wrong).stderr
     with scene.layer.client() as client, client.open("/f", os.O_CREAT | os.O_RDWR) as file:
         for block in range(40):
             file.pwrite(bytes(100_000), block * 100_000)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.act.control.agent.actions import Node, Order, action_of
-from forebay.act.control.agent.disks import AgentDisk, found
+from forebay.act.control.agent.disks import AgentDisk, find_volumes
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.exposure import Exposures, Plan
 from forebay.act.volumes.loop import Loop
@@ -130,11 +130,11 @@ def test_what_nobody_serves_any_more_is_only_half_there(tmp_path: Path, wire: Wi
     node = node_of(tmp_path, wire, expose="wire")
     node.do(EXPOSE)
     disk = node.disks["d0"]
-    assert found(disk, node.exposures)[0]["state"] == "whole"
+    assert find_volumes(disk, node.exposures)[0]["state"] == "whole"
     wire.serving.clear()
-    assert found(disk, node.exposures)[0]["state"] == "half"
+    assert find_volumes(disk, node.exposures)[0]["state"] == "half"
     node.do(EXPOSE)
-    assert found(disk, node.exposures)[0] | {"size": 0, "since": 0} == {
+    assert find_volumes(disk, node.exposures)[0] | {"size": 0, "since": 0} == {
         "name": NAME, "disk": "d0", "size": 0, "state": "whole", "path": "", "device": "", "settings": {"door": "7"},
         "uid": EXPOSE.uid, "gid": EXPOSE.gid, "mode": EXPOSE.mode, "ceiling": 0.0, "since": 0,
     }  # fmt: skip
@@ -143,7 +143,7 @@ def test_what_nobody_serves_any_more_is_only_half_there(tmp_path: Path, wire: Wi
 def test_one_that_was_made_but_not_exposed_when_the_agent_died_is_half(tmp_path: Path, wire: Wire) -> None:
     node = node_of(tmp_path, wire, expose="wire")
     node.disks["d0"].volumes.make(NAME, 1000, uid=UID, gid=UID)
-    assert found(node.disks["d0"], node.exposures)[0]["state"] == "half"
+    assert find_volumes(node.disks["d0"], node.exposures)[0]["state"] == "half"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_one_that_was_made_but_not_exposed_when_the_agent_died_is_half(tmp_path:
         (replace(MAKE, disk="d9"), "no disk 'd9'"),
         (replace(MAKE, size=0), "size must be from 1 byte"),
         (replace(MAKE, volume="../etc"), "is not a volume name"),
-        (EXPOSE, "its volumes are mounted on the node; wire can't be had there"),
+        (EXPOSE, "its volumes are mounted on the node; wire is not possible there"),
     ],
 )
 def test_what_can_not_be_made_is_told_in_words(tmp_path: Path, wire: Wire, action: Order, says: str) -> None:
@@ -164,7 +164,7 @@ def test_what_can_not_be_made_is_told_in_words(tmp_path: Path, wire: Wire, actio
 
 def test_a_plain_volume_is_not_made_where_all_are_exposed(tmp_path: Path, wire: Wire) -> None:
     told = node_of(tmp_path, wire, expose="wire").do(MAKE)
-    assert told["because"] == "disk d0: its volumes are exposed by wire; none can't be had there"
+    assert told["because"] == "disk d0: its volumes are exposed by wire; none is not possible there"
 
 
 def test_a_release_of_what_is_not_ours_by_name_is_an_error_and_touches_nothing(tmp_path: Path, wire: Wire) -> None:
@@ -190,4 +190,4 @@ def test_an_action_with_words_of_a_later_version_is_understood() -> None:
 
 def test_a_capacity_above_what_is_usable_is_not_told(tmp_path: Path) -> None:
     disk = AgentDisk(name="d", volumes=Loop(root=tmp_path), read_bandwidth=1.0, write_bandwidth=1.0, capacity=2**59)
-    assert 0 < disk.said()["capacity"] <= Loop(root=tmp_path).usable()
+    assert 0 < disk.describe()["capacity"] <= Loop(root=tmp_path).usable()

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from forebay.act.control.agent.agent import Agent
-from forebay.act.control.agent.report_numbers import Numbers
 from forebay.act.control.agent.settings import AgentFile, read_agent
+from forebay.act.control.agent.state_folder import ReportNumbers
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.volume import Volume, VolumeFailed
 from forebay.decide.grants import commands as co
@@ -155,7 +155,7 @@ def test_an_exposure_that_a_disk_can_not_have_is_a_failure_in_words(service: Fak
         registered(service)
         grant = service.ask(MB, expose="nbd", hosts=("h",))
         service.wait_state(grant, "failed")
-    assert "its volumes are mounted on the node; nbd can't be had there" in service.control.grant(grant).because
+    assert "its volumes are mounted on the node; nbd is not possible there" in service.control.grant(grant).because
     assert marks(folder) == []
 
 
@@ -463,7 +463,7 @@ def test_an_agent_without_any_good_disk_does_not_start(folder: Path) -> None:
     (folder / "d0").rmdir()
     (folder / "d1").rmdir()
     agent = Agent(read_agent(folder / "agent.toml"), lambda _: None)
-    with pytest.raises(UserError, match="is no folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         agent.start()
 
 
@@ -514,16 +514,16 @@ def test_lost_answers_and_restarts_leave_nothing_doubled_or_behind(fake: Fake, f
 
 
 def test_numbers_rise_from_start_to_start_even_if_the_clock_goes_back(tmp_path: Path) -> None:
-    first = Numbers(tmp_path / "n", lambda: 1000.0)
+    first = ReportNumbers(tmp_path / "n", lambda: 1000.0)
     used = [first.next() for _ in range(3)]
-    second = Numbers(tmp_path / "n", lambda: 10.0)
+    second = ReportNumbers(tmp_path / "n", lambda: 10.0)
     assert used == sorted(set(used)) and second.next() > used[-1]
 
 
 def test_numbers_rise_by_the_clock_if_the_file_is_lost(tmp_path: Path) -> None:
-    last = [Numbers(tmp_path / "n", lambda: 1000.0).next() for _ in range(3)][-1]
+    last = [ReportNumbers(tmp_path / "n", lambda: 1000.0).next() for _ in range(3)][-1]
     (tmp_path / "n").unlink()
-    assert Numbers(tmp_path / "n", lambda: 1010.0).next() > last
+    assert ReportNumbers(tmp_path / "n", lambda: 1010.0).next() > last
 
 
 @pytest.mark.parametrize(
@@ -564,10 +564,10 @@ def test_a_capacity_is_told_anew_only_if_it_changed_much(folder: Path, monkeypat
     from dataclasses import replace
 
     disk = replace(disk, capacity=None)
-    first = disk.said()["capacity"]
+    first = disk.describe()["capacity"]
     for usable, same in ((first, True), (first + first // 300, True), (first - 1, False), (2 * first, False)):
         monkeypatch.setattr(Directory, "usable", lambda _, usable=usable: usable)
-        told = disk.said(first)["capacity"]
+        told = disk.describe(first)["capacity"]
         assert (told == first) is same and told <= usable
 
 

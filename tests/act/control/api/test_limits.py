@@ -398,7 +398,7 @@ def test_calls_of_one_user_that_wait_are_few(tmp_path: Path) -> None:
         ]
         assert [next(lines) for lines in streams] == [": forebay"] * 2
         words = service.error("GET", "/v1/events", token=mine, status=429)
-        assert words == "2 calls of yours wait already; end one of them first"
+        assert words == "too many waiting requests from this caller (limit 2)"
         assert service.error("GET", f"/v1/grants/{grant}/wait", token=mine, status=429) == words
         with service.client(other) as client, client.stream("GET", "/v1/events?seconds=0") as stream:
             assert next(stream.iter_lines()) == ": forebay"
@@ -429,7 +429,7 @@ def test_administrators_wait_without_end() -> None:
     waits, root, user = Waits(1), Who(role="administrator", uid=0), Who(role="user", uid=7)
     with waits.one_more(root), waits.one_more(root), waits.one_more(user):
         waits.check(root)
-        with pytest.raises(Exception, match="1 calls of yours wait already"):
+        with pytest.raises(Exception, match=r"too many waiting requests from this caller \(limit 1\)"):
             waits.check(user)
     waits.check(user)
 

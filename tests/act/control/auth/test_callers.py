@@ -105,10 +105,10 @@ def test_a_user_is_no_agent(service: Running) -> None:
 def test_a_token_that_is_changed_or_taken_away_ends(service: Running) -> None:
     old = service.token("mine", "user", uid=1000)
     new = service.token("mine", "user", uid=1000)
-    assert service.error("GET", "/v1/grants", token=old, status=401) == "no such token"
+    assert service.error("GET", "/v1/grants", token=old, status=401) == "unknown token"
     assert service.call("GET", "/v1/grants", token=new)["grants"] == []
     service.call("DELETE", "/v1/tokens/mine")
-    assert service.error("GET", "/v1/grants", token=new, status=401) == "no such token"
+    assert service.error("GET", "/v1/grants", token=new, status=401) == "unknown token"
 
 
 def test_no_secret_is_in_the_store_the_log_or_an_error(service: Running, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_no_secret_is_in_the_store_the_log_or_an_error(service: Running, tmp_pat
 
 def test_what_tokens_need(service: Running) -> None:
     wrong = (
-        ({"name": "x", "role": "user"}, "uid: say whose token it is"),
+        ({"name": "x", "role": "user"}, "uid: is missing: a user's token needs one"),
         ({"name": "x", "role": "agent"}, "node: '' is not a valid node name"),
         ({"name": "x", "role": "administrator", "node": "n"}, "node: is for agents"),
         ({"name": "x y", "role": "administrator"}, "name: "),
@@ -194,7 +194,7 @@ def test_a_token_that_was_made_just_now_is_known() -> None:
     async def show() -> Who:
         register = Register()
         authenticator = Authenticator((), register.read)
-        with pytest.raises(NotAuthenticated, match="no such token"):
+        with pytest.raises(NotAuthenticated, match="unknown token"):
             await authenticator.identify(None, "Bearer new")
         register.add("new")
         return await authenticator.identify(None, "Bearer new")

@@ -61,26 +61,26 @@ def run(work: Any) -> Any:
 def test_a_token_is_changed_for_a_cookie_that_stands_for_its_owner(world: World) -> None:
     login = run(_entered(world))
     assert (login.who.role, login.who.uid, login.until) == ("user", 4_000_001, world.clock.now + LASTS)
-    assert run(world.logins.known(login.cookie)).who == login.who
+    assert run(world.logins.check(login.cookie)).who == login.who
 
 
 def test_a_login_ends_by_itself_and_says_so(world: World) -> None:
     login = run(_entered(world))
     world.clock.now += LASTS - 1
-    run(world.logins.known(login.cookie))
+    run(world.logins.check(login.cookie))
     world.clock.now += 1
     with pytest.raises(NotAuthenticated, match="your login has ended; log in again"):
-        run(world.logins.known(login.cookie))
+        run(world.logins.check(login.cookie))
 
 
 def test_it_outlives_a_restart_but_not_its_token(world: World) -> None:
     login = run(_entered(world))
     again = Logins(world.authenticator, b"k" * 32, clock=world.clock)
-    assert run(again.known(login.cookie)).who.uid == 4_000_001
+    assert run(again.check(login.cookie)).who.uid == 4_000_001
     del world.tokens["ann"]
     run(world.authenticator.refresh())
-    with pytest.raises(NotAuthenticated, match="was taken away"):
-        run(again.known(login.cookie))
+    with pytest.raises(NotAuthenticated, match="was removed"):
+        run(again.check(login.cookie))
 
 
 @pytest.mark.parametrize("change", ["first", "last", "dot", "empty", "other key"])
@@ -94,15 +94,15 @@ def test_a_cookie_that_was_changed_counts_for_nothing(world: World, change: str)
         "other key": run(Logins(world.authenticator, b"x" * 32, clock=world.clock).log_in("ann", HOST)).cookie,
     }
     with pytest.raises(NotAuthenticated):
-        run(world.logins.known(made[change]))
+        run(world.logins.check(made[change]))
 
 
 def test_after_a_logout_the_cookie_does_not_count(world: World) -> None:
     login, other = run(_entered(world)), run(_entered(world))
     world.logins.log_out(login.cookie)
     with pytest.raises(NotAuthenticated):
-        run(world.logins.known(login.cookie))
-    assert run(world.logins.known(other.cookie)).who == login.who
+        run(world.logins.check(login.cookie))
+    assert run(world.logins.check(other.cookie)).who == login.who
 
 
 def test_a_link_logs_in_once_and_only_for_five_minutes(world: World) -> None:
@@ -171,7 +171,7 @@ def test_a_change_by_a_cookie_needs_the_proof_that_only_our_page_has(world: Worl
     for proof in ({}, {PROOF: ""}, {PROOF: TUNNEL}, {PROOF: run(_entered(world)).proof}):
         with pytest.raises(NotAllowed, match="load the page again"):
             _visit(world, "POST", cookie=cookie, **proof)
-    with pytest.raises(NotAllowed, match="another page"):
+    with pytest.raises(NotAllowed, match="another site"):
         _visit(world, "POST", cookie=cookie, sec_fetch_site="cross-site", **{PROOF: login.proof})
 
 

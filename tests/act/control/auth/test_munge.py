@@ -131,7 +131,7 @@ def test_a_client_whose_daemon_is_away_says_so(world: World, tmp_path: Path) -> 
     nowhere = Client(address, authority=world.authority, munge=tmp_path / "nowhere", patience=0)
     with nowhere as client:
         assert client.health()["status"] == "ready"
-        with pytest.raises(TurnedAway, match=r"say who you are: .* \(MUNGE says: socket communication error\)"):
+        with pytest.raises(TurnedAway, match=r"authentication required: .* \(MUNGE says: socket communication error\)"):
             client.request(GB, 60)
 
 
@@ -155,5 +155,8 @@ def test_without_munge_there_are_tokens(world: World, monkeypatch: pytest.Monkey
     address = parse_service(world.service.addresses[1])
     with Client(address, authority=world.authority, token=file) as client:
         assert client.request(GB, 60)["uid"] == 1000
-    with Client(address, authority=world.authority) as client, pytest.raises(TurnedAway, match="say who you are"):
+    with (
+        Client(address, authority=world.authority) as client,
+        pytest.raises(TurnedAway, match="authentication required"),
+    ):
         client.request(GB, 60)

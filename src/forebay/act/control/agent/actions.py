@@ -1,12 +1,13 @@
-"""One action of the control service, carried out on the node: to make a volume, or to release it."""
+"""Actions of the control service, carried out on the node: make a volume, or release it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 from forebay.act.control.agent.disks import AgentDisk
+from forebay.act.control.agent.reports import VolumeReport
 from forebay.act.control.auth.volume_keys import without_key
 from forebay.act.volumes.exposure import Exposures
 from forebay.act.volumes.volume import BadRequest, NoRoom, Volume, WrongOwner, check_name
@@ -23,7 +24,7 @@ class Order(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What an agent works on. No two works may be on one volume at the same time."""
+    """What an agent works on. At most one action may run on a volume at a time."""
 
     disks: Mapping[str, AgentDisk]
     exposures: Exposures
@@ -33,7 +34,7 @@ class Node:
             raise UnknownName("disk", name, self.disks)
         return self.disks[name]
 
-    def make(self, action: Order) -> dict[str, Any]:
+    def make(self, action: Order) -> VolumeReport:
         """Make, mount and expose it; the report. If that fails, nothing new is left behind.
 
         An error if it can't be brought up, but is there: what its user wrote is not given up at the first try.
@@ -52,7 +53,7 @@ class Node:
         disk = self.disks.get(action.disk)
         return disk is not None and any(made.name == action.volume for made in disk.volumes.find())
 
-    def _made(self, disk: AgentDisk, action: Order) -> dict[str, Any]:
+    def _made(self, disk: AgentDisk, action: Order) -> VolumeReport:
         fresh = not self.is_there(action)
         made = disk.volumes.make(
             action.volume, action.size, uid=action.uid, gid=action.gid, mode=action.mode,
@@ -64,13 +65,11 @@ class Node:
             if fresh:  # nobody wrote into it yet
                 disk.volumes.release(action.volume)
             raise
-        return {
-            "kind": "made",
-            "volume": action.volume,
-            "disk": action.disk,
-            **disk.reached(made),
-            "settings": settings,
-        }
+        where = disk.reached(made)
+        return VolumeReport(
+            kind="made", volume=action.volume, disk=action.disk, path=where["path"], device=where["device"],
+            settings=settings,
+        )  # fmt: skip
 
     def _settings(self, made: Volume, action: Order) -> dict[str, str]:
         if action.expose in ("", "none"):
@@ -78,38 +77,41 @@ class Node:
         exposed = self.exposures.expose(made, action.expose, action.hosts, key=action.key)
         return without_key(exposed.settings)  # the service knows the key
 
-    def release(self, action: Action) -> dict[str, Any]:
+    def release(self, action: Action) -> VolumeReport:
         """Withdraw it from all hosts and take it away; the report. An error if it is still there."""
         disk = self.disk(action.disk)
         self.exposures.withdraw(check_name(action.volume))
         disk.volumes.release(action.volume)
         return {"kind": "gone", "volume": action.volume, "disk": action.disk}
 
-    def do(self, action: Order) -> dict[str, Any]:
+    def do(self, action: Order) -> VolumeReport:
         return self.make(action) if action.kind == "make" else self.release(action)
 
 
-def failed(action: Action, error: UserError) -> dict[str, Any]:
+def failed(action: Action, error: UserError) -> VolumeReport:
     """The report of a volume that can't be made; if that is not the disk's fault, whose it is."""
     fault = "room" if isinstance(error, NoRoom) else "request" if isinstance(error, WrongOwner | BadRequest) else "disk"
-    return _report("failed", action, error) | ({} if fault == "disk" else {"fault": fault})
+    report = _report("failed", action, error)
+    if fault != "disk":
+        report["fault"] = fault
+    return report
 
 
-def stuck(action: Action, error: UserError) -> dict[str, Any]:
+def stuck(action: Action, error: UserError) -> VolumeReport:
     """The report of a volume that can't be removed."""
     return _report("stuck", action, error)
 
 
-def _report(kind: str, action: Action, error: UserError) -> dict[str, Any]:
+def _report(kind: Literal["failed", "stuck"], action: Action, error: UserError) -> VolumeReport:
     return {"kind": kind, "volume": action.volume, "disk": action.disk, "because": str(error)[:LONGEST_REASON]}
 
 
 LONGEST_REASON = 1000
-"""Characters of a reason that are told."""
+"""Characters of a reason that are reported."""
 _NAMES = {each.name for each in fields(Order)}
 
 
 def action_of(document: Mapping[str, Any]) -> Order:
-    """An action as the service sends it; what later versions add is not heeded."""
-    told = {name: value for name, value in document.items() if name in _NAMES and value is not None}
-    return Order(**told | {"hosts": tuple(told.get("hosts", ()))})
+    """An action as the service sends it; fields of later versions are ignored."""
+    known = {name: value for name, value in document.items() if name in _NAMES and value is not None}
+    return Order(**known | {"hosts": tuple(known.get("hosts", ()))})

@@ -1,7 +1,7 @@
-"""The agent of a storage node: it tells the service what its disks have, and does what the service asks.
+"""The agent of a storage node: it reports the node's disks to the service, and makes and releases volumes for it.
 
-One thread asks the service what is to be done, others do it, one volume at a time each, and one more tells the service
-what came of it. All of it may be asked again at any time, so a crash at any point is mended by the next start.
+One thread gets the actions from the service, others carry them out, one volume at a time each, and one more sends the
+reports. Every action can be repeated, so that the next start repairs a crash at any point.
 """
 
 from __future__ import annotations
@@ -13,50 +13,49 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
 
 from forebay.act.command import hold_descriptor, release_descriptor
 from forebay.act.control.agent.actions import LONGEST_REASON, Order, action_of, failed, stuck
-from forebay.act.control.agent.disk_marks import Marks
 from forebay.act.control.agent.disk_rates import RateTeller
-from forebay.act.control.agent.disks import AgentDisk, found
-from forebay.act.control.agent.journal_memory import Memory
+from forebay.act.control.agent.disks import AgentDisk, find_volumes
 from forebay.act.control.agent.outbox import Outbox
-from forebay.act.control.agent.report_numbers import Numbers
+from forebay.act.control.agent.reports import DiskReport, FoundVolume, NodeReport, VolumeReport
 from forebay.act.control.agent.settings import AgentFile, AgentSettings
+from forebay.act.control.agent.state_folder import DiskMarks, JournalMemory, ReportNumbers
 from forebay.act.control.client import Client, TurnedAway, parse_service
 from forebay.act.control.documents import ActionDocument, ActionList
 from forebay.act.control.errors import ErrorCode
 from forebay.act.volumes.volume import VolumeFailed
+from forebay.act.volumes.volume_lifecycle import Volumes
 from forebay.decide.grants.action import Action
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_duration, format_size, plural
 
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
-"""Seconds before a service that is away, or has nothing new, is asked again; the last is kept."""
+"""Seconds before the agent calls a service again that does not answer or has nothing new; the last repeats."""
 _BUSY = 0.5
-"""Seconds that something new waits at most while something old takes its time."""
+"""Seconds that a new action waits at most while an old one takes its time."""
 _TRIES = 5
-"""How often something that is there, and can't be brought up or removed, is tried before the service is told."""
+"""How often the agent tries to bring up or remove an existing volume before it reports a failure."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
-"""Seconds between tries of what resists: at first twice that, then each time twice as long, up to the longest."""
+"""Seconds between such tries: they double each time, up to the longest."""
 _SOON = 2.0
-"""Seconds until the disks are looked at after something failed: not each time, as to look may take long."""
+"""Seconds until the disks are checked after a failure: a check can take long."""
 _PATIENCE = 20
 """Tenths of a second that an agent waits for the last commands of one that was killed."""
 _SAY_HELLO = (ErrorCode.NOT_FOUND, ErrorCode.OTHER_JOURNAL, ErrorCode.CONFLICT)
-"""What a service answers that does not know the node, or has another journal than the one that was acted on."""
+"""The service does not know the node, or has another journal: the agent must report its disks."""
 
 
 class Agent:
-    """Runs until `stop`. Where the service is away, it keeps what it has to tell and tries again."""
+    """Runs until `stop`. While the service does not answer, it keeps its reports and tries again."""
 
     def __init__(self, file: AgentFile, say: Callable[[str], None]) -> None:
         settings = file.settings
         self._settings, self._node, self._say = settings, file.node, say
         self._lock_file = _lock(settings)
-        self._numbers = Numbers(settings.folder / "numbers")
-        self._memory = Memory(settings.folder / "journal")
+        self._numbers = ReportNumbers(settings.folder / "numbers")
+        self._memory = JournalMemory(settings.folder / "journal")
         self._client = Client(
             parse_service(settings.service), token=settings.token, authority=settings.authority, patience=0.0
         )
@@ -66,7 +65,7 @@ class Agent:
         self._in_hand: set[str] = set()
         self._fresh: set[str] = set()
         self._tries: dict[str, tuple[int, float]] = {}
-        self._marks = Marks(settings.folder / "disks")
+        self._marks = DiskMarks(settings.folder / "disks")
         self._blind: dict[str, float] = {}
         self._capacities: dict[str, int] = {}
         self._still = False
@@ -77,14 +76,14 @@ class Agent:
         self._rates = RateTeller(self._node.disks, lambda rates: self._client.report_rates(settings.node, rates))
 
     def start(self) -> None:
-        """Check that the disks can be worked with, then go on in the background."""
+        """Check the disks, then continue in the background."""
         self._check()
         self.outbox.start()
         self._thread.start()
         self._rates.start()
 
     def stop(self, seconds: float = 5.0) -> None:
-        """Begin nothing new, finish what is in hand, and tell the service what came of it, if it hears."""
+        """Finish the actions under way and report them, if the service answers; begin no new ones."""
         with self._changed:
             self._ended.set()
             self._changed.notify_all()
@@ -98,7 +97,7 @@ class Agent:
         os.close(self._lock_file)
 
     def _check(self) -> None:
-        """A node with a broken disk works with the others; one without any does not start."""
+        """A node with a broken disk works with the others. A node without any disk does not start."""
         broken = [error for disk in self._node.disks.values() if (error := _check(disk.volumes)) is not None]
         for error in broken:
             self._say(f"error: {error}")
@@ -106,7 +105,7 @@ class Agent:
             raise broken[0]
 
     def _run(self) -> None:
-        """Ask, do, and ask again. Nothing may end this but `stop`."""
+        """Get actions and carry them out. Nothing but `stop` ends this."""
         quiet = away = 0
         while not self._ended.is_set():
             try:
@@ -124,7 +123,7 @@ class Agent:
             self._pace(quiet)
 
     def _away(self, error: Exception, times: int) -> None:
-        """A service that is away is told once; one that does not know the node is told of it."""
+        """Log a missing service once. Report the disks to a service that does not know the node."""
         if isinstance(error, TurnedAway) and error.code in _SAY_HELLO:
             self._looked = None
         if times == 0:
@@ -132,13 +131,13 @@ class Agent:
             self._say(f"warning: {words}; trying again")
 
     def _pace(self, quiet: int) -> None:
-        """Where all that the service asks for is in hand already, it answers at once: don't ask all the time."""
+        """If all actions are under way already, the service answers at once: do not call it all the time."""
         with self._changed:
             if self._still:
                 self._changed.wait(min(_PAUSES[min(quiet, len(_PAUSES) - 1)], _BUSY))
 
     def _asked(self) -> Sequence[ActionDocument]:
-        """What is to be done; what was done meanwhile is not, whatever an answer that is older says."""
+        """The actions of the service, without those that were carried out meanwhile."""
         with self._changed:
             self._fresh = self.outbox.waiting()
             idle = not self._in_hand
@@ -152,56 +151,60 @@ class Agent:
             answer = self._client.actions(self._settings.node, seconds, self._memory.seen)
         finally:
             self._listens = False
-        return () if self._ended.is_set() else self._kept(answer)
+        return () if self._ended.is_set() else self._remember(answer)
 
-    def _kept(self, answer: ActionList) -> Sequence[ActionDocument]:
-        """What is to be done; which journal says so is remembered before anything is."""
+    def _remember(self, answer: ActionList) -> Sequence[ActionDocument]:
+        """The actions; the agent remembers which journal they come from before it carries them out."""
         self._memory.keep(answer.get("seen", ""))
         return answer["actions"]
 
     def _hello(self) -> Sequence[ActionDocument]:
         with self._changed:
             if not self._changed.wait_for(lambda: not self._in_hand or self._ended.is_set(), _LONGEST_PAUSE):
-                raise UserError("can't look at the disks while there is work on them")
+                raise UserError("the disks cannot be checked while there is work on them")
         return self._told_all()
 
     def _told_all(self) -> Sequence[ActionDocument]:
         number = self._numbers.next()  # older than all that is reported of what happens after the look
-        told = self._told() | {"number": number, "seen": self._memory.seen}
-        actions = self._kept(self._client.hello(self._settings.node, told))
+        report = self._read_disks()
+        report["number"], report["seen"] = number, self._memory.seen
+        actions = self._remember(self._client.hello(self._settings.node, report))
         if self._looked is None:
-            count = f"{plural(len(told['disks']), 'disk')}, {plural(len(told['volumes']), 'volume')} on them"
+            count = f"{plural(len(report['disks']), 'disk')}, {plural(len(report['volumes']), 'volume')} on them"
             self.outbox.log("info", f"node {self._settings.node}: {count}, {len(actions)} to make or release")
         self._looked = time.monotonic()
         return actions
 
-    def _told(self) -> dict[str, Any]:
-        """All disks that can be looked at, and what is on them; and which can't. One that is left out is gone."""
-        disks: list[dict[str, Any]] = []
-        there: list[dict[str, Any]] = []
+    def _read_disks(self) -> NodeReport:
+        disks: list[DiskReport] = []
+        volumes: list[FoundVolume] = []
         unseen: dict[str, str] = {}
         for disk in self._node.disks.values():
             try:
                 self._marks.check(disk)
-                said, own = disk.said(self._capacities.get(disk.name, 0)), found(disk, self._node.exposures)
+                described = disk.describe(self._capacities.get(disk.name, 0))
+                found = find_volumes(disk, self._node.exposures)
             except UserError as error:
                 if self._may_come_back(disk, error):
                     unseen[disk.name] = str(error)[:LONGEST_REASON]
                 continue
             self._blind.pop(disk.name, None)
-            self._capacities[disk.name] = said["capacity"]
-            disks.append(said)
-            there += own
-        settings = self._settings
-        about = {
-            "address": settings.address,
-            "network_bandwidth": settings.network_bandwidth,
-            "fields": settings.fields,
-        }
-        return {**about, "disks": disks, "volumes": there, **({"unseen": unseen} if unseen else {})}
+            self._capacities[disk.name] = described["capacity"]
+            disks.append(described)
+            volumes += found
+        report = NodeReport(
+            address=self._settings.address,
+            network_bandwidth=self._settings.network_bandwidth,
+            fields=self._settings.fields,
+            disks=disks,
+            volumes=volumes,
+        )
+        if unseen:
+            report["unseen"] = unseen
+        return report
 
     def _may_come_back(self, disk: AgentDisk, error: UserError) -> bool:
-        """Whether it is too early to say that a disk is gone; one that nobody ever had anything on is."""
+        """Whether it is too early to give a disk up; one that was never used is given up at once."""
         known, now = self._marks.is_known(disk), time.monotonic()
         if disk.name not in self._blind:
             more = f"; it is given up after {format_duration(self._settings.give_up)}" if known else ""
@@ -209,7 +212,7 @@ class Agent:
         return known and now - self._blind.setdefault(disk.name, now) < self._settings.give_up
 
     def _dispatch(self, documents: Sequence[ActionDocument]) -> int:
-        """Begin what is new; how much that was."""
+        """Begin the new actions; returns how many."""
         begun = 0
         for action in map(action_of, documents):
             with self._changed:
@@ -222,7 +225,7 @@ class Agent:
         return begun
 
     def _is_held_back(self, action: Action) -> bool:
-        """Somebody works on it, or has just done so and the service does not know yet, or it was tried just now."""
+        """Whether the action is under way, done but not reported yet, or was tried just now."""
         _, until = self._tries.get(f"{action.kind} {action.volume}", (0, 0.0))
         return action.volume in self._in_hand | self._fresh or time.monotonic() < until
 
@@ -243,24 +246,24 @@ class Agent:
                 self._changed.notify_all()
 
     def _verify(self, action: Order) -> None:
-        """Whether the disk is the one that is meant; where it is not, the disk is to blame, not what is asked for."""
+        """Check that the disk is the right one. If not, the fault is the disk's, not the request's."""
         try:
             self._marks.verify(self._node.disk(action.disk))
         except BadInput as error:
             raise VolumeFailed(str(error)) from None
 
-    def _tell(self, action: Action, report: dict[str, Any], seconds: float) -> None:
+    def _tell(self, action: Action, report: VolumeReport, seconds: float) -> None:
         if report["kind"] == "failed":
             self._look_soon()
             text, level = f"could not make volume {action.volume} on {action.disk}: {report['because']}", "error"
         else:
             what = f"{report['kind']}: volume {action.volume} of {format_size(action.size)} on {action.disk}"
             text, level = f"{what}, in {seconds:.2f} s", "info"
-        self.outbox.log(level, text, action.volume)  # first, so that the grant's story tells what happened in its order
+        self.outbox.log(level, text, action.volume)  # first, so that the grant's story is in order
         self.outbox.report(report)
 
     def _resisted(self, action: Action, error: UserError) -> None:
-        """Try again later; what can't be brought up is given up, and of what can't be removed the service is told."""
+        """Try again later. After some tries, report that the volume cannot be made or removed."""
         key = f"{action.kind} {action.volume}"
         count = self._tries.get(key, (0, 0.0))[0] + 1
         self._tries[key] = count, time.monotonic() + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**count)
@@ -273,13 +276,13 @@ class Agent:
             self.outbox.report(stuck(action, error))
 
     def _look_soon(self) -> None:
-        """A disk is not as the service believes."""
+        """A disk is not as the service believes: check all of them soon."""
         looked = self._looked
         if looked is not None:
             self._looked = min(looked, time.monotonic() - self._settings.look + _SOON)
 
 
-def _check(volumes: Any) -> UserError | None:
+def _check(volumes: Volumes) -> UserError | None:
     try:
         volumes.check()
     except UserError as error:
@@ -288,13 +291,13 @@ def _check(volumes: Any) -> UserError | None:
 
 
 def _lock(settings: AgentSettings) -> int:
-    """Two agents would work on one volume at the same time; so would one with what a killed one has left running."""
+    """Make sure that no other agent, and no command of a killed one, works on the same volumes."""
     path = settings.folder / "lock"
     try:
         settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise BadInput(str(path), f"can't be written: {why(error)}") from None
+        raise BadInput(str(path), f"cannot be written: {why(error)}") from None
     for _ in range(_PATIENCE):
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -303,5 +306,5 @@ def _lock(settings: AgentSettings) -> int:
         time.sleep(0.1)
     os.close(descriptor)
     raise BadInput(
-        str(path), f"another agent of node {settings.node!r} works with this folder, or a command of it still does"
+        str(path), f"another agent of node {settings.node!r} uses this folder, or one of its commands still runs"
     )

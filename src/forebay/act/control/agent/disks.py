@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from forebay.act.control.agent.reports import DiskReport, FoundVolume, Reached
 from forebay.act.control.auth.volume_keys import without_key
 from forebay.act.volumes.exposure import Exposed, Exposures
 from forebay.act.volumes.volume import Volume
@@ -35,8 +35,8 @@ class AgentDisk:
     root: Path | None = None
     fields: Mapping[str, object] = field(default_factory=dict)
 
-    def said(self, before: int = 0) -> dict[str, Any]:
-        """What the agent tells of it; `before` is the capacity that it told last."""
+    def describe(self, before: int = 0) -> DiskReport:
+        """The disk for the service; `before` is the capacity that it reported last."""
         return {
             "name": self.name,
             "capacity": self._capacity(before),
@@ -48,15 +48,15 @@ class AgentDisk:
         }
 
     def _capacity(self, before: int) -> int:
-        """Nobody can be granted more than there is; but a few bytes more or less are not worth telling."""
+        """At most what is usable. A few bytes more or less are not worth a report."""
         usable = self.volumes.usable()
         if self.capacity is not None and self.capacity <= usable:
             return self.capacity
         step = 1 << max(0, usable.bit_length() - 8)
         return before if before <= usable < before + 2 * step else usable // step * step
 
-    def reached(self, made: Volume) -> dict[str, str]:
-        """Where users find a volume; one that is exposed has settings instead, and no path that means anything."""
+    def reached(self, made: Volume) -> Reached:
+        """Where users find a volume. An exposed one has settings instead."""
         mounted = self.expose == "none"
         return {"path": str(made.path) if mounted else "", "device": made.device if mounted else ""}
 
@@ -64,16 +64,16 @@ class AgentDisk:
         """Whether a volume on this disk can be exposed that way."""
         if (how or "none") != self.expose:
             where = "are mounted on the node" if self.expose == "none" else f"are exposed by {self.expose}"
-            raise BadInput(f"disk {self.name}", f"its volumes {where}; {how or 'none'} can't be had there")
+            raise BadInput(f"disk {self.name}", f"its volumes {where}; {how or 'none'} is not possible there")
 
 
-def found(disk: AgentDisk, exposures: Exposures) -> list[dict[str, Any]]:
-    """All of Forebay's that is on the disk. What is to be exposed and nobody serves is only half there."""
+def find_volumes(disk: AgentDisk, exposures: Exposures) -> list[FoundVolume]:
+    """All of Forebay's volumes on the disk. A volume that should be exposed and is not is only half there."""
     served = {each.name: each for each in exposures.exposed()}
-    return [_told(disk, made, served.get(made.name)) for made in disk.volumes.find()]
+    return [_found(disk, made, served.get(made.name)) for made in disk.volumes.find()]
 
 
-def _told(disk: AgentDisk, made: Volume, exposed: Exposed | None) -> dict[str, Any]:
+def _found(disk: AgentDisk, made: Volume, exposed: Exposed | None) -> FoundVolume:
     served = disk.expose == "none" or (exposed is not None and exposed.state == "whole")
     return {
         "name": made.name,

@@ -1,4 +1,4 @@
-"""What an agent has to tell the service: kept until it is delivered, in the order in which it happened."""
+"""An agent's reports and log lines, kept in order until the service has them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
+from forebay.act.control.agent.reports import LogLine, VolumeReport
 from forebay.act.control.client import Client, ServiceAway, TurnedAway
 from forebay.act.control.errors import ErrorCode
 
 _AT_ONCE = 200
 _MOST_LINES = 2000
-"""Lines of the log that wait for a service that is away; older ones are dropped."""
+"""Log lines that wait for the service; older ones are dropped."""
 _PAUSE = 0.5
 """Seconds before something is sent again."""
 _REJECTED = (
@@ -23,12 +23,12 @@ _REJECTED = (
 
 
 class Outbox:
-    """Sends from a thread of its own. Reports are never dropped, unless the service says that they make no sense."""
+    """Sends from a thread of its own. It drops a report only if the service rejects it."""
 
     def __init__(self, client: Client, node: str, numbers: Callable[[], int], say: Callable[[str], None]) -> None:
         self._client, self._node, self._number, self._say = client, node, numbers, say
-        self._reports: deque[dict[str, Any]] = deque()
-        self._lines: deque[dict[str, Any]] = deque(maxlen=_MOST_LINES)
+        self._reports: deque[VolumeReport] = deque()
+        self._lines: deque[LogLine] = deque(maxlen=_MOST_LINES)
         self._changed = threading.Condition()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
@@ -36,13 +36,13 @@ class Outbox:
     def start(self) -> None:
         self._thread.start()
 
-    def report(self, report: dict[str, Any]) -> None:
+    def report(self, report: VolumeReport) -> None:
         with self._changed:
-            self._reports.append(report | {"number": self._number()})
+            self._reports.append({**report, "number": self._number()})
             self._changed.notify_all()
 
     def log(self, level: str, text: str, volume: str = "") -> None:
-        """Say it here, and to the service: one place tells the story of a grant."""
+        """Log it here and at the service, where the grant's story is."""
         self._say(f"{level}: {text}")
         with self._changed:
             self._lines.append(
@@ -56,7 +56,7 @@ class Outbox:
             return {report["volume"] for report in self._reports}
 
     def end(self, seconds: float) -> bool:
-        """Send what there is for at most so long, then no more; whether all was sent."""
+        """Send for at most so many seconds, then no more; returns whether everything was sent."""
         with self._changed:
             sent = self._changed.wait_for(lambda: not self._reports and not self._lines, seconds)
             self._ended = True
@@ -70,15 +70,15 @@ class Outbox:
                 if self._ended:
                     return
                 reports, lines = list(self._reports)[:_AT_ONCE], list(self._lines)[:_AT_ONCE]
-            if not (self._delivered(reports) and self._logged(lines)):
+            if not (self._deliver(reports) and self._send_log(lines)):
                 self._wait()
 
     def _wait(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._ended, _PAUSE)
 
-    def _delivered(self, reports: list[dict[str, Any]]) -> bool:
-        """Whether the service has them; where it can't make sense of some, each is sent alone and those are dropped."""
+    def _deliver(self, reports: list[VolumeReport]) -> bool:
+        """Whether the service has them. If it rejects some, each is sent alone, and those are dropped."""
         if not reports:
             return True
         try:
@@ -89,12 +89,15 @@ class Outbox:
             if error.code not in _REJECTED:
                 return False
             if len(reports) > 1:
-                return all(self._delivered([report]) for report in reports)
-            self.log("error", f"the service takes no report of {reports[0]['kind']}: {error}", reports[0]["volume"])
-        self._forget(self._reports, len(reports))
+                return all(self._deliver([report]) for report in reports)
+            self.log("error", f"the service rejects the report {reports[0]['kind']!r}: {error}", reports[0]["volume"])
+        with self._changed:
+            for _ in reports:
+                self._reports.popleft()
+            self._changed.notify_all()
         return True
 
-    def _logged(self, lines: list[dict[str, Any]]) -> bool:
+    def _send_log(self, lines: list[LogLine]) -> bool:
         if not lines:
             return True
         try:
@@ -110,9 +113,3 @@ class Outbox:
                 lines.pop(0)
             self._changed.notify_all()
         return True
-
-    def _forget(self, queue: deque[dict[str, Any]], count: int) -> None:
-        with self._changed:
-            for _ in range(count):
-                queue.popleft()
-            self._changed.notify_all()

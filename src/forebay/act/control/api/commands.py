@@ -1,4 +1,4 @@
-"""From what callers send to commands that can be decided."""
+"""Commands of the control, made from the forms of the API."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def _check_words(**lists: Sequence[str]) -> None:
 
 def _owner(form: AskForm, who: Who) -> tuple[int, int]:
     if who.role == "agent":
-        raise NotAllowed("an agent asks for nothing itself")
+        raise NotAllowed("an agent cannot request space")
     if form.uid is None and form.gid is None:
         if who.uid < 0:
-            raise BadInput("uid", "say for whom: this token is no user's")
+            raise BadInput("uid", "is missing: this token belongs to no user")
         return who.uid, max(0, who.gid)
     check_administrator(who)
     uid = who.uid if form.uid is None else form.uid

@@ -1,4 +1,4 @@
-"""What callers may take of the service: bytes at once, connections, calls that wait. Nobody can take it from all."""
+"""Limits on what one caller can take of the service: bytes at once, connections, waiting calls."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Seat:
         if self._who is None or self._who == who:
             return
         if most is not None and self._crowd.count(who) >= most:
-            raise TooMany(f"too many connections of yours (limit {most}); end some, or come again later")
+            raise TooMany(f"too many connections of this caller (limit {most}); close some, or try again later")
         self._crowd.leaves(self._who)
         self._crowd.enters(who, None)
         self._who = who
@@ -122,7 +122,7 @@ class Waits:
     def check(self, who: Who) -> None:
         """Administrators wait on behalf of many, so for them there is no end."""
         if not who.is_administrator and self._crowd.count(who) >= self._most:
-            raise TooMany(f"{self._most} calls of yours wait already; end one of them first")
+            raise TooMany(f"too many waiting requests from this caller (limit {self._most})")
 
     @contextmanager
     def one_more(self, who: Who, what: str = "change") -> Iterator[None]:

@@ -16,14 +16,14 @@ from forebay.act.control.service.settings import Limits
 
 _AT_ONCE = 64
 _AGAIN = 0.1  # seconds until somebody is let in again after the system refused
-_FULL = error_body(ErrorCode.UNAVAILABLE, "too many connections; end some, or come again later")
+_FULL = error_body(ErrorCode.UNAVAILABLE, "too many connections; close some, or try again later")
 _TURNED_AWAY = b"HTTP/1.1 503 \r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
 
 _LOOK = 0.01  # seconds between looks at a proxy's head that has begun
 Guest = Callable[[Seat], asyncio.Protocol]
 
 
-class Door:
+class Listener:
     """Open from the start until `close`. A guest is made with its seat, which it must leave in the end.
 
     Those with a uid in `always` are let in at a UNIX socket however many there are. `proxies` are believed when they

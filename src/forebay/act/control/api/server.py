@@ -1,4 +1,4 @@
-"""The service on its sockets: the one door to uvicorn."""
+"""The service on its sockets. Only this module uses uvicorn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from forebay.act.control.api.app import build
 from forebay.act.control.api.limits import Bounded, Crowd, Seat, error_body, room_for
-from forebay.act.control.api.listener import Door
+from forebay.act.control.api.listener import Listener
 from forebay.act.control.api.proxies import Proxies
 from forebay.act.control.api.request_counts import Counted
 from forebay.act.control.auth.callers import peer_of
@@ -99,7 +99,7 @@ class _Protocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """In our own words, and as all errors."""
         del msg
-        body = error_body(ErrorCode.MALFORMED, f"this is no HTTP request, or its head has more than {_HEAD} bytes")
+        body = error_body(ErrorCode.MALFORMED, f"not an HTTP request, or its head is longer than {_HEAD} bytes")
         headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
         for event in (h11.Response(status_code=400, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
             with suppress(h11.LocalProtocolError):  # an answer was on its way already
@@ -123,7 +123,7 @@ class _Server(uvicorn.Server):
         settings, tls = self.service.settings, self._tls()
         always = frozenset({os.getuid(), *settings.administrators})
         how: dict[str, Any] = {"tls": tls, "always": always, "proxies": Proxies(settings.proxies)}
-        doors = [Door(one, self._guest, self.crowd, settings.limits, **how) for one in sockets or ()]
+        doors = [Listener(one, self._guest, self.crowd, settings.limits, **how) for one in sockets or ()]
         self.servers = doors  # type: ignore[assignment]
         self.started = True
 
@@ -250,7 +250,7 @@ def _tls(settings: ServiceSettings) -> ssl.SSLContext:
     try:
         context.load_cert_chain(settings.certificate, settings.key)
     except (OSError, ssl.SSLError) as error:
-        raise BadInput(str(settings.certificate), f"is no certificate with key {settings.key}: {error}") from None
+        raise BadInput(str(settings.certificate), f"is not a certificate with key {settings.key}: {error}") from None
     return context
 
 

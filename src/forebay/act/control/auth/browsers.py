@@ -1,7 +1,7 @@
-"""Callers that are browsers: by the cookie of a login, or by the kernel's word through a tunnel to the UNIX socket.
+"""Browsers as callers: identified by the cookie of a login, or by the kernel through a tunnel to the UNIX socket.
 
-A browser sends cookies, and is let through a tunnel, whatever page made it call. So what it may change must be asked
-for by our own page, which shows it with a header that no other page can send.
+A browser sends its cookies, and gets through a tunnel, whichever page makes the call. So every change must come from
+our own page, which proves it with a header that no other page can send.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def is_browser(headers: Mapping[str, str]) -> bool:
 async def find_login(logins: Logins, peer: Peer | None, method: str, headers: Mapping[str, str]) -> Login:
     """Who it is; NotAuthenticated or NotAllowed in words otherwise."""
     if headers.get("sec-fetch-site", "none") not in _OWN and method not in _SAFE:
-        raise NotAllowed("another page asked for this, not Forebay's own")
+        raise NotAllowed("the request comes from another site's page")
     cookie = cookie_of(headers)
     if cookie:
-        login = await logins.known(cookie)
+        login = await logins.check(cookie)
     elif peer is not None:
         _check_host(headers.get("host", ""))
         login = Login(who=logins.local(peer), cookie="", until=0.0, proof=TUNNEL)

@@ -1,4 +1,4 @@
-"""Who is calling: by the kernel's word on a UNIX socket, by MUNGE, or by a token."""
+"""Who is calling: identified by the kernel on a UNIX socket, by MUNGE, or by a token."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from forebay.act.control.auth.munge import NoMunge, who_calls
+from forebay.act.control.auth.munge import NoMunge, verify_credential
 from forebay.act.control.errors import NotAuthenticated, NotLoggedIn
 from forebay.decide.grants.commands import Caller, Role
 from forebay.history.store.tokens import Token, digest_token
 from forebay.model.grant import NotAllowed
 
 Call = Callable[[], Awaitable[str]]
-_FRESH = 2.0  # seconds until the tokens are looked up again; so long lives one that another instance removed
-_SOON = 0.2  # seconds between looks for tokens that are not known, however many of them are shown
+_FRESH = 2.0  # seconds until the tokens are read again; a token that another instance removed works that much longer
+_SOON = 0.2  # seconds between reads because of unknown tokens, however many there are
 ONLY_METRICS = "this token is good for GET /metrics alone"
 _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]+:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
-    """A caller; `local` if the kernel of this machine vouches for it. One that is there for metrics may read those, and
-    nothing else."""
+    """A caller; `local` if the kernel of this machine identified it. The role `metrics` can only read metrics."""
 
     role: Role | Literal["metrics"]
     uid: int = -1
@@ -48,7 +47,7 @@ class Who:
         return Caller(role=self.role, uid=self.uid, node=self.node)
 
     def for_node(self, node: str) -> Caller:
-        """As whom it speaks for a node: its own agent, or an administrator on the service's machine, as any agent."""
+        """The caller as an agent of a node. An administrator on the service's machine can act as any agent."""
         if self.role == "administrator" and self.local:
             return Caller(role="agent", node=node)
         return self.caller
@@ -80,7 +79,7 @@ class Peer:
 
 
 def peer_of(connection: Any) -> Peer | None:
-    """Who is at the other end; None if it is no UNIX socket."""
+    """The process at the other end of a UNIX socket; None for other sockets."""
     if connection is None or connection.family != socket.AF_UNIX:
         return None
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -106,10 +105,10 @@ def first_group(uid: int) -> int | None:
 
 
 class Authenticator:
-    """Tells who is calling. `tokens` looks up those that there are now; `munge` is the socket of its daemon.
+    """Identifies callers. `tokens` reads the tokens from the store; `munge` is the socket of MUNGE's daemon.
 
-    Administrators are known by their uid by MUNGE too, root among them if it is one: root on any node with the key
-    could make itself a credential of anybody.
+    MUNGE identifies administrators by their uid, too, and root if it is one: root on any node with the key can make
+    a credential of anybody.
     """
 
     def __init__(
@@ -123,9 +122,9 @@ class Authenticator:
         self._looking = asyncio.Lock()
 
     async def identify(self, peer: Peer | None, authorization: str, call: Call | None = None) -> Who:
-        """A caller that shows a token or a MUNGE credential is who that says, also on a UNIX socket.
+        """A token or MUNGE credential identifies the caller also on a UNIX socket.
 
-        `call` tells what is called, for which a credential must have been made.
+        `call` returns the call, for which a credential must have been made.
         """
         kind, _, secret = authorization.strip().partition(" ")
         if kind.lower() == "bearer":
@@ -133,7 +132,7 @@ class Authenticator:
         if kind.lower() == "munge":
             return await self._by_munge(secret.strip(), call)
         if peer is None or kind:
-            raise NotLoggedIn("say who you are: Authorization: Bearer TOKEN, or MUNGE CREDENTIAL")
+            raise NotLoggedIn("authentication required: send Authorization: Bearer TOKEN, or MUNGE CREDENTIAL")
         return self._user(peer.uid, peer.gid, local=True)
 
     def _user(self, uid: int, gid: int, *, local: bool) -> Who:
@@ -142,7 +141,7 @@ class Authenticator:
         return Who(role=role, uid=uid, gid=gid, name=user_name(uid), local=local)
 
     def user(self, uid: int, gid: int) -> Who:
-        """Somebody whom the kernel or MUNGE vouched for earlier."""
+        """A user whom the kernel or MUNGE identified earlier."""
         own = uid == os.getuid()
         return replace(self._user(uid, gid, local=own), local=False)
 
@@ -150,14 +149,14 @@ class Authenticator:
         return await self.by_digest(digest_token(secret))
 
     async def by_digest(self, digest: str) -> Who:
-        """Whom the token with this digest stands for, if there still is one."""
+        """The owner of the token with this digest, if it still exists."""
         now = time.monotonic()
         await self._look_since(now - _FRESH)
         if digest not in self._known:
             await self._look_since(now)
         token = self._known.get(digest)
         if token is None:
-            raise NotAuthenticated("no such token")
+            raise NotAuthenticated("unknown token")
         role = cast(Role, token.role)
         name = user_name(token.uid) if role == "user" else token.name
         return Who(role=role, uid=token.uid, gid=token.gid, node=token.node, name=name)
@@ -168,8 +167,8 @@ class Authenticator:
         self._looked = now
 
     async def _look_since(self, moment: float) -> None:
-        """Know the tokens as they were at `moment` or later, as one may have been made just now by a command or another
-        instance. One look serves all who wait for it."""
+        """Read the tokens unless they were read at `moment` or later: a command or another instance may have made one.
+        One read serves all callers that wait for it."""
         if self._looked >= moment:
             return
         async with self._looking:
@@ -179,10 +178,10 @@ class Authenticator:
 
     async def _by_munge(self, shown: str, call: Call | None) -> Who:
         if call is None or not _CREDENTIAL.fullmatch(shown):
-            raise NotAuthenticated("this is no MUNGE credential")
+            raise NotAuthenticated("this is not a MUNGE credential")
         said, loop = await call(), asyncio.get_running_loop()
         try:
-            uid, gid = await loop.run_in_executor(_munge_threads(), who_calls, said, shown, self._munge)
+            uid, gid = await loop.run_in_executor(_munge_threads(), verify_credential, said, shown, self._munge)
         except NoMunge as error:
             raise NotAuthenticated(str(error)) from None
         return self._user(uid, gid, local=False)
@@ -190,5 +189,5 @@ class Authenticator:
 
 @cache
 def _munge_threads() -> ThreadPoolExecutor:
-    """Few: whoever shows nonsense all the time must not keep the service from its work."""
+    """Few threads: a caller that sends nonsense all the time must not stop the service."""
     return ThreadPoolExecutor(2, thread_name_prefix="munge")

@@ -1,7 +1,7 @@
-"""Logins of people at the page: a token or a one-time link is changed for a cookie that ends by itself.
+"""Logins on the page: a visitor exchanges a token or a one-time link for a cookie that expires.
 
-A cookie says who it stands for and until when, and is signed, so that a restart of the service ends no login. Whether
-its token or its user still counts is looked up at each call: who takes the token away ends the login.
+A cookie contains its owner and its end, and is signed, so that logins survive a restart of the service. The service
+checks the token at each call: to remove the token ends the login.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ENDED = "your login has ended; log in again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """Somebody who has logged in: the cookie, until when it counts, and what shows that the page itself calls."""
+    """A visitor who has logged in: the cookie, its end, and the proof that the page itself makes a call."""
 
     who: Who
     cookie: str
@@ -57,10 +57,10 @@ class Logins:
         self._authenticator, self._key, self._clock = authenticator, key, clock
         self._links: OrderedDict[str, tuple[Who, float]] = OrderedDict()
         self._left: dict[str, float] = {}
-        self._slow = Slowed(clock)
+        self._slow = LoginThrottle(clock)
 
     def make_link(self, who: Who) -> tuple[str, float]:
-        """A secret that logs this caller in once, and until when; for those whom the kernel or MUNGE vouches for."""
+        """A secret that logs this caller in once, and its end; for callers whom the kernel or MUNGE identified."""
         if who.role == "agent":
             raise NotAllowed("the page is for people, not for agents")
         code, until = secrets.token_urlsafe(24), self._clock() + _LINK
@@ -70,7 +70,7 @@ class Logins:
         return code, until
 
     async def log_in(self, secret: str, host: str) -> Login:
-        """By a token or a one-time link. A host that tries wrong ones has to wait longer and longer."""
+        """Log in with a token or a one-time link. After wrong ones, a host has to wait longer and longer."""
         self._slow.check(host)
         try:
             payload = self._by_link(secret) or await self._by_token(secret)
@@ -90,7 +90,7 @@ class Logins:
         try:
             who = await self._authenticator.identify(None, f"Bearer {secret}")
         except NotAuthenticated:
-            raise NotAuthenticated("this is no token, or no link that still counts") from None
+            raise NotAuthenticated("the token is unknown, or the link has expired") from None
         if who.role == "agent":
             raise NotAllowed("this is an agent's token; the page is for people")
         if who.role == "metrics":
@@ -99,10 +99,10 @@ class Logins:
 
     async def _login(self, payload: dict[str, Any]) -> Login:
         text = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode()).decode().rstrip("=")
-        return await self.known(f"{text}.{self._signed('cookie', text)}")
+        return await self.check(f"{text}.{self._signed('cookie', text)}")
 
-    async def known(self, cookie: str) -> Login:
-        """Who a cookie stands for; NotAuthenticated, in words, if it does not count any more."""
+    async def check(self, cookie: str) -> Login:
+        """The login of a cookie; LoginEnded if it is no longer valid."""
         text, _, signature = cookie.partition(".")
         if not hmac.compare_digest(signature.encode(), self._signed("cookie", text).encode()) or text in self._left:
             raise LoginEnded(_ENDED)
@@ -118,14 +118,14 @@ class Logins:
         try:
             return await self._authenticator.by_digest(payload["d"])
         except NotAuthenticated:
-            raise LoginEnded("your token was taken away; ask an administrator for a new one") from None
+            raise LoginEnded("your token was removed; ask an administrator for a new one") from None
 
     def local(self, peer: Peer) -> Who:
-        """Somebody at the other end of the UNIX socket, through a tunnel."""
+        """The user at the other end of the UNIX socket, through a tunnel."""
         return self._authenticator.user(peer.uid, peer.gid)
 
     def log_out(self, cookie: str) -> None:
-        """From now on it does not count."""
+        """End the login of a cookie."""
         now = self._clock()
         self._left = {text: until for text, until in self._left.items() if until > now}
         self._left[cookie.partition(".")[0]] = now + LASTS
@@ -134,7 +134,7 @@ class Logins:
         return hmac.new(self._key, f"{use} {text}".encode(), hashlib.sha256).hexdigest()
 
 
-class Slowed:
+class LoginThrottle:
     """How long each host has to wait after wrong secrets."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

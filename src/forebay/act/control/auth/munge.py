@@ -1,7 +1,7 @@
-"""MUNGE: who somebody is on any node that shares its key. The one door to its library.
+"""MUNGE identifies users on all nodes that share its key. Only this module uses its library.
 
-A credential is good for one call: what is called is written into it, so that nobody who is shown a credential, be it by
-this service or by any other that takes them, can do anything else with it.
+A credential is good for one call, which it contains. So nobody who gets to see a credential can use it for anything
+else, neither this service nor any other that accepts them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_installed() -> bool:
 
 
 def call_line(method: str, target: str, body: bytes) -> str:
-    """What is called, in one line: the method, the path with its query, and what is sent.
+    """A call in one line: the method, the path with its query, and a digest of the body.
 
     >>> call_line("GET", "/v1/grants?limit=3", b"")
     'forebay GET /v1/grants?limit=3 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
@@ -39,25 +39,25 @@ def call_line(method: str, target: str, body: bytes) -> str:
 
 
 def credential(call: str, socket: Path | None = None) -> str:
-    """That we call this; good once, and for some minutes."""
-    library, words = _needed(), call.encode()
+    """A credential for this call; good once, and for some minutes."""
+    library, words = _require_library(), call.encode()
     made = ctypes.c_void_p()
     with _context(library, socket) as context:
         _check(library, library.munge_encode(ctypes.byref(made), context, words, len(words)))
-    return _taken(made).decode("ascii")
+    return _take(made).decode("ascii")
 
 
-def who_calls(call: str, shown: str, socket: Path | None = None) -> tuple[int, int]:
-    """The uid and gid of whoever made the credential, if it was made for this call, and is shown for the first time."""
-    library = _needed()
+def verify_credential(call: str, shown: str, socket: Path | None = None) -> tuple[int, int]:
+    """The uid and gid of the credential's maker, if it was made for this call and is used for the first time."""
+    library = _require_library()
     if len(shown) > _LONGEST or not shown.isascii():
-        raise NoMunge("this is no MUNGE credential")
+        raise NoMunge("this is not a MUNGE credential")
     words, length = ctypes.c_void_p(), ctypes.c_int()
     uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
     about = (ctypes.byref(words), ctypes.byref(length), ctypes.byref(uid), ctypes.byref(gid))
     with _context(library, socket) as context:
         code = library.munge_decode(shown.encode(), context, *about)
-        said = _taken(words, length.value)  # there may be some after an error too
+        said = _take(words, length.value)  # there may be some after an error too
         _check(library, code)
     if said != call.encode():
         raise NoMunge("this MUNGE credential was not made for this call")
@@ -78,7 +78,7 @@ def _library() -> Any:
     return library
 
 
-def _needed() -> Any:
+def _require_library() -> Any:
     library = _library()
     if library is None:
         raise NoMunge("MUNGE is not installed here; use a token")
@@ -103,8 +103,8 @@ def _check(library: Any, code: int) -> None:
         raise NoMunge(f"MUNGE says: {library.munge_strerror(code).decode('ascii', 'replace').lower()}")
 
 
-def _taken(pointer: ctypes.c_void_p, length: int = -1) -> bytes:
-    """The bytes there, which are given back to the system."""
+def _take(pointer: ctypes.c_void_p, length: int = -1) -> bytes:
+    """The bytes there, whose memory is freed."""
     if not pointer:
         return b""
     found = ctypes.string_at(pointer, length)

@@ -1,4 +1,4 @@
-"""Tokens for callers over a network: made, changed for new ones, and taken away."""
+"""Tokens for callers over a network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def new_token(form: TokenForm, now: float) -> tuple[str, Token, Callable[[Connec
     elif form.node:
         raise BadInput("node", "is for agents")
     if form.role == "user" and form.uid is None:
-        raise BadInput("uid", "say whose token it is")
+        raise BadInput("uid", "is missing: a user's token needs one")
     uid = -1 if form.uid is None or form.role in ("agent", "metrics") else form.uid
     gid = form.gid if form.gid is not None else (first_group(uid) if uid >= 0 else -1)
     secret = secrets.token_urlsafe(32)
@@ -43,4 +43,4 @@ def write_secret(path: Path, secret: str) -> None:
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise BadInput(str(path), f"the token can't be written: {why(error)}") from None
+        raise BadInput(str(path), f"the token cannot be written: {why(error)}") from None

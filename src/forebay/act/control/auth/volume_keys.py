@@ -1,7 +1,7 @@
-"""Keys of volumes that are exposed: told to who may have them, and kept nowhere.
+"""Keys of exposed volumes. Only the grant's owner, the node's agent and administrators can read a key.
 
-Each follows from the volume's name and one secret in the store, so there is no key in the journal, in a log, or in an
-answer to anybody but the grant's owner, the node's agent, and administrators.
+Each key follows from the volume's name and one secret in the store, so that no journal, log or other answer contains
+it.
 """
 
 from __future__ import annotations
