@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from forebay.model.errors import BadInput, UserError
-from forebay.show.workers import configuration, hired, slurm_options
+from forebay.show.workers import find_configuration, hire_workers, read_slurm_options
 from forebay.work import Processes, SlurmOptions
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "forebay.toml"
@@ -19,44 +19,44 @@ def nothing_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_processes_need_no_configuration() -> None:
-    with hired("3") as workers:
+    with hire_workers("3") as workers:
         assert workers == Processes(3)
 
 
 def test_the_nearest_configuration_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert configuration() is None
+    assert find_configuration() is None
     at_home = tmp_path / "config" / "forebay" / "forebay.toml"
     at_home.parent.mkdir(parents=True)
     at_home.touch()
-    assert configuration() == at_home
+    assert find_configuration() == at_home
     Path("forebay.toml").touch()
-    assert configuration() == Path("forebay.toml")
+    assert find_configuration() == Path("forebay.toml")
     monkeypatch.setenv("FOREBAY_CONFIG", "named.toml")
-    assert configuration() == Path("named.toml")
+    assert find_configuration() == Path("named.toml")
 
 
 def test_without_a_configuration_jobs_ask_for_little() -> None:
-    assert slurm_options()[0] == SlurmOptions()
+    assert read_slurm_options()[0] == SlurmOptions()
 
 
 def test_what_is_configured_is_what_jobs_ask_for() -> None:
     Path("forebay.toml").write_text(
         '[workers.slurm]\npartition = "long"\nmemory = "3 GiB"\ncores = 4\ndirectives = ["--qos=low"]\nwait = "2 min"\n'
     )
-    options, where = slurm_options()
+    options, where = read_slurm_options()
     assert options == SlurmOptions(partition="long", memory=3 * 2**30, cores=4, directives=("--qos=low",), wait=120)
     assert where == "forebay.toml: [workers.slurm]"
 
 
 def test_the_example_says_what_holds_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREBAY_CONFIG", str(EXAMPLE))
-    assert slurm_options()[0] == SlurmOptions(partition="main")
+    assert read_slurm_options()[0] == SlurmOptions(partition="main")
 
 
 @pytest.mark.parametrize(
     ("text", "where", "reason"),
     [
-        ("[workers", "forebay.toml", "is not TOML"),
+        ("[workers", "forebay.toml:1", "is not TOML"),
         ("workers = 3", "forebay.toml: workers", ""),
         ("[workers.slrum]", "forebay.toml: workers.slrum", "is not a key of this table"),
         ('[workers.slurm]\nqueue = "x"', "forebay.toml: workers.slurm.queue", "is not a key of this table"),
@@ -68,7 +68,7 @@ def test_the_example_says_what_holds_without_it(monkeypatch: pytest.MonkeyPatch)
 )
 def test_a_configuration_that_is_wrong_is_said_with_its_place(text: str, where: str, reason: str) -> None:
     Path("forebay.toml").write_text(text)
-    with pytest.raises(BadInput) as refused, hired("slurm:2"):
+    with pytest.raises(BadInput) as refused, hire_workers("slurm:2"):
         pytest.fail("taken")
     assert refused.value.where == where and reason in refused.value.reason
 
@@ -77,7 +77,7 @@ def test_a_machine_without_slurm_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pa
     pytest.importorskip("dask_jobqueue")
     monkeypatch.setenv("PATH", str(tmp_path))
     Path("forebay.toml").write_text('[workers.slurm]\ninterface = "lo"\n')
-    with pytest.raises(UserError, match="sbatch") as refused, hired("slurm:2"):
+    with pytest.raises(UserError, match="sbatch") as refused, hire_workers("slurm:2"):
         pytest.fail("taken")
     assert "\n" not in str(refused.value)
 
@@ -85,7 +85,7 @@ def test_a_machine_without_slurm_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_a_network_that_does_not_exist_is_said() -> None:
     pytest.importorskip("dask_jobqueue")
     Path("forebay.toml").write_text('[workers.slurm]\ninterface = "ib77"\n')
-    with pytest.raises(BadInput, match="ib77"), hired("slurm:2"):
+    with pytest.raises(BadInput, match="ib77"), hire_workers("slurm:2"):
         pytest.fail("taken")
 
 
@@ -96,5 +96,5 @@ def test_what_is_not_installed_is_named(workers: str, module: str, monkeypatch: 
     for name in [name for name in sys.modules if name == module or name.startswith(f"{module}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(BadInput, match=r"needs Dask.*: pip install 'forebay\[scale\]'"), hired(workers):
+    with pytest.raises(BadInput, match=r"needs Dask.*: pip install 'forebay\[scale\]'"), hire_workers(workers):
         pytest.fail("taken")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from forebay.model.errors import BadInput
-from forebay.studies.pieces import Interrupted, Store, do_all
+from forebay.studies.pieces import Interrupted, Store, run_all
 from forebay.work import Gone
 from support.work import die, square
 
@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_all_pieces_are_done_whatever_the_number_of_workers(store: Store, workers: int) -> None:
     told: list[int] = []
-    do_all(KEYS, square, store, workers=workers, progress=told.append)
+    run_all(KEYS, square, store, workers=workers, progress=told.append)
     assert [int(store.get(key)[0]) for key in KEYS] == [0, 1, 4, 9, 16, 25]
     assert told == list(range(7))
 
@@ -41,18 +41,18 @@ def test_after_an_interrupt_what_is_done_stays_and_is_not_done_again(store: Stor
         return square(key)
 
     with pytest.raises(Interrupted, match="4 of 6 pieces"):
-        do_all(KEYS, interrupted, store, workers=1, progress=lambda _: None)
+        run_all(KEYS, interrupted, store, workers=1, progress=lambda _: None)
     done.clear()
-    do_all(KEYS, interrupted, store, workers=1, progress=lambda _: None)
+    run_all(KEYS, interrupted, store, workers=1, progress=lambda _: None)
     assert done == KEYS[4:]
 
 
 def test_a_piece_that_nobody_survives_is_told_and_all_others_are_done(store: Store) -> None:
     with pytest.raises(Interrupted, match=r"piece a/3: the process that did it died .* 5 of 6 pieces are done") as told:
-        do_all(KEYS, die, store, workers=2, progress=lambda _: None)
+        run_all(KEYS, die, store, workers=2, progress=lambda _: None)
     assert not told.value.by_user
     assert [key for key in KEYS if key not in store] == ["a/3"]
-    do_all(KEYS, square, store, workers=2, progress=lambda _: None)
+    run_all(KEYS, square, store, workers=2, progress=lambda _: None)
     assert all(key in store for key in KEYS)
 
 
@@ -83,7 +83,7 @@ class Leaving:
 
 def test_when_all_workers_go_away_what_is_done_stays_and_that_is_told(store: Store) -> None:
     with pytest.raises(Interrupted, match=r"^dask://h:1: has no workers, after 60 s; 2 of 6 pieces are done and kept$"):
-        do_all(KEYS, square, store, workers=Leaving(2), progress=lambda _: None)
+        run_all(KEYS, square, store, workers=Leaving(2), progress=lambda _: None)
     assert [key in store for key in KEYS] == [True, True, False, False, False, False]
 
 
@@ -109,11 +109,11 @@ def test_a_folder_without_a_finished_piece_is_free_for_other_settings(store: Sto
 
 
 def test_a_damaged_piece_is_done_again(store: Store, tmp_path: Path) -> None:
-    do_all(KEYS, square, store, workers=1, progress=lambda _: None)
+    run_all(KEYS, square, store, workers=1, progress=lambda _: None)
     for damage in (b"", b"not an array"):
         (tmp_path / "pieces" / f"{KEYS[2]}.npy").write_bytes(damage)
         assert KEYS[2] not in store
-        do_all(KEYS, square, store, workers=1, progress=lambda _: None)
+        run_all(KEYS, square, store, workers=1, progress=lambda _: None)
         assert store.get(KEYS[2])[0] == 4
 
 

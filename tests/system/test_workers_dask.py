@@ -17,8 +17,8 @@ from forebay.history.darshan.ingest import ingest
 from forebay.history.store import open_store
 from forebay.history.store.schema import runs
 from forebay.model.errors import BadInput
-from forebay.show.workers import hired
-from forebay.studies.pieces import Interrupted, do_all
+from forebay.show.workers import hire_workers
+from forebay.studies.pieces import Interrupted, run_all
 from forebay.studies.pieces import Store as Pieces
 from forebay.work import Died, Gone, run_pieces
 from forebay.work import dask as door
@@ -62,7 +62,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 def test_a_worker_killed_half_way_costs_nothing_but_time(cluster: Any, tmp_path: Path) -> None:
     with (
-        hired(address(cluster)) as workers,
+        hire_workers(address(cluster)) as workers,
         closing(run_pieces(workers, work.first_alone(tmp_path), range(9))) as results,
     ):
         found = [next(results)]
@@ -83,7 +83,7 @@ def _others(folder: Path, number: int, process: int) -> bool:
 
 def test_only_the_piece_that_nobody_survives_has_died(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)  # so that fewer have to die
-    with hired(address(cluster)) as workers:
+    with hire_workers(address(cluster)) as workers:
         found = dict(run_pieces(workers, work.deadly, [n for n in range(120) if n % 5 or n == 80], ahead=3))
     assert isinstance(found.pop(80), Died)  # though it was sent in a bundle with others
     assert found == {n: 2 * n for n in range(120) if n % 5}
@@ -91,7 +91,7 @@ def test_only_the_piece_that_nobody_survives_has_died(cluster: Any, monkeypatch:
 
 def test_short_pieces_come_back_in_order_too_and_in_few_messages(cluster: Any) -> None:
     sent = []
-    with hired(address(cluster)) as workers:
+    with hire_workers(address(cluster)) as workers:
         submit = workers.client.submit  # type: ignore[union-attr]
         workers.client.submit = lambda *args, **how: sent.append(args) or submit(*args, **how)  # type: ignore[union-attr]
         found = list(run_pieces(workers, work.doubled, range(1000), in_order=True))
@@ -100,7 +100,7 @@ def test_short_pieces_come_back_in_order_too_and_in_few_messages(cluster: Any) -
 
 
 def test_an_error_of_a_piece_is_told_and_nothing_is_left_behind(cluster: Any) -> None:
-    with hired(address(cluster)) as workers, pytest.raises(ValueError, match="no threes"):
+    with hire_workers(address(cluster)) as workers, pytest.raises(ValueError, match="no threes"):
         list(run_pieces(workers, work.refuse, range(20)))
     wait_until(lambda: not cluster.scheduler.tasks, "pieces are left")
     assert not [name for name in cluster.scheduler.worker_plugins if name.startswith("forebay")]
@@ -115,13 +115,13 @@ def test_interrupted_it_keeps_what_is_done_takes_the_rest_back_and_goes_on(clust
         if done == 5:
             raise KeyboardInterrupt
 
-    with hired(address(cluster)) as workers:
+    with hire_workers(address(cluster)) as workers:
         with pytest.raises(Interrupted, match="5 of 40 pieces are done") as told:
-            do_all(keys, work.square, store, workers=workers, progress=stop)
+            run_all(keys, work.square, store, workers=workers, progress=stop)
         assert told.value.by_user
         wait_until(lambda: not cluster.scheduler.tasks, "pieces are left")
         again: list[int] = []
-        do_all(keys, work.square, store, workers=workers, progress=again.append)
+        run_all(keys, work.square, store, workers=workers, progress=again.append)
     assert again == list(range(5, 41))
     assert [int(store.get(key)[0]) for key in keys] == [n * n for n in range(40)]
 
@@ -129,7 +129,7 @@ def test_interrupted_it_keeps_what_is_done_takes_the_rest_back_and_goes_on(clust
 def test_the_overhead_of_a_piece_is_not_the_size_of_the_work(cluster: Any) -> None:
     """The work goes to each worker once: a piece is some bytes, whatever the work carries."""
     sizes = []
-    with hired(address(cluster)) as workers:
+    with hire_workers(address(cluster)) as workers:
         submit = workers.client.submit  # type: ignore[union-attr]
         workers.client.submit = lambda *args, **how: sizes.append(len(str(args))) or submit(*args, **how)  # type: ignore[union-attr]
         found = dict(run_pieces(workers, work.carrying(b"x" * 1_000_000), range(4)))
@@ -141,7 +141,7 @@ def test_logs_read_by_a_cluster_make_the_same_history(cluster: Any, tmp_path: Pa
     folders, found = sorted({path.parent for path in wheel_logs()}), []
     for name in ("1", address(cluster)):
         with open_store(str(tmp_path / f"{len(found)}.db")) as store:
-            with hired(name) as workers:
+            with hire_workers(name) as workers:
                 report = ingest(store, folders, workers=workers)
             with store.reading() as connection:
                 found.append((report, [tuple(row) for row in connection.execute(runs.select())]))
@@ -166,7 +166,7 @@ def test_something_else_at_that_port_is_no_scheduler(greeting: bytes, monkeypatc
     with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(1) as pool:
         taken = pool.submit(_greet, other, greeting)
         where = f"dask://127.0.0.1:{other.getsockname()[1]}"
-        with pytest.raises(BadInput, match="no Dask scheduler answers"), hired(where):
+        with pytest.raises(BadInput, match="no Dask scheduler answers"), hire_workers(where):
             pytest.fail("connected")
         taken.result(60).close()
 
@@ -216,7 +216,7 @@ def test_workers_of_another_version_or_without_the_package_are_said(
 ) -> None:
     with odd_worker(empty, tmp_path, version):
         wait_until(lambda: bool(empty.scheduler.workers), "the worker does not come")
-        with pytest.raises(BadInput) as refused, hired(address(empty)):
+        with pytest.raises(BadInput) as refused, hire_workers(address(empty)):
             pytest.fail("taken")
     assert words in str(refused.value) and "\n" not in str(refused.value)
     wait_until(lambda: not empty.scheduler.workers, "the worker does not go")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.model.errors import BadInput
-from forebay.show.workers import hired
+from forebay.show.workers import hire_workers
 from forebay.work import run_pieces
 from support import work
 from support.command import Forebay
@@ -67,7 +67,7 @@ def test_a_study_in_jobs_gives_the_same_bytes_and_leaves_no_job(slurm: Slurm, fo
 def test_a_job_that_is_ended_half_way_costs_nothing_but_time(slurm: Slurm, tmp_path: Path) -> None:
     folder = tmp_path / "marks"
     folder.mkdir()
-    with hired("slurm:2") as workers:
+    with hire_workers("slurm:2") as workers:
         wait_until(lambda: workers.count() == 2, "not all workers come")  # type: ignore[union-attr]
         with closing(run_pieces(workers, work.first_alone(folder), range(7))) as results:
             found = [next(results)]
@@ -90,7 +90,7 @@ def test_a_job_that_is_ended_half_way_costs_nothing_but_time(slurm: Slurm, tmp_p
 )
 def test_what_slurm_would_refuse_is_said_before_anything_is_submitted(slurm: Slurm, line: str, words: str) -> None:
     Path("forebay.toml").write_text(f'[workers.slurm]\ninterface = "lo"\n{line}\n')
-    with pytest.raises(BadInput) as refused, hired("slurm:2"):
+    with pytest.raises(BadInput) as refused, hire_workers("slurm:2"):
         pytest.fail("taken")
     assert str(refused.value).startswith("forebay.toml: [workers.slurm]: Slurm would refuse the job: ")
     assert words in str(refused.value) and "\n" not in str(refused.value)

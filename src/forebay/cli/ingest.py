@@ -44,7 +44,7 @@ def ingest(
     """
     from forebay.history.darshan.ingest import Report
     from forebay.history.store import open_store
-    from forebay.show.workers import hired
+    from forebay.show.workers import hire_workers
 
     if not paths and not sacct:
         raise BadInput("PATH", "name logs or folders to read, or --sacct FILE")
@@ -54,7 +54,7 @@ def ingest(
         _print_without_logs(without)
     if without == paths and not sacct and not json:
         return  # without making a history for nothing
-    with hired(workers if paths else None) as crew, open_store(db) as store:
+    with hire_workers(workers if paths else None) as crew, open_store(db) as store:
         for file in sacct or []:
             jobs += _accounting(store, file)
         if paths:

@@ -41,13 +41,13 @@ def profile(
     """
     from forebay.history.store.behaviour import list_behaviours
     from forebay.profile.application import profile_of, runs_on
-    from forebay.show.history.documents import filesystem_named, profile_document
+    from forebay.show.history.documents import find_filesystem, profile_document
     from forebay.show.history.profile import print_profile
 
     with reading(db) as connection:
         runs = list_behaviours(connection, app)
     known = sorted({run.filesystem for run in runs if run.filesystem is not None})
-    found = profile_of(app, runs, procs, filesystem_named(filesystem, known))
+    found = profile_of(app, runs, procs, find_filesystem(filesystem, known))
     if plot is not None:
         from forebay.show.figures.history.profile import draw_profile
 

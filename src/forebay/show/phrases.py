@@ -41,7 +41,7 @@ def shorten(text: str) -> str:
     return f"{float(number):g} {unit}"
 
 
-def splitting(split: int) -> str:
+def describe_splitting(split: int) -> str:
     """Like `split at 200 GB`."""
     return f"split at {size(split)}" if split else "not split"
 
@@ -62,9 +62,9 @@ def number(value: Any) -> str:
     return f"{float(value):.2f}".replace("-0.00", "0.00")
 
 
-def now(after: str, before: str) -> str:
+def compare(after: str, before: str) -> str:
     """
-    >>> now("3", "4"), now("3", "3")
+    >>> compare("3", "4"), compare("3", "3")
     ('3 (was 4)', '3 (as before)')
     """
     return f"{after} ({'as before' if after == before else f'was {before}'})"

@@ -54,7 +54,7 @@ class _Configuration(OpenTable):
 
 
 @contextmanager
-def hired(text: str | None) -> Iterator[Workers]:
+def hire_workers(text: str | None) -> Iterator[Workers]:
     """Those that `--workers` names, looked over and ready; what was started for it ends with the context."""
     wanted = parse_workers(text)
     if isinstance(wanted, Dask):
@@ -65,7 +65,7 @@ def hired(text: str | None) -> Iterator[Workers]:
     elif isinstance(wanted, Slurm):
         from forebay.work.dask import start_slurm_workers
 
-        options, where = slurm_options()
+        options, where = read_slurm_options()
         with start_slurm_workers(wanted.count, options, lambda script: _would_start(script, where), _tell) as crew:
             yield crew
     else:
@@ -76,7 +76,7 @@ def _tell(message: str) -> None:
     typer.echo(f"forebay: {message}", err=True)
 
 
-def configuration() -> Path | None:
+def find_configuration() -> Path | None:
     """$FOREBAY_CONFIG, or forebay.toml here, or that of the user; None if there is none."""
     named = os.environ.get("FOREBAY_CONFIG")
     if named:
@@ -85,9 +85,9 @@ def configuration() -> Path | None:
     return next((path for path in (Path("forebay.toml"), home / "forebay" / "forebay.toml") if path.is_file()), None)
 
 
-def slurm_options() -> tuple[SlurmOptions, str]:
+def read_slurm_options() -> tuple[SlurmOptions, str]:
     """What jobs are to ask for, and where it says so."""
-    path = configuration()
+    path = find_configuration()
     if path is None:
         return SlurmOptions(), "forebay.toml (there is none): [workers.slurm]"
     table = validate(path, load_toml(path), _Configuration).workers.slurm

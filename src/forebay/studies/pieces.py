@@ -81,8 +81,10 @@ class Store:
         return self._folder / f"{key}.npy"
 
 
-def do_all(keys: Sequence[str], work: Work, store: Store, *, workers: Workers, progress: Callable[[int], None]) -> None:
-    """Do every piece that is not in the store; `work` makes an array of a key, `progress` is told how many are done.
+def run_all(
+    keys: Sequence[str], work: Work, store: Store, *, workers: Workers, progress: Callable[[int], None]
+) -> None:
+    """Do every piece that is not in the store; `work` makes an array of a key, `progress` gets how many are done.
 
     Ctrl-C ends it with `Interrupted`; so does, once all others are done, a piece that nobody survives.
     """

@@ -19,8 +19,8 @@ from forebay.show.export import write_table
 from forebay.show.figures.sheet import write_figures
 from forebay.show.output import plain, print_json, print_table, progress
 from forebay.show.report import Report, write_report
-from forebay.show.workers import hired
-from forebay.studies.pieces import Interrupted, Store, do_all
+from forebay.show.workers import hire_workers
+from forebay.studies.pieces import Interrupted, Store, run_all
 from forebay.studies.study import Study
 from forebay.work import Workers
 
@@ -35,7 +35,7 @@ def run_study(study: Study[R], folder: Path, *, workers: Workers, progress: Call
     pieces.open()
     done = 0
     for keys, work in study.stages(pieces):
-        do_all(keys, work, pieces, workers=workers, progress=partial(_advance, progress, done))
+        run_all(keys, work, pieces, workers=workers, progress=partial(_advance, progress, done))
         done += len(keys)
     return study.collect(pieces)
 
@@ -60,7 +60,7 @@ def perform(study: Study[Any], command: str, out: Path, *, workers: str | None, 
     """Run the study, write what came out, and print it; Ctrl-C keeps what is finished."""
     count = len(study.keys())
     try:
-        with hired(workers) as crew, progress(f"{study.name}: {plural(count, study.noun)}", count) as advance:
+        with hire_workers(workers) as crew, progress(f"{study.name}: {plural(count, study.noun)}", count) as advance:
             results = run_study(study, out / ".pieces", workers=crew, progress=advance)
         with progress(f"{study.name}: figures and report", math.inf):
             report = study.report(results)

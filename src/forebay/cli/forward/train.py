@@ -34,13 +34,13 @@ def train(
     import numpy as np
 
     from forebay.profile.detector_training import fit_tree
-    from forebay.show.workers import hired
+    from forebay.show.workers import hire_workers
     from forebay.simulate.requests.training import document
 
     check_file("--out", out)
     fit_tree(np.zeros((2, 1)), np.arange(2), 0)  # fails now, not after all runs, if scikit-learn is missing
     total = scenarios + scenarios // 3
-    with hired(workers) as crew, progress(plural(total, "run"), total) as report:
+    with hire_workers(workers) as crew, progress(plural(total, "run"), total) as report:
         trained = document(scenarios, seed=seed, workers=crew, progress=report)
     with whole_file(out) as file:  # a council may be about to read it
         file.write(dumps(trained) + "\n")

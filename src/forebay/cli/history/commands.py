@@ -47,12 +47,12 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
     """Show how the file system is used: stripes, applications, requests."""
     from forebay.history.store.totals import app_count, filesystem_sums, layout_sums, top_apps
     from forebay.profile.filesystem_usage import usage
-    from forebay.show.history.documents import filesystem_named, usage_document
+    from forebay.show.history.documents import find_filesystem, usage_document
     from forebay.show.history.tables import print_usage
 
     with reading(db) as connection:
         every = filesystem_sums(connection)
-        only = filesystem_named(filesystem, [sums.filesystem for sums in every])
+        only = find_filesystem(filesystem, [sums.filesystem for sums in every])
         found = usage(layout_sums(connection, only))
         apps, most_run = app_count(connection, only), top_apps(connection, "runs", _TOP, only)
         most_bytes = top_apps(connection, "total_bytes", _TOP, only)
@@ -103,12 +103,12 @@ def runs(
 ) -> None:
     """Runs, the newest first."""
     from forebay.history.store.listing import list_runs
-    from forebay.show.history.documents import between, write_runs
+    from forebay.show.history.documents import parse_period, write_runs
     from forebay.show.history.tables import print_runs
 
     if plot is not None and application is None:
         raise BadInput("--plot", "shows one application; --app says which")
-    low, high = between(since, until)
+    low, high = parse_period(since, until)
     most = limit if json or limit is not None else _SHOWN
     which: dict[str, Any] = {"app": application, "since": low, "until": high}
     with reading(db) as connection:
@@ -154,12 +154,12 @@ def osts(
     """Find sick OSTs: bytes and slowness over all runs, the worst first."""
     from forebay.history.store.osts import filesystem_ids, osts_by_filesystem
     from forebay.profile.ost_health import rank_osts
-    from forebay.show.history.documents import between, filesystem_named, osts_document
+    from forebay.show.history.documents import find_filesystem, osts_document, parse_period
     from forebay.show.history.tables import print_osts
 
-    low, high = between(since, until)
+    low, high = parse_period(since, until)
     with reading(db) as connection:
-        only = filesystem_named(filesystem, list(filesystem_ids(connection)))
+        only = find_filesystem(filesystem, list(filesystem_ids(connection)))
         found = rank_osts(osts_by_filesystem(connection, low, high, only))
     if plot is not None and found:
         from forebay.show.figures.history.osts import draw_osts
@@ -195,11 +195,11 @@ def advice(
     from forebay.history.store import open_store
     from forebay.history.store.decisions import OUTCOMES, list_decisions, read_decision
     from forebay.show.history.advice import print_advice, print_decision
-    from forebay.show.history.documents import between
+    from forebay.show.history.documents import parse_period
 
     if outcome is not None and outcome not in OUTCOMES:
         raise UnknownName("outcome", outcome, OUTCOMES)
-    low, high = between(since, until)
+    low, high = parse_period(since, until)
     most = limit if json or limit is not None else _SHOWN
     filters: dict[str, Any] = {"app": application, "job": job, "outcome": outcome, "since": low, "until": high}
     if number is not None and any(value is not None for value in (*filters.values(), limit)):

@@ -16,7 +16,7 @@ from forebay.show.figures.looks import INK
 from forebay.show.figures.scales import date_axis
 from forebay.show.figures.sheet import WIDTH, house_style, write
 from forebay.show.figures.text import printable
-from forebay.show.phrases import MODES, size, splitting
+from forebay.show.phrases import MODES, describe_splitting, size
 from forebay.show.rows import Floats
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.run import Run
@@ -84,7 +84,7 @@ def _stretches(times: Floats, level: Floats) -> tuple[Floats, Floats, Floats]:
 
 def _title(run: Run, outcome: dict[str, Any]) -> str:
     return (
-        f"{printable(run.policy)} on {printable(run.platform.name)}, requests {splitting(run.rules.split)}, "
+        f"{printable(run.policy)} on {printable(run.platform.name)}, requests {describe_splitting(run.rules.split)}, "
         f"rules {MODES.get(run.rules.mode, run.rules.mode)}: {100 * outcome['allocated_share']:.2f} % of the bytes "
         "served"
     )

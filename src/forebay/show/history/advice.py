@@ -8,7 +8,7 @@ import typer
 
 from forebay.model.layout import ANY
 from forebay.model.units import format_bandwidth, plural
-from forebay.show.history.documents import Document, when
+from forebay.show.history.documents import Document, format_time
 from forebay.show.history.tables import printable
 from forebay.show.output import print_rows
 from forebay.show.phrases import format_binary
@@ -23,7 +23,7 @@ def print_advice(decisions: Sequence[Document], *, filtered: bool, limited: int 
     rows = [
         {
             "no.": d["decision_id"],
-            "time": when(d["time"]),
+            "time": format_time(d["time"]),
             "application": printable(d["app"]),
             "processes": d["nprocs"],
             "job": printable(d["job"] or "-"),
@@ -47,14 +47,14 @@ def print_decision(decision: Document) -> None:
     job = f", job {printable(d['job'])}" if d["job"] else ""
     app = f"{printable(d['app'])}, {plural(d['nprocs'], 'process')}{job}"
     place = f", on {printable(d['filesystem'])}" if d["filesystem"] else ""
-    typer.echo(f"Decision {d['decision_id']}, {when(d['time'])}: {app}{place}")
+    typer.echo(f"Decision {d['decision_id']}, {format_time(d['time'])}: {app}{place}")
     start = "" if d["stripe_offset"] == ANY else f" from target {d['stripe_offset']}"
     folder = f" on {printable(d['applied_to'])}" if d["applied_to"] else ""
     typer.echo(f"  {d['outcome']}{folder}: {_layout(d['stripe_count'], d['stripe_size'])}{start}")
     typer.echo(f"  policy {d['policy']} ({d['phase']}): {d['because']}")
     for run in d["runs"]:
         perf = format_bandwidth(run["perf_by_slowest"]) if run["perf_by_slowest"] else "no I/O that could be timed"
-        typer.echo(f"  run {run['run_id']}, {when(run['start_time'])}: {_run_layout(run)}, {perf}")
+        typer.echo(f"  run {run['run_id']}, {format_time(run['start_time'])}: {_run_layout(run)}, {perf}")
     if not d["runs"]:
         typer.echo("  no run of this job is in the history" if d["job"] else "  not for a job, so no run belongs to it")
 

@@ -22,7 +22,7 @@ UNKNOWN = "unknown"
 """What a file system is called of which nothing tells where it is mounted."""
 
 
-def filesystem_named(name: str | None, known: Sequence[str]) -> str | None:
+def find_filesystem(name: str | None, known: Sequence[str]) -> str | None:
     """The file system that an option names, as the history has it."""
     if name is None:
         return None
@@ -93,12 +93,12 @@ def write_runs(runs: Iterable[Document], out: IO[str]) -> None:
     out.write("\n]}\n")
 
 
-def when(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """A point in time as people here write it."""
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
 
 
-def between(since: str | None, until: str | None) -> tuple[float | None, float | None]:
+def parse_period(since: str | None, until: str | None) -> tuple[float | None, float | None]:
     """Two dates, or dates and times, of here, in seconds since 1970; `until` a date ends with its day."""
     low, high = _seconds("--since", since), _seconds("--until", until, end=True)
     if low is not None and high is not None and low >= high:

@@ -9,8 +9,8 @@ from forebay.model.units import format_bandwidth, format_duration, format_size, 
 from forebay.profile.access_pattern import Access, Pattern
 from forebay.profile.application import Profile, Spread
 from forebay.profile.drift import Drift
-from forebay.show.history.documents import UNKNOWN, when
-from forebay.show.history.tables import percent, printable, short_ranges
+from forebay.show.history.documents import UNKNOWN, format_time
+from forebay.show.history.tables import format_counts, format_share, printable
 from forebay.show.output import print_table
 from forebay.show.phrases import format_binary
 
@@ -32,7 +32,7 @@ _MEASURES = {
 
 def print_profile(profile: Profile, wanted: int | None) -> None:
     """`forebay profile`."""
-    for line in summary(profile, wanted):
+    for line in summarize(profile, wanted):
         typer.echo(line)
     rows = [
         (label, *(how(value) for value in (profile.measures[name].median, *_ends(profile.measures[name]))))
@@ -45,22 +45,23 @@ def print_profile(profile: Profile, wanted: int | None) -> None:
     if profile.layouts:
         rows = [(str(p.file_stripe_count), format_binary(p.stripe_size), *_perf(p.perf)) for p in profile.layouts]
         print_table("Bandwidth by layout", ("stripes of a file", "stripe size", *_PERF), rows)
-    typer.echo(drift_words(profile.drift))
-    typer.echo(forecast_words(profile))
+    typer.echo(describe_drift(profile.drift))
+    typer.echo(describe_forecast(profile))
 
 
-def summary(profile: Profile, wanted: int | None) -> list[str]:
+def summarize(profile: Profile, wanted: int | None) -> list[str]:
     """Which runs it is about, and their pattern."""
     lines = [
         f"{printable(profile.app)} with {plural(profile.processes, 'process')}: "
-        f"{plural(profile.runs, 'run')} from {when(profile.first_start_time)} to {when(profile.last_start_time)}"
+        f"{plural(profile.runs, 'run')} from {format_time(profile.first_start_time)} "
+        f"to {format_time(profile.last_start_time)}"
     ]
     if wanted is not None and wanted != profile.processes:
         lines.append(f"It never ran with {wanted} processes; {profile.processes} is the nearest.")
     others = [n for n, _ in profile.process_counts if n != profile.processes]
     if others:
         processes = "process" if others == [1] else "processes"
-        lines.append(f"It also ran with {short_ranges(others)} {processes} (--procs N shows those).")
+        lines.append(f"It also ran with {format_counts(others)} {processes} (--procs N shows those).")
     if sum(runs for _, runs in profile.process_counts) >= MOST_RUNS:
         lines.append(f"Of its runs the newest {MOST_RUNS:,} are looked at.")
     if profile.elsewhere:
@@ -71,33 +72,33 @@ def summary(profile: Profile, wanted: int | None) -> list[str]:
         lines.append("All these runs rest on partial logs: volumes are too low, and there is no curve.")
     elif profile.partial_runs:
         lines.append(f"{plural(profile.partial_runs, 'run')} from partial logs left out.")
-    lines.append(f"Pattern: {pattern_words(profile.pattern)}")
+    lines.append(f"Pattern: {describe_pattern(profile.pattern)}")
     apart = (("reads", profile.pattern.reads), ("writes", profile.pattern.writes))
-    return [*lines, *(f"  {name}: {access_words(access)}" for name, access in apart if access)]
+    return [*lines, *(f"  {name}: {describe_access(access)}" for name, access in apart if access)]
 
 
-def pattern_words(pattern: Pattern) -> str:
+def describe_pattern(pattern: Pattern) -> str:
     """How files are shared, and in what order requests come."""
     shared = pattern.shared is not None and pattern.sharing not in ("one process", "no I/O")
-    sharing = f"{pattern.sharing} ({percent(pattern.shared or 0)} of the bytes in shared files)"
-    return f"{sharing if shared else pattern.sharing}; {_order_words(pattern)}"
+    sharing = f"{pattern.sharing} ({format_share(pattern.shared or 0)} of the bytes in shared files)"
+    return f"{sharing if shared else pattern.sharing}; {_describe_order(pattern)}"
 
 
-def access_words(access: Access) -> str:
+def describe_access(access: Access) -> str:
     """Reads or writes: volume, sharing, order, sizes, and whether processes call together."""
-    said = [format_size(access.total_bytes), access.sharing, _order_words(access)]
+    said = [format_size(access.total_bytes), access.sharing, _describe_order(access)]
     if access.common_size or access.mean_size:
         said.append(f"requests {_sizes(access.common_size, access.mean_size)}")
     if access.collective is not None:
-        kind = f"{percent(access.collective)} collective" if access.calls == "both" else access.calls
+        kind = f"{format_share(access.collective)} collective" if access.calls == "both" else access.calls
         said.append(f"MPI-IO calls {kind}, {_sizes(access.common_call_size, access.mean_call_size)}")
     return "; ".join(said)
 
 
-def _order_words(access: Access) -> str:
+def _describe_order(access: Access) -> str:
     names = ("contiguous", "strided", "with_gaps", "random", "backwards")
     shares = {name.replace("_", " "): getattr(access, name) for name in names}
-    notable = ", ".join(f"{percent(share)} {name}" for name, share in shares.items() if (share or 0) >= _TOLD)
+    notable = ", ".join(f"{format_share(share)} {name}" for name, share in shares.items() if (share or 0) >= _TOLD)
     order = {"unknown": "order of requests unknown"}.get(access.order, access.order)
     return f"{order} ({notable})" if notable and notable != f"100 % {order}" else order
 
@@ -116,7 +117,7 @@ def _sizes(common: int | None, mean: float | None) -> str:
     )
 
 
-def drift_words(drift: Drift) -> str:
+def describe_drift(drift: Drift) -> str:
     """One sentence."""
     if drift.ratio is None or drift.p_value is None:
         return f"Drift: too few runs that are alike early and late ({drift.early_runs} and {drift.late_runs})."
@@ -126,7 +127,7 @@ def drift_words(drift: Drift) -> str:
     return f"Drift: {verdict}; {change} ({test})."
 
 
-def forecast_words(profile: Profile) -> str:
+def describe_forecast(profile: Profile) -> str:
     """One sentence."""
     forecast = profile.forecast
     if forecast is None:

@@ -12,7 +12,7 @@ from forebay.history.store.totals import AppSums, FilesystemSums
 from forebay.model.units import format_bandwidth, format_size, plural
 from forebay.profile.filesystem_usage import Bin, Usage
 from forebay.profile.ost_health import OstHealth
-from forebay.show.history.documents import UNKNOWN, Document, Top, when
+from forebay.show.history.documents import UNKNOWN, Document, Top, format_time
 from forebay.show.output import print_rows, print_table, ranges
 from forebay.show.phrases import format_binary
 
@@ -27,10 +27,10 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def percent(share: float) -> str:
+def format_share(share: float) -> str:
     """With a digit after the point, or two if it is small, where they are not 0.
 
-    >>> percent(0.9), percent(0.025), percent(0.0025), percent(0.00004)
+    >>> format_share(0.9), format_share(0.025), format_share(0.0025), format_share(0.00004)
     ('90 %', '2.5 %', '0.25 %', '<0.01 %')
     """
     value = 100 * share
@@ -46,7 +46,7 @@ def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesys
         f"{plural(usage.partial_runs, 'run')} from partial logs, {usage.runs_without_lustre:,} without Lustre records"
     )
     if filesystems:
-        rows = [(mounted(s.filesystem), f"{s.runs:,}", format_size(s.total_bytes)) for s in filesystems]
+        rows = [(mount_name(s.filesystem), f"{s.runs:,}", format_size(s.total_bytes)) for s in filesystems]
         print_table("File systems, by where most bytes of a run were", ("file system", "runs", "volume"), rows)
     if len(filesystems) > 1:
         typer.echo("What follows is over all of them; --filesystem MOUNT shows one.")
@@ -78,7 +78,7 @@ def _print_bins(title: str, head: str, bins: Sequence[Bin], label: Callable[[Bin
     print_table(title, (head, "runs", "share"), [*rows, ("total", f"{sum(b.runs for b in bins):,}", "100.000%")])
 
 
-def mounted(filesystem: str) -> str:
+def mount_name(filesystem: str) -> str:
     """A file system's name: where it is mounted."""
     return printable(filesystem) or UNKNOWN
 
@@ -95,8 +95,8 @@ def print_apps(apps: Sequence[AppSums]) -> None:
             "best": _bandwidth(app.best_perf),
             "in run": "-" if app.best_run is None else app.best_run,
             "best with": _layout(app.best_layout),
-            "processes": short_ranges(app.nprocs),
-            "last run": when(app.last_start_time),
+            "processes": format_counts(app.nprocs),
+            "last run": format_time(app.last_start_time),
         }
         for app in apps
     ]
@@ -109,14 +109,14 @@ def print_runs(runs: Iterable[Document], limited: int | None) -> None:
         {
             "run": run["run_id"],
             "application": run["app"],
-            "started": when(run["start_time"]),
+            "started": format_time(run["start_time"]),
             "job": run["job_name"] or run["job_id"],
             "processes": run["nprocs"],
             "volume": format_size(run["total_bytes"]),
             "performance": _bandwidth(run["perf_by_slowest"] or None),
             "OSTs": "-" if run["stripe_count"] is None else run["stripe_count"],
             "stripe size": "-" if run["stripe_size"] is None else format_binary(run["stripe_size"]),
-            "file system": "-" if run["filesystem"] is None else mounted(run["filesystem"]),
+            "file system": "-" if run["filesystem"] is None else mount_name(run["filesystem"]),
             "": "partial" if run["partial_flag"] else "",
         }
         for run in runs
@@ -178,7 +178,7 @@ def _request_row(part: Document) -> Document:
 
 def _ost_row(ost: Document) -> Document:
     return {
-        "file system": mounted(ost["filesystem"]),
+        "file system": mount_name(ost["filesystem"]),
         "OST": ost["ost"],
         "files": ost["files"],
         "volume": format_size(ost["total_bytes"]),
@@ -191,7 +191,7 @@ def print_osts(osts: Sequence[OstHealth]) -> None:
     """`forebay history osts`."""
     rows = [
         {
-            "file system": mounted(o.filesystem),
+            "file system": mount_name(o.filesystem),
             "OST": o.ost,
             "verdict": o.verdict,
             "slowness": _times(o.slowness),
@@ -207,7 +207,7 @@ def print_osts(osts: Sequence[OstHealth]) -> None:
     print_rows("", rows)
     systems = sorted({o.filesystem for o in osts})
     sick = [
-        f"OST {ranges(numbers)}" + (f" of {mounted(system)}" if system or len(systems) > 1 else "")
+        f"OST {ranges(numbers)}" + (f" of {mount_name(system)}" if system or len(systems) > 1 else "")
         for system in systems
         if (numbers := [o.ost for o in osts if o.verdict == "sick" and o.filesystem == system])
     ]
@@ -219,9 +219,9 @@ def print_osts(osts: Sequence[OstHealth]) -> None:
     typer.echo(f"{plural(len(osts), 'OST')}{where}; {verdict}" + (f"; too little data on {few}" if few else ""))
 
 
-def short_ranges(numbers: Sequence[int]) -> str:
+def format_counts(numbers: Sequence[int]) -> str:
     """
-    >>> short_ranges((1, 2, 8)), short_ranges(range(0, 100, 2))
+    >>> format_counts((1, 2, 8)), format_counts(range(0, 100, 2))
     ('1, 2, 8', '0 ... 98')
     """
     return ", ".join(map(str, numbers)) if len(numbers) <= 5 else f"{min(numbers)} ... {max(numbers)}"
@@ -231,7 +231,7 @@ def _value(name: str, value: Any) -> str:
     if value is None or value == []:
         return "-"
     if name.endswith("_time") and name in _MOMENTS:
-        return when(value)
+        return format_time(value)
     if name in ("read_sizes", "write_sizes"):
         return ", ".join(f"{count:,} of {size}" for size, count in zip(SIZE_BINS, value, strict=True) if count) or "-"
     if isinstance(value, list):

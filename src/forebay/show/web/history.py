@@ -16,7 +16,7 @@ from forebay.profile.application import profile_of
 from forebay.profile.filesystem_usage import usage
 from forebay.profile.ost_health import rank_osts
 from forebay.show.history.documents import apps_document, osts_document, profile_document, usage_document
-from forebay.show.history.profile import drift_words, forecast_words, pattern_words
+from forebay.show.history.profile import describe_drift, describe_forecast, describe_pattern
 
 Document = dict[str, Any]
 _TOP = 10
@@ -66,7 +66,7 @@ def _overview(connection: Connection) -> Document:
 
 def _application(connection: Connection, name: str) -> Document:
     profile = profile_of(name, list_behaviours(connection, name))
-    sentences = [pattern_words(profile.pattern), drift_words(profile.drift), forecast_words(profile)]
+    sentences = [describe_pattern(profile.pattern), describe_drift(profile.drift), describe_forecast(profile)]
     document = profile_document(profile, None)
     kept = ("app", "runs", "partial_runs", "processes", "first_start_time", "last_start_time", "points", "curve")
     return {key: document[key] for key in kept} | {"words": sentences, "advice": find_last_decision(connection, name)}

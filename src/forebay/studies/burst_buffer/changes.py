@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from forebay.show.phrases import join_names, now, number, size, span
+from forebay.show.phrases import compare, join_names, number, size, span
 from forebay.show.rows import Floats, Rows, finite, select
 from forebay.studies.burst_buffer.results import StorageResults
 from forebay.studies.burst_buffer.view import (
@@ -41,7 +41,7 @@ def _shares(view: StorageView) -> Iterator[str]:
         before, after = (_shared(view.compared(m, capacity=capacity), view) for m in (STORALLOC, CORRECT))
         if before.size and after.size:
             shares = (f"{span(100 * runs['allocated_share'])} %" for runs in (after, before))
-            parts.append(f"{now(*shares)} with {size(capacity)}")
+            parts.append(f"{compare(*shares)} with {size(capacity)}")
     if parts:
         yield (
             f"Figure 4: {view.blocks} and without {BASELINE}, what is served net of parts taken back is "
@@ -55,7 +55,7 @@ def _use(view: StorageView) -> Iterator[str]:
         before, after = (finite(rows["max_use"]) for rows in pair)
         if before.size and after.size:
             full = (f"{100 * (values >= 1).mean():.0f} %" for values in (after, before))
-            parts.append(f"{name} {now(*full)}")
+            parts.append(f"{name} {compare(*full)}")
     if parts:
         yield f"Figure 5: at {view.where} this part of the disks was full at some time: {join_names(parts)}."
 
@@ -66,7 +66,7 @@ def _fairness(view: StorageView) -> Iterator[str]:
         values = [[finite(rows[metric]) for rows in pair] for metric in METRICS]
         if all(sample.size > 1 for both in values for sample in both):
             (mean, mean_now), (most, most_now) = ([sample.std(ddof=1) for sample in both] for both in values)
-            of_mean, of_most = now(f"{mean_now:.3f}", f"{mean:.3f}"), now(f"{most_now:.2f}", f"{most:.2f}")
+            of_mean, of_most = compare(f"{mean_now:.3f}", f"{mean:.3f}"), compare(f"{most_now:.2f}", f"{most:.2f}")
             parts.append(f"{name} {of_mean} and {of_most}")
     if parts:
         yield f"Figure 6: the standard deviations of mean and of maximum allocations per disk are {'; '.join(parts)}."
@@ -81,7 +81,7 @@ def _mean_effects(view: StorageView) -> Iterator[str]:
         strength = np.abs(np.nan_to_num(table, nan=0.0))
         row, column = np.unravel_index(int(np.argmax(strength)), table.shape)
         parts.append(f"{number(strength[row, column])} between {names[row]} and {names[column]}")
-    yield f"Figure 7: the strongest effect on mean allocations, as Cohen's d, is {now(*parts)}."
+    yield f"Figure 7: the strongest effect on mean allocations, as Cohen's d, is {compare(*parts)}."
 
 
 def _max_effects(view: StorageView) -> Iterator[str]:
@@ -92,7 +92,7 @@ def _max_effects(view: StorageView) -> Iterator[str]:
     for name in names if BEST in names else ():
         pair = [table[order.index(BEST), order.index(name)] for order, table in tables]
         if name != BEST and not np.isnan(pair).any():
-            parts.append(f"{now(*map(number, pair))} against {name}")
+            parts.append(f"{compare(*map(number, pair))} against {name}")
     if parts:
         yield f"Figure 8: Cohen's d of {BEST} for maximum allocations is {join_names(parts)}."
 
@@ -104,7 +104,7 @@ def _missed(view: StorageView) -> Iterator[str]:
         before, after = (by_policy(select(runs, mode=m, capacity=capacity)) for m in (STORALLOC, CORRECT))
         counts = {name: (count_missed(after[name]), count_missed(before[name])) for name in before if name in after}
         if any(sum(a) + sum(b) for a, b in counts.values()):
-            moved = join_names(f"{name} {now(*map(describe_missed, pair))}" for name, pair in counts.items())
+            moved = join_names(f"{name} {compare(*map(describe_missed, pair))}" for name, pair in counts.items())
             parts.append(f"with {size(capacity)} {moved}")
     if parts:
         yield f"Figure 9: at most so many split requests failed or were refused in one run: {'; '.join(parts)}."

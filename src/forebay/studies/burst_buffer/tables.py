@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.units import plural
-from forebay.show.phrases import MODES, number, size, splitting
+from forebay.show.phrases import MODES, describe_splitting, number, size
 from forebay.show.report import Table
 from forebay.show.rows import Record, distinct, finite, group, records, select
 from forebay.studies.burst_buffer.results import KEY, OPTIMAL, StorageResults
@@ -57,7 +57,7 @@ def run_tables(view: StorageView) -> list[Table]:
     for mode, split, capacity in sorted(keys, key=lambda key: (view.modes.index(key[0]), *key[1:])):
         rows = select(runs, mode=mode, split=split, capacity=capacity)
         rows = rows[np.argsort(-rows["allocated_share"], kind="stable")]
-        title = f"{MODES.get(mode, mode)}, {splitting(split)}, {size(capacity)}: {plural(rows.size, 'run')}"
+        title = f"{MODES.get(mode, mode)}, {describe_splitting(split)}, {size(capacity)}: {plural(rows.size, 'run')}"
         crowd = (crowds.get(key, ()) for key in rows[list(KEY)].tolist())
         tables.append(Table.of(title, [_row(r, c) for r, c in zip(records(rows), crowd, strict=True)]))
     return tables

@@ -41,7 +41,7 @@ def size(
 ) -> None:
     """Find the smallest burst buffer that serves the target."""
     from forebay.show.output import print_json, progress
-    from forebay.show.workers import hired
+    from forebay.show.workers import hire_workers
     from forebay.simulate.storage.rules import MODES, TRIES, Rules
     from forebay.simulate.storage.scenario import find_platform, find_requests
     from forebay.studies.sizing.search import find_smallest_of_each
@@ -55,7 +55,7 @@ def size(
     threshold = 0 if split == "no" else _parse_bytes("--split", split)
     by = Rules(mode=rules, split=threshold, tries=TRIES if requeue else 0)
     label, total = ("policies", len(names)) if len(names) > 1 else (f"{names[0]}: sizes tried", math.inf)
-    with hired(workers) as crew, progress(label, total) as advance:
+    with hire_workers(workers) as crew, progress(label, total) as advance:
         sizings = find_smallest_of_each(
             trace, family, names, by, target=share, step=steps, seed=seed, workers=crew, progress=advance
         )

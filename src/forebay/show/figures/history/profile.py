@@ -20,7 +20,7 @@ from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.scales import bandwidth_axis, date_axis
 from forebay.show.figures.sheet import house_style, panels, write
 from forebay.show.figures.text import printable
-from forebay.show.history.tables import percent
+from forebay.show.history.tables import format_share
 from forebay.show.phrases import shorten
 from forebay.show.rows import Floats
 
@@ -129,7 +129,7 @@ def _draw_order(axes: Axes, accesses: Sequence[tuple[str, Access]]) -> None:
                 if share >= 0.15:
                     middle = (begin + share / 2, place)
                     axes.annotate(
-                        percent(share),
+                        format_share(share),
                         middle,
                         ha="center",
                         va="center",

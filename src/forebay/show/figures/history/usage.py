@@ -13,7 +13,7 @@ from forebay.model.layout import DEFAULT_SIZE
 from forebay.profile.filesystem_usage import DEFAULT_COUNT, Bin, Usage
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import house_style, panels, write
-from forebay.show.history.tables import percent
+from forebay.show.history.tables import format_share
 from forebay.show.phrases import format_binary
 
 _DEFAULT, _OTHER = "#0072B2", FAINT
@@ -35,13 +35,13 @@ def draw_usage(usage: Usage, out: Path) -> Path:
         right.set_title(_title("stripe size", usage.default_size, "1 MiB"), loc="left")
         right.set_xlabel("stripe size")
         if usage.default_layout is not None:
-            share = percent(usage.default_layout)
+            share = format_share(usage.default_layout)
             figure.suptitle(f"{share} of the runs have files of one 1 MiB stripe each, the default", fontsize=8.5)
         return write(figure, out)
 
 
 def _title(what: str, share: float | None, value: str) -> str:
-    return f"{what}: no run tells" if share is None else f"{what}: {percent(share)} of the runs have {value}"
+    return f"{what}: no run tells" if share is None else f"{what}: {format_share(share)} of the runs have {value}"
 
 
 def _draw(axes: Axes, bins: Sequence[Bin], labels: Sequence[str], default: int) -> None:
@@ -65,5 +65,5 @@ def _draw(axes: Axes, bins: Sequence[Bin], labels: Sequence[str], default: int) 
         if b.runs:
             where = (float(at), float(b.runs))
             axes.annotate(
-                percent(b.share), where, (0, 2), textcoords="offset points", ha="center", fontsize=6, color=INK
+                format_share(b.share), where, (0, 2), textcoords="offset points", ha="center", fontsize=6, color=INK
             )

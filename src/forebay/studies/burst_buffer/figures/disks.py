@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from forebay.show.figures.scales import name_groups
 from forebay.show.figures.sheet import Sketch, legend_above, panels
 from forebay.show.figures.text import printable
-from forebay.show.phrases import join_names, size, splitting
+from forebay.show.phrases import describe_splitting, join_names, size
 from forebay.show.rows import Rows, distinct, finite, select
 from forebay.studies.burst_buffer.figures.subject import SIGMA, StorageSubject, mode_title, some_of, strips, width_for
 from forebay.studies.burst_buffer.view import BEST, FOREBAY, StorageView, by_policy
@@ -47,7 +47,7 @@ def disk_use(subject: StorageSubject) -> Sketch | None:
         axes.set_ylabel("maximum use (% of the disk)")
     return Sketch(
         name="figure-05-maximum-disk-use",
-        title=f"Maximum use of the disks by policy, requests {splitting(view.split)}, without 1N1D",
+        title=f"Maximum use of the disks by policy, requests {describe_splitting(view.split)}, without 1N1D",
         caption=f"{DOTS}.{_full(view, modes)}",
         figure=figure,
     )
@@ -73,7 +73,7 @@ def fairness(subject: StorageSubject) -> Sketch | None:
     return Sketch(
         name="figure-06-allocations-per-disk",
         title=f"Mean and maximum number of allocations per disk with {size(view.capacity)}, "
-        f"requests {splitting(view.split)}, without 1N1D",
+        f"requests {describe_splitting(view.split)}, without 1N1D",
         caption=f"{DOTS} and {SIGMA} its standard deviation; the y axes need not start at 0. "
         "The fewer at once and the more alike the disks, the more bandwidth a job can count on.",
         figure=figure,

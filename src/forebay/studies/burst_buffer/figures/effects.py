@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from forebay.show.figures.looks import INK
 from forebay.show.figures.sheet import Sketch, panels
 from forebay.show.figures.text import printable
-from forebay.show.phrases import size, splitting
+from forebay.show.phrases import describe_splitting, size
 from forebay.show.rows import Floats
 from forebay.studies.burst_buffer.figures.subject import StorageSubject, mode_title, width_for
 from forebay.studies.burst_buffer.view import cohens_table
@@ -43,7 +43,7 @@ def _effects(subject: StorageSubject, metric: str, name: str, word: str) -> Sket
     return Sketch(
         name=name,
         title=f"Cohen's d between policies for the {word} number of allocations per disk, "
-        f"with {size(view.capacity)}, requests {splitting(view.split)}, without 1N1D",
+        f"with {size(view.capacity)}, requests {describe_splitting(view.split)}, without 1N1D",
         caption="By how many standard deviations the policy of a row stays below that of a column: blue where it has "
         "fewer allocations, red where it has more. 0.2 is called a small effect, 0.8 a large one.",
         figure=figure,

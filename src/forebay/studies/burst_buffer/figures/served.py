@@ -16,7 +16,7 @@ from forebay.show.figures.looks import INK, STORAGE, Look, key
 from forebay.show.figures.scales import name_groups
 from forebay.show.figures.sheet import Sketch, legend_above, panels
 from forebay.show.figures.text import printable
-from forebay.show.phrases import size, splitting
+from forebay.show.phrases import describe_splitting, size
 from forebay.show.rows import Floats, Rows, distinct, select
 from forebay.studies.burst_buffer.figures.subject import StorageSubject, mode_title, some_of, width_for
 from forebay.studies.burst_buffer.results import LAYOUTS, OPTIMAL
@@ -49,7 +49,7 @@ def shares(subject: StorageSubject) -> Sketch | None:
     for axes, capacity in zip(grid, columns, strict=False):
         axes.set_title(size(capacity), loc="left")
     for axes, (split, mode) in zip(grid[:: len(columns)], rows, strict=True):
-        axes.set_ylabel(f"{splitting(split)}\n{mode_title(mode)}\n% of bytes", fontsize=7)
+        axes.set_ylabel(f"{describe_splitting(split)}\n{mode_title(mode)}\n% of bytes", fontsize=7)
     legend_above(figure, _legend(subject, marks))
     return Sketch(
         name="figure-04-bytes-served",
@@ -127,7 +127,7 @@ def _range(subject: StorageSubject) -> str:
             parts.append(f"{percent.min():.1f} to {percent.max():.1f} % {how}")
     if not parts:
         return ""
-    return f" With {size(view.capacity)}, {splitting(view.split)} and without 1N1D: {' and '.join(parts)}."
+    return f" With {size(view.capacity)}, {describe_splitting(view.split)} and without 1N1D: {' and '.join(parts)}."
 
 
 def missed_requests(subject: StorageSubject) -> Sketch | None:
@@ -196,7 +196,7 @@ def slowdowns(subject: StorageSubject) -> Sketch | None:
     )
     for axes, (mode, split) in zip(grid, kinds, strict=True):
         _draw_slowdowns(axes, subject, select(runs, mode=mode, split=split), platforms)
-        axes.set_title(f"{splitting(split)}, {mode_title(mode)}", loc="left")
+        axes.set_title(f"{describe_splitting(split)}, {mode_title(mode)}", loc="left")
     for axes in grid[::columns]:
         axes.set_yticks(range(len(platforms)), [printable(p, 28) for p in platforms])
     names = [n for n in subject.looks if (runs["policy"] == n).any()]
