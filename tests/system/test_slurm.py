@@ -185,8 +185,8 @@ BAD = {
     "capacity=5MB tier=tape": "no disk has a field 'tier'",
     "capacity=5MB pool=tape": "no disk has a field 'tier'",
     "capacity=5MB time=-1h": "time: must be above 0",
-    "capacity=5MB speed=9": "unknown word 'speed=9'",
-    "capacity=5MB stage_in=data": "stage_in: 'data': say where it is, from / on",
+    "capacity=5MB speed=9": "unknown option 'speed=9'",
+    "capacity=5MB stage_in=data": "stage_in: 'data': needs an absolute path",
     "capacity=5MB stage_out=../x:/tmp/x": "NAME must be a path inside the burst buffer",
     "tier=nvme": "capacity is missing",
 }
@@ -350,7 +350,7 @@ def test_a_job_that_slurm_could_not_start_begins_again_and_who_is_held_is_named(
     wait_until(lambda: "/nowhere: no such file" in site.slurm.reason(held), "it is not held")
     first, second = sorted(site.reconcile().splitlines(), key=lambda line: int(line.split()[1][:-1]))
     assert first == f"job {stuck}: requeued: its start failed, and Slurm does not try again"
-    assert second.startswith(f"job {held}: can't start: slurm_bb_data_in: /nowhere: no such file or directory; ")
+    assert second.startswith(f"job {held}: cannot start: slurm_bb_data_in: /nowhere: no such file or directory; ")
     assert second.endswith(f"scontrol release {held} (or scancel {held})")
     assert site.slurm.wait(stuck)["JobState"] == "COMPLETED" and site.slurm.show(stuck)["Requeue"] == "0"
     site.slurm.cancel(held)
@@ -381,7 +381,7 @@ def test_a_job_whose_set_up_a_killed_slurmctld_forgot_begins_again(site: Site) -
     site.slurm.start_controller()
     assert site.slurm.show(job)["BurstBufferState"] == "staging-in" and "JobID=" + job not in site.burst()
     site.control.service.signal(signal.SIGCONT)
-    line = f"job {job}: requeued: Slurm lost its burst buffer while it was set up\n"
+    line = f"job {job}: requeued: Slurm lost its burst buffer during set-up\n"
     wait_until(lambda: line in site.reconcile(), "it does not begin again")  # once Slurm has looked at the job
     assert site.slurm.wait(job)["JobState"] == "COMPLETED"
     site.check_end({job: "COMPLETED"})

@@ -234,8 +234,8 @@ def test_teardown_is_harmless_where_nothing_was_set_up_and_when_it_is_called_aga
 def test_hooks_of_a_job_without_a_grant_say_so(bench: Bench) -> None:
     script = bench.lua.script("#BB_LUA capacity=1GB stage_in=/x")
     for hook in ("pre_run", "data_in"):
-        assert bench.lua.call(hook, "7", script)[:2] == (-1, "the job has no grant any more")
-    assert bench.lua.call("real_size", "7")[:2] == (-1, "the job has no grant any more")
+        assert bench.lua.call(hook, "7", script)[:2] == (-1, "the job no longer has a grant")
+    assert bench.lua.call("real_size", "7")[:2] == (-1, "the job no longer has a grant")
 
 
 def test_staging_is_done_by_a_command_with_the_owners_numbers(bench: Bench) -> None:
@@ -349,7 +349,7 @@ def test_nothing_is_kept_where_others_could_write(bench: Bench, tmp_path: Path) 
     (tmp_path / "elsewhere").mkdir()
     (bench.lua.folder / "forebay_jobs").symlink_to(tmp_path / "elsewhere")
     found = bench.setup()
-    assert found.code == 0 and "job 7: nothing is kept of its grant: " in found.log
+    assert found.code == 0 and "job 7: its grant could not be noted: " in found.log
     assert list((tmp_path / "elsewhere").iterdir()) == [] and bench.begin().code == 0
 
 
@@ -385,7 +385,7 @@ def test_a_job_that_was_not_told_of_its_space_does_not_run(bench: Bench) -> None
     for text in ("", "FOREBAY_GRANT=another\n"):
         (bench.lua.folder / "path").write_text(text)
         found = bench.lua.call("pre_run", "7", bench.lua.script("#BB_LUA capacity=10GB"))
-        assert found[:2] == (-1, "the job could not be told where its space is")
+        assert found[:2] == (-1, "the job was not given the path of its space")
     assert bench.states() == ["ready"]
 
 

@@ -73,7 +73,7 @@ end
 
 local function wish_of(script)
   local text, why = forebay.read(script)
-  if not text then return nil, "the job's script can't be read: " .. why end
+  if not text then return nil, "the job's script cannot be read: " .. why end
   local wish, wrong = forebay.wish(text)
   return wish, wrong or "there is no #" .. forebay.DIRECTIVE .. " line at the top of the script"
 end
@@ -125,7 +125,7 @@ function slurm_bb_pools(...)
   return slurm.SUCCESS, known or pools_text({ { name = forebay.ANY, total = 0, free = 0 } }, false)
 end
 
-local NO_GRANT = "the job has no grant any more"
+local NO_GRANT = "the job no longer has a grant"
 
 local function release(grant, because)
   return patient("POST", "/v1/grants/" .. grant.id .. "/release", { because = because })
@@ -136,7 +136,7 @@ local function asked(job, uid, gid, wish, limit)
   local old, count, wrong = forebay.grant(job, waiting)
   if wrong then return nil, wrong end
   if old and tonumber(old.uid) == tonumber(uid) and old.size == wish.capacity then return old, nil, true end
-  if old then release(old, "another request has its job's number") end
+  if old then release(old, "another request has the same job number") end
   local seconds = needed(wish, limit) + settings.queue
   local longest = at_most(seconds)
   if wish.time and wish.time > longest then longest = seconds end -- which is refused with the reason
@@ -158,7 +158,7 @@ local function ready(grant)
     end
     local left = stop - core.gettime()
     if left <= 0 then
-      release(grant, "its job waited long enough")
+      release(grant, "its job waited too long")
       local place = tonumber(grant.position) or 0
       return nil, string.format("no space within %ds: %s%s: %s", settings.wait, grant.state,
         place > 0 and ", place " .. forebay.printed(place) or "", tostring(grant.because))
@@ -179,7 +179,7 @@ local function environment(grant)
     lines[#lines + 1] = "FOREBAY_PATHS=" .. table.concat(grant.paths, ":")
   end
   for _, line in ipairs(lines) do -- Slurm counts lines by their equal signs
-    if line:find("[%c]") or line:find("=.*=") then return nil, "can't be told to Slurm: " .. line end
+    if line:find("[%c]") or line:find("=.*=") then return nil, "cannot be passed to Slurm: " .. line end
   end
   return table.concat(lines, "\n") .. "\n"
 end
@@ -203,7 +203,7 @@ function slurm_bb_setup(job, uid, gid, pool, size, script, info, ...)
   _, why = environment(there)
   if why then return fail(job, "setup", why) end
   why = forebay.keep(job, there, wish.time)
-  if why then slurm.log_info("forebay: job %s: nothing is kept of its grant: %s", tostring(job), forebay.line(why)) end
+  if why then slurm.log_info("forebay: job %s: its grant could not be noted: %s", tostring(job), forebay.line(why)) end
   slurm.log_info("forebay: job %s has grant %s: %s", tostring(job), there.id, there.path)
   return slurm.SUCCESS
 end
@@ -247,7 +247,7 @@ function slurm_bb_real_size(job, ...)
   if not grant then return fail(job, "real_size", wrong) end
   local size = tonumber(grant.size)
   if not size or size ~= math.floor(size) or size <= 0 or size >= 2 ^ 53 then
-    return fail(job, "real_size", "the service says that it has " .. tostring(grant.size) .. " bytes")
+    return fail(job, "real_size", "the service reports an invalid size: " .. tostring(grant.size) .. " bytes")
   end
   return slurm.SUCCESS, forebay.printed(size)
 end
@@ -301,7 +301,7 @@ function slurm_bb_pre_run(job, script, uid, gid, info, ...)
   local kept = forebay.kept(job)
   if not grant and forebay.is_away(unknown) then grant = kept end
   if not grant then return fail(job, "pre_run", unknown or NO_GRANT) end
-  if told(script) ~= grant.id then return fail(job, "pre_run", "the job could not be told where its space is") end
+  if told(script) ~= grant.id then return fail(job, "pre_run", "the job was not given the path of its space") end
   wrong = unknown or use(grant, stop)
   if forebay.is_away(wrong) and kept and kept.id == grant.id and tonumber(kept["until"]) >= stop then
     slurm.log_info("forebay: job %s begins without the service: %s", tostring(job), wrong)

@@ -51,7 +51,7 @@ function forebay.size(text)
   if not scale then return nil, "'" .. text .. "' has no unit of bytes; write it like 500GB or 2TiB" end
   local bytes = math.ceil(number * scale * factor)
   if bytes <= 0 then return nil, "must be above 0, not '" .. text .. "'" end
-  if bytes >= 2 ^ 53 then return nil, "is more than anybody has: '" .. text .. "'" end
+  if bytes >= 2 ^ 53 then return nil, "is too large: '" .. text .. "'" end
   return bytes, text:match("^%d+[kmgtpKMGTP]?i?B?$") ~= nil and factor == 1 and (unit == "" or unit:match("B$") ~= nil)
 end
 
@@ -95,9 +95,9 @@ end
 local function from_outside(value)
   local source, name = value:match("^(/[^:]*):(.*)$")
   if not source then source, name = value, value:gsub("/+$", ""):match("([^/]+)$") end
-  if source:sub(1, 1) ~= "/" then return nil, "'" .. value .. "': say where it is, from / on: stage_in=/PATH[:NAME]" end
+  if source:sub(1, 1) ~= "/" then return nil, "'" .. value .. "': needs an absolute path: stage_in=/PATH[:NAME]" end
   if not name or not inside(name) then
-    return nil, "'" .. value .. "': what it is called in the burst buffer must be a path inside it: stage_in=/PATH:NAME"
+    return nil, "'" .. value .. "': NAME must be a path inside the burst buffer: stage_in=/PATH:NAME"
   end
   return { source, name }
 end
@@ -105,14 +105,14 @@ end
 local function to_outside(value)
   local name, target = value:match("^([^:]*):(.*)$")
   if not name or target:sub(1, 1) ~= "/" then
-    return nil, "'" .. value .. "': say what goes where, from / on: stage_out=NAME:/PATH"
+    return nil, "'" .. value .. "': needs a name and an absolute path: stage_out=NAME:/PATH"
   end
   if not inside(name) then return nil, "'" .. value .. "': NAME must be a path inside the burst buffer" end
   return { name, target }
 end
 
 local function tier_of(value)
-  if not value:match("^[%w._-]+$") then return nil, "'" .. value .. "' is no name of a tier" end
+  if not value:match("^[%w._-]+$") then return nil, "'" .. value .. "' is not a valid tier name" end
   return value
 end
 
@@ -124,13 +124,13 @@ local KNOWN = "capacity, tier, pool, time, stage_in, stage_out"
 
 local function take(wish, word)
   local name, value = word:match("^([^=]+)=(.*)$")
-  if not name or not READERS[name] then return "unknown word '" .. word .. "'; known are: " .. KNOWN end
+  if not name or not READERS[name] then return "unknown option '" .. word .. "'; known options: " .. KNOWN end
   local found, more = READERS[name](value)
   if not found then return name .. ": " .. more end
   if name == "stage_in" or name == "stage_out" then
     table.insert(wish[name], found)
   elseif wish[name] and (name == "capacity" or wish[name] ~= found) then
-    return name .. " is there twice"
+    return name .. " is given twice"
   else
     wish[name] = found
     if name == "capacity" then wish.same, wish.told = more, value end
@@ -172,7 +172,7 @@ function forebay.wish(text)
   if not wish.capacity then return nil, "capacity is missing: #" .. forebay.DIRECTIVE .. " capacity=500GB" end
   local pool = wish.pool ~= forebay.ANY and wish.pool or nil
   if pool and wish.tier and pool ~= wish.tier then
-    return nil, "pool '" .. pool .. "' and tier '" .. wish.tier .. "' are not the same"
+    return nil, "pool '" .. pool .. "' and tier '" .. wish.tier .. "' differ"
   end
   wish.tier = wish.tier or pool or ""
   return wish
@@ -188,7 +188,7 @@ end
 
 -- The service
 
-local NONSENSE = "the answer is not one of the storage service"
+local NONSENSE = "the storage service gave an invalid answer"
 
 local function away(why)
   return nil, forebay.line(why):sub(1, 250) .. AWAY
@@ -209,7 +209,7 @@ function forebay.call(method, path, body, seconds)
   local lines = { method .. " " .. path .. " HTTP/1.1", "Host: forebay", "Connection: close" }
   if settings.token ~= "" then
     local token, why = forebay.read(settings.token)
-    if not token then return away("the token can't be read: " .. why) end
+    if not token then return away("the token cannot be read: " .. why) end
     lines[#lines + 1] = "Authorization: Bearer " .. token:gsub("%s", "")
   end
   if body then lines[#lines + 1] = "Content-Type: application/json" end
