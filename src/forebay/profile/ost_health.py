@@ -18,7 +18,7 @@ With fewer than five runs and fewer than 30 files there is *too little data*.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
@@ -143,12 +143,7 @@ def _judge(sums: OstSums, compared: Observations, slow: Bools, others: tuple[int
         because = f"slow for {slow_files} of {files} files in {runs} {'run' if runs == 1 else 'runs'}"
     enough = runs >= LEAST_RUNS or files >= LEAST_FILES
     return OstHealth(
-        filesystem=sums.filesystem,
-        ost=sums.ost,
-        runs=sums.runs,
-        files=sums.files,
-        total_bytes=sums.total_bytes,
-        io_time=sums.io_time,
+        **asdict(sums),
         compared_runs=runs,
         compared_files=files,
         slow_runs=slow_runs,

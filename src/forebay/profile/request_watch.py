@@ -22,20 +22,11 @@ _END, _LOW, _HIGH, _WAY, _IN_PERIOD, _EACH = range(6)
 _MOST = np.iinfo(np.int64).max
 
 TALLY = (
-    "files",
-    "reads",
-    "writes",
-    "bytes_read",
-    "bytes_written",
-    "smallest",
-    "mean",
-    "largest",
-    "distance",
-    "spread",
-    "load",
-    "busy",
+    *("files", "reads", "writes", "bytes_read", "bytes_written", "smallest", "mean", "largest"),
+    *("distance", "spread", "load", "busy"),
 )
 """The fields of `Observation` that `tally` writes, in this order."""
+_MEANS = ("mean", "distance", "spread", "load", "busy")  # the others are whole numbers
 
 
 def new_watch(files: int, now: int = 0) -> Array:
@@ -64,27 +55,8 @@ def make_observation(
     row: Array, seconds: float, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0
 ) -> Observation:
     """An observation from a row of `tally`."""
-    files, reads, writes, bytes_read, bytes_written, smallest, mean, largest, distance, spread, load, busy = (
-        row.tolist()
-    )
-    return Observation(
-        seconds=seconds,
-        files=int(files),
-        reads=int(reads),
-        writes=int(writes),
-        bytes_read=int(bytes_read),
-        bytes_written=int(bytes_written),
-        smallest=int(smallest),
-        mean=mean,
-        largest=int(largest),
-        distance=distance,
-        spread=spread,
-        load=load,
-        busy=busy,
-        depths=tuple(depths),
-        clients=clients,
-        processes=processes,
-    )
+    values = {name: value if name in _MEANS else int(value) for name, value in zip(TALLY, row.tolist(), strict=True)}
+    return Observation(seconds=seconds, depths=tuple(depths), clients=clients, processes=processes, **values)
 
 
 @kernel

@@ -260,7 +260,7 @@ def _count(sizes: Counter[int], size: Ints, count: Ints) -> None:
 
 
 def _commonest(sizes: Counter[int], smallest: int = 0) -> int:
-    """The size that came most often; 0 where more requests are among the `smallest`, of sizes that nothing tells.
+    """The size that occurred most often; 0 if more requests are among the `smallest`, whose sizes are unknown.
 
     Darshan keeps no size of 0, and a program that reads up to a file's end can have more of these than of all others.
 

@@ -213,14 +213,14 @@ def _row(
 
 def _counters(sums: dict[str, Sums], counted: list[str]) -> Row:
     every = _added([sums[m].counters for m in counted])
-    told = _added([sums[m].counters for m in counted if m == "POSIX"])  # of which the order of requests is known
+    posix = _added([sums[m].counters for m in counted if m == "POSIX"])  # the only one with the order of requests
 
     def total(*names: str, of: dict[str, Any] = every) -> Any:
         """The sum of these counters; one that no module has counts as 0."""
         return sum(of.get(name, 0) for name in names)
 
-    requests = total("READS", "WRITES", of=told)
-    in_order = total("SEQ_READS", "SEQ_WRITES", of=told)
+    requests = total("READS", "WRITES", of=posix)
+    in_order = total("SEQ_READS", "SEQ_WRITES", of=posix)
     read = [total(f"SIZE_READ_{b}", f"SIZE_READ_AGG_{b}") for b in BINS]
     written = [total(f"SIZE_WRITE_{b}", f"SIZE_WRITE_AGG_{b}") for b in BINS]
     both = [r + w for r, w in zip(read, written, strict=True)]
@@ -233,9 +233,9 @@ def _counters(sums: dict[str, Sums], counted: list[str]) -> Row:
         "read_requests": total("READS", "INDEP_READS", "COLL_READS", "SPLIT_READS", "NB_READS"),
         "write_requests": total("WRITES", "INDEP_WRITES", "COLL_WRITES", "SPLIT_WRITES", "NB_WRITES"),
         "seq_requests": in_order,
-        "consec_requests": total("CONSEC_READS", "CONSEC_WRITES", of=told),
-        "strided_requests": total("STRIDE1_COUNT", "STRIDE2_COUNT", "STRIDE3_COUNT", "STRIDE4_COUNT", of=told),
-        "unaligned_requests": total("FILE_NOT_ALIGNED", of=told),
+        "consec_requests": total("CONSEC_READS", "CONSEC_WRITES", of=posix),
+        "strided_requests": total("STRIDE1_COUNT", "STRIDE2_COUNT", "STRIDE3_COUNT", "STRIDE4_COUNT", of=posix),
+        "unaligned_requests": total("FILE_NOT_ALIGNED", of=posix),
         "pattern_requests": requests,
         "seq_pct": 100 * in_order / requests if requests else None,
         "io_less_1k": sum(both[:2]),
