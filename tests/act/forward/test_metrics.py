@@ -35,5 +35,5 @@ def test_a_layers_file_says_where_each_part_shows_them(tmp_path: Path) -> None:
         '[[server]]\naddress = "unix:/x/s"\nfolder = "d"\nmetrics = "127.0.0.1:1"\n'
         '[[ion]]\naddress = "unix:/x/i"\nmetrics = "127.0.0.1:2"\n[council]\nmetrics = "127.0.0.1:3"\n'
     )
-    told = [part.words[part.words.index("--metrics") + 1] for part in read_layer(path).parts]
+    told = [part.arguments[part.arguments.index("--metrics") + 1] for part in read_layer(path).parts]
     assert told == ["127.0.0.1:1", "127.0.0.1:3", "127.0.0.1:2"]
