@@ -181,7 +181,7 @@ BAD = {
     "capacity=0": "capacity: must be above 0, not '0'",
     "capacity=much": "capacity: 'much' is not a number with a unit",
     "capacity=5G": "capacity: '5G' has no unit of bytes",
-    "capacity=900000PB": "capacity: is more than anybody has",
+    "capacity=900000PB": "capacity: is too large",
     "capacity=5MB tier=tape": "no disk has a field 'tier'",
     "capacity=5MB pool=tape": "no disk has a field 'tier'",
     "capacity=5MB time=-1h": "time: must be above 0",

@@ -304,9 +304,9 @@ def test_a_token_is_shown_to_the_service(bench: Bench) -> None:
     bench.lua.configure(token=str(token), state="")
     assert bench.setup().code == 0
     token.write_text("wrong\n")
-    assert bench.lua.call("real_size", "7")[:2] == (-1, "no such token")
+    assert bench.lua.call("real_size", "7")[:2] == (-1, "unknown token")
     token.unlink()
-    assert "the token can't be read" in bench.lua.call("real_size", "7").text
+    assert "the token cannot be read" in bench.lua.call("real_size", "7").text
 
 
 def test_the_status_tells_the_tiers(bench: Bench) -> None:
