@@ -25,9 +25,9 @@ from bench import verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
-from support.control_chaos import INVARIANTS, Outcome, run  # type: ignore[import-not-found]  # noqa: E402
-from support.nursery import Nursery, has_clocks  # type: ignore[import-not-found]  # noqa: E402
-from support.stores import PostgreSQL, own_server  # type: ignore[import-not-found]  # noqa: E402
+from support.control_chaos import INVARIANTS, Outcome, run  # noqa: E402
+from support.nursery import Nursery, has_clocks  # noqa: E402
+from support.stores import PostgreSQL, own_server  # noqa: E402
 
 FAULTS = (
     "kill service", "kill agent", "stop", "jump", "cut connections", "kill store", "lock store", "fill store", "drain",

@@ -23,8 +23,8 @@ from forebay.history.store.listing import list_runs
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
-from support.damage import damaged  # type: ignore[import-not-found]  # noqa: E402
-from support.darshan_logs import all_logs  # type: ignore[import-not-found]  # noqa: E402
+from support.damage import damaged  # noqa: E402
+from support.darshan_logs import all_logs  # noqa: E402
 
 LOGS = 10
 LARGEST = 600_000

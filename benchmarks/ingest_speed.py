@@ -30,7 +30,7 @@ from forebay.history.store.logs import record_logs
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
-from support.darshan_logs import POSIX, Parts, wheel_log, wheel_logs  # type: ignore[import-not-found]  # noqa: E402
+from support.darshan_logs import POSIX, Parts, wheel_log, wheel_logs  # noqa: E402
 
 REPEATS = 5
 LARGE, POSIX_RECORD = 1_500_000, 664

@@ -14,7 +14,7 @@ from forebay.history.store import open_store
 from forebay.history.store.decisions import record_decision
 from forebay.history.store.listing import COLUMNS
 from forebay.history.store.schema import decisions, jobs
-from support.command import Forebay
+from support.command import Forebay, Ran
 from support.made_up_runs import MIB, a_run, fill
 
 PNG = b"\x89PNG"
@@ -334,10 +334,9 @@ LOOKS = [("history", "stats"), ("history", "apps"), ("history", "runs"), ("histo
          ("history", "export", "out"), ("profile", "vpic")]  # fmt: skip
 
 
-def one_line(ran: object, *words: str) -> None:
-    code, out, err = ran  # type: ignore[misc]
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert all(word in err for word in words), err
+def one_line(ran: Ran, *words: str) -> None:
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert all(word in ran.err for word in words), ran.err
 
 
 @pytest.mark.parametrize("command", LOOKS)

@@ -112,7 +112,7 @@ def test_the_forecast_is_the_usual_volume_on_the_best_known_count() -> None:
             enumerate([(1, 1), (4, 3), (8, 2)])]  # fmt: skip
     forecast = profile_of("vpic", runs).forecast
     assert forecast is not None
-    assert (forecast.count, forecast.seconds) == (4, pytest.approx(2.0))
+    assert forecast.count == 4 and forecast.seconds == pytest.approx(2.0)
     assert forecast.total_bytes.median == 6e9
 
 

@@ -34,5 +34,5 @@ def assert_same_bytes(sketch_all: Callable[[], Iterable[Sketch | None]], folder:
 
 def pixels_of(sketch: Sketch) -> bytes:
     canvas = FigureCanvasAgg(sketch.figure)
-    canvas.draw()
-    return bytes(canvas.buffer_rgba())
+    canvas.draw()  # type: ignore[no-untyped-call]
+    return bytes(canvas.buffer_rgba())  # type: ignore[no-untyped-call]

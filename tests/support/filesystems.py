@@ -33,8 +33,8 @@ VERBS: dict[Kind, dict[Doing, str]] = {
 }
 FAKES = Path(__file__).parent / "fakes"
 sys.path.append(str(FAKES))  # as it is where they run
-import _fake  # noqa: E402
-import _lustre  # noqa: E402
+import _fake  # type: ignore[import-not-found]  # noqa: E402
+import _lustre  # type: ignore[import-not-found]  # noqa: E402
 
 
 @dataclass(frozen=True)

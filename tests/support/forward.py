@@ -357,7 +357,7 @@ def pretend_layer(tmp_path: Path) -> Iterator[PretendLayer]:
 
 def fed(receiver: Receiver, chunks: list[bytes]) -> list[Message]:
     """All messages of bytes that come in such chunks; stops where the receiver has no room."""
-    found = []
+    found: list[Message] = []
     for chunk in chunks:
         rest = memoryview(chunk)
         while rest:

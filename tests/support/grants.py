@@ -151,7 +151,7 @@ class Agent:
     def description(self) -> co.Register:
         said = tuple(self.disks[name] for name in sorted(self.there - self.unseen))
         unseen = dict.fromkeys(sorted(self.there & self.unseen), "not mounted")
-        whole = {"volumes": self.found(), "number": self.next_number(), "unseen": unseen}
+        whole: dict[str, Any] = {"volumes": self.found(), "number": self.next_number(), "unseen": unseen}
         return co.Register(caller=agent(self.node), node=self.node, network_bandwidth=1e10, disks=said, **whole)
 
     def carry_out(self, *, halfway: bool = False, fails: bool = False) -> None:
@@ -160,7 +160,7 @@ class Agent:
         key = (order.disk, order.volume)
         if order.disk not in self.there - self.unseen:
             return
-        report = {"caller": agent(self.node), "volume": order.volume, "disk": order.disk}
+        report: dict[str, Any] = {"caller": agent(self.node), "volume": order.volume, "disk": order.disk}
         if order.kind == "release":
             if fails:
                 self.outbox.append(co.Stuck(**report, because="it is in use", number=self.next_number()))

@@ -6,9 +6,10 @@ import faulthandler
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def pytest_configure() -> None:
 
 def pytest_unconfigure() -> None:
     """A thread that hangs does not keep the process from ending."""
-    faulthandler.dump_traceback_later(END, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(END, exit=True, file=sys.__stderr__ or 2)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -85,4 +86,7 @@ def _ignore(_number: int, _frame: FrameType | None) -> None:
 
 _PYTHONS_OWN = {signal.SIGPIPE, signal.SIGXFSZ}
 """Which Python ignores, and subprocess resets."""
-_HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGCHLD: signal.SIG_DFL}
+_HANDLERS: dict[int, Callable[[int, FrameType | None], Any] | signal.Handlers] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGCHLD: signal.SIG_DFL,
+}

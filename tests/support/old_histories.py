@@ -35,6 +35,6 @@ def make_version_2(database: str, more: Sequence[str] = ()) -> None:
             for statement in (*_BACK, *more):
                 connection.execute(sa.text(statement))
         return
-    connection = sqlite3.connect(database.removeprefix("sqlite:///"))
-    connection.executescript(BEFORE.read_text() + ";\n".join(more))
-    connection.close()
+    file = sqlite3.connect(database.removeprefix("sqlite:///"))
+    file.executescript(BEFORE.read_text() + ";\n".join(more))
+    file.close()

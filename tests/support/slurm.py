@@ -192,7 +192,7 @@ class Slurm:
         return subprocess.run(
             argv, env=self.environment, capture_output=True, text=True, timeout=PATIENCE, check=False,
             stdin=subprocess.DEVNULL, cwd=self.work, **own,
-        )  # type: ignore[call-overload,no-any-return]  # fmt: skip
+        )  # type: ignore[call-overload]  # fmt: skip
 
     def script(self, body: str, *directives: str) -> Path:
         """A job script of the user's: lines of directives, then the body."""

@@ -43,7 +43,13 @@ def rules_of(folder: Path, **given: Any) -> JobSettings:
 
 def own_job(job: str = "12", **more: Any) -> Job:
     """A job of whoever runs the tests."""
-    usual = {"user": getpass.getuser(), "uid": os.getuid(), "gid": os.getgid(), "app": "vpic", "nprocs": 8}
+    usual: dict[str, Any] = {
+        "user": getpass.getuser(),
+        "uid": os.getuid(),
+        "gid": os.getgid(),
+        "app": "vpic",
+        "nprocs": 8,
+    }
     return Job(job=job, **(usual | more))
 
 

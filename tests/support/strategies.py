@@ -92,5 +92,8 @@ def counts_for(view: View) -> SearchStrategy[tuple[int, ...]]:
 
 def placements_for(targets: int, counts: Sequence[int]) -> SearchStrategy[Placement]:
     """Any placement of that allocation."""
-    own = [st.permutations(range(targets)).map(lambda order, n=n: tuple(sorted(order[:n]))) for n in counts]
-    return st.tuples(*own)
+
+    def first(n: int) -> SearchStrategy[tuple[int, ...]]:
+        return st.permutations(range(targets)).map(lambda order: tuple(sorted(order[:n])))
+
+    return st.tuples(*map(first, counts))

@@ -37,7 +37,7 @@ IN_THE_VM = "FOREBAY_TEST_VM" in os.environ
 if IN_THE_VM:
     # With nothing to do between fork and exec, Python starts a command without a copy of itself, which takes as long
     # there as a command of LVM. That commands end with who started them is proved outside (tests/act/test_command.py).
-    command._end_with_parent = lambda _parent: None
+    command._end_with_parent = lambda _parent: None  # type: ignore[assignment,return-value]
 
 
 class Killed(BaseException):

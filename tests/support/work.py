@@ -65,7 +65,7 @@ def _dies_while_sending(folder: Path, number: int) -> bytes:
             os.write(self.fileno(), bytes(message)[: len(message) // 2])
             os.kill(os.getpid(), signal.SIGKILL)
 
-        connection.Connection._send = half
+        connection.Connection._send = half  # type: ignore[attr-defined]
     return bytes(100_000) + bytes([number])
 
 
