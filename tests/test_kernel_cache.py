@@ -17,8 +17,8 @@ import sys
 from forebay.model.compile_hooks import hooks
 compiled = []
 hooks.before = compiled.append
-from forebay.model.random_numbers import draw, seeded
-value = draw(seeded(1), 10)
+from forebay.model.random_numbers import draw, seed_state
+value = draw(seed_state(1), 10)
 print(sys.modules["forebay"].__file__, len(compiled), value)
 """
 
@@ -27,8 +27,8 @@ import importlib
 import numba
 from forebay.kernel_cache import INSTALLED, keep_in_installation, kernels_folder
 keep_in_installation()
-from forebay.model.random_numbers import draw, seeded
-draw(seeded(1), 10)
+from forebay.model.random_numbers import draw, seed_state
+draw(seed_state(1), 10)
 others = importlib.import_module("others")
 others.double(2)
 assert kernels_folder() == INSTALLED and list(INSTALLED.rglob("*.nbc"))
