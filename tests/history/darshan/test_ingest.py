@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from itertools import permutations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -405,7 +406,7 @@ def test_without_pydarshans_library_it_says_what_to_install(monkeypatch: pytest.
     def fail(_name: str) -> None:
         raise missing
 
-    monkeypatch.setattr(module, "find_spec", lambda _name: None)
+    monkeypatch.setattr(module, "find_spec", lambda _name: SimpleNamespace(origin=None))
     monkeypatch.setattr(module, "import_module", fail)
     with pytest.raises(UserError, match=r"lacks libdarshan-util\. Use Python 3\.11"):
         module.check_library()
