@@ -319,7 +319,7 @@ def test_a_suspended_disk_and_one_that_is_not_seen_stand_out_and_say_why(site: S
 def show_bad_disks(site: Site, scheme: str, width: int) -> None:
     found = {
         "suspended": ("d0", "!", "suspended: volumes could not be made here", "read-only file system"),
-        "unseen": ("d1", "?", "not seen: its agent can't look at it", "is no folder"),
+        "unseen": ("d1", "?", "not seen: its agent can't look at it", "is not a folder"),
     }
     with visitor(site.browser, scheme=scheme, viewport={"width": width, "height": 844}) as made:
         site.login(made, site.administrator)

@@ -108,7 +108,7 @@ def test_an_installed_tuner_is_listed(listed: Listed) -> None:
         ("forebay_square_root.py", "import math"),
         ("forebay_fast_first.py", "from forebay.decide.policy import Input, storage"),
         ("forebay_by_volume.py", "from forebay.decide.policy import Input, striping"),
-        ("forebay_reads_first.py", "from forebay.decide.order.slots import after, first, is_write"),
+        ("forebay_reads_first.py", "from forebay.decide.order.queue_layout import NONE"),
         ("forebay_try_twice.py", "from forebay.decide.policy import tuner"),
     ],
 )

@@ -195,7 +195,7 @@ def test_a_cluster_without_workers_is_waited_for_and_then_said(
     told: list[str] = []
     with pytest.raises(Gone):
         door_opened(where, wait=1, told=told)
-    assert told == [f"{where}: no workers yet; waiting for the first, for 1 s at most"]
+    assert told == [f"{where}: no workers yet; waiting up to 1 s for the first"]
 
 
 def door_opened(where: str, *, wait: float, told: list[str] | None = None) -> None:

@@ -151,7 +151,7 @@ def test_what_goes_wrong_inside_is_a_line_too(
 def test_the_file_can_be_checked_and_then_mistakes_count(forebay: Forebay, tmp_path: Path) -> None:
     fine = forebay("slurm", "prolog", "--config", jobs_file(tmp_path, more=IONS), "--check")
     assert (fine.code, fine.err) == (0, "")
-    assert "fine: enforce mode" in fine.out
+    assert "valid: enforce mode" in fine.out
     ran = forebay("slurm", "prolog", "--config", tmp_path / "no.toml", "--check")
     assert ran.code == 2
     assert "no.toml: no such file" in ran.err

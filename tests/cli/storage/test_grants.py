@@ -309,4 +309,4 @@ def test_an_agent_whose_disk_can_not_work_says_so(forebay: Forebay, tmp_path: Pa
     example = Path(__file__).parents[3] / "src/forebay/show/examples/agent.toml"
     (tmp_path / "agent.toml").write_text(example.read_text().replace("/tmp/forebay-disk", "nowhere"))
     ran = forebay("agent", str(tmp_path / "agent.toml"), "--check")
-    assert ran.code == 2 and "is no folder" in ran.err and ran.err.count("\n") == 1
+    assert ran.code == 2 and "is not a folder" in ran.err and ran.err.count("\n") == 1

@@ -391,7 +391,8 @@ def test_what_ended_long_ago_is_forgotten() -> None:
     made.tick(7 * 86_400.0 - 1)
     assert made.state(1) is State.RELEASED
     made.tick(7 * 86_400.0)
-    assert made.control.tables.grants == made.control.tables.volumes == made.control.tables.keys == {}
+    tables = made.control.tables
+    assert not tables.grants and not tables.volumes and not tables.keys
 
 
 def test_in_shadow_everything_is_decided_and_nothing_is_done() -> None:

@@ -251,7 +251,7 @@ def show(
     story: Annotated[bool, typer.Option("--story", help="All that happened to it, and who did it.")] = False,
     json: Json = False,
 ) -> None:
-    """Show one grant: its state and why, its volumes, and how to reach them."""
+    """Show one grant: its state, the reason, and its volumes."""
     from forebay.cli.storage.tables import print_grant, print_story
 
     document = client.grant(grant)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from forebay.act.control.agent.agent import Agent
+from forebay.act.control.agent.reports import VolumeReport
 from forebay.act.control.agent.settings import AgentFile, read_agent
 from forebay.act.control.agent.state_folder import ReportNumbers
 from forebay.act.volumes.directory import Directory
@@ -224,7 +225,8 @@ def test_reports_made_while_the_service_is_away_arrive_when_it_is_back(fake: Fak
 def test_one_report_that_makes_no_sense_does_not_hold_up_the_others(service: Fake, folder: Path) -> None:
     with running(folder) as agent:
         registered(service)
-        bad = {"kind": "made", "volume": "0" * 32 + ".0", "disk": "d0", "path": "", "device": "", "settings": {}}
+        volume = "0" * 32 + ".0"
+        bad: VolumeReport = {"kind": "made", "volume": volume, "disk": "d0", "path": "", "device": "", "settings": {}}
         refused: list[str] = []
 
         def fault(_: str, path: str) -> str:
