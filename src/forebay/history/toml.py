@@ -16,6 +16,7 @@ from forebay.model.units import format_duration, parse_bandwidth, parse_duration
 
 __all__ = [
     "AfterValidator",
+    "BeforeValidator",
     "Bytes",
     "BytesPerSecond",
     "BytesWithUnit",

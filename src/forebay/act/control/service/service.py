@@ -95,12 +95,12 @@ class Service:
         """What the file says holds for a new journal; after that the journal knows, as it can be changed any time."""
         live, wanted = await self.writer.now(), self.settings
         if live.last == 0:
-            await self.do(co.ChangeRules(caller=co.SERVICE, rules=wanted.grant_rules()))
+            await self.do(co.ChangeRules(caller=co.SERVICE, rules=wanted.rules))
             await self.do(co.ChangePolicy(caller=co.SERVICE, policy=wanted.policy))
         elif live.control.rules.shadow != wanted.shadow:
-            await self.do(co.ChangeRules(caller=co.SERVICE, rules=wanted.grant_rules()))
+            await self.do(co.ChangeRules(caller=co.SERVICE, rules=wanted.rules))
         live = await self.writer.now()
-        if (live.control.policy, live.control.rules) != (wanted.policy, wanted.grant_rules()):
+        if (live.control.policy, live.control.rules) != (wanted.policy, wanted.rules):
             self.log.info("the journal's policy and rules hold, not the file's", policy=live.control.policy)
 
     def _heard(self, records: Sequence[EventRecord]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,31 +13,20 @@ from forebay.act.control.api.proxies import Proxies
 from forebay.act.forward.net.address import parse_address
 from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import Store, has_password, resolve_database
-from forebay.history.toml import Bytes, Field, RelativePath, Seconds, Table, load_toml, validate
+from forebay.history.toml import BeforeValidator, Bytes, Field, RelativePath, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput, why
 from forebay.model.units import format_duration
 
 SOCKET = Path("/run/forebay/service.sock")
 OptionalPath = Annotated[Path | None, RelativePath]
-_DEFAULT = GrantRules()
 _MIB = 1 << 20
 
 
-class RulesSettings(Table):
-    split: Bytes = float(_DEFAULT.split)
-    """Larger requests are split over several disks, all or nothing; 0: never."""
-    tries: int = _DEFAULT.tries
-    """How often a request without space is tried again."""
-    interval: Seconds = _DEFAULT.interval
-    """Time between tries."""
-    longest: Seconds = _DEFAULT.longest
-    """The longest duration of a grant."""
-    ahead: Seconds = _DEFAULT.ahead
-    """How long before its start a grant can be requested."""
-    remember: Seconds = _DEFAULT.remember
-    """How long ended grants are listed. The journal keeps them for good."""
-    most: int = _DEFAULT.most
-    """Grants that a user may hold or have queued at once; 0: no limit. It does not bind administrators."""
+def _read_rules(table: object) -> object:
+    return GrantRules().change(table, "service.rules") if isinstance(table, dict) else table
+
+
+Rules = Annotated[GrantRules, BeforeValidator(_read_rules)]
 
 
 class ForwardSettings(Table):
@@ -117,7 +107,7 @@ class ServiceSettings(Table):
     """The database of past runs that the page shows."""
     forward: ForwardSettings = ForwardSettings()
     """What the page shows of the forwarding layer."""
-    rules: RulesSettings = RulesSettings()
+    rules: Rules = GrantRules()
     """The rules of a new journal; later, `forebay storage rules` changes them."""
     limits: Limits = Limits()
     """What one caller may take of the service, so that it serves the others, too."""
@@ -132,7 +122,7 @@ class ServiceSettings(Table):
         if self.checkpoint < 1:
             raise BadInput("service.checkpoint", f"must be at least 1, not {self.checkpoint}")
         Proxies(self.proxies)
-        self.grant_rules()
+        self.rules = replace(self.rules, shadow=self.shadow)
 
     def _check_listen(self) -> None:
         if parse_address(self.listen, "service.listen").path:
@@ -144,10 +134,6 @@ class ServiceSettings(Table):
                 raise BadInput(str(path), "no such file")
         if self.key.stat().st_mode & 0o077:
             raise BadInput(str(self.key), f"others can read the key; run: chmod 600 {self.key}")
-
-    def grant_rules(self) -> GrantRules:
-        rules = self.rules.model_dump()
-        return GrantRules(**{**rules, "split": int(rules["split"])}, shadow=self.shadow)
 
 
 class _File(Table):
