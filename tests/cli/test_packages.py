@@ -15,7 +15,12 @@ from forebay.cli.packages import describe_missing, optional_groups
 
 EXAMPLES = Path(__file__).parents[2] / "src/forebay/show/examples"
 _COMPILING = "forebay: compiling for this machine (once per version); this takes up to a minute\n"
-_MODULES = {"fastapi": {"fastapi", "starlette"}, "scikit-learn": {"sklearn"}, "psycopg[binary]": {"psycopg"}}
+_MODULES = {
+    "pyyaml": {"yaml"},
+    "fastapi": {"fastapi", "starlette"},
+    "scikit-learn": {"sklearn"},
+    "psycopg[binary]": {"psycopg"},
+}
 _GROUPS = ("agent", "client", "service", "history", "studies", "forwarding", "scale", "postgresql", "train")
 # Wraps the finders of an interpreter so that they find no module of the hidden packages, as if none were installed.
 _HIDE = """
@@ -33,8 +38,8 @@ main()
 
 
 def modules(group: str) -> set[str]:
-    names = optional_groups()[group]
-    return set().union(*(_MODULES.get(name, {name.replace("-", "_")}) for name in names))
+    names = optional_groups().get(group, [])
+    return set[str]().union(*(_MODULES.get(name, {name.replace("-", "_")}) for name in names))
 
 
 def run_with(groups: tuple[str, ...], *words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -66,8 +71,6 @@ def test_an_installation_without_any_group_allocates_and_simulates(words: tuple[
 @pytest.mark.parametrize(
     "words, package, group",
     [
-        (("agent", EXAMPLES / "agent.toml", "--check"), "httpx", "agent"),
-        (("storage", "list"), "httpx", "client"),
         (("serve", "--check"), "sqlalchemy", "service"),
         (("history", "apps"), "sqlalchemy", "history"),
         (("simulate", EXAMPLES / "machine.toml", "--plot", "plot.png"), "matplotlib", "studies"),
@@ -115,11 +118,22 @@ def test_a_module_that_is_in_no_group_is_nobodys_to_install() -> None:
     assert describe_missing(ModuleNotFoundError(name="forebay.nothing"), "simulate") is None
 
 
-def test_the_agent_adds_few_packages_and_none_of_the_large_ones() -> None:
-    added = installed_with("agent") - installed_with("")
-    assert len(added) <= 10
-    large = {"darshan", "duckdb", "fastapi", "matplotlib", "pandas", "scipy", "sqlalchemy"}
-    assert not large & installed_with("agent")
+def test_the_agent_and_the_client_need_at_most_ten_packages() -> None:
+    assert len(installed_with("agent") | installed_with("client")) <= 10
+
+
+@pytest.mark.processes
+def test_a_client_without_any_group_says_that_the_service_is_away(tmp_path: Path) -> None:
+    ran = run_with((), "storage", "list", "--service", f"unix:{tmp_path}/none")
+    assert (ran.returncode, ran.stdout) == (2, "") and "no such socket" in ran.stderr
+
+
+@pytest.mark.processes
+def test_a_file_of_storalloc_names_the_group_that_reads_it(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.yml"
+    trace.write_text("jobs: []\n")
+    ran = run_with((), "simulate", EXAMPLES / "burst-buffer.toml", "--requests", trace)
+    assert (ran.returncode, ran.stdout) == (2, "") and ran.stderr.endswith("pip install 'forebay[studies]'\n")
 
 
 def installed_with(group: str) -> set[str]:

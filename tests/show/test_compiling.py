@@ -41,7 +41,7 @@ def test_on_a_terminal_it_is_a_bar_that_goes_away(
     compile_two_kernels()
     heard = capsys.readouterr().err
     assert "Compiling for this machine" in heard
-    assert heard.endswith("\x1b[2K")  # the line is empty again
+    assert heard.endswith("\r\x1b[K")  # the line is empty again
 
 
 def test_nothing_is_said_where_nothing_is_compiled(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import NoReturn
 
+import click
 import typer
 
 from forebay import __version__
@@ -104,7 +105,7 @@ def main() -> None:
         _fail(str(error), 2)
     except ForebayError as error:
         _fail(str(error), 1)
-    except typer.TyperException as error:
+    except click.ClickException as error:
         _misused(error.format_message())
     except ModuleNotFoundError as error:
         command_name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
@@ -138,7 +139,7 @@ def _misused(message: str) -> NoReturn:
     if message.startswith("Usage:"):
         typer.echo(message, err=True)
         sys.exit(2)
-    _fail(f"{message} (--help tells)", 2)
+    _fail(f"{message} (see --help)", 2)
 
 
 def _fail_internally(error: Exception) -> NoReturn:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.history.toml import load_toml
-from forebay.history.yaml_events import load_yaml
 from forebay.model.errors import BadInput, why
 from forebay.model.system import MOST_BYTES, Disk, Node, Platform, Server
 from forebay.model.units import parse_bandwidth, parse_size
@@ -95,6 +94,8 @@ def read_platform(path: Path) -> Platform:
         for key in table.others(("name", "node")):
             raise BadInput(table.at(key), f"is not a key of this file{_hint(key, ('name', 'node'), cutoff=0.6)}")
         return _platform(path, table, _OURS)
+    from forebay.history.yaml_events import load_yaml  # PyYAML may be missing
+
     try:
         document = load_yaml(path, path.read_bytes())
     except OSError as error:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
+import shutil
 import sys
+import textwrap
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import typer
 
 from forebay.model.errors import BadInput, why
+from forebay.model.units import format_duration
 
 Document = dict[str, Any]
 """A JSON object."""
@@ -31,23 +36,38 @@ def announce(document: Document, text: str, *, json_line: bool) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Text columns to the left, numbers to the right, however wide the screen is."""
-    from rich.console import Console
-    from rich.table import Table
-
+    """Text columns to the left, numbers to the right. Cells are folded where the screen is too narrow."""
     cells = [[_cell(value) for value in row] for row in rows]
-    table = Table(header_style="bold", box=None)
-    for index, column in enumerate(columns):
-        numeric = all(re.fullmatch(r"-|-?[\d.]+%?", row[index]) for row in cells)
-        side: Literal["left", "right"] = "right" if numeric and cells else "left"
-        # A name that is cut in two can't be marked and pasted.
-        table.add_column(column, justify=side, overflow="fold", no_wrap=column in ("id", "grant"))
-    for row in cells:
-        table.add_row(*row)
-    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
+    numeric = [all(re.fullmatch(r"-|-?[\d.]+%?", row[index]) for row in cells) for index in range(len(columns))]
+    screen = shutil.get_terminal_size().columns if sys.stdout.isatty() else 140
+    widths = _fit_columns(columns, cells, screen)
     if title:
-        console.print(title, style="bold")
-    console.print(table)
+        typer.secho(title, bold=True)
+    if not columns:
+        typer.echo()
+    for number, row in enumerate([columns, *cells]):
+        folded = [
+            textwrap.wrap(text, max(width, 1), break_on_hyphens=False) or [""]
+            for text, width in zip(row, widths, strict=True)
+        ]
+        for parts in itertools.zip_longest(*folded, fillvalue=""):
+            line = "  ".join(
+                part.rjust(width) if right and cells else part.ljust(width)
+                for part, width, right in zip(parts, widths, numeric, strict=True)
+            )
+            typer.secho(f" {line} ", bold=number == 0)
+
+
+def _fit_columns(columns: Sequence[str], cells: Sequence[Sequence[str]], screen: int) -> list[int]:
+    """The width of each column. The widest give way, but a name that is cut in two can't be marked and pasted."""
+    widths = [max(map(len, texts)) for texts in zip(columns, *cells, strict=True)]
+    folding = [index for index, column in enumerate(columns) if column not in ("id", "grant")]
+    while sum(widths) + 2 * len(widths) > screen and folding:
+        widest = max(folding, key=widths.__getitem__)
+        if widths[widest] == 1:
+            break
+        widths[widest] -= 1
+    return widths
 
 
 def print_rows(title: str, rows: Sequence[Mapping[str, object]]) -> None:
@@ -57,14 +77,34 @@ def print_rows(title: str, rows: Sequence[Mapping[str, object]]) -> None:
 
 @contextmanager
 def progress(label: str, total: float) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr; call what it gives with how much is done. Silent where stderr is no screen."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    """A bar on stderr; call what it gives with how much is done. Silent unless stderr is a screen."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    begin = time.monotonic()
+    drawn = -math.inf
 
-    columns = (TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
-        task = bar.add_task(label, total=total if math.isfinite(total) else None)
-        yield lambda done: bar.update(task, completed=done)
+    def draw(done: float) -> None:
+        nonlocal drawn
+        now = time.monotonic()
+        if now - drawn < 0.1:
+            return
+        drawn = now
+        if math.isfinite(total) and total > 0:
+            share = min(done / total, 1.0)
+            left = format_duration(round((now - begin) * (1 - share) / share)) if share else "-"
+            line = f"{label} {'━' * round(40 * share):·<40} {share:4.0%} {left}"
+        else:
+            line = f"{label} {done:g}" if done else label
+        sys.stderr.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
+        sys.stderr.flush()
+
+    draw(0)
+    try:
+        yield draw
+    finally:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 @contextmanager

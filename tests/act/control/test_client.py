@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-import httpx
 import pytest
 
 from forebay.act.control import client as client_module
@@ -19,10 +19,6 @@ from forebay.model.errors import BadInput
 from support.control_fake import Fake, served
 
 MB = 10**6
-# The HTTP library leaves a socket to the collector where nobody listens.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
 
 
 @pytest.fixture
@@ -118,7 +114,7 @@ def test_what_the_service_will_not_do_carries_its_words_and_is_not_tried_again(
 def test_the_code_of_an_error_is_the_services_or_follows_from_the_status(
     document: dict[str, str], code: ErrorCode
 ) -> None:
-    answer = httpx.Response(409, json=document)
+    answer = client_module._Answer(409, json.dumps(document).encode())
     assert client_module._error(answer) == (code, "so it is")
 
 

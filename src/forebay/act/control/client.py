@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import secrets
+import select
+import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar, cast
-from urllib.parse import quote, urlsplit
-
-import httpx
+from typing import Any, Self, TypeVar, cast
+from urllib.parse import quote, urlencode, urlsplit
 
 from forebay.act.control.auth.munge import NoMunge, call_line, credential, is_installed
 from forebay.act.control.documents import (
@@ -40,6 +42,8 @@ from forebay.model.grant import ENDED, LIVE, State
 
 SERVICE = "unix:/run/forebay/service.sock"
 """Where the service is by default."""
+_CONNECT = 5.0
+"""Seconds that a connection may take."""
 _ANSWER = 30.0
 """Seconds that an answer may take, beside those that a call waits."""
 _LONGEST = 25.0
@@ -113,13 +117,11 @@ class Client:
         munge: Path | None = None,
     ) -> None:  # fmt: skip
         self.service, self.patience = service, patience
-        headers = {} if token is None else {"Authorization": f"Bearer {read_key(token).decode('ascii', 'replace')}"}
+        headers = {} if token is None else {"Authorization": f"Bearer {read_key(token).decode('latin-1')}"}
         self._munge = service.url != "" and token is None and is_installed()
         self._munge_socket = munge
         # A socket needs no certificates, and to read them takes longer than most calls.
-        tls = False if service.socket else _tls_context(authority)
-        transport = httpx.HTTPTransport(uds=service.socket or None, verify=tls)
-        self._http = httpx.Client(transport=transport, base_url=service.url or "http://forebay", headers=headers)
+        self._http = _Http(service, None if service.socket else _tls_context(authority), headers)
 
     def __enter__(self) -> Self:
         return self
@@ -271,16 +273,16 @@ class Client:
     ) -> object:  # fmt: skip
         """The answer. Without one, the call is repeated until the client's patience ends."""
         end, tries = time.monotonic() + self.patience, 0
-        timeout = httpx.Timeout(_ANSWER + wait, connect=5.0)
+        target = f"{path}?{urlencode(params)}" if params else path
+        content = b"" if body is None else json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
         while True:
             try:
-                request = self._http.build_request(method, path, json=body, params=params, timeout=timeout)
-                trouble = self._sign(request) if self._munge else ""
-                answer = self._http.send(request)
-                if answer.status_code not in (502, 503, 504):
+                headers, trouble = self._sign(method, target, content) if self._munge else ({}, "")
+                answer = self._http.send(method, target, content, headers, _ANSWER + wait)
+                if answer.status not in (502, 503, 504):
                     return _read(self.service, answer, trouble)
                 _, because = _error(answer)
-            except httpx.HTTPError as error:
+            except (OSError, http.client.HTTPException) as error:
                 because = _reason(error)
             pause = _PAUSES[min(tries, len(_PAUSES) - 1)]
             if time.monotonic() + pause > end:
@@ -288,14 +290,82 @@ class Client:
             time.sleep(pause)
             tries += 1
 
-    def _sign(self, request: httpx.Request) -> str:
-        """Add a MUNGE credential for this call; returns why not, if MUNGE's daemon does not answer."""
-        call = call_line(request.method, request.url.raw_path.decode("ascii"), request.read())
+    def _sign(self, method: str, target: str, content: bytes) -> tuple[dict[str, str], str]:
+        """A header with a MUNGE credential for this call, or why MUNGE's daemon does not give one."""
         try:
-            request.headers["Authorization"] = f"MUNGE {credential(call, self._munge_socket)}"
+            call = call_line(method, self._http.prefix + target, content)
+            return {"Authorization": f"MUNGE {credential(call, self._munge_socket)}"}, ""
         except NoMunge as error:
-            return str(error)
-        return ""
+            return {}, str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    content: bytes
+
+    def document(self) -> Any:
+        return json.loads(self.content) if self.content else {}
+
+
+class _Http:
+    """Connections to one service. One that is idle is used again."""
+
+    def __init__(self, service: Address, tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> None:
+        url = urlsplit(service.url)
+        self.prefix = url.path
+        self._service, self._tls, self._headers = service, tls, headers
+        self._host, self._port = url.hostname or "forebay", url.port
+        self._idle: list[http.client.HTTPConnection] = []
+
+    def send(self, method: str, target: str, content: bytes, headers: Mapping[str, str], seconds: float) -> _Answer:
+        connection = self._take_idle() or self._connect()
+        try:
+            connection.sock.settimeout(seconds)
+            kind = {"Content-Type": "application/json"} if content else {}
+            connection.request(method, self.prefix + target, content or None, {**self._headers, **kind, **headers})
+            with connection.getresponse() as response:
+                answer = _Answer(response.status, response.read())
+        except BaseException:
+            connection.close()
+            raise
+        if connection.sock is not None:
+            self._idle.append(connection)
+        return answer
+
+    def _take_idle(self) -> http.client.HTTPConnection | None:
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread took the last one
+                return None
+            poll = select.poll()
+            poll.register(connection.sock, select.POLLIN)
+            if not poll.poll(0):
+                return connection
+            connection.close()  # the service closed it
+        return None
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._tls:
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                self._host, self._port, timeout=_CONNECT, context=self._tls
+            )
+            connection.connect()
+            return connection
+        connection = http.client.HTTPConnection(self._host)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        try:
+            connection.sock.settimeout(_CONNECT)
+            connection.sock.connect(self._service.socket)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
 
 def _tls_context(authority: Path | None) -> ssl.SSLContext:
@@ -305,38 +375,36 @@ def _tls_context(authority: Path | None) -> ssl.SSLContext:
         raise BadInput(str(authority), f"is not a certificate authority: {error}") from None
 
 
-def _reason(error: httpx.HTTPError) -> str:
-    """Why a socket did not answer, in a few words."""
-    if isinstance(error, httpx.TimeoutException):
-        return "no answer in time"
-    text = str(error)
-    for sign, reason in (("Errno 2]", "no such socket"), ("Errno 111]", "nothing listens there"),
-                         ("Errno 13]", "permission denied")):  # fmt: skip
-        if sign in text:
+def _reason(error: OSError | http.client.HTTPException) -> str:
+    """Why a service did not answer, in a few words."""
+    for kind, reason in ((TimeoutError, "no answer in time"), (FileNotFoundError, "no such socket"),
+                         (ConnectionRefusedError, "nothing listens there"), (PermissionError, "permission denied"),
+                         (http.client.RemoteDisconnected, "it closed the connection")):  # fmt: skip
+        if isinstance(error, kind):
             return reason
-    return " ".join(text.split()) or type(error).__name__
+    return " ".join(str(error).split()) or type(error).__name__
 
 
-def _read(service: Address, answer: httpx.Response, trouble: str) -> object:
+def _read(service: Address, answer: _Answer, trouble: str) -> object:
     """The document; `trouble` is why the call could not be signed."""
-    if not answer.is_success:
+    if not 200 <= answer.status < 300:
         code, because = _error(answer)
         raise TurnedAway(code, f"{because} ({trouble})" if trouble and code.status == 401 else because)
     try:
-        return answer.json() if answer.content else {}
+        return answer.document()
     except ValueError:
         raise ServiceAway(f"{service}: the answer is not one of Forebay's service") from None
 
 
-def _error(answer: httpx.Response) -> tuple[ErrorCode, str]:
+def _error(answer: _Answer) -> tuple[ErrorCode, str]:
     """The code and the sentence of an error; a proxy may have answered instead of the service."""
     try:
-        document = answer.json()
+        document = answer.document()
         because = str(document["error"])
     except (ValueError, KeyError, TypeError):
-        return code_of_status(answer.status_code), f"the service answers {answer.status_code}"
+        return code_of_status(answer.status), f"the service answers {answer.status}"
     known = (code for code in ErrorCode if code.value == document.get("code"))
-    return next(known, code_of_status(answer.status_code)), because
+    return next(known, code_of_status(answer.status)), because
 
 
 def _grant(grant: str) -> str:

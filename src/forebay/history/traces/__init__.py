@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from forebay.history.traces import cache, storalloc, swf, theta
+from forebay.history.traces import cache, swf, theta
 from forebay.history.traces.columns import Columns
 from forebay.model.errors import BadInput
 from forebay.model.request import Requests
@@ -69,7 +69,11 @@ def _suffix(path: Path) -> str:
 def _read(kind: str, paths: Sequence[Path], per_processor: float | None) -> Columns:
     if kind == "theta":
         return theta.read(paths)
-    return swf.read(paths[0], per_processor) if kind == "swf" else storalloc.read(paths[0])
+    if kind == "swf":
+        return swf.read(paths[0], per_processor)
+    from forebay.history.traces import storalloc  # PyYAML may be missing
+
+    return storalloc.read(paths[0])
 
 
 def _names(paths: Sequence[Path]) -> str:
