@@ -149,6 +149,11 @@ class NvmetDisk(LvmDisk):
         sh("lvchange", "--activate", "n", f"testers/{made.path.name}")
 
 
+def free_bytes(volumes: Volumes) -> int:
+    """What can be granted now."""
+    return volumes._net_size(volumes._free_bytes())
+
+
 @contextmanager
 def disk_of(kind: str, folder: Path) -> Iterator[Disk]:
     """A disk of that kind, or a skip with the reason."""

@@ -9,7 +9,7 @@ import pytest
 from forebay.act.volumes.btrfs import Btrfs
 from forebay.act.volumes.volume import NotOurs
 from forebay.model.errors import BadInput
-from support.volumes import GROUP, MIB, NAME, OTHER, USER, Disk, disk_of, sh
+from support.volumes import GROUP, MIB, NAME, OTHER, USER, Disk, disk_of, free_bytes, sh
 
 
 @pytest.fixture
@@ -69,10 +69,10 @@ def test_another_file_system_is_refused(tmp_path: Path, disk: Disk) -> None:
 
 def test_what_was_granted_and_not_yet_written_is_not_granted_again(disk: Disk) -> None:
     volumes = disk.volumes()
-    in_all, now = volumes.usable(), volumes.free()
+    in_all, now = volumes.usable(), free_bytes(volumes)
     volumes.make(NAME, 100 * MIB, uid=USER, gid=GROUP)
     assert abs(volumes.usable() - in_all) <= 8 * MIB
-    assert volumes.free() <= now - 90 * MIB
+    assert free_bytes(volumes) <= now - 90 * MIB
 
 
 def test_a_folder_put_in_the_place_of_the_subvolume_is_not_touched(disk: Disk) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from forebay.act.volumes.ceiling import limit_device, read_limit, unlimit_device
+from forebay.act.volumes.block import limit_device, read_limit
 
 READ, WRITE = "blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"
 
@@ -27,12 +27,12 @@ def test_in_version_2_the_groups_at_the_top_are_limited(tmp_path: Path) -> None:
     tops = [(tmp_path / group / "io.max").read_text() for group in ("system.slice", "user.slice")]
     assert tops == ["253:0 rbps=5000000 wbps=5000000"] * 2
     assert read_limit("253:0", tmp_path) == 5e6
-    unlimit_device("253:0", tmp_path)
+    limit_device("253:0", None, tmp_path)
     assert read_limit("253:0", tmp_path) is None
 
 
 def test_without_control_groups_there_is_no_ceiling(tmp_path: Path) -> None:
     limit_device("7:3", 5_000_000, tmp_path)
-    unlimit_device("7:3", tmp_path)
+    limit_device("7:3", None, tmp_path)
     assert read_limit("7:3", tmp_path) is None
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ import pytest
 
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.kinds import KINDS, open_volumes
-from forebay.act.volumes.record import check_request
+from forebay.act.volumes.volume import check_request
 from forebay.model.errors import BadInput, UnknownName, UserError
 
 ABSENT = "/does/not/exist"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.act.command import CommandFailed
-from forebay.act.volumes import ceiling
+from forebay.act.volumes.block import read_limit
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.volume import NoRoom, NotOurs, VolumeFailed
 from forebay.model.errors import BadInput, UnknownName
@@ -24,6 +24,7 @@ from support.volumes import (
     LoopDisk,
     disk_of,
     dying,
+    free_bytes,
     loops_below,
     sh,
     small_loop_disk,
@@ -114,11 +115,11 @@ def test_a_disk_without_room_for_the_file_system_on_top_is_refused(small: LoopDi
 
 def test_what_can_be_granted_in_all_stays_and_what_can_be_granted_now_shrinks(small: LoopDisk) -> None:
     volumes = small.volumes()
-    in_all, now = volumes.usable(), volumes.free()
+    in_all, now = volumes.usable(), free_bytes(volumes)
     assert in_all == now > 0
     volumes.make(NAME, SIZE, uid=USER, gid=GROUP)
     assert abs(volumes.usable() - in_all) <= MIB
-    assert volumes.free() <= now - SIZE * 0.95
+    assert free_bytes(volumes) <= now - SIZE * 0.95
 
 
 def test_all_that_can_be_granted_can_be_made(small: LoopDisk) -> None:
@@ -221,9 +222,9 @@ def test_a_ceiling_is_set_on_the_device_and_lifted_with_the_volume(disk: LoopDis
     assert made.ceiling == 5e6
     device = Path(made.device).stat().st_rdev
     number = f"{os.major(device)}:{os.minor(device)}"
-    assert ceiling.read_limit(number) == 5e6
+    assert read_limit(number) == 5e6
     disk.volumes().release(NAME)
-    assert ceiling.read_limit(number) is None
+    assert read_limit(number) is None
 
 
 def test_a_make_that_fails_on_a_volume_in_use_leaves_it_in_use(disk: LoopDisk) -> None:

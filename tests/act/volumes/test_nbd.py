@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.volumes.exposure import Exposed, Exposures
+from forebay.act.volumes.exposure import Exposure, Exposures
 from forebay.act.volumes.kinds import open_exposures
 from forebay.act.volumes.volume import Volume
 from forebay.model.errors import BadInput, UnknownName, UserError
@@ -39,7 +39,7 @@ def door(tmp_path: Path) -> Iterator[Exposures]:
     door.withdraw(NAME)
 
 
-def client(exposed: Exposed, folder: Path, *, key: str | None = None) -> subprocess.CompletedProcess[bytes]:
+def client(exposed: Exposure, folder: Path, *, key: str | None = None) -> subprocess.CompletedProcess[bytes]:
     """Read the whole of it."""
     psk = folder / "client.psk"
     psk.write_text(f"{exposed.settings['user']}:{key or exposed.settings['key']}\n")
@@ -66,7 +66,7 @@ def test_exposed_again_it_is_the_same_also_after_the_agent_died(made: Volume, do
     exposed = door.expose(made, "nbd", [LOCAL])
     assert door.expose(made, "nbd", [LOCAL]) == exposed
     door.exposers["nbd"].stop(NAME)
-    assert [found.state for found in open_exposures(tmp_path / "exposed").exposed()] == ["half"]
+    assert [found.state for found in open_exposures(tmp_path / "exposed").list()] == ["half"]
     again = door.expose(made, "nbd", [LOCAL])
     assert (again.state, again.settings) == ("whole", exposed.settings)
     assert client(again, tmp_path).returncode == 0
@@ -77,7 +77,7 @@ def test_what_an_agent_that_was_killed_left_serving_is_ended_by_the_next_one(
 ) -> None:
     exposed = door.expose(made, "nbd", [LOCAL])
     open_exposures(tmp_path / "exposed").withdraw(NAME)
-    assert [found.state for found in door.exposed()] == []
+    assert [found.state for found in door.list()] == []
     assert client(exposed, tmp_path).returncode != 0
     door.exposers["nbd"].stop(NAME)
 
@@ -87,7 +87,7 @@ def test_what_is_withdrawn_can_not_be_read_and_leaves_no_key(made: Volume, door:
     door.withdraw(NAME)
     door.withdraw(NAME)
     assert client(exposed, tmp_path).returncode != 0
-    assert door.exposed() == []
+    assert door.list() == []
     assert list((tmp_path / "exposed").iterdir()) == []
 
 
@@ -149,7 +149,7 @@ def test_what_can_not_be_is_refused(
 ) -> None:
     with pytest.raises(kind):
         door.expose(made, how, hosts)
-    assert door.exposed() == []
+    assert door.list() == []
 
 
 def test_another_host_on_the_same_volume_is_refused(made: Volume, door: Exposures) -> None:
@@ -161,11 +161,11 @@ def test_another_host_on_the_same_volume_is_refused(made: Volume, door: Exposure
 def test_a_plan_that_can_not_be_read_is_told_and_withdrawn(made: Volume, door: Exposures, tmp_path: Path) -> None:
     door.expose(made, "nbd", [LOCAL])
     (tmp_path / "exposed" / f"{NAME}.exposed").write_text("{")
-    assert [found.state for found in door.exposed()] == ["half"]
+    assert [found.state for found in door.list()] == ["half"]
     with pytest.raises(BadInput, match="has an unreadable plan"):
         door.expose(made, "nbd", [LOCAL])
     door.withdraw(NAME)
-    assert door.exposed() == []
+    assert door.list() == []
 
 
 def test_exposed_by_nothing_it_is_its_path(made: Volume, door: Exposures) -> None:

@@ -45,7 +45,7 @@ def test_what_is_withdrawn_can_not_be_reached_and_leaves_nothing(disk: Disk, tmp
     exposed = door.expose(made, "nvmet", [OURS])
     door.withdraw(made.name)
     door.withdraw(made.name)
-    assert door.exposed() == []
+    assert door.list() == []
     with pytest.raises(AssertionError, match="nvme"), connected(exposed.settings, OURS):
         pass
     disk.volumes().release(made.name)

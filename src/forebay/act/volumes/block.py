@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
 
-from forebay.act.volumes.ceiling import limit_device, read_limit, unlimit_device
 from forebay.act.volumes.formats import Format, find_format
 from forebay.act.volumes.mounts import Mount, mounted_at, unmount
-from forebay.act.volumes.record import Record
-from forebay.act.volumes.volume import NotOurs, VolumeFailed
-from forebay.act.volumes.volume_lifecycle import Volumes
+from forebay.act.volumes.volume import Record, Volume, VolumeFailed
+from forebay.act.volumes.volume_lifecycle import Volumes, foreign_mount
 from forebay.model.units import format_size
 
 _SAFE = ("nosuid", "nodev")
@@ -29,8 +28,6 @@ class BlockVolumes(Volumes):
     to be exposed to other nodes. It is never mounted here again: others may have written to it.
     """
 
-    enforces: ClassVar[bool] = True
-
     fs: str = "ext4"
     local: bool = True
 
@@ -42,8 +39,14 @@ class BlockVolumes(Volumes):
         self._allocate_space(record)
         self._run(*self.format.make_command(record.size, self._backing(record)))
         self._mount(record)
-        self._check_size(record)
-        self._remove_lost_and_found(record)
+        path = self.path(record.name)
+        status = os.statvfs(path)
+        if (available := status.f_bavail * status.f_frsize) < record.size:
+            short = f"{self.fs} leaves {format_size(available)} of {format_size(record.size)} to the user"
+            raise VolumeFailed(f"volume {record.name}: {short}: this kernel reserves more than expected")
+        if (lost := path / "lost+found").exists():  # a check of the file system creates it again if it needs it
+            lost.rmdir()
+            self.after(f"rmdir {lost}")
         self._hand_over(record)
         if not self.local:
             self._unmount(record)
@@ -51,15 +54,13 @@ class BlockVolumes(Volumes):
     def _bring_up(self, record: Record) -> None:
         if self.local and not self._own_mount(record):
             self._mount(record)
-        device = self._device_number(record)
-        if record.ceiling is not None and device:
+        if record.ceiling is not None and (device := self._device_number(record)):
             limit_device(device, record.ceiling)
             self.after(f"limit {device} to {record.ceiling}")
 
     def _take_down(self, record: Record) -> None:
-        device = self._device_number(record)
-        if record.ceiling is not None and device:
-            unlimit_device(device)
+        if record.ceiling is not None and (device := self._device_number(record)):
+            limit_device(device, None)  # another device will get this number
             self.after(f"lift the limit of {device}")
         self._unmount(record)
 
@@ -71,33 +72,19 @@ class BlockVolumes(Volumes):
             path.rmdir()
             self.after(f"rmdir {path}")
 
-    def _mount(self, record: Record) -> None:
+    def _mount(self, record: Record, *options: str) -> None:
         path = self.path(record.name)
         if not path.exists():
             path.mkdir(mode=0)  # nobody can write to it while nothing is mounted there
             self.after(f"mkdir {path}")
-        options = ",".join((*_SAFE, *self._mount_options()))
-        self._run("mount", "-t", self.fs, "-o", options, self._backing(record), path)
+        self._run("mount", "-t", self.fs, "-o", ",".join((*_SAFE, *options)), self._backing(record), path)
 
     def _own_mount(self, record: Record) -> Mount | None:
         """The volume's mount, if it is mounted; raises NotOurs for another mount in its place."""
         mount = mounted_at(self.path(record.name))
         if mount is not None and not self._is_ours(mount, record):
-            raise NotOurs(f"{mount.point}: something without Forebay's mark is mounted there; unmount it first")
+            raise foreign_mount(mount)
         return mount
-
-    def _check_size(self, record: Record) -> None:
-        status = os.statvfs(self.path(record.name))
-        if (available := status.f_bavail * status.f_frsize) < record.size:
-            short = f"{self.fs} leaves {format_size(available)} of {format_size(record.size)} to the user"
-            raise VolumeFailed(f"volume {record.name}: {short}: this kernel reserves more than expected")
-
-    def _remove_lost_and_found(self, record: Record) -> None:
-        """An empty volume is empty; a check of the file system creates the folder again if it needs it."""
-        lost = self.path(record.name) / "lost+found"
-        if lost.exists():
-            lost.rmdir()
-            self.after(f"rmdir {lost}")
 
     def _is_up(self, record: Record) -> bool:
         if not self.local:
@@ -105,18 +92,15 @@ class BlockVolumes(Volumes):
         mount = mounted_at(self.path(record.name))
         return mount is not None and self._is_ours(mount, record)
 
-    def _location(self, record: Record) -> Path:
-        return self.path(record.name) if self.local else self._backing(record)
-
-    def _ceiling(self, record: Record) -> float | None:
-        device = self._device_number(record)
-        return read_limit(device) if record.ceiling is not None and device else None
+    def _describe(self, record: Record) -> Volume:
+        volume, device = super()._describe(record), self._device_number(record)
+        is_limited = volume.state == "whole" and record.ceiling is not None
+        ceiling = read_limit(device) if is_limited and device else None
+        path = volume.path if self.local else self._backing(record)
+        return replace(volume, path=path, device=self._device(record), ceiling=ceiling)
 
     def _gross_size(self, size: int) -> int:
         return self.format.gross_size(size)
-
-    def _mount_options(self) -> tuple[str, ...]:
-        return ()
 
     @abstractmethod
     def _backing(self, record: Record) -> Path:
@@ -133,3 +117,42 @@ class BlockVolumes(Volumes):
     @abstractmethod
     def _device_number(self, record: Record) -> str:
         """The device as major:minor; empty if there is none."""
+
+    @abstractmethod
+    def _device(self, record: Record) -> str:
+        """The device's path; empty if there is none."""
+
+
+# A ceiling on the bandwidth of a block device, through the kernel's control groups of either version.
+#
+# Version 1 limits each group by itself, so the ceiling is set in every group, and holds in each. Later groups are not
+# limited, except for writes through the page cache, which the kernel does. Version 2 has no limit in the root group;
+# the ceiling is set in each group at the top, and holds for all below it.
+
+_GROUPS = Path("/sys/fs/cgroup")
+_V1 = ("blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device")
+
+
+def limit_device(device: str, rate: int | None, groups: Path = _GROUPS) -> None:
+    """At most `rate` bytes per second from and to the device (major:minor), if the kernel can; None: any number."""
+    limit = "max" if rate is None else rate
+    for file in _limit_files(groups):
+        with suppress(OSError):  # a group that was removed just now, or a device that the kernel cannot limit
+            file.write_text(f"{device} {rate or 0}" if file.name in _V1 else f"{device} rbps={limit} wbps={limit}")
+
+
+def read_limit(device: str, groups: Path = _GROUPS) -> float | None:
+    """The ceiling in bytes per second; None if there is none."""
+    for file in _limit_files(groups):
+        with suppress(OSError):
+            for line in file.read_text().splitlines():
+                number, *limits = line.replace("rbps=", "").split()
+                if number == device and limits[0].isdigit():
+                    return float(limits[0])
+    return None
+
+
+def _limit_files(groups: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(groups / "blkio"):
+        yield from (Path(folder, name) for name in _V1 if name in names)
+    yield from sorted(groups.glob("*/io.max"))

@@ -11,17 +11,16 @@ import fcntl
 import os
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 from uuid import UUID
 
 from forebay.act.command import CommandFailed
 from forebay.act.volumes.directory import walk_entries
-from forebay.act.volumes.file_marks import MarkedByFiles
-from forebay.act.volumes.mounts import filesystem_of, mounted_below
-from forebay.act.volumes.record import Record
-from forebay.act.volumes.volume import NotOurs
+from forebay.act.volumes.mounts import filesystem_of
+from forebay.act.volumes.volume import NotOurs, Record, Volume
+from forebay.act.volumes.volume_lifecycle import Volumes
 from forebay.model.errors import BadInput
 
 _LONGEST = 3600.0
@@ -33,14 +32,12 @@ _FS_INFO, _INO_LOOKUP, _CHILDREN = 0x8400941F, 0xD0009412, 0xD000943D
 
 
 @dataclass(frozen=True, kw_only=True)
-class Btrfs(MarkedByFiles):
+class Btrfs(Volumes):
     """`root/<name>` is a subvolume; `root` is a folder of a btrfs with quotas on."""
 
     kind: ClassVar[str] = "btrfs"
-    enforces: ClassVar[bool] = True
 
     def check(self) -> None:
-        self._require_root()
         self._check_root("btrfs")
         if (kind := filesystem_of(self.root)) != "btrfs":
             raise BadInput(str(self.root), f"is on {kind or 'no file system'}, not on btrfs")
@@ -53,13 +50,6 @@ class Btrfs(MarkedByFiles):
         self._run("btrfs", "qgroup", "limit", str(self._gross_size(record.size)), path)
         self._hand_over(record)
 
-    def _bring_up(self, record: Record) -> None:
-        """A restart takes nothing away."""
-
-    def _take_down(self, record: Record) -> None:
-        for mount in mounted_below(self.path(record.name)):
-            raise NotOurs(f"{mount.point}: something without Forebay's mark is mounted there; unmount it first")
-
     def _delete(self, record: Record) -> None:
         path = self.path(record.name)
         if not os.path.lexists(path):
@@ -67,7 +57,7 @@ class Btrfs(MarkedByFiles):
         if not _is_subvolume(path):
             raise NotOurs(f"{path}: is not a subvolume, so it is not Forebay's; it was left unchanged")
         group = f"0/{_subvolume_id(path)}"
-        for inner in self._nested_subvolumes(path):
+        for inner in self._nested_subvolumes(path) if self._has_nested(path) else ():
             self._run("btrfs", "--quiet", "subvolume", "delete", "--commit-after", inner)
         if self._has_nested(path):  # some are nested deeper than a path can follow
             self._run("find", path, "-mindepth", "1", "-delete", seconds=_LONGEST)
@@ -78,24 +68,23 @@ class Btrfs(MarkedByFiles):
     def _is_up(self, record: Record) -> bool:
         return _is_subvolume(self.path(record.name))
 
-    def _enforced(self, record: Record) -> bool:
-        path = self.path(record.name)
-        return _is_subvolume(path) and bool(self._read_counter(path, "max_referenced")) and not self._has_nested(path)
+    def _describe(self, record: Record) -> Volume:
+        volume, path = super()._describe(record), self.path(record.name)
+        has_quota = _is_subvolume(path) and self._read_counter(path, "max_referenced") > 0
+        return replace(volume, enforced=has_quota and not self._has_nested(path))
 
     def _gross_size(self, size: int) -> int:
         """The user's bytes and the metadata tree, which the quota counts too."""
         return (-(-size // 4096) * 4096) + size // 64 + (4 << 20)
 
     def _free_bytes(self) -> int:
-        return super()._free_bytes() - sum(self._unwritten(record) for record in self.list_records())
+        """Without what is granted and not written yet."""
+        granted = [(self.path(record.name), self._occupied_bytes(record)) for record in self.list_records()]
+        unwritten = (size and max(0, size - self._read_counter(path, "referenced")) for path, size in granted)
+        return super()._free_bytes() - sum(unwritten)
 
     def _occupied_bytes(self, record: Record) -> int:
         return self._gross_size(record.size) if _is_subvolume(self.path(record.name)) else 0
-
-    def _unwritten(self, record: Record) -> int:
-        path = self.path(record.name)
-        written = self._read_counter(path, "referenced") if _is_subvolume(path) else 0
-        return max(0, self._occupied_bytes(record) - written)
 
     def _read_counter(self, path: Path, what: str) -> int:
         """A counter of the subvolume's quota group, in bytes; 0 if there is none."""
@@ -105,8 +94,6 @@ class Btrfs(MarkedByFiles):
 
     def _nested_subvolumes(self, path: Path) -> list[Path]:
         """Subvolumes that the user created inside, the innermost first."""
-        if not self._has_nested(path):
-            return []
         folders = (entry for entry in walk_entries(path) if entry.is_dir(follow_symlinks=False))
         # The kernel's list has paths that depend on how the disk is mounted, and names can look like its lines.
         return [Path(entry.path) for entry in folders if _is_subvolume(Path(entry.path))][::-1]

@@ -10,10 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
-from forebay.act.volumes.file_marks import MarkedByFiles
 from forebay.act.volumes.mounts import mounted_below
-from forebay.act.volumes.record import Record
-from forebay.act.volumes.volume import NotOurs
+from forebay.act.volumes.volume import Record
+from forebay.act.volumes.volume_lifecycle import Volumes, foreign_mount
 
 _LONGEST = 3600.0
 """Seconds to remove all files of a volume; the next try removes the rest."""
@@ -25,14 +24,11 @@ _OPEN_FOLDER = ("-execdir", "chmod", "u+rwx", "--", "{}", ";")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Directory(MarkedByFiles):
+class Directory(Volumes):
     """`root/<name>` is the user's."""
 
     kind: ClassVar[str] = "directory"
     enforces: ClassVar[bool] = False
-
-    def check(self) -> None:
-        self._check_root()
 
     def _create(self, record: Record) -> None:
         path = self.path(record.name)
@@ -40,28 +36,25 @@ class Directory(MarkedByFiles):
         self.after(f"mkdir {path}")
         self._hand_over(record)
 
-    def _bring_up(self, record: Record) -> None:
-        """A restart takes nothing away."""
-
     def _take_down(self, record: Record) -> None:
-        """Nothing to undo; but what others mounted inside must be unmounted first, and not by us."""
-        for mount in (*mounted_below(self.path(record.name)), *mounted_below(self._gone(record))):
-            raise NotOurs(f"{mount.point}: something without Forebay's mark is mounted there; unmount it first")
+        super()._take_down(record)
+        for mount in mounted_below(self._removed_path(record)):
+            raise foreign_mount(mount)
 
     def _delete(self, record: Record) -> None:
-        path, gone = self.path(record.name), self._gone(record)
-        if path.exists() and not gone.exists():
+        path, removed = self.path(record.name), self._removed_path(record)
+        if path.exists() and not removed.exists():
             if os.geteuid() != 0:
                 path.chmod(0o700)  # only root can rename a folder without write permission
-            path.rename(gone)  # users no longer see it, however long it takes to empty it
+            path.rename(removed)  # users no longer see it, however long it takes to empty it
             self.after(f"rename {path}")
-        if gone.exists():
+        if removed.exists():
             # Not in Python: folders can be nested deeper than it, or a path, can follow.
             if os.geteuid() != 0:
-                self._run("find", gone, *_CLOSED_FOLDERS, *_OPEN_FOLDER, seconds=_LONGEST)
-            self._run("rm", "-rf", "--", gone, seconds=_LONGEST)
+                self._run("find", removed, *_CLOSED_FOLDERS, *_OPEN_FOLDER, seconds=_LONGEST)
+            self._run("rm", "-rf", "--", removed, seconds=_LONGEST)
 
-    def _gone(self, record: Record) -> Path:
+    def _removed_path(self, record: Record) -> Path:
         return self.home / f"{record.name}.gone"
 
     def _is_up(self, record: Record) -> bool:
@@ -75,12 +68,12 @@ class Directory(MarkedByFiles):
 
     def _occupied_bytes(self, record: Record) -> int:
         """What is written: a folder reserves nothing. With too many files to count, at least the requested size."""
-        sizes = file_sizes(self.path(record.name))
+        sizes = _file_sizes(self.path(record.name))
         total = sum(islice(sizes, _MOST_FILES))
         return total if next(sizes, None) is None else max(total, record.size)
 
 
-def file_sizes(top: Path) -> Iterator[int]:
+def _file_sizes(top: Path) -> Iterator[int]:
     """Bytes of disk of each file and folder below, as far as a path can reach."""
     for entry in walk_entries(top):
         with suppress(OSError):  # removed by its owner just now

@@ -1,61 +1,68 @@
-"""Volumes for other nodes: what is exposed, how, to which hosts, and what a client needs to connect."""
+"""Volumes for other nodes: what is exposed, how, to which hosts; and the two sides of each way to do so."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from forebay.act.command import CommandFailed
+from forebay.act.files import write_file
 from forebay.act.volumes.mounts import mounted_at
-from forebay.act.volumes.record import write_file
 from forebay.act.volumes.volume import BadRequest, State, Volume, VolumeFailed, check_name, is_name
 from forebay.act.volumes.volume_lifecycle import ignore_step
 from forebay.model.errors import BadInput, UnknownName, UserError, why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exposed:
-    """A volume that other nodes can reach."""
-
-    name: str
-    kind: str
-    settings: dict[str, str] = field(repr=False)  # contains a key
-    """What the client needs; for the grant's owner only."""
-    state: State = "whole"
-    """`half`: it should be exposed, but nothing serves it now; `expose` or `withdraw` ends that."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """An exposure as it was requested, to be restored after a crash. `ceiling` in bytes per second."""
+class Exposure:
+    """A volume that other nodes can reach, as it was requested; kept in a file, to be restored after a crash."""
 
     name: str
     kind: str
     source: str
     hosts: tuple[str, ...]
     ceiling: float | None = None
-    settings: dict[str, str] = field(default_factory=dict, repr=False)
+    """Bytes per second."""
+    settings: dict[str, str] = field(default_factory=dict, repr=False)  # contains a key
+    """What the client needs; for the grant's owner only."""
+    state: State = "half"
+    """`half`: it should be exposed, but nothing serves it now; `expose` or `withdraw` ends that."""
 
 
 class Exposer(Protocol):
-    """One way to expose volumes."""
+    """One way to expose volumes: the storage node's side."""
 
     def check(self) -> None:
         """Raise an error, in one line, unless it works here."""
 
-    def plan(self, volume: Volume, hosts: tuple[str, ...], /) -> Plan:
+    def plan(self, volume: Volume, hosts: tuple[str, ...], /) -> Exposure:
         """A plan for the volume, with settings that stay the same; raises BadInput for what is impossible."""
 
-    def start(self, plan: Plan) -> None:
+    def start(self, plan: Exposure) -> None:
         """Serve it, unless it is served already."""
 
     def stop(self, name: str) -> None:
         """Stop serving the volume, if it is served, and leave nothing behind."""
 
-    def serves(self, plan: Plan) -> bool: ...
+    def serves(self, plan: Exposure) -> bool: ...
+
+
+class Connection(Protocol):
+    """The connection to one exposed volume: the client's side."""
+
+    options: ClassVar[tuple[str, ...]]
+    """Options for its mount."""
+
+    def connect(self) -> Path:
+        """The device, or the file that stands for one."""
+
+    def disconnect(self) -> None:
+        """Disconnect, if there is a connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,36 +73,37 @@ class Exposures:
     exposers: dict[str, Exposer]
     after: Callable[[str], None] = ignore_step
 
-    def expose(self, volume: Volume, how: str, hosts: Sequence[str], *, key: str = "") -> Exposed:
+    def expose(self, volume: Volume, how: str, hosts: Sequence[str], *, key: str = "") -> Exposure:
         """Let these hosts, and no others, reach the volume; does nothing if it is exposed like that already.
 
         `key` is for exposers that need one; they make one up if it is empty.
         """
+        name, path, hosts = volume.name, str(volume.path), tuple(hosts)
         if how == "none":
-            return Exposed(name=volume.name, kind="none", settings={"path": str(volume.path)})
+            return Exposure(name=name, kind=how, source=path, hosts=hosts, settings={"path": path}, state="whole")
         if how not in self.exposers:
             raise UnknownName("way to expose a volume", how, ("none", *self.exposers))
-        exposer, name = self.exposers[how], check_name(volume.name)
         _check_request(volume, hosts)
-        known = self._read(name)
-        plan = known or exposer.plan(volume, tuple(hosts))
-        if (plan.kind, plan.source, plan.hosts) != (how, str(volume.path), tuple(hosts)):
-            state = "has an unreadable plan" if plan.kind == "unreadable" else (
-                f"is exposed already, by {plan.kind} to {', '.join(plan.hosts)}"
-            )  # fmt: skip
-            raise BadInput(f"volume {name}", f"{state}; withdraw it first")
+        exposer, known = self.exposers[how], self._read(name)
+        plan = known or exposer.plan(volume, hosts)
+        if plan.kind == "unreadable":
+            raise BadInput(f"volume {name}", "has an unreadable plan; withdraw it first")
+        if (plan.kind, plan.source, plan.hosts) != (how, path, hosts):
+            reason = f"is exposed already, by {plan.kind} to {', '.join(plan.hosts)}; withdraw it first"
+            raise BadInput(f"volume {name}", reason)
         if key and "key" in plan.settings:
             plan = replace(plan, settings={**plan.settings, "key": key})
         try:
             if known is not None and known != plan:
                 exposer.stop(name)  # it has another key
-            write_file(self._path(name), json.dumps(asdict(plan)), 0o600)
+            fields = {name: value for name, value in asdict(plan).items() if name != "state"}
+            write_file(self._path(name), json.dumps(fields), 0o600)
             self.after(f"plan the exposure of {name}")
             exposer.start(plan)
         except (OSError, UserError) as error:
             self.withdraw(name)
             raise error if isinstance(error, UserError) else _wrap_error(name, error) from None
-        return self._describe(plan)
+        return self._update_state(plan)
 
     def withdraw(self, name: str) -> None:
         """Make the volume unreachable for all hosts, if it is exposed."""
@@ -104,37 +112,37 @@ class Exposures:
             if plan.exists():
                 for exposer in self.exposers.values():  # all of them, as an unreadable plan does not name its own
                     exposer.stop(name)
-            for path in (plan, plan.with_name(f"{plan.name}.new")):
+            for path in (plan, *self.folder.glob(f".{plan.name}.*")):
                 path.unlink(missing_ok=True)
         except OSError as error:
             raise _wrap_error(name, error) from None
         self.after(f"forget the exposure of {name}")
 
-    def exposed(self) -> list[Exposed]:
+    def list(self) -> list[Exposure]:
         """All exposures by name, including those that nothing serves now."""
         names = sorted(file.name.removesuffix(".exposed") for file in self.folder.glob("*.exposed"))
         plans = [self._read(name) for name in names if is_name(name)]
-        return [self._describe(plan) for plan in plans if plan is not None]
+        return [self._update_state(plan) for plan in plans if plan is not None]
 
-    def _describe(self, plan: Plan) -> Exposed:
+    def _update_state(self, plan: Exposure) -> Exposure:
         serves = plan.kind in self.exposers and self.exposers[plan.kind].serves(plan)
-        return Exposed(name=plan.name, kind=plan.kind, settings=plan.settings, state="whole" if serves else "half")
+        return replace(plan, state="whole" if serves else "half")
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.exposed"
 
-    def _read(self, name: str) -> Plan | None:
+    def _read(self, name: str) -> Exposure | None:
         with suppress(FileNotFoundError):
             try:
                 fields = json.loads(self._path(name).read_text())
-                return Plan(**fields | {"hosts": tuple(fields["hosts"])})
+                return Exposure(**fields | {"hosts": tuple(fields["hosts"])})
             except (ValueError, TypeError, KeyError):
-                return Plan(name=name, kind="unreadable", source="", hosts=())
+                return Exposure(name=name, kind="unreadable", source="", hosts=())
         return None
 
 
 def _check_request(volume: Volume, hosts: Sequence[str]) -> None:
-    where = f"volume {volume.name}"
+    where = f"volume {check_name(volume.name)}"
     if not hosts:
         raise BadRequest(where, "name at least one host that can connect")
     if volume.state != "whole":
@@ -145,3 +153,15 @@ def _check_request(volume: Volume, hosts: Sequence[str]) -> None:
 
 def _wrap_error(name: str, error: OSError) -> VolumeFailed:
     return VolumeFailed(f"volume {name}: cannot be exposed or withdrawn: {why(error)}")
+
+
+def await_ready(
+    what: str, is_ready: Callable[[], object], *, seconds: float, find_error: Callable[[], str] = str
+) -> None:
+    """Wait until `what` is ready; raises CommandFailed after `seconds`, or as soon as there is an error."""
+    deadline = time.monotonic() + seconds
+    while not is_ready():
+        error = find_error()
+        if error or time.monotonic() > deadline:
+            raise CommandFailed(f"{what}: {error or f'not ready within {seconds:g} s'}")
+        time.sleep(0.005)

@@ -1,12 +1,14 @@
-"""The file system of a volume: how large it must be for the user to get the requested size, and how to make it fast."""
+"""The file system of a volume: how large it must be for the user to get the requested size, and how to make it fast.
+
+`gross_size` is the smallest device that is known to hold `size` bytes of the user's in large files. `make_command`
+takes far less than a second, whatever the size. It must not discard blocks: those reserved for the volume would
+return to the disk. `options` are mount options for fresh, zeroed space.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
 
 from forebay.act.volumes.volume import BadRequest
 from forebay.model.errors import UnknownName
@@ -19,42 +21,23 @@ _GROUP = 32768
 """Blocks in a group of ext4 with blocks of 4096 bytes."""
 
 
-class Format(Protocol):
-    """One type of file system. Sizes in bytes."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Mount options for fresh, zeroed space."""
-
-    @abstractmethod
-    def gross_size(self, size: int) -> int:
-        """The smallest device that is known to hold `size` bytes of the user's in large files."""
-
-    @abstractmethod
-    def make_command(self, size: int, device: Path) -> tuple[str, ...]:
-        """The command that makes it, in far less than a second, whatever the size.
-
-        It must not discard blocks: those reserved for the volume would return to the disk.
-        """
-
-
-@dataclass(frozen=True, slots=True)
 class Ext4:
     """No blocks for root, one backup superblock; inode tables and journal are initialized later."""
 
-    name: ClassVar[str] = "ext4"
-    options: ClassVar[tuple[str, ...]] = ("noinit_itable",)
+    name = "ext4"
+    options = ("noinit_itable",)
 
     def gross_size(self, size: int) -> int:
         return _grow(_count_blocks(size), self._overhead) * _BLOCK
 
     def make_command(self, size: int, device: Path) -> tuple[str, ...]:
-        layout = ("-b", str(_BLOCK), "-I", "256", "-i", str(_PER_INODE), "-m", "0", "-O", "^resize_inode,sparse_super2")
-        journal = ("-J", f"size={self._journal(self.gross_size(size) // _BLOCK) * _BLOCK // _MIB}")
-        return "mkfs.ext4", "-q", "-F", *layout, *_PACKED, *journal, "-E", _QUICK, str(device)
+        journal = self._journal(self.gross_size(size) // _BLOCK) * _BLOCK // _MIB
+        return (
+            *("mkfs.ext4", "-q", "-F", "-b", str(_BLOCK), "-I", "256", "-i", str(_PER_INODE), "-m", "0"),
+            *("-O", "^resize_inode,sparse_super2", "-J", f"size={journal}"),
+            *("-G", "256"),  # groups whose maps are together; the default of 16 scatters those of a large volume widely
+            *("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,num_backup_sb=1", str(device)),
+        )
 
     def _journal(self, blocks: int) -> int:
         """Blocks of the journal: a part in 128, from 4 MiB to 256 MiB."""
@@ -69,13 +52,12 @@ class Ext4:
         return inodes + 2 * groups + descriptors + self._journal(blocks) + kept + 16
 
 
-@dataclass(frozen=True, slots=True)
 class Xfs:
     """Without reflinks and reverse maps, which reserve blocks that scratch space does not need."""
 
-    name: ClassVar[str] = "xfs"
-    options: ClassVar[tuple[str, ...]] = ()
-    least: ClassVar[int] = 220 * _MIB
+    name = "xfs"
+    options = ()
+    least = 220 * _MIB
     """With overhead just over 300 MiB; mkfs.xfs makes nothing smaller."""
 
     def gross_size(self, size: int) -> int:
@@ -103,9 +85,7 @@ class Xfs:
         return max(4, blocks // (200 << 20) + 1)
 
 
-_PACKED = ("-G", "256")
-"""Groups of ext4 whose maps are together; the default of 16 scatters those of a large volume widely."""
-_QUICK = "lazy_itable_init=1,lazy_journal_init=1,nodiscard,num_backup_sb=1"
+Format = Ext4 | Xfs
 _FORMATS: dict[str, Format] = {"ext4": Ext4(), "xfs": Xfs()}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from forebay.act.volumes.btrfs import Btrfs
 from forebay.act.volumes.directory import Directory
-from forebay.act.volumes.exposure import Exposer, Exposures
+from forebay.act.volumes.exposure import Exposures
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.lvm import Lvm
 from forebay.act.volumes.nbd import NbdExposer
@@ -27,21 +27,22 @@ def open_volumes(kind: str, root: Path, *, fs: str = "ext4", group: str = "", lo
         raise UnknownName("kind of volumes", kind, KINDS)
     if kind in ("lvm", "nvmet") and not group:
         raise BadInput(f"{kind} volumes", "need the name of a volume group; set `group`")
-    if kind == "directory":
-        return Directory(root=root)
-    if kind == "btrfs":
-        return Btrfs(root=root)
-    if kind == "loop":
-        return Loop(root=root, fs=fs, local=local)
-    return Lvm(root=root, fs=fs, group=group, local=local) if kind == "lvm" else Nvmet(root=root, fs=fs, group=group)
+    match kind:
+        case "directory":
+            return Directory(root=root)
+        case "btrfs":
+            return Btrfs(root=root)
+        case "loop":
+            return Loop(root=root, fs=fs, local=local)
+        case "lvm":
+            return Lvm(root=root, fs=fs, group=group, local=local)
+    return Nvmet(root=root, fs=fs, group=group)
 
 
 def open_exposures(
     folder: Path, *, address: str = "127.0.0.1", after: Callable[[str], None] = ignore_step
 ) -> Exposures:
     """The exposures of one node at `address`; `folder` keeps their plans and keys."""
-    exposers: dict[str, Exposer] = {
-        "nbd": NbdExposer(folder=folder, address=address, after=after),
-        "nvmet": NvmeExposer(folder=folder, address=address, after=after),
-    }
-    return Exposures(folder=folder, exposers=exposers, after=after)
+    nbd = NbdExposer(folder=folder, address=address, after=after)
+    nvmet = NvmeExposer(folder=folder, address=address, after=after)
+    return Exposures(folder=folder, exposers={"nbd": nbd, "nvmet": nvmet}, after=after)

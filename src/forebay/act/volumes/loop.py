@@ -15,16 +15,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
 from forebay.act.command import CommandFailed
 from forebay.act.volumes.block import BlockVolumes
-from forebay.act.volumes.file_marks import MarkedByFiles
 from forebay.act.volumes.mounts import Mount, filesystem_of, mounted_at, shut_down
-from forebay.act.volumes.record import Record
-from forebay.act.volumes.volume import VolumeFailed
+from forebay.act.volumes.volume import Record, Volume, VolumeFailed
 from forebay.act.volumes.volume_lifecycle import check_vacant, describe_error
 from forebay.model.errors import BadInput, UserError
 
@@ -32,35 +30,29 @@ _COPY_ON_WRITE = ("btrfs", "zfs", "bcachefs")
 _RESERVE = 0x4030582A  # the ioctl for fallocate(2); where that fails, Python's own would write zeros over data
 
 
-class _Reservation:
-    """The reservation of an image's space, in a thread that begins at once; `work` is given a function that tells it
-    whether to stop."""
+class _Reservation(threading.Thread):
+    """The reservation of an image's space; `work` gets a function that tells whether to stop."""
 
     def __init__(self, work: Callable[[Callable[[], bool]], None]) -> None:
+        super().__init__(name="reservation", daemon=True)
         self.error: UserError | None = None
         self._work = work
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="reservation", daemon=True)
-        self._thread.start()
 
-    @property
-    def is_running(self) -> bool:
-        return self._thread.is_alive()
-
-    def stop(self) -> None:
-        """Ask it to end, and wait for that."""
-        self._stopped.set()
-        self._thread.join()
-
-    def _run(self) -> None:
+    def run(self) -> None:
         try:
             self._work(self._stopped.is_set)
         except UserError as error:
             self.error = error
 
+    def stop(self) -> None:
+        """Ask it to end, and wait for that."""
+        self._stopped.set()
+        self.join()
+
 
 @dataclass(frozen=True, kw_only=True)
-class Loop(BlockVolumes, MarkedByFiles):
+class Loop(BlockVolumes):
     """`root/<name>` is where the image `root/.forebay/<name>.image` is mounted."""
 
     kind: ClassVar[str] = "loop"
@@ -72,22 +64,17 @@ class Loop(BlockVolumes, MarkedByFiles):
     _reservations: dict[str, _Reservation] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def check(self) -> None:
-        mkfs = f"mkfs.{self.format.name}"  # an unknown format is an error for every user, not only for root
-        self._require_root()
-        self._check_root("mount", "umount", mkfs)
+        self._check_root("mount", "umount", f"mkfs.{self.format.name}")
         if not Path("/dev/loop-control").exists():
             raise BadInput("loop volumes", "need loop devices; load them with modprobe loop")
         if (filesystem := filesystem_of(self.root)) in _COPY_ON_WRITE:
             raise BadInput(str(self.root), f"{filesystem} does not keep the space of an image; use another kind there")
 
-    def image(self, name: str) -> Path:
-        return self.home / f"{name}.image"
-
     def _check_vacant(self, record: Record) -> None:
-        check_vacant(self.path(record.name), self.image(record.name))
+        check_vacant(self.path(record.name), self._backing(record))
 
     def _allocate_space(self, record: Record) -> None:
-        image = self.image(record.name)
+        image = self._backing(record)
         os.close(os.open(image, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         self.after(f"create {image}")
         os.truncate(image, self._gross_size(record.size))
@@ -98,7 +85,7 @@ class Loop(BlockVolumes, MarkedByFiles):
     def _reserve(self, record: Record, stopped: Callable[[], bool]) -> bool:
         """Reserve the image's space until it is stopped; whether all of it is reserved."""
         try:
-            with self.image(record.name).open("r+b") as file:
+            with self._backing(record).open("r+b") as file:
                 size = os.fstat(file.fileno()).st_size
                 for start in range(0, size, self.piece):
                     if stopped():
@@ -132,11 +119,12 @@ class Loop(BlockVolumes, MarkedByFiles):
         super()._bring_up(record)
         if not self._is_allocated(record):
             self._reservations[record.name] = _Reservation(lambda stopped: self._finish(record, stopped))
+            self._reservations[record.name].start()
 
     def _is_allocated(self, record: Record) -> bool:
         """Whether all of the space is reserved, or will be."""
         reservation = self._reservations.get(record.name)
-        return (reservation is not None and reservation.is_running) or not self._unfinished_file(record).exists()
+        return (reservation is not None and reservation.is_alive()) or not self._unfinished_file(record).exists()
 
     def _is_up(self, record: Record) -> bool:
         return super()._is_up(record) and self._is_allocated(record)
@@ -149,31 +137,27 @@ class Loop(BlockVolumes, MarkedByFiles):
     def _delete(self, record: Record) -> None:
         self._reservations.pop(record.name, None)
         self._unfinished_file(record).unlink(missing_ok=True)
-        image = self.image(record.name)
+        image = self._backing(record)
         if image.exists():
             os.truncate(image, 0)  # a program that still uses the volume does not keep its space
             image.unlink()
             self.after(f"remove {image}")
 
-    def _mount(self, record: Record) -> None:
-        super()._mount(record)
-        number = self._device_number(record)
+    def _mount(self, record: Record, *options: str) -> None:
+        # The kernel removes the loop device with the mount: a crash leaves none.
+        super()._mount(record, "loop", *self.format.options, *options)
         # A trimmed volume would return blocks to the disk, where others could take them.
         with suppress(OSError):
-            Path(f"/sys/dev/block/{number}/queue/discard_max_bytes").write_text("0")
+            Path(f"/sys/dev/block/{self._device_number(record)}/queue/discard_max_bytes").write_text("0")
         with suppress(CommandFailed):  # it only saves memory: else every page is cached twice
             self._run("losetup", "--direct-io=on", self._device(record))
 
-    def _mount_options(self) -> tuple[str, ...]:
-        """The kernel removes the loop device with the mount: a crash leaves none."""
-        return "loop", *self.format.options
-
     def _backing(self, record: Record) -> Path:
-        return self.image(record.name)
+        return self.home / f"{record.name}.image"
 
     def _is_ours(self, mount: Mount, record: Record) -> bool:
         backing = Path(f"/sys/dev/block/{mount.device}/loop/backing_file")
-        return backing.exists() and backing.read_text().strip() == str(self.image(record.name).resolve())
+        return backing.exists() and backing.read_text().strip() == str(self._backing(record).resolve())
 
     def _device_number(self, record: Record) -> str:
         mount = mounted_at(self.path(record.name))
@@ -183,24 +167,23 @@ class Loop(BlockVolumes, MarkedByFiles):
         number = self._device_number(record)
         return f"/dev/{Path(f'/sys/dev/block/{number}').resolve().name}" if number else ""
 
-    def _ceiling(self, record: Record) -> float | None:
-        """Without a device, the server that exposes the image enforces it."""
-        return super()._ceiling(record) if self.local else record.ceiling
+    def _describe(self, record: Record) -> Volume:
+        volume = super()._describe(record)
+        if self.local or volume.state != "whole":
+            return volume
+        return replace(volume, ceiling=record.ceiling)  # the server that exposes the image enforces it
 
     def _free_bytes(self) -> int:
         """Without what is still to be reserved."""
-        return super()._free_bytes() - sum(map(self._missing_bytes, self.list_records()))
+        return super()._free_bytes() - sum(self._image_bytes(record)[1] for record in self.list_records())
 
     def _occupied_bytes(self, record: Record) -> int:
-        return self._allocated_bytes(record) + self._missing_bytes(record)
+        return sum(self._image_bytes(record))
 
-    def _missing_bytes(self, record: Record) -> int:
-        """Bytes of the image that are not reserved yet."""
+    def _image_bytes(self, record: Record) -> tuple[int, int]:
+        """Bytes of the image that are reserved, and those that are not reserved yet."""
         with suppress(FileNotFoundError):
-            return max(0, self.image(record.name).stat().st_size - self._allocated_bytes(record))
-        return 0
-
-    def _allocated_bytes(self, record: Record) -> int:
-        with suppress(FileNotFoundError):
-            return self.image(record.name).stat().st_blocks * 512
-        return 0
+            status = self._backing(record).stat()
+            allocated = status.st_blocks * 512
+            return allocated, max(0, status.st_size - allocated)
+        return 0, 0

@@ -17,9 +17,8 @@ from typing import ClassVar
 from forebay.act.command import run
 from forebay.act.volumes.block import BlockVolumes
 from forebay.act.volumes.mounts import Mount
-from forebay.act.volumes.record import Record, Stage, unreadable_record
-from forebay.act.volumes.volume import is_name
-from forebay.act.volumes.volume_lifecycle import check_vacant
+from forebay.act.volumes.volume import Record, Stage, is_name
+from forebay.act.volumes.volume_lifecycle import PLACED
 from forebay.model.errors import BadInput
 
 _MARK = "forebay"
@@ -38,25 +37,20 @@ class Lvm(BlockVolumes):
     group: str
 
     def check(self) -> None:
-        mkfs = f"mkfs.{self.format.name}"
         if not _GROUP.fullmatch(self.group):
             raise BadInput("volume group", f"{self.group!r} is not a valid name")
-        self._require_root()
-        self._check_root("lvcreate", "lvs", "vgs", "blkdiscard", mkfs)
+        self._check_root("lvcreate", "lvs", "vgs", "blkdiscard", f"mkfs.{self.format.name}")
         if "device-mapper" not in Path("/proc/devices").read_text():
             raise BadInput(f"{self.kind} volumes", "need the device mapper; load it with modprobe dm-mod")
         self._free_bytes()
 
     def list_records(self) -> list[Record]:
-        records = []
-        for row in self._read_rows("lvs", "lv_name,lv_tags", "lv", self.group):
-            name = row["lv_name"].removeprefix("forebay.")
-            if is_name(name) and _MARK in row["lv_tags"].split(","):
-                records.append(_parse_record(name, row["lv_tags"]))
-        return sorted(records, key=lambda record: record.name)
+        rows = self._read_rows("lvs", "lv_name,lv_tags", self.group)
+        tags = {row["lv_name"].removeprefix("forebay."): row["lv_tags"].split(",") for row in rows}
+        return [_parse_record(name, tags[name]) for name in sorted(tags) if is_name(name) and _MARK in tags[name]]
 
-    def _check_vacant(self, record: Record) -> None:
-        check_vacant(self.path(record.name))  # lvcreate refuses a name that is taken
+    def read_record(self, name: str) -> Record | None:
+        return next((record for record in self.list_records() if record.name == name), None)
 
     def write_mark(self, record: Record) -> None:
         tags = ("--addtag", _MARK, "--addtag", _format_details(record))
@@ -101,29 +95,28 @@ class Lvm(BlockVolumes):
         return mount.device == self._device_number(record)
 
     def _device_number(self, record: Record) -> str:
-        try:
-            status = self._backing(record).stat()
-        except FileNotFoundError:
+        if not (device := self._device(record)):
             return ""
-        return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+        number = Path(device).stat().st_rdev
+        return f"{os.major(number)}:{os.minor(number)}"
 
     def _device(self, record: Record) -> str:
-        source = self._backing(record)
-        return str(source) if source.exists() else ""
+        backing = self._backing(record)
+        return str(backing) if backing.exists() else ""
 
     def _free_bytes(self) -> int:
-        return int(self._read_rows("vgs", "vg_free", "vg", self.group)[0]["vg_free"])
+        return int(self._read_rows("vgs", "vg_free", self.group)[0]["vg_free"])
 
     def _occupied_bytes(self, record: Record) -> int:
-        return int(self._read_rows("lvs", "lv_size", "lv", self._full_name(record))[0]["lv_size"])
+        return int(self._read_rows("lvs", "lv_size", self._full_name(record))[0]["lv_size"])
 
     def _full_name(self, record: Record) -> str:
         return f"{self.group}/{_lv_name(record)}"
 
-    def _read_rows(self, command: str, columns: str, kind: str, what: str) -> list[dict[str, str]]:
+    def _read_rows(self, command: str, columns: str, what: str) -> list[dict[str, str]]:
         # Not by `_run`: reading changes nothing, so a crash after it does not matter.
         query = (command, "--reportformat", "json", "--units", "b", "--nosuffix", "-o", columns, what)
-        rows: list[dict[str, str]] = json.loads(run(query, timeout=self.timeout))["report"][0][kind]
+        rows: list[dict[str, str]] = json.loads(run(query, timeout=self.timeout))["report"][0][columns[:2]]
         return rows
 
 
@@ -140,11 +133,11 @@ def _format_details(record: Record) -> str:
     return f"forebay={record.stage}:{record.size}:{record.uid}:{record.gid}:{record.mode}:{ceiling}"
 
 
-def _parse_record(name: str, tags: str) -> Record:
-    details = next(filter(None, map(_DETAILS.fullmatch, tags.split(","))), None)
+def _parse_record(name: str, tags: list[str]) -> Record:
+    details = next(filter(None, map(_DETAILS.fullmatch, tags)), None)
     if details is None:
-        return unreadable_record(name)
-    size, uid, gid, mode = (int(number) for number in details.groups()[1:5])
+        return Record(name=name, stage="unreadable")
+    size, uid, gid, mode = map(int, details.groups()[1:5])
+    stage: Stage = next(stage for stage in PLACED if stage == details[1])
     ceiling = int(details[6]) if details[6] else None
-    stage: Stage = next(s for s in ("making", "whole", "releasing") if s == details[1])
     return Record(name=name, size=size, uid=uid, gid=gid, mode=mode, ceiling=ceiling, stage=stage)

@@ -1,4 +1,4 @@
-"""Exposes an image or device through nbdkit: encrypted, and only to clients with the volume's key.
+"""An image or device through nbdkit: encrypted, and only for clients with the volume's key.
 
 The hosts of the grant get the key; their addresses are not checked.
 """
@@ -9,24 +9,26 @@ import os
 import secrets
 import shutil
 import socket
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
-from forebay.act.command import Child, CommandFailed, end_orphan
-from forebay.act.volumes.exposure import Plan
-from forebay.act.volumes.record import write_synced
+from forebay.act.command import Child, end_orphan, run
+from forebay.act.files import write_synced
+from forebay.act.volumes.exposure import Exposure, await_ready
+from forebay.act.volumes.mounts import mounted_at
 from forebay.act.volumes.volume import Volume
 from forebay.act.volumes.volume_lifecycle import ignore_step
 from forebay.model.errors import BadInput
 
 _USER = "forebay"
-_START = 10.0
-"""Seconds to wait for a server to start."""
+_START = 15.0
+"""Seconds to wait for a server to start, and for a device to appear."""
+_TIMEOUT = 30.0
 _GRACE = 2.0
-"""Seconds for a server to end by itself."""
+"""Seconds for a server to end by itself, and for nbdfuse to end after it is unmounted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,43 +49,66 @@ class NbdExposer:
         if shutil.which("nbdkit", os.F_OK) is None:
             raise BadInput("nbd", "command nbdkit is not installed")
 
-    def plan(self, volume: Volume, hosts: tuple[str, ...]) -> Plan:
-        port = _find_free_port(self.address)
-        host = f"[{self.address}]" if ":" in self.address else self.address
+    def plan(self, volume: Volume, hosts: tuple[str, ...]) -> Exposure:
+        is_ipv6 = ":" in self.address
+        with socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET) as listener:
+            listener.bind((self.address, 0))
+            port = listener.getsockname()[1]
         settings = {
-            "uri": f"nbds://{_USER}@{host}:{port}/{volume.name}",
+            "uri": f"nbds://{_USER}@{f'[{self.address}]' if is_ipv6 else self.address}:{port}/{volume.name}",
             "address": self.address,
             "port": str(port),
             "export": volume.name,
             "user": _USER,
             "key": secrets.token_hex(32),
         }
-        source = str(volume.path)
-        return Plan(name=volume.name, kind="nbd", source=source, hosts=hosts, ceiling=volume.ceiling, settings=settings)
+        return Exposure(
+            name=volume.name,
+            kind="nbd",
+            source=str(volume.path),
+            hosts=hosts,
+            ceiling=volume.ceiling,
+            settings=settings,
+        )
 
-    def start(self, plan: Plan) -> None:
+    def start(self, plan: Exposure) -> None:
         if self.serves(plan):
             return
-        self._write_key(plan)
-        end_orphan(self._ready_file(plan.name))
-        self._ready_file(plan.name).unlink(missing_ok=True)
-        child = Child(self._command(plan), quiet=True)
-        self._running[plan.name] = child
+        key, ready = self._files(plan.name)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write_key(key, plan.settings)
+        end_orphan(ready)
+        ready.unlink(missing_ok=True)
+        rate = (f"rate={int(plan.ceiling * 8)}",) if plan.ceiling else ()  # in bits
+        command = (
+            *("nbdkit", "--foreground", "--pidfile", str(ready)),
+            *("--ipaddr", self.address, "--port", plan.settings["port"]),
+            *("--tls=require", f"--tls-psk={key}"),
+            *("--filter=exportname", *(["--filter=rate"] if rate else []), "file", plan.source),
+            *(f"exportname={plan.name}", "exportname-strict=true", *rate),
+        )
+        child = self._running[plan.name] = Child(command, quiet=True)
         self.after(f"start nbdkit for {plan.name}")
-        try:
-            self._await_ready(plan, child)
+
+        def find_error() -> str:
+            port = plan.settings["port"]
+            return "" if child.code is None else f"ended with {child.code}; check whether port {port} is in use"
+
+        try:  # it writes its process id when it accepts connections
+            await_ready("nbdkit", lambda: _read_text(ready), seconds=_START, find_error=find_error)
         except BaseException:
             self._end_child(plan.name)
             raise
 
     def stop(self, name: str) -> None:
         self._end_child(name)
-        end_orphan(self._ready_file(name))
-        for file in (self._key_file(name), self._ready_file(name)):
+        key, ready = self._files(name)
+        end_orphan(ready)
+        for file in (key, ready):
             file.unlink(missing_ok=True)
         self.after(f"stop nbdkit for {name}")
 
-    def serves(self, plan: Plan) -> bool:
+    def serves(self, plan: Exposure) -> bool:
         child = self._running.get(plan.name)
         return child is not None and child.code is None
 
@@ -92,49 +117,76 @@ class NbdExposer:
         if child is not None:
             child.stop(_GRACE)
 
-    def _command(self, plan: Plan) -> tuple[str, ...]:
-        rate = ("--filter=rate",) if plan.ceiling else ()
-        return (
-            *("nbdkit", "--foreground", "--pidfile", str(self._ready_file(plan.name))),
-            *("--ipaddr", self.address, "--port", plan.settings["port"]),
-            *("--tls=require", f"--tls-psk={self._key_file(plan.name)}"),
-            *("--filter=exportname", *rate, "file", plan.source),
-            *(f"exportname={plan.name}", "exportname-strict=true"),
-            *((f"rate={int(plan.ceiling * 8)}",) if plan.ceiling else ()),  # in bits
+    def _files(self, name: str) -> tuple[Path, Path]:
+        """The volume's key, and the process id of its server."""
+        return self.folder / f"{name}.psk", self.folder / f"{name}.pid"
+
+
+@dataclass(frozen=True, slots=True)
+class NbdConnection:
+    """nbdkit connects with the volume's key, nbdfuse makes a file of that, and a loop device serves the file.
+
+    The kernel's own client cannot use such keys, nor can nbdfuse. `folder` is the volume's own.
+    """
+
+    options: ClassVar[tuple[str, ...]] = ("loop",)
+    folder: Path
+    settings: dict[str, str] = field(repr=False)  # contains a key
+
+    def connect(self) -> Path:
+        for command in ("nbdfuse", "nbdkit"):
+            if shutil.which(command) is None:
+                raise BadInput("nbd", f"command {command} is not installed (Debian: libnbd-bin nbdkit)")
+        if not Path("/dev/fuse").exists():
+            raise BadInput("nbd", "this kernel has no FUSE; load it with modprobe fuse")
+        self._disk.parent.mkdir(0o700, exist_ok=True)
+        errors = self.folder / "errors"
+        if mounted_at(self._disk.parent) is None:
+            self._start(errors)
+        await_ready(
+            f"{self.settings['address']} port {self.settings['port']}",
+            self._is_ready,
+            seconds=_START,
+            find_error=lambda: " ".join(_read_text(errors).split())[:300],
         )
+        return self._disk
 
-    def _await_ready(self, plan: Plan, child: Child) -> None:
-        """Wait until it accepts connections; then it writes its process id."""
-        deadline = time.monotonic() + _START
-        while not _has_text(self._ready_file(plan.name)):
-            if child.code is not None:
-                raise CommandFailed(
-                    f"nbdkit ended with {child.code}; check whether port {plan.settings['port']} is in use"
-                )
-            if time.monotonic() > deadline:
-                raise CommandFailed(f"nbdkit: not ready within {_START:g} s")
-            time.sleep(0.002)
+    def disconnect(self) -> None:
+        while mounted_at(self._disk.parent) is not None:
+            run(("fusermount3", "-u", "-z", str(self._disk.parent)), timeout=_TIMEOUT)
+        end_orphan(self.folder / "pid", _GRACE)
+        with suppress(FileNotFoundError):
+            self._disk.parent.rmdir()
 
-    def _write_key(self, plan: Plan) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_synced(self._key_file(plan.name), f"{plan.settings['user']}:{plan.settings['key']}\n", 0o600)
+    @property
+    def _disk(self) -> Path:
+        return self.folder / "device" / "disk"
 
-    def _key_file(self, name: str) -> Path:
-        return self.folder / f"{name}.psk"
+    def _start(self, errors: Path) -> None:
+        """Start nbdfuse in the background: the kernel reads every block through it until it is unmounted."""
+        settings, key = self.settings, self.folder / "key"
+        _write_key(key, settings)
+        # An agent that restarts serves the same port and key again: `retry` waits a minute for that.
+        client = (
+            *("nbdkit", "--exit-with-parent", "--filter=retry", "nbd"),
+            *(f"hostname={settings['address']}", f"port={settings['port']}", f"export={settings['export']}"),
+            *("tls=require", f"tls-psk={key}", f"tls-username={settings['user']}"),
+        )
+        nbdfuse = ("nbdfuse", "-P", str(self.folder / "pid"), str(self._disk), "[", *client, "]")
+        in_background = 'exec setsid --fork "$@" </dev/null >/dev/null 2>"$0"'
+        run(("sh", "-c", in_background, str(errors), *nbdfuse), timeout=_TIMEOUT)
 
-    def _ready_file(self, name: str) -> Path:
-        return self.folder / f"{name}.pid"
+    def _is_ready(self) -> bool:
+        with suppress(OSError):
+            return mounted_at(self._disk.parent) is not None and self._disk.stat().st_size > 0
+        return False
 
 
-def _find_free_port(address: str) -> int:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family) as listener:
-        listener.bind((address, 0))
-        port: int = listener.getsockname()[1]
-    return port
+def _write_key(file: Path, settings: dict[str, str]) -> None:
+    write_synced(file, f"{settings['user']}:{settings['key']}\n", 0o600)
 
 
-def _has_text(file: Path) -> bool:
-    with suppress(FileNotFoundError):
-        return bool(file.read_text())
-    return False
+def _read_text(file: Path) -> str:
+    with suppress(OSError):
+        return file.read_text(errors="replace")
+    return ""

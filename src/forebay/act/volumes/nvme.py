@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from forebay.act.volumes.exposure import Plan
+from forebay.act.command import run
+from forebay.act.volumes.exposure import Exposure, await_ready
 from forebay.act.volumes.lvm import Lvm
-from forebay.act.volumes.record import Record
-from forebay.act.volumes.volume import BadRequest, Volume
+from forebay.act.volumes.volume import BadRequest, Record, Volume
 from forebay.act.volumes.volume_lifecycle import ignore_step
 from forebay.model.errors import BadInput
 
@@ -24,83 +24,64 @@ CONFIGFS = Path("/sys/kernel/config/nvmet")
 PREFIX = "nqn.2025-01.io.forebay:"
 """The NQN of a subsystem of Forebay's, before the volume's name; no other is ever changed."""
 _NQN = re.compile(r"nqn\.\d{4}-\d{2}\.[A-Za-z0-9.:_-]{1,200}")
+_START, _TIMEOUT = 15.0, 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subsystem:
-    """The subsystem of one volume in configfs: one namespace, and the hosts that can connect. Calls can be repeated."""
+class NvmeTarget:
+    """The kernel's target in configfs: a subsystem for each volume, with one namespace. Calls can be repeated."""
 
-    name: str
     configfs: Path = CONFIGFS
     after: Callable[[str], None] = ignore_step
 
-    @property
-    def nqn(self) -> str:
-        return PREFIX + self.name
+    def subsystem(self, name: str) -> Path:
+        return self.configfs / "subsystems" / f"{PREFIX}{name}"
 
-    @property
-    def path(self) -> Path:
-        return self.configfs / "subsystems" / self.nqn
-
-    @property
-    def _namespace(self) -> Path:
-        return self.path / "namespaces" / "1"
-
-    def make(self, device: Path) -> None:
-        """Serve the device to the allowed hosts: to none, until `allow`."""
-        if self.serves(device):
+    def add_device(self, name: str, device: Path) -> None:
+        """Make the volume's subsystem for the device; no host is allowed yet."""
+        if self.has_device(name, device):
             return
-        self._make_folder(self.path)
-        self._set(self.path / "attr_allow_any_host", "0")
-        self._make_folder(self._namespace)
-        self._set(self._namespace / "enable", "0")
-        self._set(self._namespace / "device_path", str(device))
-        self._set(self._namespace / "enable", "1")
+        self._make_folder(self.subsystem(name))
+        self._set(self.subsystem(name) / "attr_allow_any_host", "0")
+        namespace = self._namespace(name)
+        self._make_folder(namespace)
+        for attribute, value in (("enable", "0"), ("device_path", str(device)), ("enable", "1")):
+            self._set(namespace / attribute, value)
 
-    def serves(self, device: Path) -> bool:
+    def has_device(self, name: str, device: Path) -> bool:
         with suppress(FileNotFoundError):
-            on = (self._namespace / "enable").read_text().strip() == "1"
-            return on and (self._namespace / "device_path").read_text().strip() == str(device)
+            on, path = ((self._namespace(name) / file).read_text().strip() for file in ("enable", "device_path"))
+            return on == "1" and path == str(device)
         return False
 
-    def allow(self, hosts: tuple[str, ...]) -> None:
-        """Let these hosts connect (NQNs that the target knows), and no others."""
-        for host in hosts:
-            self._link(self.path / "allowed_hosts" / host, self.configfs / "hosts" / host)
-        for host in self.allowed():
-            if host not in hosts:
-                self._unlink(self.path / "allowed_hosts" / host)
-
-    def allowed(self) -> tuple[str, ...]:
+    def allowed_hosts(self, name: str) -> tuple[str, ...]:
         """The NQNs of the hosts that can connect."""
-        folder = self.path / "allowed_hosts"
+        folder = self.subsystem(name) / "allowed_hosts"
         return tuple(sorted(link.name for link in folder.iterdir())) if folder.is_dir() else ()
 
-    def listen(self, port: Path) -> None:
-        """Listen at that port (a folder of configfs)."""
-        self._link(port / "subsystems" / self.nqn, self.path)
+    def ports(self, name: str) -> list[Path]:
+        """The ports (folders of configfs) at which the volume's subsystem listens."""
+        return [link.parent.parent for link in sorted(self.configfs.glob(f"ports/*/subsystems/{PREFIX}{name}"))]
 
-    def unlisten(self) -> None:
+    def close(self, name: str) -> None:
         """Listen at no port, and allow no host."""
-        for port in self.ports():
-            self._unlink(port / "subsystems" / self.nqn)
-        for host in self.allowed():
-            self._unlink(self.path / "allowed_hosts" / host)
+        for port in self.ports(name):
+            self._unlink(port / "subsystems" / f"{PREFIX}{name}")
+        for host in self.allowed_hosts(name):
+            self._unlink(self.subsystem(name) / "allowed_hosts" / host)
 
-    def ports(self) -> list[Path]:
-        """The ports at which it listens."""
-        return [link.parent.parent for link in sorted(self.configfs.glob(f"ports/*/subsystems/{self.nqn}"))]
+    def remove_device(self, name: str) -> None:
+        """Remove the volume's subsystem, in reverse order."""
+        self.close(name)
+        if (namespace := self._namespace(name)).is_dir():
+            self._set(namespace / "enable", "0")
+        for path in (namespace, self.subsystem(name)):
+            if path.is_dir():
+                path.rmdir()
+                self.after(f"rmdir {path}")
 
-    def remove(self) -> None:
-        """Remove all of it, in reverse order."""
-        self.unlisten()
-        if self._namespace.is_dir():
-            self._set(self._namespace / "enable", "0")
-            self._namespace.rmdir()
-            self.after(f"rmdir {self._namespace}")
-        if self.path.is_dir():
-            self.path.rmdir()
-            self.after(f"rmdir {self.path}")
+    def _namespace(self, name: str) -> Path:
+        return self.subsystem(name) / "namespaces" / "1"
 
     def _make_folder(self, path: Path) -> None:
         if not path.is_dir():
@@ -138,21 +119,22 @@ class Nvmet(Lvm):
 
     def _bring_up(self, record: Record) -> None:
         super()._bring_up(record)
-        self._subsystem(record).make(self._backing(record))
+        self._target.add_device(record.name, self._backing(record))
 
     def _take_down(self, record: Record) -> None:
-        self._subsystem(record).remove()
+        self._target.remove_device(record.name)
         super()._take_down(record)
 
     def _is_up(self, record: Record) -> bool:
-        return super()._is_up(record) and self._subsystem(record).serves(self._backing(record))
+        return super()._is_up(record) and self._target.has_device(record.name, self._backing(record))
 
-    def _subsystem(self, record: Record) -> Subsystem:
-        return Subsystem(name=record.name, configfs=self.configfs, after=self.after)
+    @property
+    def _target(self) -> NvmeTarget:
+        return NvmeTarget(configfs=self.configfs, after=self.after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NvmeExposer:
+class NvmeExposer(NvmeTarget):
     """Puts a volume's subsystem on a port of the target, for the grant's hosts.
 
     `port` is the number of Forebay's own port in configfs; it is removed with its last subsystem. `folder` holds the
@@ -164,79 +146,95 @@ class NvmeExposer:
     service: int = 4420
     transport: str = "tcp"
     port: int = 7716
-    configfs: Path = CONFIGFS
-    after: Callable[[str], None] = ignore_step
 
     def check(self) -> None:
         if not (self.configfs / "ports").is_dir():
             raise BadInput("nvmet", "needs the NVMe target; load it with modprobe nvmet nvmet-tcp, and mount configfs")
 
-    def plan(self, volume: Volume, hosts: tuple[str, ...]) -> Plan:
+    def plan(self, volume: Volume, hosts: tuple[str, ...]) -> Exposure:
         for host in hosts:
             if not _NQN.fullmatch(host):
                 raise BadRequest(f"host {host!r}", "is not a host NQN; see /etc/nvme/hostnqn on the client")
-        if not self._subsystem(volume.name).path.is_dir():
+        subsystem = self.subsystem(volume.name)
+        if not subsystem.is_dir():
             raise BadInput(f"volume {volume.name}", "is of another kind; nvmet exposes volumes of kind nvmet only")
-        settings = {
-            "nqn": self._subsystem(volume.name).nqn,
-            "transport": self.transport,
-            "address": self.address,
-            "service": str(self.service),
-        }
-        return Plan(name=volume.name, kind="nvmet", source=str(volume.path), hosts=hosts, settings=settings)
+        where = {"transport": self.transport, "address": self.address, "service": str(self.service)}
+        settings = {"nqn": subsystem.name, **where}
+        return Exposure(name=volume.name, kind="nvmet", source=str(volume.path), hosts=hosts, settings=settings)
 
-    def start(self, plan: Plan) -> None:
-        self._open_port()
+    def start(self, plan: Exposure) -> None:
+        self._make_folder(self._port)
+        family = "ipv6" if ":" in self.address else "ipv4"
+        wanted = {"trtype": self.transport, "adrfam": family, "traddr": self.address, "trsvcid": str(self.service)}
+        for attribute, value in wanted.items():
+            self._set(self._port / f"addr_{attribute}", value)
+        subsystem = self.subsystem(plan.name)
         for host in plan.hosts:
-            self._add_host(host)
-        subsystem = self._subsystem(plan.name)
-        subsystem.allow(plan.hosts)
-        subsystem.listen(self._port)
+            entry = self.configfs / "hosts" / host
+            if not entry.is_dir():
+                self._host_mark(host).touch()
+                self.after(f"mark the host {host}")
+                self._make_folder(entry)
+            self._link(subsystem / "allowed_hosts" / host, entry)
+        for host in {*self.allowed_hosts(plan.name)} - {*plan.hosts}:
+            self._unlink(subsystem / "allowed_hosts" / host)
+        self._link(self._port / "subsystems" / subsystem.name, subsystem)
 
     def stop(self, name: str) -> None:
-        self._subsystem(name).unlisten()
+        self.close(name)
         for mark in self.folder.glob("*.host"):
             if not any(self.configfs.glob(f"subsystems/*/allowed_hosts/{mark.stem}")):
-                self._remove_host(mark.stem)
+                with suppress(FileNotFoundError):
+                    (self.configfs / "hosts" / mark.stem).rmdir()
+                mark.unlink(missing_ok=True)
         if self._port.is_dir() and not any((self._port / "subsystems").iterdir()):
             self._port.rmdir()
         self.after(f"withdraw {name}")
 
-    def _add_host(self, host: str) -> None:
-        entry = self.configfs / "hosts" / host
-        if not entry.is_dir():
-            self._host_mark(host).touch()
-            self.after(f"mark the host {host}")
-            entry.mkdir()
-            self.after(f"mkdir {entry}")
-
-    def _remove_host(self, host: str) -> None:
-        with suppress(FileNotFoundError):
-            (self.configfs / "hosts" / host).rmdir()
-        self._host_mark(host).unlink(missing_ok=True)
+    def serves(self, plan: Exposure) -> bool:
+        return self._port in self.ports(plan.name) and self.allowed_hosts(plan.name) == tuple(sorted(plan.hosts))
 
     def _host_mark(self, host: str) -> Path:
         return self.folder / f"{host}.host"
-
-    def serves(self, plan: Plan) -> bool:
-        subsystem = self._subsystem(plan.name)
-        return self._port in subsystem.ports() and subsystem.allowed() == tuple(sorted(plan.hosts))
-
-    def _open_port(self) -> None:
-        if not self._port.is_dir():
-            self._port.mkdir()
-            self.after(f"mkdir {self._port}")
-        family = "ipv6" if ":" in self.address else "ipv4"
-        wanted = {"trtype": self.transport, "adrfam": family, "traddr": self.address, "trsvcid": str(self.service)}
-        for attribute, value in wanted.items():
-            file = self._port / f"addr_{attribute}"
-            if file.read_text().strip() != value:
-                file.write_text(value)
-                self.after(f"{file}: {value}")
 
     @property
     def _port(self) -> Path:
         return self.configfs / "ports" / str(self.port)
 
-    def _subsystem(self, name: str) -> Subsystem:
-        return Subsystem(name=name, configfs=self.configfs, after=self.after)
+
+@dataclass(frozen=True, slots=True)
+class NvmeConnection:
+    """The kernel connects; the device is found by the name of its subsystem, as its number can be any."""
+
+    options: ClassVar[tuple[str, ...]] = ()
+    settings: dict[str, str]
+    subsystems: Path = Path("/sys/class/nvme-subsystem")
+    devices: Path = Path("/dev")
+
+    def connect(self) -> Path:
+        settings = self.settings
+        if self._find_device() is None:
+            where = ("-t", settings["transport"], "-a", settings["address"], "-s", settings["service"])
+            run(("nvme", "connect", *where, "-n", settings["nqn"]), timeout=_TIMEOUT)
+        await_ready(f"{settings['address']} port {settings['service']}", self._find_device, seconds=_START)
+        device = self._find_device()
+        assert device is not None
+        return device
+
+    def disconnect(self) -> None:
+        if self._find_subsystem() is not None:
+            run(("nvme", "disconnect", "-n", self.settings["nqn"]), timeout=_TIMEOUT)
+
+    def _find_subsystem(self) -> Path | None:
+        for name in self.subsystems.glob("*/subsysnqn"):
+            with suppress(OSError):
+                if name.read_text().strip() == self.settings["nqn"]:
+                    return name.parent
+        return None
+
+    def _find_device(self) -> Path | None:
+        """The first namespace: a volume has only one."""
+        subsystem = self._find_subsystem()
+        namespaces = sorted(subsystem.glob("nvme*n*")) if subsystem is not None else []
+        device = self.devices / namespaces[0].name if namespaces else None
+        return device if device is not None and device.exists() else None

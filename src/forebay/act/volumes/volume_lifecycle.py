@@ -2,25 +2,45 @@
 
 A crash leaves a mark at every point, so the next agent knows that the parts beside it are Forebay's. A volume that
 never became whole holds nothing of value and is made again; a whole one is never formatted again, only brought up.
+
+The mark is a small file beside the volumes, unless a kind has a better place. The stage is the ending of the file's
+name: changing it needs no space, so a full disk can be emptied.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 from forebay.act.command import format_command, run
-from forebay.act.volumes.record import Record, Stage, check_request
-from forebay.act.volumes.volume import NoRoom, NotOurs, Volume, VolumeFailed, WrongOwner, check_name
+from forebay.act.files import sync_folder, write_synced
+from forebay.act.volumes.mounts import Mount, mounted_below
+from forebay.act.volumes.volume import (
+    NoRoom,
+    NotOurs,
+    Record,
+    Stage,
+    Volume,
+    VolumeFailed,
+    WrongOwner,
+    check_name,
+    check_request,
+    is_name,
+)
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_size
 
+HOME = ".forebay"
+"""The folder in a disk's root that holds the marks and whatever users need not see. Only root can enter it."""
+PLACED: tuple[Stage, ...] = ("making", "whole", "releasing")
 _LONGEST = 200
 """Characters of a path that an error repeats: users can create longer ones."""
 
@@ -37,7 +57,7 @@ class Volumes(ABC):
     """
 
     kind: ClassVar[str]
-    enforces: ClassVar[bool]
+    enforces: ClassVar[bool] = True
     """Whether users cannot write more than the size of a volume."""
 
     root: Path
@@ -59,7 +79,16 @@ class Volumes(ABC):
             if known is not None and known.stage == "releasing":
                 self._remove(known)
                 known = None
-            return self._complete(self._begin_volume(wanted) if known is None else _match_record(known, wanted))
+            if known is None:
+                known = wanted
+                self._begin(wanted)
+            if known.stage == "unreadable":
+                raise BadInput(f"volume {name}", "exists with an unreadable mark; release it first")
+            if replace(known, stage=wanted.stage) != wanted:
+                existing = f"{known.size} bytes for {known.uid}:{known.gid} with mode {known.mode:o}"
+                reason = f"exists and differs from the request: {existing}, ceiling {known.ceiling}"
+                raise BadInput(f"volume {name}", reason)
+            return self._complete(known)
 
     def find(self) -> list[Volume]:
         """Everything on this disk that carries Forebay's mark, by name, including half-made volumes."""
@@ -78,20 +107,17 @@ class Volumes(ABC):
         with _wrap_errors():
             return self._net_size(self._free_bytes() + sum(map(self._occupied_bytes, self.list_records())))
 
-    def free(self) -> int:
-        """Bytes that can be granted on this disk now."""
-        with _wrap_errors():
-            return self._net_size(self._free_bytes())
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise an error, in one line, unless this kind works here."""
-
     def path(self, name: str) -> Path:
         """Where the user finds the volume."""
         return self.root / name
 
-    def _begin_volume(self, record: Record) -> Record:
+    @property
+    def home(self) -> Path:
+        return self.root / HOME
+
+    # What makes, completes and removes a volume of any kind.
+
+    def _begin(self, record: Record) -> None:
         self._check_vacant(record)
         gross, left = self._gross_size(record.size), self._free_bytes()
         if gross > left:
@@ -102,7 +128,6 @@ class Volumes(ABC):
         except (OSError, UserError):
             self.remove_mark(record)
             raise
-        return record
 
     def _complete(self, record: Record) -> Volume:
         fresh = record.stage == "making"
@@ -141,17 +166,15 @@ class Volumes(ABC):
         self.remove_mark(record)
 
     def _describe(self, record: Record) -> Volume:
-        is_whole = record.stage == "whole" and self._is_up(record)
         volume = Volume(
             name=record.name,
             size=record.size,
-            path=self._location(record),
-            device=self._device(record),
-            enforced=self.enforces and self._enforced(record),
-            state="whole" if is_whole else "half",
-            ceiling=self._ceiling(record) if is_whole else None,
-            since=self._begun_at(record),
+            path=self.path(record.name),
+            enforced=self.enforces,
+            state="whole" if record.stage == "whole" and self._is_up(record) else "half",
         )
+        with suppress(OSError):
+            volume = replace(volume, since=self._mark_file(record.name, record.stage).stat().st_mtime)
         if record.stage in ("begun", "unreadable"):
             return volume
         ceiling = float(record.ceiling or 0)
@@ -179,8 +202,22 @@ class Volumes(ABC):
             os.close(descriptor)
         self.after(f"chmod {record.name}")
 
+    def _net_size(self, gross: int) -> int:
+        """Bytes that can be granted on `gross` bytes of disk: as one volume, less a part in 50 for more than one."""
+
+        def size_taken(size: int) -> int:
+            try:
+                return self._gross_size(size)
+            except BadInput:  # too small
+                return 0
+
+        largest = bisect_right(range(max(0, gross) + 1), gross * 49 // 50, key=size_taken) - 1
+        return largest if largest > 0 and size_taken(largest) else 0
+
     def _check_root(self, *commands: str) -> None:
-        """Raise BadInput unless the folder exists, only its owner can change it, and the commands are installed."""
+        """Raise BadInput unless the folder exists, only its owner can change it, and root can run the commands."""
+        if commands and os.geteuid() != 0:
+            raise BadInput(f"{self.kind} volumes", "need root; run the agent as root")
         for command in commands:
             if shutil.which(command, os.F_OK) is None:
                 raise BadInput(f"{self.kind} volumes", f"command {command} is not installed")
@@ -190,44 +227,67 @@ class Volumes(ABC):
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise BadInput(str(self.root), "must belong to the user who runs the agent, and be writable by nobody else")
 
-    def _require_root(self) -> None:
-        if os.geteuid() != 0:
-            raise BadInput(f"{self.kind} volumes", "need root; run the agent as root")
+    # The mark.
 
-    @abstractmethod
     def list_records(self) -> list[Record]:
         """Every mark, by name."""
+        if not self.home.is_dir():
+            return []
+        names = {file.stem for stage in ("begun", *PLACED) for file in self.home.glob(f"*.{stage}")}
+        return [self.read_record(name) or Record(name=name, stage="begun") for name in sorted(filter(is_name, names))]
 
     def read_record(self, name: str) -> Record | None:
-        return next((record for record in self.list_records() if record.name == name), None)
+        for stage in PLACED:
+            with suppress(FileNotFoundError):
+                return _parse_record(name, stage, self._mark_file(name, stage).read_text())
+        return None
 
-    @abstractmethod
-    def _check_vacant(self, record: Record) -> None:
-        """Raise NotOurs if anything is where the new volume would be."""
-
-    @abstractmethod
     def write_mark(self, record: Record) -> None:
-        """Write the mark to the disk: the first step."""
+        """Write the mark to the disk, whole or not at all: the first step."""
+        self.home.mkdir(mode=0o700, exist_ok=True)
+        fields = {key: value for key, value in asdict(record).items() if key != "stage"}
+        write_synced(self._mark_file(record.name, "begun"), json.dumps(fields), 0o600)
+        self.after(f"begin the mark of {record.name}")
+        self.change_stage(replace(record, stage="begun"), record.stage)
 
-    @abstractmethod
     def change_stage(self, record: Record, stage: Stage) -> Record:
-        """Change the mark's stage."""
+        self._mark_file(record.name, record.stage).rename(self._mark_file(record.name, stage))
+        sync_folder(self.home)
+        self.after(f"mark {record.name}: {stage}")
+        return replace(record, stage=stage)
 
-    @abstractmethod
     def remove_mark(self, record: Record) -> None:
         """Remove the mark: the last step."""
+        for stage in ("begun", *PLACED):
+            self._mark_file(record.name, stage).unlink(missing_ok=True)
+        if self.home.is_dir():
+            sync_folder(self.home)
+        self.after(f"remove the mark of {record.name}")
+
+    def _mark_file(self, name: str, stage: str) -> Path:
+        return self.home / f"{name}.{stage}"
+
+    # What differs from kind to kind.
+
+    def check(self) -> None:
+        """Raise an error, in one line, unless this kind works here."""
+        self._check_root()
+
+    def _check_vacant(self, record: Record) -> None:
+        """Raise NotOurs if anything is where the new volume would be."""
+        check_vacant(self.path(record.name))
 
     @abstractmethod
     def _create(self, record: Record) -> None:
         """Make everything that outlives a restart of the node; nothing of it exists yet."""
 
-    @abstractmethod
-    def _bring_up(self, record: Record) -> None:
+    def _bring_up(self, record: Record) -> None:  # noqa: B027 - of some kinds, a restart takes nothing away
         """Make what a restart of the node takes away; some or all of it may exist."""
 
-    @abstractmethod
     def _take_down(self, record: Record) -> None:
-        """Undo `_bring_up`, as far as it got."""
+        """Undo `_bring_up`, as far as it got. What others mounted inside must be unmounted first, and not by us."""
+        for mount in mounted_below(self.path(record.name)):
+            raise foreign_mount(mount)
 
     @abstractmethod
     def _delete(self, record: Record) -> None:
@@ -240,43 +300,14 @@ class Volumes(ABC):
     def _gross_size(self, size: int) -> int:
         """Bytes of the disk that a volume of `size` bytes takes."""
 
-    def _net_size(self, gross: int) -> int:
-        """Bytes that can be granted on `gross` bytes of disk: as one volume, less a part in 50 for more than one."""
-        room, low, high = gross * 49 // 50, 0, max(0, gross)
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self._size_taken(middle) <= room else (low, middle - 1)
-        return low if low and self._size_taken(low) else 0
-
-    def _size_taken(self, size: int) -> int:
-        """As `_gross_size`; 0 for a size that is too small."""
-        try:
-            return self._gross_size(size)
-        except BadInput:
-            return 0
-
-    @abstractmethod
     def _free_bytes(self) -> int:
         """Bytes of the disk that nothing uses."""
+        status = os.statvfs(self.root)
+        return status.f_bavail * status.f_frsize
 
     @abstractmethod
     def _occupied_bytes(self, record: Record) -> int:
         """Bytes of the disk that the volume uses, written or not."""
-
-    def _location(self, record: Record) -> Path:
-        return self.path(record.name)
-
-    def _device(self, _record: Record) -> str:
-        return ""
-
-    def _enforced(self, _record: Record) -> bool:
-        return self.enforces
-
-    def _begun_at(self, _record: Record) -> float:
-        return 0.0
-
-    def _ceiling(self, _record: Record) -> float | None:
-        return None
 
 
 def check_vacant(*places: Path) -> None:
@@ -286,13 +317,16 @@ def check_vacant(*places: Path) -> None:
             raise NotOurs(f"{place}: exists and does not carry Forebay's mark; it was left unchanged")
 
 
-def _match_record(known: Record, wanted: Record) -> Record:
-    if known.stage == "unreadable":
-        raise BadInput(f"volume {wanted.name}", "exists with an unreadable mark; release it first")
-    if known.request() != wanted.request():
-        existing = f"{known.size} bytes for {known.uid}:{known.gid} with mode {known.mode:o}, ceiling {known.ceiling}"
-        raise BadInput(f"volume {wanted.name}", f"exists and differs from the request: {existing}")
-    return replace(wanted, stage=known.stage)
+def foreign_mount(mount: Mount) -> NotOurs:
+    return NotOurs(f"{mount.point}: something without Forebay's mark is mounted there; unmount it first")
+
+
+def _parse_record(name: str, stage: Stage, text: str) -> Record:
+    with suppress(ValueError, TypeError, AttributeError, BadInput):
+        record = check_request(**json.loads(text))
+        if record.name == name:
+            return replace(record, stage=stage)
+    return Record(name=name, stage="unreadable")
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def attach(
     json: Json = False,
 ) -> None:
     """Connect to an exposed grant and mount it here for its owner. Needs root; works on one node at a time."""
-    from forebay.act.volumes.attach.attachments import Attachments, attach_grant
+    from forebay.act.volumes.attach import Attachments, attach_grant
     from forebay.cli.storage.tables import shell_exports
 
     volumes = attach_grant(client, Attachments(folder=at.absolute()), client.grant(grant), force=force)
@@ -49,9 +49,10 @@ def attach(
 @commands.command(epilog="Example: forebay storage detach 3f0c...")
 def detach(grant: Id, at: At = FOLDER, json: Json = False) -> None:
     """Unmount a grant here and disconnect from it. Its data stays; detaching twice is harmless."""
-    from forebay.act.volumes.attach.attachments import Attachments, detach_grant
+    from forebay.act.volumes.attach import Attachments
 
-    names = detach_grant(Attachments(folder=at.absolute()), grant)
+    node = Attachments(folder=at.absolute())
+    names = [name for name in node.list_names(grant=grant) if node.detach(name)]
     if json:
         print_json({"grant": grant, "detached": names})
     else:

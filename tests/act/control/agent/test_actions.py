@@ -11,7 +11,7 @@ import pytest
 from forebay.act.control.agent.actions import Node, Order, action_of
 from forebay.act.control.agent.disks import AgentDisk, find_volumes
 from forebay.act.volumes.directory import Directory
-from forebay.act.volumes.exposure import Exposures, Plan
+from forebay.act.volumes.exposure import Exposure, Exposures
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.volume import Volume, VolumeFailed
 from forebay.model.errors import UserError
@@ -32,10 +32,10 @@ class Wire:
 
     def check(self) -> None: ...
 
-    def plan(self, made: Volume, hosts: tuple[str, ...]) -> Plan:
-        return Plan(name=made.name, kind="wire", source=str(made.path), hosts=hosts, settings={"door": "7"})
+    def plan(self, made: Volume, hosts: tuple[str, ...]) -> Exposure:
+        return Exposure(name=made.name, kind="wire", source=str(made.path), hosts=hosts, settings={"door": "7"})
 
-    def start(self, plan: Plan) -> None:
+    def start(self, plan: Exposure) -> None:
         if self.broken:
             raise VolumeFailed("the wire is cut")
         self.serving.add(plan.name)
@@ -43,7 +43,7 @@ class Wire:
     def stop(self, name: str) -> None:
         self.serving.discard(name)
 
-    def serves(self, plan: Plan) -> bool:
+    def serves(self, plan: Exposure) -> bool:
         return plan.name in self.serving
 
 
@@ -105,7 +105,7 @@ def test_a_release_withdraws_first_and_again_is_harmless(tmp_path: Path, wire: W
     node.do(EXPOSE)
     for _ in range(2):
         assert node.do(RELEASE) == {"kind": "gone", "volume": NAME, "disk": "d0"}
-    assert not wire.serving and there(node) == [] and node.exposures.exposed() == []
+    assert not wire.serving and there(node) == [] and node.exposures.list() == []
 
 
 def test_an_exposure_that_fails_leaves_no_new_volume_behind(tmp_path: Path, wire: Wire) -> None:

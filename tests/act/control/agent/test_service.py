@@ -17,7 +17,7 @@ from forebay.act.control.agent.settings import read_agent
 from forebay.act.volumes import kinds
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.loop import Loop
-from forebay.act.volumes.record import Record
+from forebay.act.volumes.volume import Record
 from support.control import AGENT_FILE, Running, running
 from support.volumes import MIB, sh, small_loop_disk
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from forebay.act.control.agent.reports import DiskReport, FoundVolume, Reached
 from forebay.act.control.auth.volume_keys import without_key
-from forebay.act.volumes.exposure import Exposed, Exposures
+from forebay.act.volumes.exposure import Exposure, Exposures
 from forebay.act.volumes.volume import Volume
 from forebay.act.volumes.volume_lifecycle import Volumes
 from forebay.model.errors import BadInput
@@ -69,11 +69,11 @@ class AgentDisk:
 
 def find_volumes(disk: AgentDisk, exposures: Exposures) -> list[FoundVolume]:
     """All of Forebay's volumes on the disk. A volume that should be exposed and is not is only half there."""
-    served = {each.name: each for each in exposures.exposed()}
+    served = {each.name: each for each in exposures.list()}
     return [_found(disk, made, served.get(made.name)) for made in disk.volumes.find()]
 
 
-def _found(disk: AgentDisk, made: Volume, exposed: Exposed | None) -> FoundVolume:
+def _found(disk: AgentDisk, made: Volume, exposed: Exposure | None) -> FoundVolume:
     served = disk.expose == "none" or (exposed is not None and exposed.state == "whole")
     return {
         "name": made.name,

@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from forebay.act.control.agent.disks import AgentDisk
-from forebay.act.volumes.file_marks import HOME
-from forebay.act.volumes.record import write_file
+from forebay.act.files import write_file
+from forebay.act.volumes.volume_lifecycle import HOME
 from forebay.model.errors import BadInput, why
 
 _BLOCK = 1 << 20

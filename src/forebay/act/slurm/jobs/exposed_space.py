@@ -7,7 +7,7 @@ from pathlib import Path
 from forebay.act.control.client import Client, parse_service
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import Space
-from forebay.act.volumes.attach.attachments import Attachments, attach_grant, list_job_grants
+from forebay.act.volumes.attach import Attachments, attach_grant, list_job_grants
 from forebay.model.errors import UserError
 
 _PATIENCE = 2.0
@@ -31,7 +31,7 @@ def attach_space(space: Space, job: Job) -> tuple[dict[str, str], tuple[str, ...
 def detach_space(space: Space, job: Job) -> tuple[str, ...]:
     """Detach everything that was attached for the job; the problems."""
     node, troubles = Attachments(folder=Path(space.folder)), []
-    for name in node.list_of_job(job.job):
+    for name in node.list_names(job=job.job):
         try:
             node.detach(name)
         except UserError as error:

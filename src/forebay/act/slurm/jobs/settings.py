@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from forebay.act.filesystems.settings import MOST_TARGETS, Settings, read_settings
-from forebay.act.volumes.attach.attachments import FOLDER
+from forebay.act.volumes.attach import FOLDER
 from forebay.history.run_fields import MOST_STRIPES
 from forebay.history.store import resolve_database
 from forebay.history.toml import (

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.volumes.attach.attachments import Attachments, check_unused
-from forebay.act.volumes.attach.connections import NvmeConnection, open_connection
-from forebay.act.volumes.exposure import Exposed, Exposures
+from forebay.act.volumes.attach import Attachments, check_unused, open_connection
+from forebay.act.volumes.exposure import Exposure, Exposures
 from forebay.act.volumes.kinds import open_exposures
 from forebay.act.volumes.mounts import mounted_below
+from forebay.act.volumes.nvme import NvmeConnection
 from forebay.act.volumes.volume import Volume
 from forebay.model.errors import BadInput, Refused, UnknownName, UserError
 from support.volumes import GROUP, NAME, USER, Disk, disk_of
@@ -39,7 +39,7 @@ def made(disk: Disk) -> Volume:
 
 
 @pytest.fixture
-def exposed(made: Volume, tmp_path: Path) -> Iterator[Exposed]:
+def exposed(made: Volume, tmp_path: Path) -> Iterator[Exposure]:
     door: Exposures = open_exposures(tmp_path / "exposed")
     yield door.expose(made, "nbd", ["127.0.0.1"])
     door.withdraw(NAME)
@@ -63,11 +63,11 @@ def _node(folder: Path) -> Iterator[Attachments]:
     assert mounted_below(folder) == []
 
 
-def attach(node: Attachments, exposed: Exposed, *, used: bool = False, force: bool = False) -> Path:
+def attach(node: Attachments, exposed: Exposure, *, used: bool = False, force: bool = False) -> Path:
     return node.attach(NAME, "nbd", exposed.settings, used=used, force=force).path
 
 
-def test_the_user_writes_to_it_and_finds_it_again(exposed: Exposed, here: Attachments, there: Attachments) -> None:
+def test_the_user_writes_to_it_and_finds_it_again(exposed: Exposure, here: Attachments, there: Attachments) -> None:
     path = attach(here, exposed)
     assert (path.stat().st_uid, path.stat().st_gid, path.stat().st_mode & 0o777) == (USER, GROUP, 0o700)
     (path / "file").write_text("kept")
@@ -76,14 +76,14 @@ def test_the_user_writes_to_it_and_finds_it_again(exposed: Exposed, here: Attach
     assert (attach(there, exposed, used=True) / "file").read_text() == "kept"
 
 
-def test_attached_again_it_is_the_same(exposed: Exposed, here: Attachments) -> None:
+def test_attached_again_it_is_the_same(exposed: Exposure, here: Attachments) -> None:
     assert attach(here, exposed) == attach(here, exposed, used=True)
-    assert here.list_names() == here.list_names(GRANT) == [NAME]
-    assert here.list_names("0" * 32) == []
+    assert here.list_names() == here.list_names(grant=GRANT) == [NAME]
+    assert here.list_names(grant="0" * 32) == []
 
 
 def test_a_second_node_is_refused_as_long_as_the_first_has_it(
-    exposed: Exposed, here: Attachments, there: Attachments
+    exposed: Exposure, here: Attachments, there: Attachments
 ) -> None:
     path = attach(here, exposed)
     with pytest.raises(Refused, match="is in use on another node"):
@@ -94,7 +94,7 @@ def test_a_second_node_is_refused_as_long_as_the_first_has_it(
     attach(there, exposed)
 
 
-def test_nothing_is_left_and_again_is_harmless(exposed: Exposed, here: Attachments) -> None:
+def test_nothing_is_left_and_again_is_harmless(exposed: Exposure, here: Attachments) -> None:
     attach(here, exposed)
     assert here.detach(NAME)
     assert not here.detach(NAME)
@@ -102,7 +102,7 @@ def test_nothing_is_left_and_again_is_harmless(exposed: Exposed, here: Attachmen
     assert _servers(here.folder) == []
 
 
-def test_one_that_is_in_use_is_detached_all_the_same(exposed: Exposed, here: Attachments) -> None:
+def test_one_that_is_in_use_is_detached_all_the_same(exposed: Exposure, here: Attachments) -> None:
     file = os.open(attach(here, exposed) / "file", os.O_CREAT | os.O_WRONLY)
     try:
         assert here.detach(NAME)
@@ -114,14 +114,14 @@ def test_one_that_is_in_use_is_detached_all_the_same(exposed: Exposed, here: Att
         os.close(file)
 
 
-def test_whoever_has_no_key_gets_words_and_leaves_nothing(exposed: Exposed, here: Attachments) -> None:
+def test_whoever_has_no_key_gets_words_and_leaves_nothing(exposed: Exposure, here: Attachments) -> None:
     wrong = replace(exposed, settings={**exposed.settings, "key": "00" * 32})
     with pytest.raises(UserError, match=r"127.0.0.1 port \d+: "):
         attach(here, wrong)
     assert list(here.folder.iterdir()) == []
 
 
-def test_the_key_is_in_no_file_of_others_and_in_no_command(exposed: Exposed, here: Attachments) -> None:
+def test_the_key_is_in_no_file_of_others_and_in_no_command(exposed: Exposure, here: Attachments) -> None:
     attach(here, exposed)
     key = exposed.settings["key"].encode()
     own = here.folder / f".{NAME}"
@@ -196,7 +196,7 @@ def _servers(folder: Path) -> list[bytes]:
     return found
 
 
-def test_sessions_end_with_no_loop_device_left(exposed: Exposed, here: Attachments) -> None:
+def test_sessions_end_with_no_loop_device_left(exposed: Exposure, here: Attachments) -> None:
     attach(here, exposed)
     here.detach(NAME)
     loops = subprocess.run(("losetup", "-l"), capture_output=True, text=True, check=True, timeout=60).stdout

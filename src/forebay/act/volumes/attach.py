@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forebay.act.command import run
-from forebay.act.volumes.attach.connections import Connection, open_connection
+from forebay.act.volumes.exposure import Connection
 from forebay.act.volumes.mounts import mounted_at, unmount
+from forebay.act.volumes.nbd import NbdConnection
+from forebay.act.volumes.nvme import NvmeConnection
 from forebay.act.volumes.volume import check_name, is_name
-from forebay.model.errors import BadInput, Refused, why
+from forebay.model.errors import BadInput, Refused, UnknownName, why
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Client
@@ -33,18 +35,11 @@ _AVAILABLE = ("ready", "in-use")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached:
-    """A volume that is mounted here; `kind` is how it is connected."""
+    """A volume that is mounted here; `kind` is how it is connected, `job` for which job. The settings have no key."""
 
     name: str
     kind: str
     path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """What is needed to undo an attachment."""
-
-    kind: str = "none"
     settings: dict[str, str] = field(default_factory=dict)
     job: str = ""
 
@@ -59,43 +54,41 @@ class Attachments:
         self, name: str, kind: str, settings: dict[str, str], *, used: bool, force: bool = False, job: str = ""
     ) -> Attached:
         """Connect and mount, unless it is mounted already. `used`: somebody has begun to work with the volume."""
-        record_folder, point = self._record_folder(check_name(name)), self.folder / name
+        point = self.folder / check_name(name)
         if mounted_at(point) is not None:
-            return Attached(name=name, kind=self._read_record(name).kind, path=point)
+            return self._read(name)
         self._prepare(name, kind, settings, job)
-        connection = open_connection(kind, record_folder, settings)
+        connection = open_connection(kind, self._record_folder(name), settings)
         try:
             device = connection.connect()
             if not force:
                 check_unused(name, device, used)
-            _mount(connection, device, point)
+            _run("mount", "-o", ",".join(("nosuid", "nodev", *connection.options)), device, point)
         except BaseException:
             self.detach(name)
             raise
-        return Attached(name=name, kind=kind, path=point)
+        return self._read(name)
 
     def detach(self, name: str) -> bool:
         """Unmount and disconnect; whether there was anything. A program that still uses it gets errors."""
-        record_folder, point = self._record_folder(check_name(name)), self.folder / name
+        record_folder = self._record_folder(check_name(name))
         if not record_folder.exists():
             return False
-        record = self._read_record(name)
-        while mounted_at(point) is not None:
-            unmount(point, _run)
-        open_connection(record.kind, record_folder, record.settings).disconnect()
+        attached = self._read(name)
+        while mounted_at(attached.path) is not None:
+            unmount(attached.path, _run)
+        if attached.kind != "none":
+            open_connection(attached.kind, record_folder, attached.settings).disconnect()
         with suppress(FileNotFoundError):
-            point.rmdir()
+            attached.path.rmdir()
         shutil.rmtree(record_folder)
         return True
 
-    def list_names(self, grant: str = "") -> list[str]:
-        """The volumes that are attached, or were about to be: of one grant, or all."""
+    def list_names(self, *, grant: str = "", job: str = "") -> list[str]:
+        """The volumes that are attached, or were about to be: all, or those of a grant, or for a job."""
         names = sorted(entry.name[1:] for entry in self.folder.glob(".*") if is_name(entry.name[1:]))
-        return [name for name in names if not grant or name.startswith(f"{grant}.")]
-
-    def list_of_job(self, job: str) -> list[str]:
-        """The volumes that were attached for a job."""
-        return [name for name in self.list_names() if job and self._read_record(name).job == job]
+        of_grant = [name for name in names if not grant or name.startswith(f"{grant}.")]
+        return [name for name in of_grant if not job or self._read(name).job == job]
 
     def _record_folder(self, name: str) -> Path:
         return self.folder / f".{name}"
@@ -113,12 +106,20 @@ class Attachments:
         except OSError as error:
             raise BadInput(str(error.filename), why(error)) from None
 
-    def _read_record(self, name: str) -> _Record:
-        try:
-            record = json.loads((self._record_folder(name) / "record").read_text())
-            return _Record(str(record["kind"]), dict(record["settings"]), str(record["job"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            return _Record()  # a crash before it was written: nothing was connected
+    def _read(self, name: str) -> Attached:
+        path = self.folder / name
+        with suppress(OSError, ValueError, TypeError):
+            return Attached(name=name, path=path, **json.loads((self._record_folder(name) / "record").read_text()))
+        return Attached(name=name, kind="none", path=path)  # a crash before it was written: nothing was connected
+
+
+def open_connection(kind: str, folder: Path, settings: dict[str, str]) -> Connection:
+    """The connection of a kind; `folder` is the volume's own, for what it must keep meanwhile."""
+    if kind == "none":
+        raise BadInput("none", "the volume is mounted on its own node, and other nodes cannot connect to it")
+    if kind not in ("nbd", "nvmet"):
+        raise UnknownName("kind of connection", kind, ("nbd", "nvmet"))
+    return NbdConnection(folder, settings) if kind == "nbd" else NvmeConnection(settings)
 
 
 def check_unused(name: str, device: Path, used: bool) -> None:
@@ -129,10 +130,6 @@ def check_unused(name: str, device: Path, used: bool) -> None:
     if (superblock[96] & _NEEDS_RECOVERY) if is_ext4 else used:
         reason = "is in use on another node, or was when that node went down; if it is not in use, --force attaches it"
         raise Refused(f"volume {name} {reason}")
-
-
-def _mount(connection: Connection, device: Path, point: Path) -> None:
-    _run("mount", "-o", ",".join(("nosuid", "nodev", *connection.options)), device, point)
 
 
 def _run(*argv: str | Path) -> str:
@@ -147,7 +144,7 @@ def attach_grant(
         raise Refused(f"grant {grant['id']} is {grant['state']}; only a ready grant can be attached")
     if grant["expose"] in ("", "none"):
         raise Refused(f"grant {grant['id']} is mounted on its own node, and other nodes cannot attach it")
-    before, attached = set(node.list_names(grant["id"])), []
+    before, attached = set(node.list_names(grant=grant["id"])), []
     used = grant["state"] == "in-use"
     try:
         for volume in grant["volumes"]:
@@ -157,15 +154,10 @@ def attach_grant(
             attached.append(node.attach(name, grant["expose"], settings, used=used, force=force, job=job))
         client.mark_used(grant["id"])
     except BaseException:
-        for name in set(node.list_names(grant["id"])) - before:
+        for name in set(node.list_names(grant=grant["id"])) - before:
             node.detach(name)
         raise
     return attached
-
-
-def detach_grant(node: Attachments, grant: str) -> list[str]:
-    """Detach all volumes of a grant; the names of those that were attached."""
-    return [name for name in node.list_names(grant) if node.detach(name)]
 
 
 def list_job_grants(client: Client, user: str, job: str) -> Iterator[GrantDocument]:

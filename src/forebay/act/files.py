@@ -1,0 +1,36 @@
+"""Files that are in place whole or not at all, also after a crash."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_file(path: Path, text: str, mode: int = 0o644) -> None:
+    """Put a file in place whole or not at all, and on the disk before anything else happens."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        write_synced(new, text, mode)
+        new.rename(path)
+    finally:
+        new.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def write_synced(path: Path, text: str, mode: int) -> None:
+    """Write the file and wait until it is on the disk."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as file:
+        file.write(text)
+        os.fchmod(file.fileno(), mode)  # whatever the umask is
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Write all names in the folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
