@@ -17,7 +17,7 @@ import numpy as np
 from bench import curves, seconds, verdict, workload
 
 from forebay.decide.allocate.tcpu import tcpu
-from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant
+from forebay.decide.place import greedy_non_clairvoyant
 from forebay.decide.view import View
 from forebay.model.application import Application
 from forebay.model.decision import Placement

@@ -17,8 +17,8 @@ from functools import partial
 import numpy as np
 from bench import curves, machine, placed, seconds, verdict, workload
 
-from forebay.decide.allocate.best_bandwidth import best_bandwidth
-from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant
+from forebay.decide.allocate.baselines import best_bandwidth
+from forebay.decide.place import greedy_non_clairvoyant
 from forebay.model.application import Application
 from forebay.model.decision import Placement
 from forebay.simulate.engine import advance, engine

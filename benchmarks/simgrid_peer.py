@@ -30,12 +30,11 @@ from typing import NamedTuple
 import numpy as np
 from bench import curves, placed, seconds, verdict, workload
 
-from forebay.decide.allocate.best_bandwidth import best_bandwidth
-from forebay.decide.allocate.random import random as random_allocation
+from forebay.decide.allocate.baselines import best_bandwidth
+from forebay.decide.allocate.baselines import random as random_allocation
 from forebay.decide.allocate.tcpu import tcpu
-from forebay.decide.place.greedy_clairvoyant import greedy_clairvoyant
-from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant
-from forebay.decide.place.random import random as random_placement
+from forebay.decide.place import greedy_clairvoyant, greedy_non_clairvoyant
+from forebay.decide.place import random as random_placement
 from forebay.model.application import Application
 from forebay.model.decision import Placement
 from forebay.simulate.application_sets import PAPER_APPLICATIONS, PAPER_SYSTEM

@@ -10,7 +10,7 @@ import pytest
 from forebay.decide.conformance.tune import check_tuner
 from forebay.decide.policy import tuner
 from forebay.decide.registry import policies
-from forebay.decide.tune.bandit import ARMS, STEPS, counts, means, untried
+from forebay.decide.tune.bandit import ARMS, STEPS, counts, find_untried, means
 from forebay.decide.tune.random_draws import below, largest
 from forebay.model.errors import PolicyError
 from forebay.model.kernels import kernel
@@ -42,7 +42,7 @@ def test_functions_kernels_and_numbers_of_numpy_will_do() -> None:
 
 
 def greedy(bandit: Any, chance: Any) -> int:
-    arm = untried(bandit, chance)
+    arm = find_untried(bandit, chance)
     return arm if arm >= 0 else int(np.argmax(means(bandit)))
 
 

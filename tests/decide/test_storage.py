@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from forebay.decide.registry import policies
-from forebay.decide.storage.best_bandwidth import _to_the_letter
 from forebay.decide.storage.forebay import spread
-from forebay.decide.storage.policies import OTHER, SPREADS, STORAGE, choose, number
+from forebay.decide.storage.policies import OTHER, SPREADS, STORAGE, _to_the_letter, choose, number
 from forebay.decide.storage.policy_memory import REFUSED, turn
 from forebay.model.ledger import book, ledger
 from forebay.model.system import Disk, Platform

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from forebay.decide.conformance import check_striping
 from forebay.decide.registry import find
-from forebay.decide.stripe.forebay import forebay, look
-from forebay.decide.stripe.grid import grid, left
+from forebay.decide.stripe.forebay import forebay, grid, left, look
 from forebay.decide.stripe.response import noise_of, respond, usable_runs
 from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
 from forebay.model.errors import BadInput

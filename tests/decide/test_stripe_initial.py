@@ -6,7 +6,7 @@ from math import log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.decide.stripe.initial import initial, nearest
+from forebay.decide.stripe.dca_io import initial, nearest
 from forebay.decide.stripe.view import Peers, StripeView
 from forebay.model.layout import MIB, MOST_SIZE, Target
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.decide.registry import find
-from forebay.decide.stripe.recurring import climbed, ruled
+from forebay.decide.stripe.dca_io import climbed, ruled
 from forebay.decide.stripe.view import Past, StripeView, Striping
 from forebay.model.layout import MIB, MOST_SIZE, Target
 

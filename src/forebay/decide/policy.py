@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
-from types import MappingProxyType
+from functools import partial
 from typing import Any, Literal
 
-from forebay.decide.stripe.view import Striping
 from forebay.decide.view import View
-from forebay.model.decision import Allocation, Never, Placement
+from forebay.model.decision import Allocation
 
 Kind = Literal["allocate", "place", "storage", "stripe", "order", "tune"]
-Allocate = Callable[..., Allocation | Never]
-Place = Callable[..., Placement]
-Stripe = Callable[..., Striping | Never]
 
 
 class Input(Enum):
@@ -47,16 +43,19 @@ class Input(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """One policy of one kind.
+    """One policy of one kind; what `decide` gets and answers depends on the kind.
 
-    `decide` is `(View) -> Allocation | Never` for kind "allocate",
-    `(View, counts) -> Placement` for kind "place", `(StripeView) -> Striping` for kind "stripe" and
-    `(ledger, size, start, end, duration, turn) -> disk` for kind "storage" (see decide/storage);
-    one that `prepares` is `(Platform) -> such a function` instead, and so sees all fields of all disks.
-    `(queue, now) -> slot` for kind "order" (see decide/order), and for kind "tune" see decide/tune.
-    Keyword-only parameters of policies of the first, second and fourth kind are options that a user can set by
-    `name:option=value`. Those of the last two kinds are kernels, which have no such parameters: their options are
-    values that whoever uses them reads here.
+    | kind | `decide` |
+    |---|---|
+    | allocate | `(View) -> Allocation or Never` |
+    | place | `(View, counts) -> Placement` |
+    | stripe | `(StripeView) -> Striping` |
+    | storage | `(ledger, size, start, end, duration, turn) -> disk`; `(Platform) ->` such a function if it `prepares` |
+    | order | a kernel `(queue, now) -> slot` |
+    | tune | `(bandit, chance) -> arm` |
+
+    A user sets options by `name:option=value`. They are the function's keyword-only parameters; those of the last two
+    kinds are read from `options` by whoever calls the policy.
     """
 
     kind: Kind
@@ -70,7 +69,7 @@ class Policy:
     simulates: bool = False
     prepares: bool = False
     keeps_file_order: bool = False  # requests to one file at one server leave as they came, if none are aggregated
-    patient: bool = False  # the queue lets the oldest request go first when `patience` others have overtaken it
+    patient: bool = True  # the queue lets the oldest request go first when `patience` others have overtaken it
 
     @property
     def difficulty(self) -> tuple[int, int]:
@@ -78,10 +77,16 @@ class Policy:
         return max((i.difficulty for i in self.inputs), default=0), len(self.inputs)
 
 
-def allocator(
-    name: str, *, inputs: Sequence[Input] = (), source: str = "", simulates: bool = False
-) -> Callable[[Allocate], Policy]:
-    """Make an allocation policy of a function `(View) -> Allocation`.
+def make_policy(
+    kind: Kind,
+    name: str,
+    *,
+    inputs: Sequence[Input] = (),
+    source: str = "",
+    options: Mapping[str, object] | None = None,
+    **flags: bool,
+) -> Callable[[Callable[..., Any]], Policy]:
+    """A decorator that makes a policy of a function; what it is called for each kind is below.
 
     >>> @allocator("one-each")
     ... def one_each(view):
@@ -90,73 +95,33 @@ def allocator(
     >>> one_each.summary
     'Every application gets one target.'
     """
-    return lambda function: _policy("allocate", name, function, inputs, source, simulates)
+
+    def decorate(function: Callable[..., Any]) -> Policy:
+        settings = getattr(function, "__kwdefaults__", None) if options is None else options
+        return Policy(
+            kind=kind,
+            name=name,
+            decide=function,
+            inputs=frozenset(inputs),
+            source=source,
+            summary=(function.__doc__ or "").strip().split("\n")[0],
+            options=dict(settings or {}),
+            module=function.__module__,
+            **flags,
+        )
+
+    return decorate
 
 
-def placer(name: str, *, inputs: Sequence[Input] = (), source: str = "") -> Callable[[Place], Policy]:
-    """Make a placement policy of a function `(View, counts) -> Placement`."""
-    return lambda function: _policy("place", name, function, inputs, source, False)
+allocator = partial(make_policy, "allocate")
+placer = partial(make_policy, "place")
+storage = partial(make_policy, "storage")
+striping = partial(make_policy, "stripe")
+order = partial(make_policy, "order", options={})
+tuner = partial(make_policy, "tune", options={})
 
 
-def storage(
-    name: str, *, inputs: Sequence[Input] = (), source: str = "", prepares: bool = False
-) -> Callable[[Callable[..., Any]], Policy]:
-    """Make a storage policy of a function `(ledger, size, start, end, duration, turn) -> disk`, a kernel or not.
-
-    If it `prepares`, of a function that makes one such function for each platform.
-    """
-    return lambda function: replace(_policy("storage", name, function, inputs, source, False), prepares=prepares)
-
-
-def striping(name: str, *, inputs: Sequence[Input] = (), source: str = "") -> Callable[[Stripe], Policy]:
-    """Make a striping policy of a function `(StripeView) -> Striping`."""
-    return lambda function: _policy("stripe", name, function, inputs, source, False)
-
-
-def order(
-    name: str,
-    *,
-    keeps_file_order: bool = False,
-    patient: bool = True,
-    source: str = "",
-    options: Mapping[str, object] = MappingProxyType({}),
-) -> Callable[[Callable[..., Any]], Policy]:
-    """Make a request scheduler of a kernel `(queue, now) -> slot`; `options` are settings of the queue (decide/order).
-
-    Without `patient`, it is the scheduler itself that lets no request wait for ever.
-    """
-    return lambda function: replace(
-        _policy("order", name, function, (), source, False),
-        options=dict(options),
-        keeps_file_order=keeps_file_order,
-        patient=patient,
-    )
-
-
-def tuner(
-    name: str, *, source: str = "", options: Mapping[str, object] = MappingProxyType({})
-) -> Callable[[Callable[..., Any]], Policy]:
-    """Make a tuner of a function that chooses one of several values of a parameter (see decide/tune)."""
-    return lambda function: replace(_policy("tune", name, function, (), source, False), options=dict(options))
-
-
-def _policy(
-    kind: Kind, name: str, function: Callable[..., Any], inputs: Sequence[Input], source: str, simulates: bool
-) -> Policy:
-    return Policy(
-        kind=kind,
-        name=name,
-        decide=function,
-        inputs=frozenset(inputs),
-        source=source,
-        summary=(function.__doc__ or "").strip().split("\n")[0],
-        options=dict(getattr(function, "__kwdefaults__", None) or {}),
-        module=function.__module__,
-        simulates=simulates,
-    )
-
-
-def bounded(view: View, counts: Sequence[int]) -> Allocation:
+def clip_counts(view: View, counts: Sequence[int]) -> Allocation:
     """`counts`, each moved into what the application's curve is defined for."""
     return Allocation(
         tuple(min(max(int(n), a.curve.first), a.curve.last) for n, a in zip(counts, view.applications, strict=True))

@@ -7,52 +7,29 @@ to a `Policy` (see docs/writing-a-policy.md).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import entry_points
+from typing import Any
 
-from forebay.decide.allocate.best_bandwidth import best_bandwidth
+from forebay.decide.allocate.baselines import BASELINES
 from forebay.decide.allocate.forebay import forebay
 from forebay.decide.allocate.mckp import mckp
-from forebay.decide.allocate.nsys import nsys
 from forebay.decide.allocate.optimal import optimal
-from forebay.decide.allocate.random import random as random_allocation
-from forebay.decide.allocate.static import static
 from forebay.decide.allocate.tcpu import tcpu
 from forebay.decide.order.schedulers import ORDERS
-from forebay.decide.place.greedy_clairvoyant import greedy_clairvoyant
-from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant
-from forebay.decide.place.random import random as random_placement
+from forebay.decide.place import PLACEMENTS
 from forebay.decide.policy import Kind, Policy
 from forebay.decide.storage.policies import STORAGE
 from forebay.decide.stripe.dca_io import dca_io
-from forebay.decide.stripe.default import default
 from forebay.decide.stripe.forebay import forebay as forebay_striping
-from forebay.decide.stripe.tapp_io import tapp_io
+from forebay.decide.stripe.rule import default, tapp_io
 from forebay.decide.tune.tuners import TUNERS
 from forebay.model.errors import BadInput, UnknownName, UserError
 
-BUILT_IN = (
-    random_allocation,
-    static,
-    best_bandwidth,
-    nsys,
-    tcpu,
-    mckp,
-    forebay,
-    optimal,
-    random_placement,
-    greedy_non_clairvoyant,
-    greedy_clairvoyant,
-    *STORAGE,
-    default,
-    tapp_io,
-    dca_io,
-    forebay_striping,
-    *ORDERS,
-    *TUNERS,
-)
+ALLOCATIONS = (*BASELINES, tcpu, mckp, forebay, optimal)
+STRIPINGS = (default, tapp_io, dca_io, forebay_striping)
+BUILT_IN = (*ALLOCATIONS, *PLACEMENTS, *STORAGE, *STRIPINGS, *ORDERS, *TUNERS)
 
 _LABELS: dict[Kind, str] = {
     "allocate": "allocation policy",
@@ -62,7 +39,7 @@ _LABELS: dict[Kind, str] = {
     "order": "request scheduler",
     "tune": "tuner",
 }
-_READ = ("order", "tune")  # kinds whose options are read by whoever uses the policy, not given to it
+_TRUTH = {"true": True, "false": False}
 
 
 class PluginWarning(UserWarning):
@@ -105,11 +82,24 @@ def find(kind: Kind, spec: str) -> Policy:
     'forebay:weight=0.3'
     """
     name, *settings = spec.split(":")
-    known = policies(kind)
-    if name not in known:
-        raise UnknownName(_LABELS[kind], name, known)
-    policy = known[name]
-    return _with_options(policy, spec, settings) if settings else policy
+    by_name = policies(kind)
+    if name not in by_name:
+        raise UnknownName(_LABELS[kind], name, by_name)
+    policy = by_name[name]
+    options: dict[str, Any] = {}
+    for setting in settings:
+        key, _, text = setting.partition("=")
+        if key not in policy.options:
+            raise UnknownName(f"option of policy {policy.name!r}", key, policy.options)
+        type_: Any = type(policy.options[key])
+        try:
+            options[key] = _TRUTH[text.lower()] if type_ is bool else type_(text)
+        except (KeyError, TypeError, ValueError):
+            raise BadInput(f"policy {spec!r}", f"{key} must be of type {type_.__name__}, not {text!r}") from None
+    if not settings:
+        return policy
+    decide = policy.decide if kind in ("order", "tune") else partial(policy.decide, **options)
+    return replace(policy, name=spec, decide=decide, options={**policy.options, **options})
 
 
 def given_options(kind: Kind, spec: str) -> dict[str, object]:
@@ -122,34 +112,10 @@ def given_options(kind: Kind, spec: str) -> dict[str, object]:
     return {name: policy.options[name] for name, _, _ in (word.partition("=") for word in spec.split(":")[1:])}
 
 
-def known(where: str, kind: Kind, spec: str) -> str:
+def check_policy(where: str, kind: Kind, spec: str) -> str:
     """`spec`, if it names a policy."""
     try:
         find(kind, spec)
     except UserError as error:
         raise BadInput(where, str(error)) from None
     return spec
-
-
-_TRUTH = {"true": True, "false": False}
-_PARSERS: dict[type, Callable[[str], object]] = {
-    bool: lambda text: _TRUTH[text.lower()],
-    int: int,
-    float: float,
-    str: str,
-}
-
-
-def _with_options(policy: Policy, spec: str, settings: list[str]) -> Policy:
-    options: dict[str, object] = {}
-    for setting in settings:
-        key, _, text = setting.partition("=")
-        if key not in policy.options:
-            raise UnknownName(f"option of policy {policy.name!r}", key, policy.options)
-        kind = type(policy.options[key])
-        try:
-            options[key] = _PARSERS[kind](text)
-        except (KeyError, ValueError):
-            raise BadInput(f"policy {spec!r}", f"{key} must be of type {kind.__name__}, not {text!r}") from None
-    decide = policy.decide if policy.kind in _READ else partial(policy.decide, **options)
-    return replace(policy, name=spec, decide=decide, options={**policy.options, **options})

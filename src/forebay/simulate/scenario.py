@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from forebay.decide.policy import Policy
-from forebay.decide.registry import known
+from forebay.decide.registry import check_policy
 from forebay.history.curves import read_curves
 from forebay.history.toml import (
     Bytes,
@@ -85,6 +85,10 @@ def read_scenario(path: Path) -> Scenario:
     if not parsed.application:
         raise BadInput(f"{path}: application", "there is none; add at least one [[application]]")
     curves = read_curves(path.parent / parsed.curves).by_name if parsed.curves else {}
+    for kind in ("allocate", "place"):
+        spec = getattr(parsed.policy, kind)
+        if spec:
+            check_policy(f"{path}: policy.{kind}", kind, spec)
     applications = [_application(path, i, one, curves, system) for i, one in enumerate(parsed.application)]
     return Scenario(
         path=path,
@@ -96,8 +100,8 @@ def read_scenario(path: Path) -> Scenario:
         ),
         horizon=parsed.measure.horizon,
         stop_at_first_finish=parsed.measure.until == "first-finish",
-        allocate=parsed.policy.allocate and known(f"{path}: policy.allocate", "allocate", parsed.policy.allocate),
-        place=parsed.policy.place and known(f"{path}: policy.place", "place", parsed.policy.place),
+        allocate=parsed.policy.allocate,
+        place=parsed.policy.place,
     )
 
 

@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.decide.order.heap import push, remove, smallest
+from forebay.decide.order.queue import new_queue
 from forebay.decide.order.queue_layout import S_SERIAL
-from forebay.decide.order.queue_settings import new_queue
 from forebay.decide.order.slots import address
+from forebay.decide.order.waiting_requests import push, remove, smallest
 
 SLOTS = 40
 

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.decide.order.queue import (
-    NEVER,
-    NO_SUCH,
-    NONE,
-    WAKE,
+    HEAVIEST,
+    LONGEST_WINDOW,
     arrive,
     done,
     drop,
@@ -29,8 +27,17 @@ from forebay.decide.order.queue import (
     use,
     waiting,
 )
-from forebay.decide.order.queue_changes import HEAVIEST, LONGEST_WINDOW, set_in_flight
-from forebay.decide.order.queue_layout import QUANTUM, SCHEDULER, TABLE_MASK, WINDOW
+from forebay.decide.order.queue_layout import (
+    MOST_IN_FLIGHT,
+    NEVER,
+    NO_SUCH,
+    NONE,
+    QUANTUM,
+    SCHEDULER,
+    TABLE_MASK,
+    WAKE,
+    WINDOW,
+)
 from forebay.decide.order.slots import (
     arrived,
     file_of,
@@ -122,7 +129,7 @@ def test_no_more_messages_are_in_flight_than_allowed_and_nobody_is_to_ask_before
     ask(q, server=1)
     sent = take(q, 0)
     assert (take(q, 0), q[WAKE]) == (NONE, NEVER)
-    set_in_flight(q, 2)
+    q[MOST_IN_FLIGHT] = 2
     assert take(q, 0) != NONE
     assert done(q, sent)
 

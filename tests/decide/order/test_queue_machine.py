@@ -17,7 +17,6 @@ from hypothesis.stateful import (
 )
 
 from forebay.decide.order.queue import (
-    WAKE,
     arrive,
     depth,
     done,
@@ -34,7 +33,7 @@ from forebay.decide.order.queue import (
     take,
     waiting,
 )
-from forebay.decide.order.queue_layout import TABLE_MASK
+from forebay.decide.order.queue_layout import TABLE_MASK, WAKE
 from forebay.decide.order.schedulers import ORDERS, number
 from forebay.decide.order.slots import after, first
 from forebay.decide.registry import find

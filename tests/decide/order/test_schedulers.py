@@ -6,19 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.decide.order.queue import (
-    NEVER,
-    NONE,
-    WAKE,
-    arrive,
-    done,
-    follower,
-    new_queue,
-    set_quantum,
-    set_weight,
-    set_window,
-    take,
-)
+from forebay.decide.order.queue import arrive, done, follower, new_queue, set_quantum, set_weight, set_window, take
+from forebay.decide.order.queue_layout import NEVER, NONE, WAKE
 from forebay.decide.order.slots import arrived, file_of, flow_of, server_of, size_of
 
 

@@ -10,13 +10,13 @@ from forebay.decide.tune.bandit import (
     STEPS,
     counts,
     expected,
+    find_untried,
     keep_of,
     learn,
     means,
     new_bandit,
     spread,
     squares,
-    untried,
 )
 from forebay.model.errors import BadInput
 from forebay.model.random_numbers import seed_state
@@ -71,10 +71,10 @@ def test_an_arm_that_was_forgotten_is_untried() -> None:
     bandit, chance = new_bandit(2, half_life=1.0), seed_state(0)
     learn(bandit, 0, 7.0)
     learn(bandit, 1, 7.0)
-    assert untried(bandit, chance) == -1
+    assert find_untried(bandit, chance) == -1
     for _ in range(40):
         learn(bandit, 1, 7.0)
-    assert untried(bandit, chance) == 0
+    assert find_untried(bandit, chance) == 0
     learn(bandit, 0, 3.0)
     assert means(bandit)[0] == 3.0
 
@@ -82,7 +82,7 @@ def test_an_arm_that_was_forgotten_is_untried() -> None:
 def test_each_untried_arm_is_as_likely() -> None:
     bandit, chance = new_bandit(4), seed_state(3)
     learn(bandit, 1, 1.0)
-    taken = np.bincount([untried(bandit, chance) for _ in range(3000)], minlength=4)
+    taken = np.bincount([find_untried(bandit, chance) for _ in range(3000)], minlength=4)
     assert taken[1] == 0 and all(abs(taken[arm] - 1000) < 100 for arm in (0, 2, 3))
 
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.decide.tune.council import Council, Report, decide, new_council
-from forebay.decide.tune.memory import VERSION, as_json, from_json
+from forebay.decide.tune.council import VERSION, Council, Report, as_json, decide, from_json, new_council
 from forebay.model.errors import BadInput
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import seed_state

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from forebay.act.forward.council.parameters import PARAMETERS
 from forebay.act.forward.net.address import Address, parse_address
-from forebay.decide.registry import known
+from forebay.decide.registry import check_policy
 from forebay.decide.tune.tuners import DEFAULT
 from forebay.history.toml import Bytes, Field, Seconds, Table, load_toml, locate_errors, validate
 from forebay.model.errors import BadInput, UnknownName
@@ -160,7 +160,7 @@ def read_layer(path: Path) -> LayerFile:
     layer = file.layer
     folder = path.absolute().parent / layer.folder
     key = folder / layer.key
-    known(f"{path}: layer.scheduler", "order", layer.scheduler)
+    check_policy(f"{path}: layer.scheduler", "order", layer.scheduler)
     servers = _servers(path, file, folder, key)
     council = _council(path, file, folder, key)
     ions = _ions(path, file, folder, key, servers, council)
@@ -205,7 +205,7 @@ def _council(path: Path, file: _File, folder: Path, key: Path) -> tuple[Part, ..
     table = file.council
     if table is None:
         return ()
-    known(f"{path}: council.tuner", "tune", table.tuner)
+    check_policy(f"{path}: council.tuner", "tune", table.tuner)
     if table.parameter not in PARAMETERS:
         unknown = UnknownName("parameter", table.parameter, PARAMETERS)
         raise BadInput(f"{path}: council.parameter", str(unknown))

@@ -222,9 +222,9 @@ def _measure_council(
     from forebay.act.forward.bench.council import add_council_nodes, busy_decisions, decision_log, learn, read_decisions
     from forebay.act.forward.bench.layer import temporary_layer
     from forebay.act.forward.bench.rounds import bench as measure
-    from forebay.decide.registry import known
+    from forebay.decide.registry import check_policy
 
-    known("--tuner", "tune", tuner)
+    check_policy("--tuner", "tune", tuner)
     dilation = shape.dilation or 1
     with temporary_layer(shape) as layer:
         by_name = {

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forebay.decide.allocate.tcpu import tcpu
-from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant, round_robin
+from forebay.decide.place import greedy_non_clairvoyant, round_robin
 from forebay.decide.policy import Input, allocator
 from forebay.decide.view import View, check_weight
 from forebay.model.decision import Allocation

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from forebay.decide.policy import Input, allocator
 from forebay.decide.view import View
-from forebay.model.decision import Allocation, Placement
-from forebay.model.kernels import kernel
+from forebay.model.decision import Allocation
+from forebay.model.kernels import Array, kernel
 
 
 @allocator("mckp", inputs=[Input.CURVE], source="Bez et al. 2021")
@@ -29,25 +27,17 @@ def mckp(view: View) -> Allocation:
     size = np.array([n for c in curves for n in c.counts], dtype=np.int64)
     value = np.array([b for c in curves for b in c.bandwidths])
     chosen = _knapsack(begin, size, value, targets - shared, not enough)
-    return _exclusive(chosen.tolist(), [c.first for c in curves], targets)
-
-
-def _exclusive(chosen: list[int], smallest: list[int], targets: int) -> Allocation:
-    """Targets from the lowest index up for those who have their own; the last ones for the others."""
+    # Targets from the lowest index up for those who have their own; the last ones for the others.
     placement: list[tuple[int, ...]] = []
     free = 0
-    for own, least in zip(chosen, smallest, strict=True):
-        if own:
-            placement.append(tuple(range(free, free + own)))
-            free += own
-        else:
-            placement.append(tuple(range(targets - least, targets)))
-    fixed: Placement = tuple(placement)
-    return Allocation(tuple(len(own) for own in fixed), fixed)
+    for count, curve in zip(chosen.tolist(), curves, strict=True):
+        placement.append(tuple(range(free, free + count) if count else range(targets - curve.first, targets)))
+        free += count
+    return Allocation(tuple(len(some) for some in placement), tuple(placement))
 
 
 @kernel
-def _knapsack(begin: Any, size: Any, value: Any, capacity: int, may_skip: bool) -> Any:
+def _knapsack(begin: Array, size: Array, value: Array, capacity: int, may_skip: bool) -> Array:
     """One item of each class (or none, if one may skip), largest value within the capacity.
 
     Ties go to the smallest items for the earliest classes. best[k, c] is the largest value

@@ -12,8 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from forebay.decide.allocate.best_bandwidth import best_bandwidth
-from forebay.decide.allocate.nsys import nsys
+from forebay.decide.allocate.baselines import best_bandwidth, nsys
 from forebay.decide.allocate.tcpu import tcpu
 from forebay.decide.policy import Input, allocator
 from forebay.decide.view import Floats, Judge, Score, View

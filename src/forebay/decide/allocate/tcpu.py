@@ -9,14 +9,31 @@ crossed are read at the root, and one leaf at a time is looked at again.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from forebay.decide.policy import Input, allocator
 from forebay.decide.view import View
 from forebay.model.decision import Allocation
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
+
+
+class _Case(NamedTuple):
+    counts: Array  # targets of each application so far
+    move: Array  # and after its next move
+    n_perf: Array
+    stress: Array  # [application, n]
+    cpu_load: Array
+    targets: int
+
+
+class _Tree(NamedTuple):
+    total: Array  # sum of the stress
+    gain: Array  # largest loadDiff, and whose it is
+    winner: Array
+    fits: Array  # largest rise in load that was found to fit
+    over: Array  # smallest rise in load that was found not to
 
 
 @allocator(
@@ -28,33 +45,37 @@ def tcpu(view: View) -> Allocation:
     """From nsys up, as long as the load stays at most 1, what keeps most compute nodes computing."""
     with np.errstate(invalid="ignore"):
         cpu_load = view.compute_nodes[:, None] * (1.0 - view.io_ratio)
-    counts = view.n_sys.copy()
-    _climb(counts, view.n_perf, view.io_stress, cpu_load, view.system.targets)
-    return Allocation(tuple(counts.tolist()))
+    case = _Case(view.n_sys.copy(), view.n_sys.copy(), view.n_perf, view.io_stress, cpu_load, view.system.targets)
+    _climb(case)
+    return Allocation(tuple(case.counts.tolist()))
 
 
 @kernel
-def _climb(counts: Any, n_perf: Any, stress: Any, cpu_load: Any, targets: int) -> None:
-    """Lines 3 to 20: raise `counts` in place."""
+def _climb(case: Array) -> None:
+    """Lines 3 to 20: raise the counts in place."""
+    counts, stress = case.counts, case.stress
     leaves = 1
     while leaves < counts.size:
         leaves *= 2
-    total = np.zeros(2 * leaves)  # sum of the stress
-    gain = np.full(2 * leaves, -1.0)  # largest loadDiff, and whose it is
-    winner = np.zeros(2 * leaves, dtype=np.int64)
-    fits = np.full(2 * leaves, -np.inf)  # largest rise in load that was found to fit
-    over = np.full(2 * leaves, np.inf)  # smallest rise in load that was found not to
-    move = counts.copy()
+    size = 2 * leaves
+    tree = _Tree(
+        np.zeros(size),
+        np.full(size, -1.0),
+        np.zeros(size, dtype=np.int64),
+        np.full(size, -np.inf),
+        np.full(size, np.inf),
+    )
+    total, gain, winner, fits, over = tree
     for i in range(counts.size):
         total[leaves + i] = stress[i, counts[i]]
         winner[leaves + i] = i
     for node in range(leaves - 1, 0, -1):
         total[node] = total[2 * node] + total[2 * node + 1]
-    load = total[1] / targets
+    load = total[1] / case.targets
     for i in range(counts.size):
-        _look(i, load, counts, move, n_perf, stress, cpu_load, targets, leaves, gain, fits, over)
+        _look(case, tree, i, load)
     for node in range(leaves - 1, 0, -1):
-        _merge(node, total, gain, winner, fits, over)
+        _merge(tree, node)
     while True:
         while load + fits[1] > 1.0 or load + over[1] <= 1.0:  # a bound was crossed: look again
             node = 1
@@ -62,64 +83,50 @@ def _climb(counts: Any, n_perf: Any, stress: Any, cpu_load: Any, targets: int) -
             while node < leaves:
                 same = fits[2 * node] == fits[node] if crossed else over[2 * node] == over[node]
                 node = 2 * node if same else 2 * node + 1
-            i = node - leaves
-            _look(i, load, counts, move, n_perf, stress, cpu_load, targets, leaves, gain, fits, over)
-            _rise(node, total, gain, winner, fits, over)
+            _look(case, tree, node - leaves, load)
+            _rise(tree, node)
         if gain[1] < 0:
             return
         i = winner[1]
-        counts[i] = move[i]
+        counts[i] = case.move[i]
         total[leaves + i] = stress[i, counts[i]]
-        _rise(leaves + i, total, gain, winner, fits, over)
-        load = total[1] / targets
-        _look(i, load, counts, move, n_perf, stress, cpu_load, targets, leaves, gain, fits, over)
-        _rise(leaves + i, total, gain, winner, fits, over)
+        _rise(tree, leaves + i)
+        load = total[1] / case.targets
+        _look(case, tree, i, load)
+        _rise(tree, leaves + i)
 
 
 @kernel
-def _look(
-    i: int,
-    load: float,
-    counts: Any,
-    move: Any,
-    n_perf: Any,
-    stress: Any,
-    cpu_load: Any,
-    targets: int,
-    leaves: int,
-    gain: Any,
-    fits: Any,
-    over: Any,
-) -> None:
+def _look(case: Array, tree: Array, i: int, load: float) -> None:
     """Lines 8 to 14 for application i, and the bounds within which they find the same again."""
-    n = counts[i]
-    moved = n
+    stress, targets, leaf = case.stress, case.targets, tree.total.size // 2 + i
+    n = moved = case.counts[i]
     diff, most_fit, least_over = -1.0, -np.inf, np.inf
-    while n != n_perf[i] and diff < 0:
+    while n != case.n_perf[i] and diff < 0:
         n += 1
-        rise = stress[i, n] / targets - stress[i, counts[i]] / targets
+        rise = stress[i, n] / targets - stress[i, case.counts[i]] / targets
         if load + rise <= 1.0:
-            diff = cpu_load[i, n] - cpu_load[i, moved]
+            diff = case.cpu_load[i, n] - case.cpu_load[i, moved]
             moved = n
             most_fit = max(most_fit, rise)
         else:
             least_over = min(least_over, rise)
-    move[i] = moved
-    gain[leaves + i], fits[leaves + i], over[leaves + i] = diff, most_fit, least_over
+    case.move[i] = moved
+    tree.gain[leaf], tree.fits[leaf], tree.over[leaf] = diff, most_fit, least_over
 
 
 @kernel
-def _rise(node: int, total: Any, gain: Any, winner: Any, fits: Any, over: Any) -> None:
+def _rise(tree: Array, node: int) -> None:
     while node > 1:
         node //= 2
-        _merge(node, total, gain, winner, fits, over)
+        _merge(tree, node)
 
 
 @kernel
-def _merge(node: int, total: Any, gain: Any, winner: Any, fits: Any, over: Any) -> None:
+def _merge(tree: Array, node: int) -> None:
     left, right = 2 * node, 2 * node + 1
-    total[node] = total[left] + total[right]
-    best = left if gain[left] >= gain[right] else right  # ties to the earlier application
-    gain[node], winner[node] = gain[best], winner[best]
-    fits[node] = max(fits[left], fits[right])
-    over[node] = min(over[left], over[right])
+    tree.total[node] = tree.total[left] + tree.total[right]
+    best = left if tree.gain[left] >= tree.gain[right] else right  # ties to the earlier application
+    tree.gain[node], tree.winner[node] = tree.gain[best], tree.winner[best]
+    tree.fits[node] = max(tree.fits[left], tree.fits[right])
+    tree.over[node] = min(tree.over[left], tree.over[right])

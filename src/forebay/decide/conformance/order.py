@@ -9,10 +9,9 @@ from typing import Any
 from forebay.decide.conformance.contract import broke, expect_kind
 from forebay.decide.conformance.order_cases import Arrivals, Ask, cases, one_among_many
 from forebay.decide.conformance.order_node import PATIENCE, Node, arrives, fresh_queue
-from forebay.decide.order.queue import done, take_of
+from forebay.decide.order.queue import done, take_of, use
 from forebay.decide.order.queue import take as any_built_in
 from forebay.decide.order.queue_layout import NEVER, NONE, WAKE
-from forebay.decide.order.queue_settings import use
 from forebay.decide.policy import Policy
 
 _ENOUGH = 20_000  # messages: who sends so many before one that waits lets it starve

@@ -11,9 +11,8 @@ import numpy as np
 
 from forebay.decide.conformance.contract import broke
 from forebay.decide.conformance.order_cases import FILES, FLOWS, Arrivals, Ask
-from forebay.decide.order.queue import arrive, done, follower, in_flight, waiting
+from forebay.decide.order.queue import arrive, done, follower, in_flight, new_queue, waiting
 from forebay.decide.order.queue_layout import NEVER, NO_SUCH, NONE, NOTES, NOTES_AT, OTHER, WAKE
-from forebay.decide.order.queue_settings import new_queue
 from forebay.decide.order.schedulers import number
 from forebay.decide.policy import Policy
 from forebay.model.errors import PolicyError

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from forebay.decide.conformance.contract import broke
-from forebay.decide.place.greedy_non_clairvoyant import greedy_non_clairvoyant
+from forebay.decide.place import greedy_non_clairvoyant
 from forebay.decide.policy import Input, Policy
 from forebay.decide.view import Judge, Score, View
 from forebay.model.application import Application

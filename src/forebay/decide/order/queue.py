@@ -12,167 +12,104 @@ was changed. Everything is O(1), but O(log waiting) for `sjf` and `wfq`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
-from forebay.decide.order.contiguous import contiguous
-from forebay.decide.order.lists import append, unlink
-from forebay.decide.order.queue_changes import (
-    set_aggregate,
-    set_patience,
-    set_quantum,
-    set_scheduler,
-    set_weight,
-    set_window,
-)
-from forebay.decide.order.queue_layout import (
-    AGGREGATE,
-    ARRIVED,
-    FILES,
-    FIRST,
-    FLOWS,
-    FOLLOWS,
-    FREE,
-    FREED,
-    G_COUNT,
-    GROUP_SHIFT,
-    IN_FLIGHT,
-    LEFT,
-    MOST_IN_FLIGHT,
-    NEVER,
-    NO_SUCH,
-    NONE,
-    OTHER,
-    PATIENCE,
-    PATIENT,
-    S_FILE,
-    S_FLOW,
-    S_NEXT,
-    S_OFFSET,
-    S_SERIAL,
-    S_SERVER,
-    S_SIZE,
-    S_STATE,
-    S_TIME,
-    S_WRITE,
-    SENT,
-    SERVERS,
-    SERVERS_AT,
-    SLOTS,
-    WAITING,
-    WAITS,
-    WAKE,
-)
-from forebay.decide.order.queue_settings import new_queue, set_option, use
-from forebay.decide.order.schedulers import enter, leave, number, pick
-from forebay.decide.order.slots import address, slot_at
-from forebay.decide.policy import Policy
-from forebay.model.kernels import fresh_kernel, kernel
+import numpy as np
 
-__all__ = [
-    "NEVER",
-    "NONE",
-    "NO_SUCH",
-    "WAKE",
-    "arrive",
-    "depth",
-    "done",
-    "drop",
-    "follower",
-    "in_flight",
-    "new_queue",
-    "set_aggregate",
-    "set_option",
-    "set_patience",
-    "set_quantum",
-    "set_scheduler",
-    "set_weight",
-    "set_window",
-    "take",
-    "take_of",
-    "take_with",
-    "use",
-    "waiting",
-]
+from forebay.decide.order import queue_layout as w
+from forebay.decide.order.schedulers import begin_virtual_time, enter, leave, number, pick
+from forebay.decide.order.slots import address, slot_at
+from forebay.decide.order.waiting_requests import append, contiguous, enlist, strike, unlink
+from forebay.decide.policy import Policy
+from forebay.decide.registry import find
+from forebay.model.errors import BadInput
+from forebay.model.kernels import Array, fresh_kernel, kernel
+
 MOST_IN_MESSAGE = 256  # requests
+LONGEST_WINDOW = 10**12  # nanoseconds
+MOST = 1 << 40  # bytes of a message, messages of a turn, requests that overtake
+HEAVIEST = 1000
 
 
 @kernel
-def arrive(q: Any, now: int, server: int, file: int, flow: int, offset: int, size: int, write: int) -> int:
+def arrive(q: Array, now: int, server: int, file: int, flow: int, offset: int, size: int, write: int) -> int:
     """A request begins to wait: its slot, or NONE if the queue is full, or NO_SUCH if no request can be like that."""
-    if not (0 <= server < q[SERVERS] and 0 <= file < q[FILES] and 0 <= flow < q[FLOWS] and offset >= 0 and size >= 0):
-        return NO_SUCH
-    at = q[FREE]
+    is_known = 0 <= server < q[w.SERVERS] and 0 <= file < q[w.FILES] and 0 <= flow < q[w.FLOWS]
+    if not is_known or offset < 0 or size < 0:
+        return w.NO_SUCH
+    at = q[w.FREE]
     if at == 0:
-        return NONE
-    q[FREE] = q[at + S_NEXT]
-    q[at + S_STATE] = WAITS
-    q[at + S_SERVER], q[at + S_FILE], q[at + S_FLOW] = server, file, flow
-    q[at + S_OFFSET], q[at + S_SIZE] = offset, size
-    q[at + S_WRITE] = 1 if write else 0
-    q[at + S_SERIAL], q[at + S_TIME] = q[ARRIVED], now
-    q[ARRIVED] += 1
-    q[WAITING] += 1
-    q[q[SERVERS_AT] + (server << GROUP_SHIFT) + G_COUNT] += 1
+        return w.NONE
+    q[w.FREE] = q[at + w.S_NEXT]
+    q[at + w.S_STATE] = w.WAITS
+    q[at + w.S_SERVER], q[at + w.S_FILE], q[at + w.S_FLOW] = server, file, flow
+    q[at + w.S_OFFSET], q[at + w.S_SIZE] = offset, size
+    q[at + w.S_WRITE] = 1 if write else 0
+    q[at + w.S_SERIAL], q[at + w.S_TIME] = q[w.ARRIVED], now
+    q[w.ARRIVED] += 1
+    q[w.WAITING] += 1
+    q[q[w.SERVERS_AT] + (server << w.GROUP_SHIFT) + w.G_COUNT] += 1
     append(q, at)
     enter(q, at)
     return slot_at(at)
 
 
 @kernel
-def take(q: Any, now: int) -> int:
+def take(q: Array, now: int) -> int:
     """The first request of the next message, which is on its way from now on; or NONE until q[WAKE]."""
     if _none_may_go(q):
-        return NONE
+        return w.NONE
     slot = _overdue(q)
-    return _send(q, pick(q, now) if slot == NONE else slot)
+    return _send(q, pick(q, now) if slot == w.NONE else slot)
 
 
-def take_with(picks: Callable[[Any, int], int]) -> Callable[[Any, int], int]:
+def take_with(picks: Callable[[Array, int], int]) -> Callable[[Array, int], int]:
     """`take` for a scheduler of somebody else's, compiled anew in every process; NO_SUCH if it picks what can't go."""
     picks = picks if hasattr(picks, "py_func") else fresh_kernel(picks)
 
     @fresh_kernel
-    def take_theirs(q: Any, now: int) -> int:
+    def take_theirs(q: Array, now: int) -> int:
         if _none_may_go(q):
-            return NONE
+            return w.NONE
         slot = _overdue(q)
-        return _send(q, picks(q, now) if slot == NONE else slot)
+        return _send(q, picks(q, now) if slot == w.NONE else slot)
 
     return take_theirs
 
 
-def take_of(policy: Policy) -> Callable[[Any, int], int]:
+def take_of(policy: Policy) -> Callable[[Array, int], int]:
     """`take` for that scheduler."""
-    return take_with(policy.decide) if number(policy) == OTHER else take
+    return take_with(policy.decide) if number(policy) == w.OTHER else take
 
 
 @kernel
-def follower(q: Any, slot: int) -> int:
+def follower(q: Array, slot: int) -> int:
     """The request that goes in the same message after that one, or NONE."""
-    return slot_at(q[address(slot) + S_NEXT])
+    return slot_at(q[address(slot) + w.S_NEXT])
 
 
 @kernel
-def done(q: Any, slot: int) -> bool:
+def done(q: Array, slot: int) -> bool:
     """The message that begins with that request was answered: its slots are free. False if there is none."""
-    if not 0 <= slot < q[SLOTS]:
+    if not 0 <= slot < q[w.SLOTS]:
         return False
     at = address(slot)
-    if q[at + S_STATE] != SENT:
+    if q[at + w.S_STATE] != w.SENT:
         return False
-    q[IN_FLIGHT] -= 1
+    q[w.IN_FLIGHT] -= 1
     while at:
-        behind = q[at + S_NEXT]
+        behind = q[at + w.S_NEXT]
         _free(q, at)
         at = behind
     return True
 
 
 @kernel
-def drop(q: Any, slot: int) -> bool:
+def drop(q: Array, slot: int) -> bool:
     """A request that waits is withdrawn. False if it does not wait (any more)."""
-    if not 0 <= slot < q[SLOTS] or q[address(slot) + S_STATE] != WAITS:
+    if not 0 <= slot < q[w.SLOTS] or q[address(slot) + w.S_STATE] != w.WAITS:
         return False
     _stop_waiting(q, address(slot))
     _free(q, address(slot))
@@ -180,95 +117,246 @@ def drop(q: Any, slot: int) -> bool:
 
 
 @kernel
-def _none_may_go(q: Any) -> bool:
-    q[WAKE] = NEVER
-    return q[WAITING] == 0 or q[IN_FLIGHT] >= q[MOST_IN_FLIGHT]  # type: ignore[no-any-return]
+def _none_may_go(q: Array) -> bool:
+    q[w.WAKE] = w.NEVER
+    return q[w.WAITING] == 0 or q[w.IN_FLIGHT] >= q[w.MOST_IN_FLIGHT]  # type: ignore[no-any-return]
 
 
 # Of all that left, those that came before the oldest that waits are as many as its serial number says; the others
 # overtook it. Whoever came after it was overtaken by no more than it was.
 @kernel
-def _overtaken(q: Any) -> int:
+def _overtaken(q: Array) -> int:
     """How many later requests have overtaken the oldest."""
-    return q[LEFT] - q[q[FIRST] + S_SERIAL]  # type: ignore[no-any-return]
+    return q[w.LEFT] - q[q[w.FIRST] + w.S_SERIAL]  # type: ignore[no-any-return]
 
 
 @kernel
-def _overdue(q: Any) -> int:
+def _overdue(q: Array) -> int:
     """The oldest request if it has been overtaken as often as it may."""
-    return slot_at(q[FIRST]) if q[PATIENT] and _overtaken(q) >= q[PATIENCE] else NONE
+    return slot_at(q[w.FIRST]) if q[w.PATIENT] and _overtaken(q) >= q[w.PATIENCE] else w.NONE
 
 
 @kernel
-def _send(q: Any, slot: int) -> int:
+def _send(q: Array, slot: int) -> int:
     """Send that request, with those that are contiguous to it."""
-    if not 0 <= slot < q[SLOTS]:
-        return slot if slot == NONE else NO_SUCH
+    if not 0 <= slot < q[w.SLOTS]:
+        return slot if slot == w.NONE else w.NO_SUCH
     at = address(slot)
-    if q[at + S_STATE] != WAITS:
-        return NO_SUCH
-    followers = _most_followers(q, at) if q[AGGREGATE] else 0
+    if q[at + w.S_STATE] != w.WAITS:
+        return w.NO_SUCH
+    followers = _most_followers(q, at) if q[w.AGGREGATE] else 0
     _stop_waiting(q, at)
-    q[at + S_STATE], q[at + S_NEXT] = SENT, 0
-    q[IN_FLIGHT] += 1
+    q[at + w.S_STATE], q[at + w.S_NEXT] = w.SENT, 0
+    q[w.IN_FLIGHT] += 1
     if followers:
         _gather(q, at, followers)
     return slot
 
 
 @kernel
-def _most_followers(q: Any, at: int) -> int:
+def _most_followers(q: Array, at: int) -> int:
     """So many that the oldest of those that stay is not overtaken by too many."""
-    if not q[PATIENT]:
+    if not q[w.PATIENT]:
         return MOST_IN_MESSAGE - 1
-    budget = q[PATIENCE] - _overtaken(q)
-    return min(budget if at == q[FIRST] else budget - 1, MOST_IN_MESSAGE - 1)  # type: ignore[no-any-return]
+    budget = q[w.PATIENCE] - _overtaken(q)
+    return min(budget if at == q[w.FIRST] else budget - 1, MOST_IN_MESSAGE - 1)  # type: ignore[no-any-return]
 
 
 @kernel
-def _gather(q: Any, at: int, most: int) -> None:
+def _gather(q: Array, at: int, most: int) -> None:
     """Let what goes on where the message ends go with it, up to the limit of bytes."""
-    last, room = at, q[AGGREGATE] - q[at + S_SIZE]
+    last, room = at, q[w.AGGREGATE] - q[at + w.S_SIZE]
     for _ in range(most):
-        behind = contiguous(q, last, q[last + S_OFFSET] + q[last + S_SIZE])
-        if behind == 0 or q[behind + S_SIZE] > room:
+        behind = contiguous(q, last, q[last + w.S_OFFSET] + q[last + w.S_SIZE])
+        if behind == 0 or q[behind + w.S_SIZE] > room:
             return
-        room -= q[behind + S_SIZE]
+        room -= q[behind + w.S_SIZE]
         _stop_waiting(q, behind)
-        q[behind + S_STATE], q[behind + S_NEXT] = FOLLOWS, 0
-        q[last + S_NEXT] = behind
+        q[behind + w.S_STATE], q[behind + w.S_NEXT] = w.FOLLOWS, 0
+        q[last + w.S_NEXT] = behind
         last = behind
 
 
 @kernel
-def _stop_waiting(q: Any, at: int) -> None:
+def _stop_waiting(q: Array, at: int) -> None:
     unlink(q, at)
     leave(q, at)
-    q[WAITING] -= 1
-    q[LEFT] += 1
-    q[q[SERVERS_AT] + (q[at + S_SERVER] << GROUP_SHIFT) + G_COUNT] -= 1
+    q[w.WAITING] -= 1
+    q[w.LEFT] += 1
+    q[q[w.SERVERS_AT] + (q[at + w.S_SERVER] << w.GROUP_SHIFT) + w.G_COUNT] -= 1
 
 
 @kernel
-def _free(q: Any, at: int) -> None:
-    q[at + S_STATE] = FREED
-    q[at + S_NEXT] = q[FREE]
-    q[FREE] = at
+def _free(q: Array, at: int) -> None:
+    q[at + w.S_STATE] = w.FREED
+    q[at + w.S_NEXT] = q[w.FREE]
+    q[w.FREE] = at
 
 
 @kernel
-def waiting(q: Any) -> int:
+def waiting(q: Array) -> int:
     """Requests that wait."""
-    return q[WAITING]  # type: ignore[no-any-return]
+    return q[w.WAITING]  # type: ignore[no-any-return]
 
 
 @kernel
-def in_flight(q: Any) -> int:
+def in_flight(q: Array) -> int:
     """Messages that were sent and are not answered yet."""
-    return q[IN_FLIGHT]  # type: ignore[no-any-return]
+    return q[w.IN_FLIGHT]  # type: ignore[no-any-return]
 
 
 @kernel
-def depth(q: Any, server: int) -> int:
+def depth(q: Array, server: int) -> int:
     """Requests that wait for one server."""
-    return q[q[SERVERS_AT] + (server << GROUP_SHIFT) + G_COUNT]  # type: ignore[no-any-return]
+    return q[q[w.SERVERS_AT] + (server << w.GROUP_SHIFT) + w.G_COUNT]  # type: ignore[no-any-return]
+
+
+@kernel
+def set_scheduler(q: Array, scheduler: int) -> None:
+    """Order by another scheduler (`schedulers.number`) from now on; what waits enters in the order of arrival."""
+    scheduler = scheduler if 0 <= scheduler <= w.OTHER else 0
+    if scheduler != q[w.SCHEDULER]:
+        at = q[w.FIRST]
+        while at:
+            leave(q, at)
+            at = q[at + w.S_NEXT]
+        q[w.SCHEDULER] = scheduler
+        begin_virtual_time(q)
+        at = q[w.FIRST]
+        while at:
+            enter(q, at)
+            at = q[at + w.S_NEXT]
+    q[w.PATIENT] = 1 if scheduler in (w.SJF, w.OTHER) else 0
+
+
+@kernel
+def set_aggregate(q: Array, limit: int) -> None:
+    """Most bytes of a message of several requests; 0 sends each alone."""
+    limit = min(max(limit, 0), MOST)
+    if (limit == 0) != (q[w.AGGREGATE] == 0):
+        at = q[w.FIRST]
+        while at:
+            if limit:
+                enlist(q, at)
+            else:
+                strike(q, at)
+            at = q[at + w.S_NEXT]
+    q[w.AGGREGATE] = limit
+
+
+@kernel
+def set_window(q: Array, nanoseconds: int) -> None:
+    """How long twins stays on one server; from now on, so that the current window may end at once."""
+    q[w.WINDOW] = min(max(nanoseconds, 1), LONGEST_WINDOW)
+    q[w.WINDOW_BEGIN] = q[w.WINDOW_END] = 0
+
+
+@kernel
+def set_quantum(q: Array, messages: int) -> None:
+    """How many messages a file may send in its turn, this turn included."""
+    q[w.QUANTUM] = min(max(messages, 1), MOST)
+    current = q[w.CURRENT]
+    if current:
+        q[current + w.G_TURN] = min(q[current + w.G_TURN], q[w.QUANTUM] << q[current + w.G_LEVEL])
+
+
+@kernel
+def set_patience(q: Array, requests: int) -> None:
+    """How many later requests may overtake one, if the scheduler does not see to that itself."""
+    q[w.PATIENCE] = min(max(requests, 0), MOST)
+
+
+@kernel
+def set_weight(q: Array, flow: int, weight: int) -> None:
+    """What a flow gets of wfq in proportion to others, 1 to 1000, for requests that arrive from now on."""
+    if 0 <= flow < q[w.FLOWS]:
+        q[q[w.FLOWS_AT] + (flow << w.FLOW_SHIFT) + w.F_WEIGHT] = min(max(weight, 1), HEAVIEST)
+
+
+_SETTERS: Mapping[str, Callable[[Array, int], None]] = {
+    "window": set_window,
+    "quantum": set_quantum,
+    "aggregate": set_aggregate,
+    "patience": set_patience,
+}
+_LIMITS = {"window": (1, LONGEST_WINDOW), "quantum": (1, MOST), "aggregate": (0, MOST), "patience": (0, MOST)}
+DEFAULTS: Mapping[str, int] = MappingProxyType({"window": 1_000_000, "quantum": 8, "aggregate": 0, "patience": 256})
+_SIZES = {  # keeps every address well inside of 64 bits, and a typing error from eating all memory
+    "servers": (1, 1 << 16),
+    "slots": (1, 1 << 22),
+    "files": (1, 1 << 22),
+    "flows": (1, 1 << 22),
+    "node": (0, 1 << 32),
+    "in_flight": (1, 1 << 32),
+}
+
+
+def new_queue(
+    scheduler: Policy | str,
+    *,
+    servers: int,
+    slots: int = 4096,
+    files: int = 65536,
+    flows: int = 1024,
+    node: int = 0,
+    in_flight: int = 32,
+    **settings: int | None,
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """An empty queue of one I/O node.
+
+    `slots` requests fit in, waiting and in flight; `files` and `flows` are how many numbers there are for them;
+    `in_flight` is how many messages may be unanswered. The `settings` are those of `use`.
+    """
+    sizes = {"servers": servers, "slots": slots, "files": files, "flows": flows, "node": node, "in_flight": in_flight}
+    for name, value in sizes.items():
+        _expect(name, value, *_SIZES[name])
+    places = 1 << (2 * slots - 1).bit_length()
+    heap = w.SLOTS_AT + (slots << w.SLOT_SHIFT)
+    server = heap + slots
+    file = server + (servers << w.GROUP_SHIFT)
+    flow = file + (files << w.GROUP_SHIFT)
+    table = flow + (flows << w.FLOW_SHIFT)
+    q = np.zeros(table + (places << w.TABLE_SHIFT), dtype=np.int64)
+    q[[w.SERVERS, w.SLOTS, w.FILES, w.FLOWS]] = servers, slots, files, flows
+    q[[w.HEAP_AT, w.SERVERS_AT, w.FILES_AT, w.FLOWS_AT]] = heap, server, file, flow
+    q[[w.TABLE_AT, w.TABLE_MASK]] = table, places - 1
+    records = np.arange(slots) * (1 << w.SLOT_SHIFT) + w.SLOTS_AT  # all of them free
+    q[records[:-1] + w.S_NEXT] = records[1:]
+    q[w.FREE] = w.SLOTS_AT
+    q[w.WAKE], q[w.NODE], q[w.MOST_IN_FLIGHT] = w.NEVER, node, in_flight
+    for name, value in DEFAULTS.items():
+        _SETTERS[name](q, value)
+    use(q, scheduler, **settings)
+    return q
+
+
+def use(q: Array, scheduler: Policy | str, **settings: int | None) -> None:
+    """Order by that scheduler from now on, with its own options, and the `settings` that are not None.
+
+    `window` is in nanoseconds (twins), `quantum` in messages (hbrr, mlf), `aggregate` in bytes (0: no aggregation),
+    `patience` in requests (sjf, and schedulers of others). What it has no option for stays as it is. Take with
+    `take_of` that scheduler from now on.
+    """
+    policy = find("order", scheduler) if isinstance(scheduler, str) else scheduler
+    if policy.kind != "order":
+        raise BadInput("scheduler", f"{policy.name!r} is no request scheduler")
+    wanted = {**policy.options, **{name: value for name, value in settings.items() if value is not None}}
+    chosen = {name: _expect(name, value, *_LIMITS[name]) for name, value in wanted.items() if name in _LIMITS}
+    set_scheduler(q, number(policy))
+    q[w.NOTES_AT : w.NOTES_AT + w.NOTES] = 0
+    q[w.PATIENT] = policy.patient
+    for name, value in chosen.items():
+        _SETTERS[name](q, value)
+
+
+def set_option(q: Array, name: str, value: int) -> None:
+    """Change one setting by its name (those of `use`); all others stay."""
+    if name not in _SETTERS:
+        raise BadInput(name, "unknown setting of a scheduler")
+    _SETTERS[name](q, _expect(name, value, *_LIMITS[name]))
+
+
+def _expect(name: str, value: object, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+        raise BadInput(name, f"must be a whole number from {least} to {most}, not {value!r}")
+    return int(value)

@@ -2,19 +2,171 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from forebay.decide.policy import Input, Policy, storage
-from forebay.decide.storage.best_bandwidth import best_bandwidth
-from forebay.decide.storage.fits import best_fit, fill, first_fit
 from forebay.decide.storage.forebay import forebay
-from forebay.decide.storage.random import random
-from forebay.decide.storage.round_robin import round_robin
-from forebay.decide.storage.worst_fit import worst_fit
-from forebay.model.kernels import kernel
+from forebay.decide.storage.policy_memory import REFUSED, any_best
+from forebay.model.kernels import Array, kernel
+from forebay.model.ledger import overlapping, peak, survey, survey_longest
+from forebay.model.random_numbers import draw
 
 _PAPER = "Monniot et al. 2023"
 _CODE = f"{_PAPER}, as its code has it"
+_PATIENCE = 5
+_GB = 1e9
+
+
+@kernel
+def random(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
+    """Any server, any of its nodes, any of its disks, whether there is room or not."""
+    server = ledger.servers[draw(turn.chance, ledger.servers.size)]
+    node = ledger.nodes[server.first + draw(turn.chance, server.nodes)]
+    return node.first + draw(turn.chance, node.disks)  # type: ignore[no-any-return]
+
+
+@kernel
+def round_robin(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
+    """The next disk of the next node that has more room than needed; gives up at every fifth that has not."""
+    state = turn.state[0]
+    while True:
+        which = state.server % ledger.servers.size
+        state.server += 1
+        if which == 0:
+            state.node += 1
+        server = ledger.servers[which]
+        at = server.first + state.node % server.nodes
+        node = ledger.nodes[at]
+        disk = node.first + turn.disk[at] % node.disks
+        turn.disk[at] += 1
+        taken, _ = overlapping(ledger, disk, start, end)
+        if ledger.disks[disk].capacity - taken > size:
+            return disk  # type: ignore[no-any-return]
+        state.failed += 1  # StorAlloc counts on from one request to the next
+        if state.failed >= _PATIENCE:
+            state.failed = 0
+            return REFUSED
+
+
+@kernel
+def worst_fit(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
+    """The disk with the largest part of it free, even if that is too little; ties by chance."""
+    score, taken, disks = turn.score, turn.taken, ledger.disks
+    survey(ledger, start, end, False, taken, turn.others)
+    for disk in range(score.size):
+        capacity = disks[disk].capacity
+        score[disk] = (capacity - taken[disk]) * 100.0 / capacity
+    return any_best(turn, turn.state[0].letter)
+
+
+@kernel
+def _room(ledger: Array, disk: int, start: float, end: float) -> int:
+    most, _ = peak(ledger, disk, start, end)
+    return ledger.disks[disk].capacity - most  # type: ignore[no-any-return]
+
+
+@kernel
+def fill(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
+    """One disk until it is full, then the next (what the paper's text calls worst-fit)."""
+    state = turn.state[0]
+    disks = ledger.disks.size
+    for _ in range(disks):
+        if _room(ledger, state.current, start, end) >= size:
+            return state.current  # type: ignore[no-any-return]
+        state.current = (state.current + 1) % disks
+    return REFUSED
+
+
+@kernel
+def first_fit(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
+    """The first disk that has room."""
+    for disk in range(ledger.disks.size):
+        if _room(ledger, disk, start, end) >= size:
+            return disk
+    return REFUSED
+
+
+@kernel
+def best_fit(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
+    """The disk with the least room that is enough."""
+    taken, disks = turn.taken, ledger.disks
+    survey(ledger, start, end, True, taken, turn.others)
+    chosen, least = REFUSED, 0
+    for disk in range(disks.size):
+        room = disks[disk].capacity - taken[disk]
+        if room >= size and (chosen == REFUSED or room < least):
+            chosen, least = disk, room
+    return chosen
+
+
+@kernel
+def best_bandwidth(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
+    """The disk with room that promises most bandwidth if everybody who overlaps does I/O all the time."""
+    survey(ledger, start, end, False, turn.taken, turn.others)
+    survey_longest(ledger, start, end, turn.others, turn.shared)
+    _promise(ledger.disks, size, duration, turn.state[0].letter, turn.taken, turn.others, turn.shared, turn.score)
+    _throttle(ledger.disks, ledger.nodes, turn.others, turn.score)
+    return any_best(turn, False)
+
+
+@kernel
+def _promise(
+    disks: Array, size: int, duration: float, letter: bool, taken: Array, others: Array, shared: Array, score: Array
+) -> None:
+    """The bandwidth of every disk with room: alone for part of the time, one of several while that is shared."""
+    per_second = 1.0 / duration
+    for disk in range(disks.size):
+        record = disks[disk]
+        if record.capacity - taken[disk] < size:
+            score[disk] = -np.inf
+        elif others[disk] == 0:
+            score[disk] = record.write_bandwidth
+        elif letter:
+            score[disk] = _to_the_letter(record.write_bandwidth, others[disk], shared[disk], duration)
+        else:
+            lost = shared[disk] * per_second * (others[disk] / (others[disk] + 1.0))
+            score[disk] = record.write_bandwidth * (1.0 - lost)
+
+
+@kernel
+def _throttle(disks: Array, nodes: Array, others: Array, score: Array) -> None:
+    """No disk can promise more than its node's network has left beside the other busy disks."""
+    for index in range(nodes.size):
+        node = nodes[index]
+        busy, bandwidth = 0, 0.0
+        for disk in range(node.first, node.first + node.disks):
+            if others[disk] > 0:
+                busy += 1
+                bandwidth += disks[disk].read_bandwidth
+        network = node.network_bandwidth
+        limit = network - bandwidth if bandwidth < network else network / (busy + 1)
+        for disk in range(node.first, node.first + node.disks):
+            score[disk] = min(score[disk], limit)
+
+
+@kernel
+def _to_the_letter(bandwidth: float, others: int, shared: float, duration: float) -> float:
+    """The same in StorAlloc's own steps, rounded to 1 MB/s."""
+    alone = bandwidth / _GB
+    if alone == np.inf:
+        return alone
+    mean = ((duration - shared) * alone + shared * (alone / (others + 1))) / duration
+    return _round_to_three_digits(mean) * _GB
+
+
+@kernel
+def _round_to_three_digits(value: float) -> float:
+    """To three digits, as Python does it: numba's `round` takes what only comes close to a half for one."""
+    thousands = value * 1000.0
+    whole = np.floor(thousands)
+    beyond = thousands - whole
+    if beyond != 0.5:
+        return (whole + (beyond > 0.5)) / 1000.0  # type: ignore[no-any-return]
+    high = value * 134217729.0  # Dekker 1971: of the product, what the double `thousands` has lost
+    high -= high - value
+    lost = (high * 1000.0 - thousands) + (value - high) * 1000.0
+    return (whole + (lost > 0 or (lost == 0 and whole % 2 == 1))) / 1000.0  # type: ignore[no-any-return]
+
 
 STORAGE = (
     storage("random", source=_PAPER)(random),
@@ -37,7 +189,7 @@ def number(policy: Policy) -> int:
 
 # Numba can't keep machine code of a function that gets another as an argument, hence numbers.
 @kernel
-def choose(policy: int, ledger: Any, size: int, start: float, end: float, duration: float, turn: Any) -> int:
+def choose(policy: int, ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
     """What STORAGE[policy] answers."""
     if policy == 0:
         return random(ledger, size, start, end, duration, turn)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from forebay.decide.policy import Input, striping
 from forebay.decide.stripe.choice import Choice
-from forebay.decide.stripe.reasons import many, only, small_files
-from forebay.decide.stripe.view import StripeView
+from forebay.decide.stripe.first_target import anywhere
+from forebay.decide.stripe.reasons import many, no_run_tells, only, small_files
+from forebay.decide.stripe.view import StripeView, Striping
 from forebay.model.layout import DEFAULT_SIZE
 
 
@@ -50,3 +52,23 @@ def _before(view: StripeView) -> tuple[int, int]:
     """How many processes did I/O in the run that tells, and of how many."""
     before = view.telling_run[1] if view.telling_run else view.processes
     return before if view.io_processes is None else view.io_processes, before
+
+
+@striping("default", source="Lustre")
+def default(view: StripeView) -> Striping:
+    """1 stripe of 1 MiB on a target at random, as the file system does by itself."""
+    return Choice(count=1, phase="rule", because="this policy never stripes").at(anywhere(view, 1))
+
+
+@striping(
+    "tapp-io",
+    inputs=[Input.PROCESSES, Input.ACCESS_PATTERN],
+    source="Neuwirth et al. 2017, as Kim et al. 2022 describe it",
+)
+def tapp_io(view: StripeView) -> Striping:
+    """1 stripe for a file per process, one for each process in a shared file, from a target at random on."""
+    if view.shared_file is None:
+        choice = unstriped(f"{no_run_tells(view, 'how it uses files')}, so it gets the default layout")
+    else:
+        choice = by_pattern(view)
+    return choice.at(anywhere(view, choice.count))

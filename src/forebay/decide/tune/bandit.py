@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from forebay.decide.tune.random_draws import below
 from forebay.model.errors import BadInput
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 
 ARMS = 0  # how many
 ORDERED = 1  # 1 if neighbours are alike, as windows are and names of schedulers are not
@@ -22,16 +21,16 @@ BLOCKS = 4  # counts, means, squares and expected, one number an arm each
 LEAST = 1e-9  # what counts as nothing: an arm so long forgotten is an untried one
 
 
-def new_bandit(arms: int, *, ordered: bool = False, half_life: float = 0.0, options: Iterable[float] = ()) -> Any:
+def new_bandit(arms: int, *, ordered: bool = False, half_life: float = 0.0, options: Iterable[float] = ()) -> Array:
     """Of which nothing is known; each reward halves the weight of the one `half_life` rewards earlier, 0 never."""
-    own = [float(option) for option in options]
+    settings = [float(option) for option in options]
     if arms < 1:
         raise BadInput("tuner", "there must be one value at least to choose from")
-    if len(own) > HEAD - OPTIONS:
-        raise BadInput("tuner", f"{len(own)} options are more than the {HEAD - OPTIONS} there is room for")
+    if len(settings) > HEAD - OPTIONS:
+        raise BadInput("tuner", f"{len(settings)} options are more than the {HEAD - OPTIONS} there is room for")
     bandit = np.zeros(HEAD + BLOCKS * arms)
     bandit[ARMS], bandit[ORDERED], bandit[KEEP] = arms, ordered, keep_of(half_life)
-    bandit[OPTIONS : OPTIONS + len(own)] = own
+    bandit[OPTIONS : OPTIONS + len(settings)] = settings
     expected(bandit)[:] = 1.0
     return bandit
 
@@ -48,35 +47,38 @@ def keep_of(half_life: float) -> float:
 
 
 @kernel
-def counts(bandit: Any) -> Any:
+def _block(bandit: Array, which: int) -> Array:
+    arms = np.int64(bandit[ARMS])
+    return bandit[HEAD + which * arms : HEAD + (which + 1) * arms]
+
+
+@kernel
+def counts(bandit: Array) -> Array:
     """Rewards of each arm, less what was forgotten."""
-    return bandit[HEAD : HEAD + np.int64(bandit[ARMS])]
+    return _block(bandit, 0)
 
 
 @kernel
-def means(bandit: Any) -> Any:
+def means(bandit: Array) -> Array:
     """The mean reward of each arm; 0 of an untried one."""
-    arms = np.int64(bandit[ARMS])
-    return bandit[HEAD + arms : HEAD + 2 * arms]
+    return _block(bandit, 1)
 
 
 @kernel
-def squares(bandit: Any) -> Any:
+def squares(bandit: Array) -> Array:
     """The sum of squared differences from its mean, for each arm."""
-    arms = np.int64(bandit[ARMS])
-    return bandit[HEAD + 2 * arms : HEAD + 3 * arms]
+    return _block(bandit, 2)
 
 
 @kernel
-def expected(bandit: Any) -> Any:
+def expected(bandit: Array) -> Array:
     """What to expect of an arm before it is tried, in any unit: only ratios matter."""
-    arms = np.int64(bandit[ARMS])
-    return bandit[HEAD + 3 * arms : HEAD + 4 * arms]
+    return _block(bandit, 3)
 
 
 # Bez et al. 2019, section 4: Q <- Q + (R - Q) / N, where nothing is forgotten.
 @kernel
-def learn(bandit: Any, arm: int, reward: float) -> None:
+def learn(bandit: Array, arm: int, reward: float) -> None:
     """`arm` earned `reward`, in any unit."""
     count, mean, square = counts(bandit), means(bandit), squares(bandit)
     if bandit[KEEP] < 1:
@@ -93,7 +95,7 @@ def learn(bandit: Any, arm: int, reward: float) -> None:
 
 
 @kernel
-def spread(bandit: Any, least: float) -> float:
+def spread(bandit: Array, least: float) -> float:
     """The standard deviation of a reward about its arm's mean, pooled, and no less than `least` of the largest mean."""
     count, mean, square = counts(bandit), means(bandit), squares(bandit)
     total, freedom, largest = 0.0, 0.0, 0.0
@@ -107,13 +109,13 @@ def spread(bandit: Any, least: float) -> float:
 
 
 @kernel
-def untried(bandit: Any, chance: Any) -> int:
+def find_untried(bandit: Array, chance: Array) -> int:
     """Any arm that was never tried, or was so long ago that nothing is left of it; -1 if there is none."""
     count = counts(bandit)
-    found, arm = 0, -1
+    candidates, arm = 0, -1
     for other in range(count.size):
         if count[other] < LEAST:
-            found += 1
-            if below(chance, found) == 0:
+            candidates += 1
+            if below(chance, candidates) == 0:
                 arm = other
     return arm

@@ -6,24 +6,30 @@ value that most nodes wish is for all. No clock, no socket and no file: `forebay
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
-from forebay.decide.tune.reward import REWARDS, credit, current, new_stack
-from forebay.decide.tune.similar_situations import inherit
+from forebay.decide.tune.bandit import CROWD, STEPS, counts, expected, means, squares
+from forebay.decide.tune.reward import REWARDS, credit, current, inherit, new_stack
 from forebay.decide.tune.tuners import DEFAULT, bandit_for, pick
 from forebay.model.errors import BadInput, UnknownName
+from forebay.model.kernels import Array
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import draw, seed_state
-from forebay.model.situation import Situation
+from forebay.model.situation import OPERATIONS, Situation
 from forebay.model.units import plural
 
 Value = int | float | str
 PATIENCE = 3  # decisions for which a value is kept until a node has had it for a whole period
 LIMIT = 256  # situations remembered
+VERSION = 1  # of the JSON document
+_BLOCKS = {"counts": counts, "means": means, "squares": squares, "expected": expected}
+_LEAST = {"means": -math.inf, "expected": 1e-9}
+_SINGLE = {"steps": STEPS, "crowd": CROWD}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +68,12 @@ class Council:
     limit: int = LIMIT
     sent: int | None = None
     waited: int = 0
-    known: Mapping[Situation, Any] = field(default_factory=dict)
+    known: Mapping[Situation, Array] = field(default_factory=dict)
+
+    @property
+    def value(self) -> Value | None:
+        """In force now; None if nothing was decided yet."""
+        return None if self.sent is None else self.values[self.sent]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +94,7 @@ def new_council(
     ordered: bool | None = None,
     limit: int = LIMIT,
 ) -> Council:
-    """One that knows nothing yet. Values are ordered if they are ascending or descending numbers, unless told."""
+    """One that knows nothing yet. Unless `ordered` says so, values are ordered if they are sorted numbers."""
     if not values or len(set(values)) != len(values):
         raise BadInput(parameter, "needs one value or several different ones to choose from")
     if reward not in REWARDS:
@@ -92,37 +103,35 @@ def new_council(
         raise BadInput("council", f"must remember one situation at least, not {limit}")
     policy = find("tune", tuner)
     bandit_for(policy, len(values))  # its options are right
-    return Council(
-        parameter=parameter,
-        values=tuple(values),
-        ordered=_are_ordered(values) if ordered is None else ordered,
-        tuner=policy,
-        reward=reward,
-        limit=limit,
-    )
+    if ordered is None:
+        numbers = [value for value in values if not isinstance(value, str)]
+        ordered = numbers == list(values) and numbers in (sorted(numbers), sorted(numbers, reverse=True))
+    return Council(parameter=parameter, values=tuple(values), ordered=ordered, tuner=policy, reward=reward, limit=limit)
 
 
-def decide(council: Council, reports: Iterable[Report], chance: Any) -> tuple[Council, Decided]:
+def decide(council: Council, reports: Iterable[Report], chance: Array) -> tuple[Council, Decided]:
     """Learn from what the reports say of the values in force, then choose the next one.
 
     A value just sent is kept until some node has reported a whole period with it (or for PATIENCE decisions): a
     decision every second whose effect is never seen would teach nothing. Chance is drawn from once a decision.
     """
-    told = [report for report in {report.node: report for report in reports}.values() if report.active]
-    council = _learn_rewards(council, told)
-    if not told:
-        return council, Decided(value=_value_in_force(council), because="no I/O node has anything to do")
-    if council.waited < PATIENCE and council.sent is not None and not _has_taken_effect(council, told):
-        value = shown(council.parameter, _value_in_force(council))
-        waiting = f"no I/O node has had {council.parameter} {value} for a whole period yet"
-        return replace(council, waited=council.waited + 1), Decided(value=_value_in_force(council), because=waiting)
-    return _count_votes(council, told, chance)
+    active = [report for report in {report.node: report for report in reports}.values() if report.active]
+    council = _learn_rewards(council, active)
+    value = council.value
+    if not active:
+        return council, Decided(value=value, because="no I/O node has anything to do")
+    has_taken_effect = any(report.whole and report.value == value for report in active)
+    if council.waited < PATIENCE and council.sent is not None and not has_taken_effect:
+        setting = f"{council.parameter} {format_value(council.parameter, value)}"
+        waiting = f"no I/O node has had {setting} for a whole period yet"
+        return replace(council, waited=council.waited + 1), Decided(value=value, because=waiting)
+    return _count_votes(council, active, chance)
 
 
-def _learn_rewards(council: Council, told: Sequence[Report]) -> Council:
+def _learn_rewards(council: Council, reports: Sequence[Report]) -> Council:
     """With the rewards of all whole periods; that of an instance is the mean over its nodes, one step a period."""
     earned: dict[tuple[Situation, int], list[Observation]] = {}
-    for report in told:
+    for report in reports:
         if report.situation is not None and report.whole and report.value in council.values:
             arm = council.values.index(report.value)
             earned.setdefault((report.situation, arm), []).append(report.observed)
@@ -135,7 +144,7 @@ def _learn_rewards(council: Council, told: Sequence[Report]) -> Council:
     return replace(council, known=dict(list(known.items())[-council.limit :]))
 
 
-def _stack(council: Council, known: Mapping[Situation, Any], situation: Situation) -> Any:
+def _stack(council: Council, known: Mapping[Situation, Array], situation: Situation) -> Array:
     if situation in known:
         return known[situation]
     stack = new_stack(council.tuner, council.reward, len(council.values), ordered=council.ordered)
@@ -143,16 +152,12 @@ def _stack(council: Council, known: Mapping[Situation, Any], situation: Situatio
     return stack
 
 
-def _has_taken_effect(council: Council, told: Sequence[Report]) -> bool:
-    return any(report.whole and report.value == _value_in_force(council) for report in told)
-
-
-def _count_votes(council: Council, told: Sequence[Report], chance: Any) -> tuple[Council, Decided]:
+def _count_votes(council: Council, reports: Sequence[Report], chance: Array) -> tuple[Council, Decided]:
     """Ties go to the value behind which there are more requests, then to the first."""
     # All instances toss the same coin: were each to explore by itself, the majority would outvote every exploration.
     seed = int(draw(chance, 2**32))
     seen: dict[Situation, list[Observation]] = {}
-    for report in told:
+    for report in reports:
         if report.situation is not None:
             seen.setdefault(report.situation, []).append(report.observed)
     wishes: dict[Situation, int] = {}
@@ -164,31 +169,109 @@ def _count_votes(council: Council, told: Sequence[Report], chance: Any) -> tuple
         requests[arm] += sum(period.requests for period in periods)
     arm = max(range(len(council.values)), key=lambda arm: (nodes[arm], requests[arm], -arm))
     votes = {council.values[arm]: count for arm, count in enumerate(nodes) if count}
-    because = f"wished by {nodes[arm]} of {plural(len(told), 'I/O node')} ({_words(wishes, arm)})"
-    decided = Decided(value=council.values[arm], because=because, wishes=votes)
-    return replace(council, sent=arm, waited=0), decided
+    behind = [s for s, wish in wishes.items() if wish == arm]
+    first, *others = sorted({f"{s.pattern} {s.operation} of {plural(s.processes, 'process')}" for s in behind})
+    whose = f"{first} and {len(others)} more" if others else first
+    because = f"wished by {nodes[arm]} of {plural(len(reports), 'I/O node')} ({whose})"
+    return replace(council, sent=arm, waited=0), Decided(value=council.values[arm], because=because, wishes=votes)
 
 
-def shown(parameter: str, value: Value | None) -> str:
+def format_value(parameter: str, value: Value | None) -> str:
     """A value as people say it; windows are nanoseconds.
 
-    >>> shown("window", 500_000), shown("scheduler", "hbrr")
+    >>> format_value("window", 500_000), format_value("scheduler", "hbrr")
     ('0.5 ms', 'hbrr')
     """
     return f"{value / 1e6:g} ms" if parameter == "window" and isinstance(value, int) else str(value)
 
 
-def _words(wishes: Mapping[Situation, int], arm: int) -> str:
-    some = sorted(
-        {f"{s.pattern} {s.operation} of {plural(s.processes, 'process')}" for s, own in wishes.items() if own == arm}
-    )
-    return some[0] if len(some) == 1 else f"{some[0]} and {len(some) - 1} more"
+def as_json(council: Council) -> dict[str, object]:
+    """All that it learned, whatever tuner it has: another one can go on from it."""
+    return {
+        "version": VERSION,
+        "parameter": council.parameter,
+        "values": list(council.values),
+        "reward": council.reward,
+        "sent": council.sent,
+        "situations": [
+            {**asdict(situation), "bandits": [_bandit_as_json(row) for row in stack]}
+            for situation, stack in council.known.items()
+        ],
+    }
 
 
-def _value_in_force(council: Council) -> Value | None:
-    return None if council.sent is None else council.values[council.sent]
+def _bandit_as_json(row: Array) -> dict[str, object]:
+    single = {key: float(row[at]) for key, at in _SINGLE.items()}
+    return single | {key: block(row).tolist() for key, block in _BLOCKS.items()}
 
 
-def _are_ordered(values: Sequence[Value]) -> bool:
-    numbers = [value for value in values if not isinstance(value, str)]
-    return len(numbers) == len(values) and numbers in (sorted(numbers), sorted(numbers, reverse=True))
+def from_json(council: Council, document: object, where: str) -> Council:
+    """`council` with what `document` says was learned; `where` it comes from is said in complaints.
+
+    What was learned for another parameter, other values or another reward is refused.
+    """
+    top = _object(document, where)
+    wanted = {key: value for key, value in as_json(council).items() if key not in ("sent", "situations")}
+    for key, value in wanted.items():
+        reason = f"is {_short(top.get(key))}, not {_short(value)}: nothing to go on from"
+        _check(top.get(key) == value, f"{where}: {key}", reason)
+    rows: Any = top.get("situations")
+    sent = top.get("sent")
+    _check(isinstance(rows, list), f"{where}: situations", "must be a list")
+    known = dict(_read_situation(council, row, f"{where}: situations[{at}]") for at, row in enumerate(rows))
+    last = len(council.values) - 1
+    is_arm = sent is None or (type(sent) is int and 0 <= sent <= last)
+    _check(is_arm, f"{where}: sent", f"must be null or from 0 to {last}, not {_short(sent)}")
+    return replace(council, known=dict(list(known.items())[-council.limit :]), sent=sent)
+
+
+def _read_situation(council: Council, document: object, where: str) -> tuple[Situation, Array]:
+    row = _object(document, where)
+    stack = new_stack(council.tuner, council.reward, len(council.values), ordered=council.ordered)
+    bandits: Any = row.get("bandits")
+    is_stack = isinstance(bandits, list) and len(bandits) == len(stack)
+    _check(is_stack, f"{where}.bandits", f"must be a list of {len(stack)}")
+    for at, bandit in enumerate(bandits):
+        _read_bandit(stack[at], _object(bandit, f"{where}.bandits[{at}]"), f"{where}.bandits[{at}]")
+    values: dict[str, Any] = {each.name: row.get(each.name) for each in fields(Situation)}
+    for key, value in values.items():
+        if key in ("operation", "pattern"):
+            is_name = isinstance(value, str) and (key == "pattern" or value in OPERATIONS)
+            _check(is_name, f"{where}.{key}", f"can't be {_short(value)}")
+        else:
+            is_count = type(value) is int and value >= 0
+            _check(is_count, f"{where}.{key}", f"must be a whole number, not {_short(value)}")
+    return Situation(**values), stack
+
+
+def _read_bandit(bandit: Array, row: Mapping[str, Any], where: str) -> None:
+    for key, at in _SINGLE.items():
+        bandit[at] = _number(row.get(key), f"{where}.{key}", 0.0)
+    for key, block in _BLOCKS.items():
+        numbers: Any = row.get(key)
+        values = block(bandit)
+        is_block = isinstance(numbers, list) and len(numbers) == values.size
+        _check(is_block, f"{where}.{key}", f"must be a list of {values.size} numbers")
+        values[:] = [_number(number, f"{where}.{key}", _LEAST.get(key, 0.0)) for number in numbers]
+
+
+def _number(value: Any, where: str, least: float) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    _check(is_number and math.isfinite(value) and value >= least, where, f"can't be {_short(value)}")
+    return float(value)
+
+
+def _object(value: Any, where: str) -> Mapping[str, Any]:
+    _check(isinstance(value, dict), where, f"must be a JSON object, not {_short(value)}")
+    return value  # type: ignore[no-any-return]
+
+
+def _check(holds: bool, where: str, reason: str) -> None:
+    if not holds:
+        raise BadInput(where, reason)
+
+
+def _short(value: object) -> str:
+    """On one line, and not a page of it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

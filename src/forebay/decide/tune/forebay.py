@@ -8,13 +8,11 @@ shares of the largest mean, so that rewards can have any unit, and gives way to 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from forebay.decide.tune.bandit import LEAST, OPTIONS, ORDERED, counts, expected, means, squares
 from forebay.decide.tune.random_draws import largest, normal, uniform
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 
 _NOISE, _NOISE_WEIGHT = 0.05, 2.0  # the noise believed in before there are rewards, and worth how many of them
 _SPREAD, _SPREAD_WEIGHT = 0.2, 2.0  # by how much values are believed to differ, and worth how many of them
@@ -25,7 +23,7 @@ _TINY = 1e-9  # below which a deviation is but rounding
 
 
 @kernel
-def forebay(bandit: Any, chance: Any) -> int:
+def forebay(bandit: Array, chance: Array) -> int:
     """Every value once, then the highest of a draw from all that is known of all; neighbours may be alike."""
     # Trying all costs little; not to, where one untried stands out from its neighbours, costs for ever.
     unit, first = _unit(bandit), _expect_untried(bandit)
@@ -36,18 +34,13 @@ def forebay(bandit: Any, chance: Any) -> int:
 
 
 @kernel
-def _expect_untried(bandit: Any) -> Any:
+def _expect_untried(bandit: Array) -> Array:
     """What is expected of each arm that is untried, and minus infinity of others."""
-    count, guess = counts(bandit), expected(bandit)
-    found = np.full(count.size, -np.inf)
-    for arm in range(count.size):
-        if count[arm] < LEAST:
-            found[arm] = guess[arm]
-    return found
+    return np.where(counts(bandit) < LEAST, expected(bandit), -np.inf)
 
 
 @kernel
-def _draw_belief(bandit: Any, unit: float, chance: Any) -> Any:
+def _draw_belief(bandit: Array, unit: float, chance: Array) -> Array:
     """Mean and covariance of all arms by one of the two beliefs, as likely as it explains the rewards."""
     rough_mean, rough = _prior_belief(bandit, unit, 0.0)
     explained = _update(bandit, unit, rough_mean, rough)
@@ -60,7 +53,7 @@ def _draw_belief(bandit: Any, unit: float, chance: Any) -> Any:
 
 
 @kernel
-def _draw_values(mean: Any, covariance: Any, boldness: float, chance: Any) -> Any:
+def _draw_values(mean: Array, covariance: Array, boldness: float, chance: Array) -> Array:
     """One draw; a draw from the whole covariance explores too much where hundreds of steps are all there is."""
     factor, drawn = _factor(covariance), mean.copy()
     toss = np.empty(mean.size)
@@ -72,7 +65,7 @@ def _draw_values(mean: Any, covariance: Any, boldness: float, chance: Any) -> An
 
 
 @kernel
-def _factor(covariance: Any) -> Any:
+def _factor(covariance: Array) -> Array:
     """Its triangular factor (Cholesky); what rounding made negative is 0, where numpy's would give up."""
     factor = np.zeros_like(covariance)
     for row in range(len(covariance)):
@@ -88,7 +81,7 @@ def _factor(covariance: Any) -> Any:
 
 
 @kernel
-def _unit(bandit: Any) -> float:
+def _unit(bandit: Array) -> float:
     """The largest mean of any arm; 0 if none was tried, or all earned nothing."""
     count, mean = counts(bandit), means(bandit)
     unit = 0.0
@@ -99,7 +92,7 @@ def _unit(bandit: Any) -> float:
 
 
 @kernel
-def _prior_belief(bandit: Any, unit: float, smooth: float) -> Any:
+def _prior_belief(bandit: Array, unit: float, smooth: float) -> Array:
     """Mean and covariance before what is known of each arm: all at the level of those tried."""
     count, mean = counts(bandit), means(bandit)
     tried, level = 0, 0.0
@@ -116,30 +109,30 @@ def _prior_belief(bandit: Any, unit: float, smooth: float) -> Any:
 
 
 @kernel
-def _alike(arms: int, smooth: float) -> Any:
+def _alike(arms: int, smooth: float) -> Array:
     """The correlation of each arm with each, if so much of their differences is `smooth`."""
-    found = np.eye(arms)
+    correlation = np.eye(arms)
     if smooth > 0:
         for arm in range(arms):
             for other in range(arms):
                 away = (arm - other) / (_REACH * arms)
-                found[arm, other] = smooth * np.exp(-0.5 * away * away) + (1 - smooth) * found[arm, other]
-    return found
+                correlation[arm, other] = smooth * np.exp(-0.5 * away * away) + (1 - smooth) * correlation[arm, other]
+    return correlation
 
 
 @kernel
-def _update(bandit: Any, unit: float, mean: Any, covariance: Any) -> float:
+def _update(bandit: Array, unit: float, mean: Array, covariance: Array) -> float:
     """Let each arm's rewards, as one with the noise of their mean, change what is believed; how likely they were.
 
     The last is the logarithm of their density, but for what is the same for all beliefs.
     """
-    count, own, square, noise, likely = counts(bandit), means(bandit), squares(bandit), _noise(bandit, unit), 0.0
+    count, earned, square, noise, likely = counts(bandit), means(bandit), squares(bandit), _noise(bandit, unit), 0.0
     for arm in range(count.size):
         if count[arm] >= LEAST:
             column = covariance[:, arm].copy()
             known = _SHARED * noise + square[arm] / unit / unit
             variance = column[arm] + known / (_SHARED + max(count[arm] - 1, 0.0)) / count[arm]
-            away = own[arm] / unit - mean[arm]
+            away = earned[arm] / unit - mean[arm]
             likely -= 0.5 * (np.log(variance) + away * away / variance)
             mean += column * (away / variance)
             for other in range(count.size):
@@ -148,7 +141,7 @@ def _update(bandit: Any, unit: float, mean: Any, covariance: Any) -> float:
 
 
 @kernel
-def _noise(bandit: Any, unit: float) -> float:
+def _noise(bandit: Array, unit: float) -> float:
     """The variance of a reward about its arm's mean, the same for all."""
     count, square = counts(bandit), squares(bandit)
     total, freedom = _NOISE_WEIGHT * _NOISE**2, _NOISE_WEIGHT

@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 from forebay.model.random_numbers import draw
 
 _STEPS = 2**32
 
 
 @kernel
-def below(chance: Any, number: int) -> int:
+def below(chance: Array, number: int) -> int:
     """A whole number from 0 up to, but not including, `number`."""
     return draw(chance, number)  # type: ignore[no-any-return]
 
 
 @kernel
-def uniform(chance: Any) -> float:
+def uniform(chance: Array) -> float:
     """A number between 0 and 1, neither of them included."""
     return float((draw(chance, _STEPS) + 0.5) / _STEPS)
 
 
 @kernel
-def normal(chance: Any) -> float:
+def normal(chance: Array) -> float:
     """From the bell curve of mean 0 and standard deviation 1 (Box and Muller 1958)."""
     radius = np.sqrt(-2 * np.log(uniform(chance)))
     return float(radius * np.cos(2 * np.pi * uniform(chance)))
 
 
 @kernel
-def largest(values: Any, chance: Any) -> int:
+def largest(values: Array, chance: Array) -> int:
     """Where the largest of `values` is; of several equal ones, any."""
-    found, place = 0, -1
+    ties, place = 0, -1
     for index in range(values.size):
         if place < 0 or values[index] > values[place]:
-            found, place = 1, index
+            ties, place = 1, index
         elif values[index] == values[place]:
-            found += 1
-            if below(chance, found) == 0:
+            ties += 1
+            if below(chance, ties) == 0:
                 place = index
     return place

@@ -11,15 +11,16 @@ classes of that time; what is best with little to do and what is best under load
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from forebay.decide.policy import Policy
-from forebay.decide.tune.bandit import CROWD, learn
+from forebay.decide.tune.bandit import CROWD, LEAST, counts, expected, learn, means
 from forebay.decide.tune.tuners import bandit_for
+from forebay.model.kernels import Array
 from forebay.model.observation import Observation
+from forebay.model.situation import Situation, distance
 
 CLASSES = {"bandwidth": 1, "demand": 6}
 """By reward, how many bandits a situation has."""
@@ -28,12 +29,12 @@ _SHORTEST = 0.8e-3  # seconds between requests below which the network and the p
 _WIDTH = 4.0  # from one class to the next
 
 
-def new_stack(policy: Policy, reward: str, arms: int, *, ordered: bool = False) -> Any:
+def new_stack(policy: Policy, reward: str, arms: int, *, ordered: bool = False) -> Array:
     """The bandits of one situation, one in each row, of which nothing is known."""
     return np.tile(bandit_for(policy, arms, ordered=ordered), (CLASSES[reward], 1))
 
 
-def credit(stack: Any, arm: int, periods: Sequence[Observation]) -> None:
+def credit(stack: Array, arm: int, periods: Sequence[Observation]) -> None:
     """Let the bandit know what a period was worth to `arm`, in force at the I/O nodes that observed `periods`.
 
     They are one reward, their mean. Nothing is learned where nothing was asked for.
@@ -43,7 +44,7 @@ def credit(stack: Any, arm: int, periods: Sequence[Observation]) -> None:
         learn(current(stack, periods), arm, float(np.mean([seen.bandwidth for seen in periods])))
 
 
-def current(stack: Any, periods: Sequence[Observation]) -> Any:
+def current(stack: Array, periods: Sequence[Observation]) -> Array:
     """The bandit for as much demand as there was."""
     return stack[demand(pause(periods, stack[0][CROWD]), len(stack))]
 
@@ -71,3 +72,30 @@ def demand(seconds: float, classes: int) -> int:
     if seconds < _SHORTEST:
         return 0
     return min(1 + int(math.log(min(seconds / _SHORTEST, 1e12), _WIDTH)), classes - 1)
+
+
+_FAR = 4  # doublings from which on a situation tells nothing
+_ENOUGH = 10.0  # rewards from which on a situation is fully heard
+
+
+def inherit(stack: Array, situation: Situation, known: Mapping[Situation, Array]) -> None:
+    """Let a new stack expect of each arm what it earned in similar situations, at the same demand."""
+    near = {other: 2.0 ** -distance(situation, other) for other in known if other != situation}
+    for at, row in enumerate(stack):
+        others = [(share * _weight(known[other][at]), known[other][at]) for other, share in near.items()]
+        others = [(weight, other) for weight, other in others if weight >= 2.0**-_FAR]
+        if others:
+            weights = np.array([weight for weight, _ in others])
+            expected(row)[:] = weights @ np.array([_shares(other) for _, other in others]) / weights.sum()
+
+
+def _weight(bandit: Array) -> float:
+    """How much is known there, up to 1; nothing if it earned nothing."""
+    return min(float(counts(bandit).sum()) / _ENOUGH, 1.0) if means(bandit).max() > 0 else 0.0
+
+
+def _shares(bandit: Array) -> Array:
+    """Of the best mean, for each arm; an untried arm is as good as the others are in the middle."""
+    tried = counts(bandit) >= LEAST
+    shares = np.clip(means(bandit) / means(bandit).max(), 0.05, 1.0)
+    return np.where(tried, shares, np.median(shares[tried]))

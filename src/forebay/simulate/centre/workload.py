@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from forebay.decide.policy import Kind as PolicyKind
-from forebay.decide.registry import known
+from forebay.decide.registry import check_policy
 from forebay.history.toml import Bytes, Field, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput
 from forebay.simulate.centre.machine import Count, Positive, Share
@@ -161,5 +161,5 @@ def read_workload(path: Path) -> Workload:
     if not found.kind or sum(kind.share for kind in found.kind) > 1 + 1e-9:
         raise BadInput(f"{path}: kind", "needs entries whose shares are at most 1 together")
     for part, spec in found.policies.specs():
-        known(f"{path}: policies.{part}", part, spec)
+        check_policy(f"{path}: policies.{part}", part, spec)
     return found

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.decide.order.queue import WAKE, arrive, done, follower, take
+from forebay.decide.order.queue import arrive, done, follower, take
+from forebay.decide.order.queue_layout import WAKE
 from forebay.model.kernels import hot_kernel
 from forebay.model.random_numbers import draw
 from forebay.profile.request_watch import finish, observe, tally

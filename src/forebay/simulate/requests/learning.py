@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
 from forebay.decide.tune.bandit import learn
-from forebay.decide.tune.similar_situations import inherit
+from forebay.decide.tune.reward import inherit
 from forebay.decide.tune.tuners import OTHER, bandit_for, choose, number, pick
 from forebay.model.kernels import kernel
 from forebay.model.random_numbers import draw, mix_bits, seed_state

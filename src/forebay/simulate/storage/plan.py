@@ -89,8 +89,9 @@ def decide(
                 return MORE_ROOM
             if cursor.tried == 0:
                 ledger.horizon[0] = ask.horizon
-        start, end, lasts = _window(ask, cursor.tried * interval, letter)
-        pieces = place(ledger, turn, plan.parts, cursor, ask.bytes, start, end, lasts, policy, letter, split)
+        start, end, cursor.duration = _window(ask, cursor.tried * interval, letter)
+        cursor.start, cursor.end = start, end
+        pieces = place(ledger, turn, plan.parts, cursor, ask.bytes, policy, letter, split)
         if pieces == ASK_POLICY:
             return ANSWER
         if not is_placed(cursor, pieces):
@@ -99,7 +100,7 @@ def decide(
                 refused = piece_of(ask.bytes, split, cursor.part, letter)
                 plan.verdicts[cursor.request].roomy = _is_roomy(ledger, refused, start, end, turn)
             if not letter:
-                take_back(ledger, plan.parts, cursor, start, end)
+                take_back(ledger, plan.parts, cursor)
             cursor.part = 0
             if again:
                 cursor.tried += 1

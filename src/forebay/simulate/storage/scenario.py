@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from forebay.decide.registry import known
+from forebay.decide.registry import check_policy
 from forebay.history.platforms import read_platform
 from forebay.history.toml import BytesPerSecond, BytesWithUnit, Field, Seconds, Table, load_toml, validate
 from forebay.history.traces import read_requests, requests_of_history
@@ -86,7 +86,7 @@ def read_storage_scenario(path: Path, changes: dict[str, Any] | None = None, *, 
     where = f"{path}: storage"
     for spec in (parsed.policy or "").split(","):
         if spec.strip() not in ("", "all", OPTIMAL):
-            known(f"{where}.policy", "storage", spec.strip())
+            check_policy(f"{where}.policy", "storage", spec.strip())
     requeue = _Requeue(tries=0) if parsed.requeue is False else _Requeue() if parsed.requeue is True else parsed.requeue
     feedback = parsed.feedback if isinstance(parsed.feedback, _Feedback) else _Feedback() if parsed.feedback else None
     if feedback and parsed.as_ == "storalloc":

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Literal
 
-from forebay.decide.registry import known
+from forebay.decide.registry import check_policy
 from forebay.history.toml import BytesWithUnit, Field, Table, load_toml, validate
 from forebay.model.errors import BadInput
 from forebay.model.reference_platforms import NAMES, reference_platform
@@ -72,7 +72,8 @@ def read_grid(path: Path) -> tuple[Block, ...]:
             Block(
                 platforms=tuple(find_platform(name, path.parent, f"{where}.platforms") for name in parsed.platforms),
                 policies=tuple(
-                    spec if spec == OPTIMAL else known(f"{where}.policies", "storage", spec) for spec in parsed.policies
+                    spec if spec == OPTIMAL else check_policy(f"{where}.policies", "storage", spec)
+                    for spec in parsed.policies
                 ),
                 rules=tuple(
                     _rules(where, mode, int(split or 0), TRIES if requeue else 0)

@@ -11,8 +11,7 @@ import pytest
 from forebay.act.forward.council.process import CouncilProcess, CouncilSettings, load_state, save_state
 from forebay.act.forward.net.auth import Asker, Peer
 from forebay.act.forward.net.wire import Kind, pack, unpack, unpack_as
-from forebay.decide.tune.council import Council, decide, new_council
-from forebay.decide.tune.memory import as_json
+from forebay.decide.tune.council import Council, as_json, decide, new_council
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs
 from forebay.model.errors import BadInput

@@ -27,8 +27,7 @@ from forebay.act.forward.net.payloads import Announcement, Decision, JobReport
 from forebay.act.forward.net.wire import BadMessage, Kind, Message, answer_header, pack, unpack_as
 from forebay.act.forward.node.job_history import store_parts
 from forebay.act.metrics import Endpoint
-from forebay.decide.tune.council import Council, Decided, Report, decide
-from forebay.decide.tune.memory import as_json, from_json
+from forebay.decide.tune.council import Council, Decided, Report, as_json, decide, from_json
 from forebay.history.store import Store, open_store
 from forebay.model.errors import BadInput, ForebayError, why
 from forebay.model.observation import Observation

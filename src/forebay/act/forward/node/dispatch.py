@@ -18,9 +18,7 @@ from forebay.act.forward.net.wire import Bytes, Message
 from forebay.act.forward.node.window_histogram import WindowHistogram
 from forebay.act.forward.striping import Piece
 from forebay.decide.order.queue import (
-    NEVER,
-    NONE,
-    WAKE,
+    DEFAULTS,
     arrive,
     depth,
     done,
@@ -31,8 +29,7 @@ from forebay.decide.order.queue import (
     take_of,
     use,
 )
-from forebay.decide.order.queue_layout import AGGREGATE, WAITING
-from forebay.decide.order.queue_settings import DEFAULTS
+from forebay.decide.order.queue_layout import AGGREGATE, NEVER, NONE, WAITING, WAKE
 from forebay.decide.registry import find, given_options
 
 

@@ -23,7 +23,7 @@ from forebay.act.forward.node.folder import Folder
 from forebay.act.forward.node.io_node import IoNode, NodeSettings
 from forebay.act.forward.node.mounted_folder import MountedFolder
 from forebay.act.metrics import Endpoint
-from forebay.decide.registry import find, known
+from forebay.decide.registry import check_policy, find
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.layout import Layout
 
@@ -46,7 +46,7 @@ def queue_options(
     scheduler: str, *, window: float | None, aggregate: float | None, in_flight: int | None
 ) -> dict[str, int]:
     """The queue's settings, from a window in seconds and an aggregate in bytes; BadInput names the wrong option."""
-    policy = find("order", known("--scheduler", "order", scheduler))
+    policy = find("order", check_policy("--scheduler", "order", scheduler))
     # A scheduler cannot order what is sent, so one with windows sends little ahead; others gain by it.
     queue = {"in_flight": in_flight or (_IN_FLIGHT_OF_WINDOWS if "window" in policy.options else _IN_FLIGHT)}
     if window is not None:

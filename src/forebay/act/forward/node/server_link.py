@@ -20,7 +20,7 @@ from forebay.act.forward.net.wire import AGAIN, HEADER, MAGIC, VERSION, BadMessa
 from forebay.act.forward.node.backend import Answered, Changed, Refused
 from forebay.act.forward.node.dispatch import Batch
 from forebay.act.forward.striping import parts_of
-from forebay.decide.order.queue import NONE
+from forebay.decide.order.queue_layout import NONE
 
 FIRST_ASK = 1 << 62
 """Tags below are slots of the queue."""

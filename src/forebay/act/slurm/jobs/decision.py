@@ -21,7 +21,7 @@ from forebay.act.slurm.jobs.folder import acting_as, check_folder, create_folder
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobSettings, Scratch, Targets
 from forebay.act.slurm.jobs.target_share import allocate_targets, decide_share
-from forebay.decide.registry import find, known
+from forebay.decide.registry import check_policy, find
 from forebay.history.store import Connection, Store
 from forebay.history.store.jobs import add_jobs
 from forebay.history.store.running_jobs import find_app_of_job_name, is_known_app
@@ -34,9 +34,9 @@ _Part = tuple[dict[str, str], dict[str, str]]
 def check_policies(settings: JobSettings) -> None:
     """Raise an error unless the policies that the file names exist and none of them simulates."""
     if settings.scratch is not None:
-        known("scratch.policy", "stripe", settings.scratch.policy)
+        check_policy("scratch.policy", "stripe", settings.scratch.policy)
     if settings.targets is not None:
-        spec = known("targets.allocate", "allocate", settings.targets.allocate)
+        spec = check_policy("targets.allocate", "allocate", settings.targets.allocate)
         if find("allocate", spec).simulates:
             raise BadInput("targets.allocate", f"{spec!r} simulates, which takes too long for a job; choose another")
 

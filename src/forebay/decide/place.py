@@ -1,0 +1,68 @@
+"""Which targets each application gets: the placement policies."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+
+from forebay.decide.policy import Input, placer
+from forebay.decide.view import View
+from forebay.model.decision import Placement
+from forebay.model.kernels import Array, kernel
+
+
+@placer("random", source="Bandet et al. 2024, IV-B")
+def random(view: View, counts: Sequence[int]) -> Placement:
+    """Different targets for each application, uniformly at random."""
+    rng = view.rng
+    assert rng is not None, "the random policy is called with a generator"
+    return tuple(tuple(sorted(rng.choice(view.system.targets, n, replace=False).tolist())) for n in counts)
+
+
+@placer("greedy-non-clairvoyant", source="Bandet et al. 2024, IV-B")
+def greedy_non_clairvoyant(view: View, counts: Sequence[int]) -> Placement:
+    """Round robin over the targets, the applications with most of them first."""
+    targets = view.system.targets
+    first = np.empty(len(counts), dtype=np.int64)
+    round_robin(np.asarray(counts, dtype=np.int64), targets, first, np.empty(targets + 1, dtype=np.int64))
+    return tuple(
+        tuple(sorted((start + k) % targets for k in range(n))) for start, n in zip(first.tolist(), counts, strict=True)
+    )
+
+
+@kernel
+def round_robin(counts: Array, targets: int, first: Array, turn: Array) -> None:
+    """Application a gets the counts[a] targets from first[a] on; `turn` is scratch space with room for every n."""
+    turn[:] = 0
+    for n in counts:
+        turn[n] += n
+    before = 0
+    for n in range(turn.size - 1, -1, -1):  # those with n targets begin after all with more
+        turn[n], before = before, before + turn[n]
+    for a in range(counts.size):
+        n = counts[a]
+        first[a] = turn[n] % targets
+        turn[n] += n
+
+
+@placer(
+    "greedy-clairvoyant",
+    inputs=[Input.VOLUME, Input.COMPUTE_SECONDS, Input.CURVE],
+    source="Bandet et al. 2024, IV-B",
+)
+def greedy_clairvoyant(view: View, counts: Sequence[int]) -> Placement:
+    """The least occupied targets, the applications with the largest share of I/O first."""
+    ratios = [a.io_ratio(n) for a, n in zip(view.applications, counts, strict=True)]
+    placement: list[tuple[int, ...]] = [()] * len(counts)
+    occupied = [(0.0, target) for target in range(view.system.targets)]
+    for i in sorted(range(len(counts)), key=lambda i: -ratios[i]):
+        chosen = [heapq.heappop(occupied) for _ in range(counts[i])]
+        for occupancy, target in chosen:
+            heapq.heappush(occupied, (occupancy + ratios[i], target))
+        placement[i] = tuple(sorted(target for _, target in chosen))
+    return tuple(placement)
+
+
+PLACEMENTS = (random, greedy_non_clairvoyant, greedy_clairvoyant)

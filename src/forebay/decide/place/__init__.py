@@ -1,1 +1,0 @@
-"""Which targets each application gets: one policy a file."""
