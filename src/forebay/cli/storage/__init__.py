@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from forebay.cli.storage import attach, grants, nodes, rules, strays
+from forebay.cli.storage import administration, grants
 
 app = typer.Typer(help="Space on the fast disks: request, wait, show, release.", no_args_is_help=True)
-for module in (grants, attach, nodes, strays, rules):
+for module in (grants, administration):
     app.add_typer(module.commands)

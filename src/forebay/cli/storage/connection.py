@@ -10,29 +10,18 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from forebay.model.units import parse_duration, parse_size
+from forebay.model.units import parse_duration
 from forebay.show.options import parse_quantity
 
 Service = Annotated[
     str | None,
-    typer.Option(
-        help="unix:/PATH or https://HOST:PORT [default: $FOREBAY_SERVICE, or unix:/run/forebay/service.sock].",
-        show_default=False,
-    ),
+    typer.Option(help="unix:/PATH or https://HOST:PORT [default: $FOREBAY_SERVICE or unix:/run/forebay/service.sock]."),
 ]
-Token = Annotated[
-    Path | None,
-    typer.Option(help="File with your token, mode 0600.", envvar="FOREBAY_TOKEN_FILE", show_default=False),
-]
+Token = Annotated[Path | None, typer.Option(help="File with your token, mode 0600.", envvar="FOREBAY_TOKEN_FILE")]
 Authority = Annotated[
     Path | None,
-    typer.Option(
-        help="PEM file of the authority that signed the service's certificate.",
-        envvar="FOREBAY_AUTHORITY",
-        show_default=False,
-    ),
+    typer.Option(help="PEM file of the authority that signed the service's certificate.", envvar="FOREBAY_AUTHORITY"),
 ]
-Id = Annotated[str, typer.Argument(metavar="ID", help="The grant.", show_default=False)]
 _OPTIONS = {"service": Service, "token": Token, "authority": Authority}
 
 
@@ -49,25 +38,17 @@ def with_client(function: Callable[..., None]) -> Callable[..., None]:
             function(client, **options)
 
     hints = get_type_hints(function, localns={"Client": object}, include_extras=True)
-    parameters = [
-        parameter.replace(annotation=hints[name])
-        for name, parameter in list(inspect.signature(function).parameters.items())[1:]
-    ]
-    more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in _OPTIONS.items()
-    ]
-    command.__signature__ = inspect.Signature([*parameters, *more])  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in (*parameters, *more)}
+    parameters = [p.replace(annotation=hints[p.name]) for p in inspect.signature(function).parameters.values()][1:]
+    for name, annotation in _OPTIONS.items():
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(name, keyword, default=None, annotation=annotation))
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
 
 
-def size_of(option: str, text: str) -> int:
-    return int(parse_quantity(option, text, parse_size, *_POSITIVE))
-
-
 def seconds_of(option: str, text: str) -> float:
-    return parse_quantity(option, text, parse_duration, *_POSITIVE)
+    return parse_quantity(option, text, parse_duration, *POSITIVE)
 
 
-_POSITIVE = (lambda value: 0 < value < 1e18), "must be above 0"
+POSITIVE = (lambda value: 0 < value < 1e18), "must be above 0"

@@ -1,15 +1,19 @@
-"""`forebay storage request`, `wait`, `release`, `extend`, `list` and `show`: grants of space."""
+"""`forebay storage request`, `wait`, `release`, `extend`, `list`, `show`, `attach` and `detach`: grants of space."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.cli.storage.connection import Id, seconds_of, size_of, with_client
+from forebay.cli.storage import tables
+from forebay.cli.storage.connection import POSITIVE, seconds_of, with_client
 from forebay.model.errors import BadInput, Refused
-from forebay.show.options import Json
+from forebay.model.grant import ENDED, State
+from forebay.model.units import parse_size
+from forebay.show.options import Json, parse_quantity
 from forebay.show.output import print_json
 
 if TYPE_CHECKING:
@@ -17,9 +21,11 @@ if TYPE_CHECKING:
     from forebay.act.control.documents import GrantDocument
 
 commands = typer.Typer()
-AtMost = Annotated[str | None, typer.Option(help="Wait no longer than this; the grant stays.", show_default=False)]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The grant.", show_default=False)]
+AtMost = Annotated[str | None, typer.Option(help="Wait no longer than this; the grant stays.")]
 Env = Annotated[bool, typer.Option("--env", help='Print FOREBAY_PATH and more for a shell: eval "$(...)".')]
-
+At = Annotated[Path, typer.Option("--at", help="Folder below which volumes are mounted.", metavar="DIR")]
+FOLDER = Path("/run/forebay/volumes")
 _ENDED = {
     "refused": "was refused",
     "failed": "failed",
@@ -35,15 +41,13 @@ def request(
     client: Client,
     size: Annotated[str, typer.Option(help="How much space, such as 500GB.")],
     time: Annotated[str, typer.Option(help="For how long, such as 2h.")],
-    start: Annotated[
-        str | None, typer.Option(help="Start: a delay such as 2h, or a time such as 2026-11-16T08:00 [default: now].")
-    ] = None,
+    start: Annotated[str | None, typer.Option(help="A delay such as 2h, or 2026-11-16T08:00 [default: now].")] = None,
     tier: Annotated[str, typer.Option(help="Kind of disks.")] = "",
     field: Annotated[list[str] | None, typer.Option(help="NAME=VALUE that the disks must have; repeatable.")] = None,
     job: Annotated[str, typer.Option(help="Job that uses the space.")] = "",
     expose: Annotated[str, typer.Option(help="Make it reachable from other nodes: nbd or nvmet.")] = "",
     host: Annotated[
-        list[str] | None, typer.Option(help="Host that may connect, if exposed; repeatable [default: this machine].")
+        list[str] | None, typer.Option(help="Host that can use it; repeatable [default: this one].")
     ] = None,
     key: Annotated[str, typer.Option(help="A request with the same key is the same request.")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is ready; Ctrl-C gives it back.")] = False,
@@ -53,36 +57,29 @@ def request(
     json: Json = False,
 ) -> None:
     """Request space. Prints the paths, or the settings to connect to it; --env also waits."""
-    from forebay.cli.storage.tables import report_grant
+    import secrets
 
     wish: dict[str, Any] = {
-        "size": size_of("--size", size),
+        "size": int(parse_quantity("--size", size, parse_size, *POSITIVE)),
         "seconds": seconds_of("--time", time),
         "start": _start(start),
         "tier": tier,
         "fields": _fields(field, expose),
         "job": job,
+        "key": key or secrets.token_hex(16),
         **_exposure(expose, host),
     }
     patience = _patience(at_most)
-    grant = _request(client, key, wish)
+    try:
+        grant = client.request(**wish)
+    except KeyboardInterrupt:  # before the service answered: leave nothing behind
+        grant = client.release(client.request(**wish)["id"])
+        typer.echo(f"grant {grant['id']}: released", err=True)
+        raise
     if wait or env or at_most is not None:
         grant = _wait(client, grant, patience, release=not keep)
     _check(grant)
-    report_grant(grant, json=json, env=env)
-
-
-def _request(client: Client, key: str, wish: dict[str, Any]) -> GrantDocument:
-    """The grant. A Ctrl-C before the service has answered leaves nothing behind."""
-    import secrets
-
-    key = key or secrets.token_hex(16)
-    try:
-        return client.request(**wish, key=key)
-    except KeyboardInterrupt:
-        grant = client.release(client.request(**wish, key=key)["id"])
-        typer.echo(f"grant {grant['id']}: released", err=True)
-        raise
+    tables.report_grant(grant, json=json, env=env)
 
 
 def _exposure(expose: str, hosts: list[str] | None) -> dict[str, Any]:
@@ -131,22 +128,18 @@ def _patience(at_most: str | None) -> float:
 @with_client
 def wait(client: Client, grant: Id, at_most: AtMost = None, env: Env = False, json: Json = False) -> None:
     """Wait until a grant is ready. Ctrl-C does not give it back."""
-    from forebay.cli.storage.tables import report_grant
-
     patience = _patience(at_most)
     settled = _wait(client, client.grant(grant), patience, release=False)
     _check(settled)
-    report_grant(settled, json=json, env=env)
+    tables.report_grant(settled, json=json, env=env)
 
 
 def _wait(client: Client, grant: GrantDocument, patience: float, *, release: bool) -> GrantDocument:
     """The grant when it is ready or has ended; meanwhile, its place in the queue on stderr."""
-    from forebay.cli.storage.tables import describe_progress
-
     shown = ""
     try:
         for latest in client.follow(grant, patience):
-            grant, progress = latest, describe_progress(latest)
+            grant, progress = latest, tables.describe_progress(latest)
             if progress and progress != shown:
                 typer.echo(progress, err=True)
             shown = progress
@@ -156,10 +149,9 @@ def _wait(client: Client, grant: GrantDocument, patience: float, *, release: boo
         outcome = "released" if release else f"kept; to wait again: forebay storage wait {grant['id']}"
         typer.echo(f"grant {grant['id']}: {outcome}", err=True)
         raise
-    if describe_progress(grant):
-        raise Refused(
-            f"grant {grant['id']} is still {grant['state']}; to wait again: forebay storage wait {grant['id']}"
-        )
+    if tables.describe_progress(grant):
+        again = f"to wait again: forebay storage wait {grant['id']}"
+        raise Refused(f"grant {grant['id']} is still {grant['state']}; {again}")
     return grant
 
 
@@ -175,7 +167,7 @@ def release(
     client: Client,
     grants: Annotated[list[str], typer.Argument(metavar="ID...", help="The grants.", show_default=False)],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until their volumes are gone from all disks.")] = False,
-    at_most: Annotated[str | None, typer.Option(help="Wait no longer than this.", show_default=False)] = None,
+    at_most: Annotated[str | None, typer.Option(help="Wait no longer than this.")] = None,
     json: Json = False,
 ) -> None:
     """Give grants back. Their data is deleted."""
@@ -208,19 +200,15 @@ def _wait_for_removal(client: Client, grants: list[GrantDocument], patience: flo
     return grants
 
 
+By = Annotated[str, typer.Option(help="How much longer, such as 1h.")]
+
+
 @commands.command(epilog="Example: forebay storage extend 3f0c... --by 1h")
 @with_client
-def extend(
-    client: Client,
-    grant: Id,
-    by: Annotated[str, typer.Option(help="How much longer, such as 1h.")],
-    json: Json = False,
-) -> None:
+def extend(client: Client, grant: Id, by: By, json: Json = False) -> None:
     """Let a grant last longer, if its space stays free."""
-    from forebay.cli.storage.tables import format_time
-
     extended = client.extend(grant, seconds_of("--by", by))
-    print_json(extended) if json else typer.echo(f"grant {grant}: until {format_time(extended['until'])}")
+    print_json(extended) if json else typer.echo(f"grant {grant}: until {tables.format_time(extended['until'])}")
 
 
 @commands.command("list", epilog="Example: forebay storage list --state queued")
@@ -234,13 +222,10 @@ def list_grants(
     json: Json = False,
 ) -> None:
     """List your grants with their states and reasons. Administrators see all grants."""
-    from forebay.cli.storage.tables import print_grants
-    from forebay.model.grant import ENDED, State
-
     grants = list(client.grants(state=state, owner=owner, node=node))
     if not (everything or state):
         grants = [grant for grant in grants if State(grant["state"]) not in ENDED]
-    print_json(grants) if json else print_grants(grants)
+    print_json(grants) if json else tables.print_grants(grants)
 
 
 @commands.command(epilog="Example: forebay storage show 3f0c... --story")
@@ -248,16 +233,44 @@ def list_grants(
 def show(
     client: Client,
     grant: Id,
-    story: Annotated[bool, typer.Option("--story", help="All that happened to it, and who did it.")] = False,
+    story: Annotated[bool, typer.Option("--story", help="Also show everything that happened to it.")] = False,
     json: Json = False,
 ) -> None:
     """Show one grant: its state, the reason, and its volumes."""
-    from forebay.cli.storage.tables import print_grant, print_story
-
     document = client.grant(grant)
     lines = client.story(grant) if story else []
+    print_json(document | ({"story": lines} if story else {})) if json else tables.print_grant(document, lines)
+
+
+@commands.command(epilog="Example: forebay storage attach 3f0c...")
+@with_client
+def attach(
+    client: Client,
+    grant: Id,
+    at: At = FOLDER,
+    force: Annotated[bool, typer.Option("--force", help="Even if attached elsewhere, which destroys data.")] = False,
+    env: Annotated[bool, typer.Option("--env", help="Print FOREBAY_PATH and more for a shell.")] = False,
+    json: Json = False,
+) -> None:
+    """Connect to an exposed grant and mount it here for its owner. Needs root; works on one node at a time."""
+    from forebay.act.volumes.attach import Attachments, attach_grant
+
+    volumes = attach_grant(client, Attachments(folder=at.absolute()), client.grant(grant), force=force)
+    paths = [str(volume.path) for volume in volumes]
     if json:
-        print_json(document | ({"story": lines} if story else {}))
+        print_json({"grant": grant, "paths": paths})
+    elif env:
+        typer.echo("\n".join(tables.shell_exports(grant, paths)))
     else:
-        print_grant(document)
-        print_story(lines)
+        typer.echo("\n".join(f"path: {path}" for path in paths))
+
+
+@commands.command(epilog="Example: forebay storage detach 3f0c...")
+def detach(grant: Id, at: At = FOLDER, json: Json = False) -> None:
+    """Unmount a grant here and disconnect from it. Its data stays; detaching twice is harmless."""
+    from forebay.act.volumes.attach import Attachments
+
+    node = Attachments(folder=at.absolute())
+    names = [name for name in node.list_names(grant=grant) if node.detach(name)]
+    outcome = f"{len(names)} volumes detached" if names else "not attached here"
+    print_json({"grant": grant, "detached": names}) if json else typer.echo(f"grant {grant}: {outcome}")

@@ -1,4 +1,4 @@
-"""Grants and nodes as text, tables and shell variables."""
+"""Grants, nodes and strays as text, tables and shell variables."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from datetime import datetime
 
 import typer
 
-from forebay.act.control.documents import DiskDocument, GrantDocument, NodeDocument, StoryLine
+from forebay.act.control.documents import DiskDocument, GrantDocument, NodeDocument, StoryLine, StrayDocument
 from forebay.model.units import format_size
 from forebay.show.output import print_json, print_table
-
-_READY = ("ready", "in-use")
-_PENDING = ("asked", "queued", "granted", "making")
 
 
 def format_time(seconds: float) -> str:
@@ -30,7 +27,7 @@ def describe_progress(grant: GrantDocument) -> str:
     >>> describe_progress({"state": "ready"})
     ''
     """
-    if grant["state"] not in _PENDING:
+    if grant["state"] not in ("asked", "queued", "granted", "making"):
         return ""
     place = f", place {grant['position']}" if grant.get("position") else ""
     start = f", starts {format_time(grant['start'])}" if grant["state"] == "granted" else ""
@@ -45,16 +42,12 @@ def report_grant(grant: GrantDocument, *, json: bool, env: bool) -> None:
         settings = [volume["settings"] for volume in grant["volumes"] if volume["settings"]]
         typer.echo("\n".join(shell_exports(grant["id"], grant["paths"], settings)))
     else:
-        typer.echo(f"grant {grant['id']}: {_summary(grant)}")
-        for line in _places(grant):
-            typer.echo(line)
+        typer.echo("\n".join([_summary(grant), *_places(grant)]))
 
 
 def _summary(grant: GrantDocument) -> str:
-    return (
-        describe_progress(grant)
-        or f"{grant['state']}, {format_size(grant['size'])} until {format_time(grant['until'])}"
-    )
+    state = f"{grant['state']}, {format_size(grant['size'])} until {format_time(grant['until'])}"
+    return f"grant {grant['id']}: {describe_progress(grant) or state}"
 
 
 def shell_exports(grant: str, paths: Sequence[str], settings: Sequence[Mapping[str, str]] = ()) -> list[str]:
@@ -72,7 +65,7 @@ def shell_exports(grant: str, paths: Sequence[str], settings: Sequence[Mapping[s
 
 
 def _places(grant: GrantDocument) -> Iterable[str]:
-    for volume in grant["volumes"] if grant["state"] in _READY else ():
+    for volume in grant["volumes"] if grant["state"] in ("ready", "in-use") else ():
         if volume["settings"]:
             settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in volume["settings"].items())
             yield f"connect {volume['node']}: {settings}"
@@ -96,26 +89,22 @@ def _row(grant: GrantDocument) -> tuple[object, ...]:
     return grant["id"], state, format_size(grant["size"]), until, owner, grant["job"] or "-", where, why
 
 
-def print_grant(grant: GrantDocument) -> None:
-    typer.echo(f"grant {grant['id']}: {_summary(grant)}")
+def print_grant(grant: GrantDocument, story: Sequence[StoryLine]) -> None:
+    """A grant with its volumes, and one line for each event of its story."""
+    typer.echo(_summary(grant))
     for line in (grant["because"] if not describe_progress(grant) else "", *grant.get("marks", ())):
         if line:
             typer.echo(f"  {line}")
     owner = grant["user"] or f"uid {grant['uid']}"
-    typer.echo(
-        f"  owner {owner}{', job ' + grant['job'] if grant['job'] else ''}, requested {format_time(grant['created'])}"
-    )
+    job = f", job {grant['job']}" if grant["job"] else ""
+    typer.echo(f"  owner {owner}{job}, requested {format_time(grant['created'])}")
     if grant["volumes"]:
         rows = [(v["node"], v["disk"], format_size(v["size"]), v["state"], v["path"]) for v in grant["volumes"]]
         print_table("Volumes", ("node", "disk", "size", "state", "path"), rows)
     for line in _places(grant):
         typer.echo(line)
-
-
-def print_story(lines: Sequence[StoryLine]) -> None:
-    """One line for each event, decided by the service or done by an agent."""
-    for line in lines:
-        typer.echo(f"{format_time(line['time'])} {line.get('node') or 'service'}: {line['text']}")
+    for event in story:
+        typer.echo(f"{format_time(event['time'])} {event.get('node') or 'service'}: {event['text']}")
 
 
 def print_nodes(nodes: Sequence[NodeDocument]) -> None:
@@ -141,3 +130,19 @@ def _condition(node: NodeDocument, disk: DiskDocument) -> str:
         return f"suspended: {disk['suspended']}"
     state = "drained" if node["drained"] or disk["drained"] else "open"
     return f"{state}, in doubt" if node.get("doubted") else state
+
+
+def print_strays(strays: Sequence[StrayDocument], json: bool, outcome: str = "") -> None:
+    """The strays that are left, after the `outcome` of a change."""
+    if json:
+        print_json(strays)
+        return
+    if outcome or not strays:
+        typer.echo(outcome or "no strays")
+    if strays:
+        rows = [
+            (s["node"], s["disk"], s["name"], format_size(s["size"]), s["user"] or s["uid"], format_time(s["since"]),
+             s["why"])
+            for s in strays
+        ]  # fmt: skip
+        print_table("", ("node", "disk", "volume", "size", "owner", "since", "why"), rows)

@@ -1,0 +1,349 @@
+"""`forebay slurm`: burst buffers for Slurm's jobs, and prolog and epilog for the jobs of any batch system."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import sys
+import time as clock
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forebay.cli.storage.connection import Service, Token
+from forebay.model.errors import BadInput, ForebayError, Refused, UserError
+from forebay.model.units import parse_duration
+from forebay.show.options import Json, parse_quantity
+from forebay.show.output import Document, print_json
+
+if TYPE_CHECKING:
+    from forebay.act.control.client import Client
+    from forebay.act.slurm.burst_buffer.installation import Hooks, PlannedFile
+    from forebay.act.slurm.burst_buffer.reconcile import Action
+    from forebay.act.slurm.jobs.job import Job, JobOptions
+    from forebay.act.slurm.jobs.settings import JobSettings
+
+app = typer.Typer(help="Connect Slurm: burst buffers for jobs, prolog and epilog.", no_args_is_help=True)
+
+CONFIG = Path("/etc/forebay/slurm.toml")
+Config = Annotated[Path, typer.Option(help="What to do: a TOML file, as in examples/slurm.toml.", metavar="FILE")]
+JobId = Annotated[str, typer.Option("--job", help="The job [default: $SLURM_JOB_ID].", show_default=False)]
+User = Annotated[str, typer.Option(help="The job's owner [default: $SLURM_JOB_USER].", show_default=False)]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with slurm.conf.", show_default=False)]
+Cluster = Annotated[str, typer.Option(help="Slurm's ClusterName [default: from slurm.conf].", show_default=False)]
+Conf = Annotated[Path | None, typer.Option(help="Slurm's slurm.conf [default: where Slurm finds it].")]
+Longest = Annotated[str, typer.Option(help="How long a job without a time limit keeps its space.")]
+Margin = Annotated[str, typer.Option(help="How much longer than its job space lasts, for stage-out.")]
+Queue = Annotated[str, typer.Option(help="How much longer space lasts for a job that waits to start.")]
+
+
+@app.command(epilog="Example: forebay slurm prolog --config slurm.toml --job 4711 --user ann --nprocs 64 --env")
+def prolog(
+    config: Config = CONFIG,
+    job: JobId = "",
+    user: User = "",
+    name: Annotated[str, typer.Option(help="The job's name [default: $SLURM_JOB_NAME].", show_default=False)] = "",
+    app: Annotated[str, typer.Option(help="The program [default: by the job's name].", show_default=False)] = "",
+    nprocs: Annotated[int, typer.Option(help="Processes [default: Slurm's tasks].", min=0, show_default=False)] = 0,
+    env: Annotated[bool, typer.Option("--env", help='Print the job\'s variables for a shell: eval "$(...)".')] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only check the file, and compile what jobs need.")] = False,
+    json: Json = False,
+) -> None:
+    """Prepare a job: folder layout, targets, environment. Always ends with 0, in time."""
+    from forebay.act.slurm.jobs.job import JobOptions
+
+    if check:
+        _check_config(config, json)
+        return
+    options = JobOptions(job=job, user=user, name=name, app=app, nprocs=nprocs)
+
+    def prepare(settings: JobSettings, job: Job) -> Document:
+        return _prepare_job(settings, job, options, env=env, json=json)
+
+    _run_hook("prolog", config, options, lambda settings: settings.jobs.limit, prepare)
+
+
+@app.command(epilog="Example: forebay slurm epilog --config slurm.toml --job 4711 --user ann")
+def epilog(config: Config = CONFIG, job: JobId = "", user: User = "", json: Json = False) -> None:
+    """Tidy up after a job: free its targets, ingest its Darshan logs. Always ends with 0."""
+    from forebay.act.slurm.jobs.job import JobOptions
+
+    def tidy_up(settings: JobSettings, job: Job) -> Document:
+        from forebay.act.slurm.jobs.epilog import run_epilog
+        from forebay.history.store import open_store
+
+        with open_store(settings.jobs.db) as store:
+            tidied = run_epilog(store, settings, job, now=clock.time())
+        counts = {"freed": tidied.freed, "logs_read": tidied.logs.read, "logs_known": tidied.logs.known}
+        if json:
+            print_json({"job": job.job, **counts, "troubles": tidied.troubles})
+        return counts | _trouble(tidied.troubles)
+
+    _run_hook("epilog", config, JobOptions(job=job, user=user), lambda settings: settings.epilog_limit, tidy_up)
+
+
+def _run_hook(
+    hook: str,
+    config: Path,
+    options: JobOptions,
+    limit: Callable[[JobSettings], float],
+    work: Callable[[JobSettings, Job], Document],
+) -> None:
+    """Do the work within its time limit and log what it returns, or what failed.
+
+    Never fails: a batch system takes a node whose prolog fails out of service, and holds the job.
+    """
+    from forebay.act.log import Log
+    from forebay.act.slurm.jobs.job import identify_job
+    from forebay.act.slurm.jobs.settings import read_job_settings
+    from forebay.act.slurm.jobs.time_limit import run_within
+
+    log, name = Log(), options.job or os.environ.get("SLURM_JOB_ID", "")
+
+    def log_trouble(error: Exception) -> None:
+        known = isinstance(error, ForebayError | OSError)
+        log.error(hook, job=name, trouble=" ".join((str(error) if known else f"internal error: {error!r}").split()))
+
+    def work_and_log() -> None:
+        try:
+            fields = work(settings, job)
+            (log.warning if fields.get("trouble") else log.info)(hook, job=name, **fields)
+        except Exception as error:
+            log_trouble(error)
+
+    try:
+        settings = read_job_settings(config)
+        job = identify_job(options, os.environ)
+        trouble = run_within(limit(settings), work_and_log)
+    except Exception as error:
+        log_trouble(error)
+    else:
+        if trouble:
+            log.error(hook, job=name, trouble=trouble)
+
+
+def _prepare_job(settings: JobSettings, job: Job, options: JobOptions, *, env: bool, json: bool) -> Document:
+    from forebay.act.slurm.jobs.environment import export_lines
+    from forebay.act.slurm.jobs.job import query_controller
+    from forebay.act.slurm.jobs.prolog import run_prolog
+    from forebay.history.store import open_store
+
+    def ask_slurm(job: Job) -> Job:
+        in_slurm = settings.jobs.ask and job.job == os.environ.get("SLURM_JOB_ID")
+        return query_controller(job, options) if in_slurm else job
+
+    with open_store(settings.jobs.db) as store:
+        prepared = run_prolog(store, settings, job, ask_slurm, now=clock.time(), chance=random.random())
+    fields = {"app": prepared.app, "mode": settings.jobs.mode}
+    if json:
+        more = {"environment": prepared.environment, **prepared.log_fields, "troubles": prepared.troubles}
+        print_json({"job": job.job, **fields, **more})
+    elif env:
+        for line in export_lines(prepared.environment):
+            typer.echo(line)
+    return {**fields, **prepared.log_fields, **_trouble(prepared.troubles)}
+
+
+def _trouble(troubles: Sequence[str]) -> dict[str, str]:
+    return {"trouble": "; ".join(troubles)} if troubles else {}
+
+
+def _check_config(config: Path, json: bool) -> None:
+    """Check everything that can be checked before a job comes; here, a mistake is an error."""
+    from forebay.act.slurm.jobs.decision import check_policies
+    from forebay.act.slurm.jobs.settings import read_job_settings
+    from forebay.act.slurm.jobs.target_share import warm_up
+    from forebay.history.store import open_store
+
+    settings = read_job_settings(config)
+    check_policies(settings)
+    mode, folder = settings.jobs.mode, str(settings.jobs.folder)
+    with open_store(settings.jobs.db) as store:
+        where = store.where
+    if settings.targets is not None:
+        warm_up(settings.targets)
+    if json:
+        print_json({"file": str(config), "mode": mode, "history": where, "folder": folder})
+    else:
+        typer.echo(f"{config}: valid: {mode} mode, history {where}")
+
+
+@app.command(epilog="Example: forebay slurm install /etc/slurm --service unix:/run/forebay/service.sock")
+def install(
+    folder: Folder,
+    service: Service = None,
+    cluster: Cluster = "",
+    token: Annotated[Path | None, typer.Option(help="Administrator's token, if slurmctld is not root.")] = None,
+    time: Longest = "1d",
+    margin: Margin = "1h",
+    queue: Queue = "1h",
+    wait: Annotated[str, typer.Option(help="How long a job waits for space before Slurm holds it.")] = "10min",
+    patience: Annotated[str, typer.Option(help="How long to wait for a service that does not answer.")] = "1min",
+    job_submit: Annotated[bool, typer.Option(help="Also job_submit.lua: `#BB_LUA capacity=500GB` is enough.")] = True,
+    jobs: Annotated[
+        Path | None, typer.Option(help="Also prolog and epilog by this file (examples/slurm.toml).")
+    ] = None,
+    log: Annotated[Path, typer.Option(help="Log file of these scripts.")] = Path("/var/log/forebay-jobs.log"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that differ.")] = False,
+    json: Json = False,
+) -> None:
+    """Write Slurm's files for burst buffers beside slurm.conf.
+
+    Prints the lines to put into slurm.conf itself.
+    """
+    from forebay.act.control.client import service_of
+    from forebay.act.slurm.burst_buffer import installation
+
+    conf, script = folder.absolute() / "slurm.conf", Path(sys.argv[0]).absolute()
+    own_command = script.name == "forebay"
+    name = cluster or installation.read_cluster(folder)
+    if not name:
+        raise BadInput("--cluster", "slurm.conf is not in that folder or names no cluster; give its ClusterName")
+    hooks = installation.Hooks(
+        service=str(service_of(service)),
+        cluster=name,
+        command=shlex.quote(str(script)) if own_command else f"{shlex.quote(sys.executable)} -m forebay",
+        conf=str(conf) if conf.is_file() else "",
+        state=installation.read_state_folder(folder),
+        token="" if token is None else str(token.absolute()),
+        **_parse_times(time=time, margin=margin, queue=queue, wait=wait, patience=patience),
+    )
+    texts = installation.burst_buffer_files(hooks, job_submit=job_submit)
+    if jobs is not None:
+        texts |= installation.job_scripts(hooks, jobs.absolute(), log.absolute())
+    planned = installation.plan_files(folder, texts)
+    others = [file for file in planned if file.state == "other"]
+    if others and not force:
+        typer.echo("\n".join(line for file in others for line in file.difference), err=True)
+        names = ", ".join(str(file.path) for file in others)
+        raise Refused(f"nothing is written: these files differ: {names}; --force overwrites them")
+    for file in planned:
+        if file.state != "same":
+            installation.write_planned(file)
+    lines = installation.conf_lines(folder.absolute(), job_submit=job_submit, jobs=jobs is not None)
+    _report_installation(planned, hooks, lines, json)
+
+
+def _parse_times(**texts: str) -> dict[str, float]:
+    """Of options, by name; any value: who takes them checks the range."""
+    return {name: parse_quantity(f"--{name}", text, parse_duration, lambda _: True) for name, text in texts.items()}
+
+
+def _report_installation(planned: Sequence[PlannedFile], hooks: Hooks, lines: Sequence[str], json: bool) -> None:
+    done = {"new": "written", "same": "as it is", "other": "overwritten"}
+    files = [{"path": str(file.path), "done": done[file.state]} for file in planned]
+    if json:
+        print_json({"files": files, "slurm.conf": list(lines), "cluster": hooks.cluster, "socket": hooks.socket})
+        return
+    for file in files:
+        typer.echo(f"{file['path']}: {file['done']}")
+    typer.echo("\nslurm.conf needs these lines (restart slurmctld once; later changes of the files need no restart):")
+    for line in lines:
+        typer.echo(f"  {line}")
+    caller = "the owner of the token" if hooks.token else "root"
+    typer.echo(
+        f"\nThe hooks call {hooks.socket} as {caller}."
+        "\nInstall lua-socket and lua-cjson where slurmctld runs."
+        "\nRun this there every few minutes (cron or a timer). It repairs jobs that cannot start, and releases space"
+        "\nthat a lost teardown left behind:"
+        f"\n  forebay slurm reconcile --service unix:{hooks.socket} --cluster {hooks.cluster}"
+        "\nA job requests space with one line of its script:\n  #BB_LUA capacity=500GB"
+        "\nand finds it at $FOREBAY_PATH. More options: tier=nvme time=2h stage_in=/PATH:NAME stage_out=NAME:/PATH"
+    )
+
+
+@app.command(epilog="Example: forebay slurm check /etc/slurm")
+def check(folder: Folder, service: Service = None, token: Token = None, json: Json = False) -> None:
+    """Check files, slurm.conf, Lua modules and the service."""
+    from forebay.act.slurm.burst_buffer.installation import check_installation
+
+    with _client(service, token) as client:
+        client.patience = 1.0
+        checks = check_installation(folder, client)
+    if json:
+        print_json([{"what": check.what, "fine": check.fine, "words": check.words} for check in checks])
+    else:
+        for check in checks:
+            typer.echo(f"{'ok ' if check.fine else 'NOT'} {check.what}: {check.words}")
+    if not all(check.fine for check in checks):
+        raise Refused(f"not ready: {', '.join(check.what for check in checks if not check.fine)}")
+
+
+@app.command(epilog="Example: forebay slurm stage in --volume /fast/3f0c.0 --uid 1000 --gid 1000 -- /home/ann/in in")
+def stage(
+    way: Annotated[str, typer.Argument(metavar="in|out", help="Into the volume, or out of it.")],
+    pairs: Annotated[list[str], typer.Argument(metavar="FROM TO...", help="What to copy where.", show_default=False)],
+    volume: Annotated[list[Path], typer.Option(help="The volume's folder; repeat it for a split grant.")],
+    uid: Annotated[int, typer.Option(help="Uid of the job's owner.", min=1, max=2**32 - 2)],
+    gid: Annotated[int, typer.Option(help="Gid of the job's owner.", min=1, max=2**32 - 2)],
+) -> None:
+    """Copy files into a job's space, or out of it, as its user. The hooks of Slurm call this."""
+    from forebay.act.slurm.burst_buffer.staging import become_user, stage_in, stage_out
+
+    if way not in ("in", "out"):
+        raise BadInput("in|out", f"must be one of these, not {way!r}")
+    if len(pairs) % 2:
+        raise BadInput("FROM TO...", "must be pairs")
+    become_user(uid, gid)
+    copies = list(zip(pairs[::2], pairs[1::2], strict=True))
+    stage_in(volume[0], copies) if way == "in" else stage_out(volume, copies)
+
+
+@app.command(epilog="Example: forebay slurm reconcile --cluster hpc --every 5min")
+def reconcile(
+    cluster: Annotated[str, typer.Option(help="Slurm's ClusterName.")],
+    conf: Conf = None,
+    every: Annotated[str | None, typer.Option(help="Repeat at this interval.")] = None,
+    time: Longest = "1d",
+    margin: Margin = "1h",
+    queue: Queue = "1h",
+    grace: Annotated[str, typer.Option(help="How long to leave a new grant alone.")] = "2min",
+    json: Json = False,
+    service: Service = None,
+    token: Token = None,
+) -> None:
+    """Repair stuck jobs; release the space of jobs that are gone.
+
+    Also extends space that ends before its job. Prints what it did, and for each job that it cannot repair the reason
+    and what to do.
+    """
+    from forebay.act.slurm.burst_buffer.reconcile import Terms, reconcile
+
+    pause = None if every is None else _parse_times(every=every)["every"]
+    if pause is not None and not pause >= 1:
+        raise BadInput("--every", "must be at least 1 s")
+    terms = Terms(**_parse_times(time=time, margin=margin, queue=queue, grace=grace))
+    while True:
+        actions = []
+        with _client(service, token) as client:
+            try:
+                actions = reconcile(client, cluster, conf, terms)
+            except UserError as error:
+                if pause is None:
+                    raise
+                typer.echo(f"forebay: {error}", err=True)
+        _print_actions(actions, json)
+        if pause is None:
+            return
+        clock.sleep(pause)
+
+
+def _print_actions(actions: list[Action], json: bool) -> None:
+    if json:
+        fields = ("grant", "job", "what", "because", "advice")
+        print_json([{name: getattr(action, name) for name in fields} for action in actions])
+        return
+    done = {"requeue": "requeued", "unhold": "released from hold", "report": "cannot start"}
+    for action in actions:
+        who = f"grant {action.grant}" if action.grant else f"job {action.job}"
+        what = action.what if action.grant else done.get(action.what, action.what)
+        typer.echo(f"{who}: {what}: {action.because}" + (f"; {action.advice}" if action.advice else ""))
+
+
+def _client(service: str | None, token: Path | None) -> Client:
+    from forebay.act.control.client import Client, service_of
+
+    return Client(service_of(service), token=token)
