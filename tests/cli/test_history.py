@@ -184,7 +184,7 @@ def test_a_history_without_osts_says_so(forebay: Forebay, tmp_path: Path) -> Non
     path = str(tmp_path / "plain.db")
     with open_store(path) as store:
         fill(store, [a_run(0, count=None)])
-    assert forebay("history", "osts", "--db", path).out == "No run tells which OSTs it used.\n"
+    assert forebay("history", "osts", "--db", path).out == "No run has recorded which OSTs it used.\n"
     assert forebay("history", "osts", "--db", path, "--json").json == {"osts": []}
 
 
@@ -364,7 +364,7 @@ def test_an_empty_history_tells_the_way_to_fill_it(forebay: Forebay, tmp_path: P
         (("history", "runs", "--since", "2026-02-01", "--until", "2026-01-31"), ["--until", "is not after"]),
         (("history", "osts", "--since", "2026-02-01", "--until", "2026-01-31"), ["--until", "is not after"]),
         (("history", "runs", "--limit", 0), ["--limit"]),
-        (("history", "runs", "--plot", "x.png"), ["--plot", "--app says which"]),
+        (("history", "runs", "--plot", "x.png"), ["--plot", "name it with --app"]),
         (("history", "show", 99), ["no run 99", "from 1 to 24"]),
         (("history", "show", 10**30), [f"no run {10**30}", "from 1 to 24"]),
         (("history", "runs", "--limit", 10**30), ["--limit"]),

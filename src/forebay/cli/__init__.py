@@ -29,13 +29,13 @@ from forebay.cli import (
     replay,
     serve,
     show,
+    simulate,
     slurm,
     storage,
     study,
     token,
 )
 from forebay.cli.packages import describe_missing
-from forebay.cli.simulate import applications
 from forebay.model.errors import ForebayError, UserError, why
 from forebay.show.compiling import announce_compiling
 from forebay.studies.sizing import command as size
@@ -67,7 +67,7 @@ for command_group in (
     profile.commands,
     advise.commands,
     allocate.commands,
-    applications.commands,
+    simulate.commands,
     serve.commands,
     agent.commands,
     replay.commands,

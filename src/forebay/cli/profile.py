@@ -1,4 +1,4 @@
-"""`forebay profile`."""
+"""`forebay profile`: what the history says about one application."""
 
 from __future__ import annotations
 
@@ -6,31 +6,25 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.history.commands import reading
+from forebay.cli.history import reading
 from forebay.history.run_fields import MOST_PROCESSES
 from forebay.show.options import Database, Json, Plot
 from forebay.show.output import drawing, print_json
 
 commands = typer.Typer()
+Processes = Annotated[
+    int | None, typer.Option(help="Number of processes [default: the most common].", min=1, max=MOST_PROCESSES)
+]
+OnFilesystem = Annotated[
+    str | None, typer.Option(help="Mount point of the file system [default: that of the last run].", metavar="MOUNT")
+]
 
 
 @commands.command(epilog="Example: forebay profile vpic --procs 512 --plot vpic.png")
 def profile(
-    app: Annotated[str, typer.Argument(help="An application, as `forebay history apps` names it.", metavar="APP")],
-    procs: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of processes [default: the commonest].", min=1, max=MOST_PROCESSES, show_default=False
-        ),
-    ] = None,
-    filesystem: Annotated[
-        str | None,
-        typer.Option(
-            help="Runs on the file system mounted there [default: that of its last run].",
-            metavar="MOUNT",
-            show_default=False,
-        ),
-    ] = None,
+    app: Annotated[str, typer.Argument(help="An application in `forebay history apps`.", metavar="APP")],
+    procs: Processes = None,
+    filesystem: OnFilesystem = None,
     db: Database = None,
     plot: Plot = None,
     json: Json = False,
@@ -47,13 +41,10 @@ def profile(
     with reading(db) as connection:
         runs = list_behaviours(connection, app)
     known = sorted({run.filesystem for run in runs if run.filesystem is not None})
-    found = profile_of(app, runs, procs, find_filesystem(filesystem, known))
+    described = profile_of(app, runs, procs, find_filesystem(filesystem, known))
     if plot is not None:
         from forebay.show.figures.history.profile import draw_profile
 
         with drawing(plot):
-            draw_profile(found, runs_on(runs, found.filesystem), plot)
-    if json:
-        print_json(profile_document(found, procs))
-    else:
-        print_profile(found, procs)
+            draw_profile(described, runs_on(runs, described.filesystem), plot)
+    print_json(profile_document(described, procs)) if json else print_profile(described, procs)

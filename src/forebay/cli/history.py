@@ -17,22 +17,22 @@ from forebay.show.output import drawing, print_json, print_table
 if TYPE_CHECKING:
     from forebay.history.store import Connection
 
-commands = typer.Typer()
+app = typer.Typer(help="Look at what ran.", no_args_is_help=True)
 
-Since = Annotated[str | None, typer.Option(help="Only runs that started on this date (and time) or later.")]
-Until = Annotated[str | None, typer.Option(help="Only runs that started on this date or earlier (before this time).")]
-OnFilesystem = Annotated[
-    str | None,
-    typer.Option("--filesystem", help="Only what was on the file system mounted there.", metavar="MOUNT"),
-]
 _SHOWN = 50
-_MOST = 10**9
-_TOP = 10
+Since = Annotated[str | None, typer.Option(help="Only from this date (and time) on.")]
+Until = Annotated[str | None, typer.Option(help="Only up to this date (before this time).")]
+Application = Annotated[str | None, typer.Option("--app", help="Only for this application.")]
+Limit = Annotated[
+    int | None,
+    typer.Option(help=f"At most this many, newest first [default: {_SHOWN}; --json: all].", min=1, max=10**9),
+]
+OnFilesystem = Annotated[str | None, typer.Option(help="Only the file system mounted there.", metavar="MOUNT")]
 
 
 @contextmanager
 def reading(db: str | None) -> Iterator[Connection]:
-    """The history as it is now, if anything is in it."""
+    """The history as it is now, if it has any runs."""
     from forebay.history.store import open_store
     from forebay.history.store.listing import has_runs
 
@@ -42,7 +42,7 @@ def reading(db: str | None) -> Iterator[Connection]:
         yield connection
 
 
-@commands.command(epilog="Example: forebay history stats --plot stripes.png")
+@app.command(epilog="Example: forebay history stats --plot stripes.png")
 def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """Show how the file system is used: stripes, applications, requests."""
     from forebay.history.store.totals import app_count, filesystem_sums, layout_sums, top_apps
@@ -53,22 +53,21 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
     with reading(db) as connection:
         every = filesystem_sums(connection)
         only = find_filesystem(filesystem, [sums.filesystem for sums in every])
-        found = usage(layout_sums(connection, only))
-        apps, most_run = app_count(connection, only), top_apps(connection, "runs", _TOP, only)
-        most_bytes = top_apps(connection, "total_bytes", _TOP, only)
+        layouts, apps = usage(layout_sums(connection, only)), app_count(connection, only)
+        most_run, most_bytes = (top_apps(connection, order, 10, only) for order in ("runs", "total_bytes"))
     shown = [sums for sums in every if only is None or sums.filesystem == only]
     if plot is not None:
         from forebay.show.figures.history.usage import draw_usage
 
         with drawing(plot):
-            draw_usage(found, plot)
+            draw_usage(layouts, plot)
     if json:
-        print_json(usage_document(found, apps, most_run, most_bytes, shown))
+        print_json(usage_document(layouts, apps, most_run, most_bytes, shown))
     else:
-        print_usage(found, apps, most_run, most_bytes, shown)
+        print_usage(layouts, apps, most_run, most_bytes, shown)
 
 
-@commands.command(epilog="Example: forebay history apps")
+@app.command(epilog="Example: forebay history apps")
 def apps(db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """List applications: runs, volume, performance, processes, last run."""
     from forebay.history.store.totals import app_sums
@@ -76,73 +75,61 @@ def apps(db: Database = None, plot: Plot = None, json: Json = False) -> None:
     from forebay.show.history.tables import print_apps
 
     with reading(db) as connection:
-        found = app_sums(connection)
+        sums = app_sums(connection)
     if plot is not None:
         from forebay.show.figures.history.apps import draw_apps
 
         with drawing(plot):
-            draw_apps(found, plot)
-    if json:
-        print_json(apps_document(found))
-    else:
-        print_apps(found)
+            draw_apps(sums, plot)
+    print_json(apps_document(sums)) if json else print_apps(sums)
 
 
-@commands.command(epilog="Example: forebay history runs --app vpic --since 2026-01-01 --plot vpic.png")
+@app.command(epilog="Example: forebay history runs --app vpic --since 2026-01-01 --plot vpic.png")
 def runs(
-    application: Annotated[str | None, typer.Option("--app", help="Only runs of this application.")] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(help=f"The newest so many [default: {_SHOWN}, with --json all].", min=1, max=_MOST),
-    ] = None,
+    application: Application = None,
+    limit: Limit = None,
     since: Since = None,
     until: Until = None,
     db: Database = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Runs, the newest first."""
+    """List runs, the newest first."""
     from forebay.history.store.listing import list_runs
     from forebay.show.history.documents import parse_period, write_runs
     from forebay.show.history.tables import print_runs
 
     if plot is not None and application is None:
-        raise BadInput("--plot", "shows one application; --app says which")
+        raise BadInput("--plot", "shows one application; name it with --app")
     low, high = parse_period(since, until)
     most = limit if json or limit is not None else _SHOWN
-    which: dict[str, Any] = {"app": application, "since": low, "until": high}
+    filters: dict[str, Any] = {"app": application, "since": low, "until": high}
     with reading(db) as connection:
         if plot is not None and application is not None:
             from forebay.show.figures.history.runs import draw_runs
 
             with drawing(plot):
-                draw_runs(application, list_runs(connection, **which, limit=limit), plot)
-        with closing(list_runs(connection, **which, limit=most)) as found:
-            if json:
-                write_runs(found, sys.stdout)
-            else:
-                print_runs(found, None if limit is not None else most)
+                draw_runs(application, list_runs(connection, **filters, limit=limit), plot)
+        with closing(list_runs(connection, **filters, limit=most)) as rows:
+            write_runs(rows, sys.stdout) if json else print_runs(rows, None if limit is not None else most)
 
 
-@commands.command(epilog="Example: forebay history show 17")
+@app.command(epilog="Example: forebay history show 17")
 def show(
-    run: Annotated[int, typer.Argument(help="Its number, as `forebay history runs` tells it.", metavar="RUN")],
+    run: Annotated[int, typer.Argument(help="The run's number in `forebay history runs`.", metavar="RUN")],
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Everything that is known of one run."""
+    """Show everything that is known about one run."""
     from forebay.history.store.listing import read_run
     from forebay.show.history.tables import print_run
 
     with reading(db) as connection:
-        found = read_run(connection, run)
-    if json:
-        print_json(found)
-    else:
-        print_run(found)
+        document = read_run(connection, run)
+    print_json(document) if json else print_run(document)
 
 
-@commands.command(epilog="Example: forebay history osts --since 2026-01-01")
+@app.command(epilog="Example: forebay history osts --since 2026-01-01")
 def osts(
     filesystem: OnFilesystem = None,
     since: Since = None,
@@ -160,34 +147,31 @@ def osts(
     low, high = parse_period(since, until)
     with reading(db) as connection:
         only = find_filesystem(filesystem, list(filesystem_ids(connection)))
-        found = rank_osts(osts_by_filesystem(connection, low, high, only))
-    if plot is not None and found:
+        ranked = rank_osts(osts_by_filesystem(connection, low, high, only))
+    if plot is not None and ranked:
         from forebay.show.figures.history.osts import draw_osts
 
         with drawing(plot):
-            draw_osts(found, plot)
+            draw_osts(ranked, plot)
     if json:
-        print_json(osts_document(found))
-    elif found:
-        print_osts(found)
+        print_json(osts_document(ranked))
+    elif ranked:
+        print_osts(ranked)
     else:
-        typer.echo("No run tells which OSTs it used.")
+        typer.echo("No run has recorded which OSTs it used.")
 
 
-@commands.command(epilog="Example: forebay history advice --outcome shadow --since 2026-01-01")
+@app.command(epilog="Example: forebay history advice --outcome shadow --since 2026-01-01")
 def advice(
     number: Annotated[
-        int | None, typer.Argument(help="One decision with its reason, by its number.", metavar="DECISION")
+        int | None, typer.Argument(help="Show this decision with its reason.", metavar="DECISION")
     ] = None,
-    application: Annotated[str | None, typer.Option("--app", help="Only for this application.")] = None,
+    application: Application = None,
     job: Annotated[str | None, typer.Option(help="Only for this job.")] = None,
     outcome: Annotated[str | None, typer.Option(help="Only advised, shadow, applied or refused.")] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(help=f"The newest so many [default: {_SHOWN}, with --json all].", min=1, max=_MOST),
-    ] = None,
-    since: Annotated[str | None, typer.Option(help="Only from this date (and time) on.")] = None,
-    until: Annotated[str | None, typer.Option(help="Only up to this date (before this time).")] = None,
+    limit: Limit = None,
+    since: Since = None,
+    until: Until = None,
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -202,28 +186,29 @@ def advice(
     low, high = parse_period(since, until)
     most = limit if json or limit is not None else _SHOWN
     filters: dict[str, Any] = {"app": application, "job": job, "outcome": outcome, "since": low, "until": high}
-    if number is not None and any(value is not None for value in (*filters.values(), limit)):
+    filtered = any(value is not None for value in filters.values())
+    if number is not None and (filtered or limit is not None):
         raise BadInput("DECISION", "names one decision; leave the other options out")
     with open_store(db, create=False) as store, store.reading() as connection:
         if number is not None:
-            one = read_decision(connection, number)
-            print_json({"advice": [one]}) if json else print_decision(one)
-            return
-        found = list_decisions(connection, **filters, limit=most)
+            decisions = [read_decision(connection, number)]
+        else:
+            decisions = list_decisions(connection, **filters, limit=most)
     if json:
-        print_json({"advice": found})
+        print_json({"advice": decisions})
+    elif number is not None:
+        print_decision(decisions[0])
     else:
-        chosen = any(value is not None for value in filters.values())
-        print_advice(found, filtered=chosen, limited=None if limit is not None else most)
+        print_advice(decisions, filtered=filtered, limited=None if limit is not None else most)
 
 
-@commands.command(epilog="Example: forebay history export history-2026")
+@app.command(epilog="Example: forebay history export history-2026")
 def export(
-    folder: Annotated[Path, typer.Argument(help="Where to; made if it is not there.")],
+    folder: Annotated[Path, typer.Argument(help="Folder for the files; created if it does not exist.")],
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Every table as a Parquet file."""
+    """Write every table as a Parquet file."""
     from forebay.show.history.export import export_history
 
     if folder.exists() and not folder.is_dir():

@@ -1,1 +1,0 @@
-"""`forebay simulate`: applications that share I/O targets, or requests for storage space."""
