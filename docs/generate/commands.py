@@ -108,9 +108,9 @@ def _name(one: Any) -> str:
 
 
 def _kind(one: Any) -> str:
-    plain = {"str": "TEXT", "int": "N", "float": "NUMBER", "Path": "PATH"}
-    described = one.type_descriptor.annotation
-    return plain.get(getattr(getattr(described, "__args__", (described,))[0], "__name__", ""), "TEXT")
+    return {"integer": "N", "integer range": "N", "float": "NUMBER", "float range": "NUMBER", "path": "PATH"}.get(
+        one.type.name, "TEXT"
+    )
 
 
 def _parameter(one: Any) -> tuple[str, str, str]:
@@ -118,7 +118,7 @@ def _parameter(one: Any) -> tuple[str, str, str]:
     default = "needed" if one.required else code(default)
     remarks = [words(one.help or "")]
     remarks += ["May be repeated."] if one.multiple else []
-    remarks += [f"At least {one.min:,}."] if getattr(one, "min", None) is not None else []
-    remarks += [f"At most {one.max:,}."] if getattr(one, "max", None) is not None else []
+    remarks += [f"At least {one.type.min:,}."] if getattr(one.type, "min", None) is not None else []
+    remarks += [f"At most {one.type.max:,}."] if getattr(one.type, "max", None) is not None else []
     remarks += [f"Environment: `{one.envvar}`."] if one.envvar else []
     return code(_name(one)), default, " ".join(remarks)

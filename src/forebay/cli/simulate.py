@@ -276,10 +276,16 @@ def _run_storage(scenario: StorageScenario, policy: str, seed: int) -> Run:
     from forebay.decide.registry import find
     from forebay.simulate.storage.run import run_storage
 
-    requests, chosen = scenario.requests, find("storage", policy)
-    with progress(policy, len(requests)) as report:
-        settings = {"feedback": scenario.feedback, "seed": seed}
-        return run_storage(scenario.platform, requests, chosen, scenario.rules, **settings, progress=report)
+    with progress(policy, len(scenario.requests)) as report:
+        return run_storage(
+            scenario.platform,
+            scenario.requests,
+            find("storage", policy),
+            scenario.rules,
+            feedback=scenario.feedback,
+            seed=seed,
+            progress=report,
+        )
 
 
 def _bound_document(scenario: StorageScenario) -> Document:
