@@ -36,6 +36,13 @@ def nesting(event: yaml.Event) -> int:
     return isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
 
 
+def skip(event: yaml.Event, stream: Iterator[yaml.Event]) -> None:
+    """Skip the rest of what `event` begins."""
+    depth = nesting(event)
+    while depth > 0:
+        depth += nesting(next(stream))
+
+
 def load_yaml(path: Path, content: bytes) -> object:
     """The whole document as lists, dicts and values."""
     for _ in events(path, content):

@@ -17,7 +17,8 @@ class Requests:
     """Requests in their order: how much space, from when, for how long.
 
     Times are seconds since 1970 (UTC), sizes bytes. `volume` is what the job reads and writes through the space, or
-    its size if that is not known. `origin` is a phrase that says where the requests come from.
+    its size if that is not known. `origin` is a phrase that says where the requests come from, `left_out` one that says
+    what of it is left out.
     """
 
     ids: NDArray[Any]
@@ -26,7 +27,8 @@ class Requests:
     duration: Floats
     bytes: Ints
     volume: Floats
-    origin: str
+    origin: str = ""
+    left_out: str = ""
 
     def __len__(self) -> int:
         return int(self.bytes.size)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forebay.folders import cache_folder
 from forebay.history.traces import cache as cache_module
 from forebay.history.traces import read_requests, storalloc, swf
-from forebay.history.traces.columns import Columns
 from forebay.model.request import Requests
 
 
@@ -136,7 +136,7 @@ def test_an_entry_of_other_columns_is_ignored(cache: Path, wrong: dict[str, np.n
     cache.mkdir(parents=True)
     np.savez(cache / "good.npz", **columns, left_out=np.array(""))
     np.savez(cache / "bad.npz", **columns | wrong, left_out=np.array(""), allow_pickle=True)
-    assert isinstance(cache_module.load_entry("good"), Columns)
+    assert isinstance(cache_module.load_entry("good"), Requests)
     assert cache_module.load_entry("bad") is None
 
 
@@ -164,7 +164,7 @@ def test_without_a_cache_folder_named_it_is_in_the_users_home(tmp_path: Path, mo
     for named in (None, "", "not/absolute"):
         monkeypatch.delenv("XDG_CACHE_HOME") if named is None else monkeypatch.setenv("XDG_CACHE_HOME", named)
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
-        assert cache_module._folder() == tmp_path / "home/.cache/forebay/requests"
+        assert cache_folder("requests") == tmp_path / "home/.cache/forebay/requests"
 
 
 def test_the_oldest_entries_go(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from forebay.history.traces import cache, swf, theta
-from forebay.history.traces.columns import Columns
+from forebay.history.traces.columns import make_requests
 from forebay.model.errors import BadInput
 from forebay.model.request import Requests
+from forebay.model.system import MOST_BYTES
 from forebay.model.units import plural
 
 _KINDS = {".yml": "storalloc", ".yaml": "storalloc", ".csv": "theta", ".swf": "swf"}
@@ -20,61 +24,56 @@ def read_requests(paths: Sequence[Path], *, swf_volume: str | None = None) -> Re
     SWF has no volumes: `swf_volume` replaces them, "memory" (the default) by the memory that a job used, or a size per
     processor like "2 GB". Jobs without bytes are left out. The user's cache keeps what was read for the next time.
     """
-    kind = _kind(paths)
+    kinds = {_KINDS.get(Path(path.name.lower().removesuffix(".gz")).suffix, "") for path in paths}
+    kind = kinds.pop() if len(kinds) == 1 else ""
+    names = " and ".join(map(str, paths)) or "requests"
+    if not kind:
+        raise BadInput(names, f"must end with {', '.join(_KINDS)}, or one of these and .gz")
+    if len(paths) > (2 if kind == "theta" else 1):
+        raise BadInput(names, "are too many; give one file, or the two .csv files of Theta")
     per_processor = swf.volume_per_processor(swf_volume) if kind == "swf" else None
     key = cache.cache_key(paths, f"{kind} {per_processor}")
-    columns = cache.load_entry(key)
-    if columns is None:
-        columns = _read(kind, paths, per_processor)
-        cache.save_entry(key, columns)
-    return _requests(columns, " and ".join(p.name for p in paths), str(paths[0]))
+    requests = cache.load_entry(key)
+    if requests is None:
+        if kind == "theta":
+            requests = theta.read(paths)
+        elif kind == "swf":
+            requests = swf.read(paths[0], per_processor)
+        else:
+            from forebay.history.traces import storalloc  # PyYAML may be missing
+
+            requests = storalloc.read(paths[0])
+        cache.save_entry(key, requests)
+    return _name_origin(requests, " and ".join(path.name for path in paths), str(paths[0]))
 
 
 def requests_of_history(url: str | None) -> Requests:
-    """What the jobs of the history at `url` (the default one if None) would have requested."""
-    from forebay.history.traces import history_jobs  # SQLAlchemy is slow to import
+    """What the jobs of the history at `url` (the default one if None) would have requested, as they were submitted.
 
-    return _requests(history_jobs.read(url), "the history", "the history")
+    A job reads and writes what its runs did, from the first start to the last end. Without Slurm's accounting, it is
+    submitted when it starts.
+    """
+    from forebay.history.store import open_store  # SQLAlchemy is slow to import
+    from forebay.history.store.jobs import job_volumes
 
-
-def _requests(columns: Columns, source: str, where: str) -> Requests:
-    left_out = f" (left out: {columns.left_out})" if columns.left_out else ""
-    if columns.bytes.size == 0:
-        raise BadInput(where, f"has no requests{left_out}")
-    return Requests(
-        ids=columns.ids,
-        submitted=columns.submitted,
-        start=columns.start,
-        duration=columns.duration,
-        bytes=columns.bytes,
-        volume=columns.volume,
-        origin=f"{plural(columns.bytes.size, 'request')} from {source}{left_out}",
+    with open_store(url, create=False) as store, store.reading() as connection:
+        jobs = list(job_volumes(connection))
+        for job in jobs:
+            if max(job.read, job.written) > MOST_BYTES:
+                raise BadInput(store.where, f"job {job.job_id} moves more than {MOST_BYTES:,} bytes")
+    used = [job for job in jobs if max(job.read, job.written) > 0 and job.end > job.start]
+    used.sort(key=lambda job: (job.submitted, job.start, job.job_id))
+    requests = make_requests(
+        np.array([job.job_id for job in used], dtype=np.int64),
+        [(job.submitted, job.start, job.end) for job in used],
+        [(job.read, job.written) for job in used],
+        {("job", "of no bytes or no time"): len(jobs) - len(used)},
     )
+    return _name_origin(requests, "the history", "the history")
 
 
-def _kind(paths: Sequence[Path]) -> str:
-    kinds = {_KINDS.get(_suffix(path), "") for path in paths}
-    kind = kinds.pop() if len(kinds) == 1 else ""
-    if not kind:
-        raise BadInput(_names(paths), f"must end with {', '.join(_KINDS)}, or one of these and .gz")
-    if len(paths) > (2 if kind == "theta" else 1):
-        raise BadInput(_names(paths), "are too many; give one file, or the two .csv files of Theta")
-    return kind
-
-
-def _suffix(path: Path) -> str:
-    return Path(path.name.lower().removesuffix(".gz")).suffix
-
-
-def _read(kind: str, paths: Sequence[Path], per_processor: float | None) -> Columns:
-    if kind == "theta":
-        return theta.read(paths)
-    if kind == "swf":
-        return swf.read(paths[0], per_processor)
-    from forebay.history.traces import storalloc  # PyYAML may be missing
-
-    return storalloc.read(paths[0])
-
-
-def _names(paths: Sequence[Path]) -> str:
-    return " and ".join(str(path) for path in paths) or "requests"
+def _name_origin(requests: Requests, source: str, where: str) -> Requests:
+    left_out = f" (left out: {requests.left_out})" if requests.left_out else ""
+    if not len(requests):
+        raise BadInput(where, f"has no requests{left_out}")
+    return replace(requests, origin=f"{plural(len(requests), 'request')} from {source}{left_out}")

@@ -1,17 +1,16 @@
-"""What every reader of traces returns, and the values that they have in common."""
+"""The values that traces have in common, and the requests that follow from them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.model.request import Floats, Ints
+from forebay.model.request import Requests
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import plural
 
@@ -20,17 +19,24 @@ _LONGEST_ID = 200
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
-    """The columns of `Requests`, and a phrase that says what of the file is left out."""
-
-    ids: NDArray[Any]
-    submitted: Floats
-    start: Floats
-    duration: Floats
-    bytes: Ints
-    volume: Floats
-    left_out: str
+def make_requests(
+    ids: NDArray[Any],
+    times: Sequence[tuple[float, float, float]],
+    volumes: Sequence[tuple[int, int]],
+    left_out: Mapping[tuple[str, str], int],
+) -> Requests:
+    """Requests of the larger of what each job read and wrote, from its submission, start and end."""
+    submitted, start, end = np.array(times, dtype=np.float64).reshape(-1, 3).T
+    was_read, written = np.array(volumes, dtype=np.int64).reshape(-1, 2).T
+    return Requests(
+        ids=ids,
+        submitted=submitted.copy(),
+        start=start.copy(),
+        duration=end - start,
+        bytes=np.maximum(was_read, written),
+        volume=was_read.astype(np.float64) + written,
+        left_out=describe_left_out(left_out),
+    )
 
 
 def id_column(ids: Sequence[str]) -> NDArray[Any]:
@@ -73,18 +79,15 @@ def parse_bytes(text: str) -> int:
     12
     """
     try:
-        value = int(text) if text.isdecimal() else _whole(float(text))
-    except ValueError:
+        number = int(text) if text.isdecimal() else float(text)
+        value = int(number)
+        if value != number:
+            raise ValueError
+    except (ValueError, OverflowError):
         raise ValueError(f"must be a whole number of bytes, not {quote(text)}") from None
     if not 0 <= value <= MOST_BYTES:
         raise ValueError(f"must be from 0 to {MOST_BYTES:,} bytes, not {quote(text)}")
     return value
-
-
-def _whole(value: float) -> int:
-    if not value.is_integer():  # also for nan and inf
-        raise ValueError
-    return int(value)
 
 
 def quote(text: str) -> str:
@@ -92,7 +95,7 @@ def quote(text: str) -> str:
     return repr(text) if len(text) <= 40 else f"{text[:37]!r}..."
 
 
-def describe_left_out(counts: dict[tuple[str, str], int]) -> str:
+def describe_left_out(counts: Mapping[tuple[str, str], int]) -> str:
     """A list of what is left out, from the numbers of things, each a noun and what follows it.
 
     >>> describe_left_out({("job", "without memory"): 1200, ("job", "of no time"): 0, ("job", "of no bytes"): 1})

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
 import yaml
 
-from forebay.history.traces.columns import Columns, check_id, describe_left_out, id_column, parse_bytes, parse_time
-from forebay.history.traces.trace_files import open_bytes
-from forebay.history.yaml_events import events, line_of, nesting
+from forebay.history.text_files import open_bytes
+from forebay.history.traces.columns import check_id, id_column, make_requests, parse_bytes, parse_time
+from forebay.history.yaml_events import events, line_of, skip
 from forebay.model.errors import BadInput
+from forebay.model.request import Requests
 
 T = TypeVar("T")
 Events = Iterator[yaml.Event]
@@ -39,40 +39,28 @@ class _Job:
             raise BadInput(f"{self.path}:{line_of(event)}", f"{key} {error}") from None
 
 
-def read(path: Path) -> Columns:
+def read(path: Path) -> Requests:
     """A request of max(readBytes, writtenBytes) for every job, in the order of the file.
 
     The YAML is read event by event; building an object for each value takes several times as long.
     """
     lines: dict[str, int] = {}
-    rows = []
+    ids, times, volumes = [], [], []
     for job in _jobs(path):
         name = job.get("id", check_id)
         if name in lines:
             raise BadInput(f"{path}:{job.line}", f"id {name!r} is taken by the job on line {lines[name]}")
         lines[name] = job.line
-        rows.append((name, *_values(job)))
-    kept = [row for row in rows if row[4] or row[5]]
-    ids, submitted, start, duration, volumes_read, volumes_written = zip(*kept, strict=True) if kept else ((),) * 6
-    was_read, written = np.array(volumes_read, dtype=np.int64), np.array(volumes_written, dtype=np.int64)
-    return Columns(
-        ids=id_column(ids),
-        submitted=np.array(submitted, dtype=np.float64),
-        start=np.array(start, dtype=np.float64),
-        duration=np.array(duration, dtype=np.float64),
-        bytes=np.maximum(was_read, written),
-        volume=was_read.astype(np.float64) + written,
-        left_out=describe_left_out({("job", "of no bytes"): len(rows) - len(kept)}),
-    )
-
-
-def _values(job: _Job) -> tuple[float, float, float, int, int]:
-    """Submission, start, duration, bytes read, bytes written."""
-    start, end = job.get("startTime", parse_time), job.get("endTime", parse_time)
-    if end < start:
-        raise BadInput(f"{job.path}:{job.line}", "endTime is before startTime")
-    submitted = job.get("submissionTime", parse_time)
-    return submitted, start, end - start, job.get("readBytes", parse_bytes), job.get("writtenBytes", parse_bytes)
+        start, end = job.get("startTime", parse_time), job.get("endTime", parse_time)
+        if end < start:
+            raise BadInput(f"{path}:{job.line}", "endTime is before startTime")
+        submitted = job.get("submissionTime", parse_time)
+        volume = job.get("readBytes", parse_bytes), job.get("writtenBytes", parse_bytes)
+        if any(volume):
+            ids.append(name)
+            times.append((submitted, start, end))
+            volumes.append(volume)
+    return make_requests(id_column(ids), times, volumes, {("job", "of no bytes"): len(lines) - len(ids)})
 
 
 def _jobs(path: Path) -> Iterator[_Job]:
@@ -85,7 +73,9 @@ def _jobs(path: Path) -> Iterator[_Job]:
             if not isinstance(event, yaml.MappingStartEvent):
                 raise BadInput(f"{path}:{line_of(event)}", "must be a job: a table of keys and values")
             yield _Job(path, line_of(event), _scalars(path, stream, anchored))
-        _finish(path, stream)
+        for event in stream:  # the rest must be YAML, too
+            if isinstance(event, yaml.DocumentStartEvent):
+                raise BadInput(f"{path}:{line_of(event)}", "begins a second document")
 
 
 def _enter_jobs(path: Path, stream: Events) -> bool:
@@ -98,7 +88,7 @@ def _enter_jobs(path: Path, stream: Events) -> bool:
     if not isinstance(event, yaml.MappingStartEvent):
         raise BadInput(f"{path}:{line_of(event)}", "must be a table with the list 'jobs'")
     while not isinstance(key := next(stream), yaml.MappingEndEvent):
-        _skip(key, stream)
+        skip(key, stream)
         value = next(stream)
         if isinstance(key, yaml.ScalarEvent) and key.value == "jobs":
             if isinstance(value, yaml.SequenceStartEvent):
@@ -106,7 +96,7 @@ def _enter_jobs(path: Path, stream: Events) -> bool:
             if isinstance(value, yaml.ScalarEvent) and value.value in _NULL:
                 return False
             raise BadInput(f"{path}:{line_of(value)}", "jobs must be a list")
-        _skip(value, stream)
+        skip(value, stream)
     raise BadInput(str(path), "has no list 'jobs'")
 
 
@@ -126,20 +116,5 @@ def _scalars(path: Path, stream: Events, anchored: dict[str, yaml.ScalarEvent]) 
                 raise BadInput(f"{path}:{line_of(value)}", f"{key.value} is an alias of no value of an earlier job")
             scalars[key.value] = anchored[value.anchor]
         else:
-            _skip(value, stream)
+            skip(value, stream)
     return scalars
-
-
-def _skip(event: yaml.Event, stream: Events) -> None:
-    """Skip the rest of what `event` begins."""
-    depth = nesting(event)
-    while depth > 0:
-        event = next(stream)
-        depth += nesting(event)
-
-
-def _finish(path: Path, stream: Events) -> None:
-    """Check that the rest is YAML too, and part of the same document."""
-    for event in stream:
-        if isinstance(event, yaml.DocumentStartEvent):
-            raise BadInput(f"{path}:{line_of(event)}", "begins a second document")

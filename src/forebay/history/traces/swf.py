@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.history.traces.columns import Columns, describe_left_out, quote
-from forebay.history.traces.trace_files import open_text
+from forebay.history.text_files import open_text
+from forebay.history.traces.columns import describe_left_out, quote
 from forebay.model.errors import BadInput
-from forebay.model.request import Floats
+from forebay.model.request import Floats, Requests
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import parse_size
 
@@ -74,28 +74,32 @@ def volume_per_processor(volume: str | None) -> float | None:
     return size
 
 
-def read(path: Path, per_processor: float | None) -> Columns:
+def read(path: Path, per_processor: float | None) -> Requests:
     """A request for every job with processors, a run time and a volume, in the order of the file."""
     left_out: Counter[tuple[str, str]] = Counter()
     nothing = _Block(path, 1, [], np.empty((0, len(_USED))))
-    pieces = [_requests(block, per_processor, left_out) for block in itertools.chain([nothing], _blocks(path))]
-    columns = {key: np.concatenate([piece.pop(key) for piece in pieces]) for key in list(pieces[0])}
-    _check_ids(path, columns["ids"])
-    started = _unix_start(path)
-    return Columns(
-        ids=columns["ids"],
-        submitted=columns["submitted"] + started,
-        start=columns["start"] + started,
-        duration=columns["duration"],
-        bytes=columns["bytes"],
-        volume=columns["bytes"].astype(np.float64),
+    pieces = [_columns(block, per_processor, left_out) for block in itertools.chain([nothing], _blocks(path))]
+    ids, submitted, start, duration, size = map(np.concatenate, zip(*pieces, strict=True))
+    if (np.diff(ids) <= 0).any():  # else no number occurs twice
+        numbers, counts = np.unique(ids, return_counts=True)
+        for number in numbers[counts > 1][:1]:
+            raise BadInput(f"{path}: job {number}", "occurs twice")
+    begin = _unix_start(path)
+    return Requests(
+        ids=ids,
+        submitted=submitted + begin,
+        start=start + begin,
+        duration=duration,
+        bytes=size,
+        volume=size.astype(np.float64),
         left_out=describe_left_out(left_out),
     )
 
 
-def _requests(
+def _columns(
     block: _Block, per_processor: float | None, left_out: Counter[tuple[str, str]]
-) -> dict[str, NDArray[Any]]:
+) -> tuple[NDArray[Any], ...]:
+    """Job numbers, times of submission and start, durations, bytes."""
     _check(block)
     used, processors, run = block.column("used memory"), block.column("processors"), block.column("run time")
     memory = np.where(used == _UNKNOWN, block.column("requested memory"), used) * _KILOBYTE
@@ -110,55 +114,37 @@ def _requests(
     left_out["job", "without memory"] += int(empty.sum())
     left_out["line", "on a part of a job"] += int(partial.sum())
     submitted = block.column("submit time")[kept]
-    return {
-        "ids": block.column("job number")[kept].astype(np.int64),
-        "submitted": submitted,
-        "start": submitted + np.maximum(block.column("wait time")[kept], 0),
-        "duration": run[kept],
-        "bytes": np.rint(size[kept]).astype(np.int64),
-    }
+    start = submitted + np.maximum(block.column("wait time")[kept], 0)
+    ids, bytes_ = block.column("job number")[kept].astype(np.int64), np.rint(size[kept]).astype(np.int64)
+    return ids, submitted, start, run[kept], bytes_
 
 
 def _check(block: _Block) -> None:
     for name in _USED:
         column = block.column(name)
         block.refuse(~(np.abs(column) < 2**53), name, column, "must be a number below 2**53")
-    for name in ("job number", "processors", "used memory", "requested memory"):
-        column = block.column(name)
-        block.refuse(column != np.floor(column), name, column, "must be a whole number")
-    for name in ("wait time", "used memory", "requested memory"):
-        column = block.column(name)
-        block.refuse((column < 0) & (column != _UNKNOWN), name, column, "must not be negative, or -1 for unknown")
-    column = block.column("submit time")
-    block.refuse(column < 0, "submit time", column, "must not be negative")
-
-
-def _check_ids(path: Path, ids: NDArray[np.int64]) -> None:
-    if ids.size < 2 or (np.diff(ids) > 0).all():
-        return
-    numbers, counts = np.unique(ids, return_counts=True)
-    if (counts > 1).any():
-        raise BadInput(f"{path}: job {numbers[counts > 1][0]}", "occurs twice")
+        if name in ("job number", "processors", "used memory", "requested memory"):
+            block.refuse(column != np.floor(column), name, column, "must be a whole number")
+        if name in ("wait time", "used memory", "requested memory"):
+            block.refuse((column < 0) & (column != _UNKNOWN), name, column, "must not be negative, or -1 for unknown")
+        if name == "submit time":
+            block.refuse(column < 0, name, column, "must not be negative")
 
 
 def _blocks(path: Path) -> Iterator[_Block]:
     with open_text(path, _ENCODING) as file:
         first = 1
         while lines := list(itertools.islice(file, _BLOCK)):
-            table = _table(path, first, lines)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)  # about blocks of comments alone
+                    table = np.loadtxt(lines, comments=";", usecols=list(_USED.values()), ndmin=2)
+            except ValueError as error:
+                _diagnose(path, first, lines)
+                raise BadInput(str(path), f"is not SWF: {str(error).splitlines()[0]}") from None
             if table.size:
                 yield _Block(path, first, lines, table)
             first += len(lines)
-
-
-def _table(path: Path, first: int, lines: list[str]) -> Floats:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about blocks of comments alone
-            return np.loadtxt(lines, comments=";", usecols=list(_USED.values()), ndmin=2)
-    except ValueError as error:
-        _diagnose(path, first, lines)
-        raise BadInput(str(path), f"is not SWF: {str(error).splitlines()[0]}") from None
 
 
 def _diagnose(path: Path, first: int, lines: list[str]) -> None:

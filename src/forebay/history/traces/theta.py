@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from forebay.history.traces.columns import (
-    Columns,
-    check_id,
-    describe_left_out,
-    id_column,
-    parse_bytes,
-    parse_time,
-    quote,
-)
-from forebay.history.traces.trace_files import open_text
+from forebay.history.text_files import read_csv
+from forebay.history.traces.columns import check_id, id_column, make_requests, parse_bytes, parse_time, quote
 from forebay.model.errors import BadInput
+from forebay.model.request import Requests
 from forebay.model.system import MOST_BYTES
 
 T = TypeVar("T")
@@ -67,33 +59,24 @@ class _Row:
             raise BadInput(f"{self.path}:{self.line}", f"{column.upper()} {error}") from None
 
 
-def read(paths: Sequence[Path]) -> Columns:
+def read(paths: Sequence[Path]) -> Requests:
     """A request for every job that passes the paper's filter: 10 % of its run time in I/O, and 10 GB one way.
 
     The two files come in any order, or joined as one.
     """
-    darshan, scheduler = _identify_files({path: _header(path) for path in paths})
+    darshan, scheduler = _identify_files({path: next(read_csv(path))[1] for path in paths})
     jobs = _jobs(darshan)
     schedule = _schedule(scheduler, jobs, joined=len(paths) == 1)
-    heavy = [(name, schedule[name], job) for name, job in jobs.items() if name in schedule and job.is_heavy]
-    times = np.array([_times(row) for _, row, _ in heavy], dtype=np.float64).reshape(-1, 3)
-    was_read = np.array([job.read for _, _, job in heavy], dtype=np.int64)
-    written = np.array([job.written for _, _, job in heavy], dtype=np.int64)
-    ids = id_column([name for name, _, _ in heavy])
-    order = np.lexsort((ids, times[:, 0]))
+    heavy = [name for name, job in jobs.items() if name in schedule and job.is_heavy]
+    ids = id_column(heavy)
+    times = [_times(schedule[name]) for name in heavy]
+    order = np.lexsort((ids, [submitted for submitted, _, _ in times]))
+    volumes = [(jobs[heavy[i]].read, jobs[heavy[i]].written) for i in order]
     left_out = {
         ("job", "without a row of the scheduler"): len(jobs.keys() - schedule.keys()),
         ("job", "with little I/O"): len(schedule) - len(heavy),
     }
-    return Columns(
-        ids=ids[order],
-        submitted=times[order, 0],
-        start=times[order, 1],
-        duration=(times[:, 2] - times[:, 1])[order],
-        bytes=np.maximum(was_read, written)[order],
-        volume=(was_read.astype(np.float64) + written)[order],
-        left_out=describe_left_out(left_out),
-    )
+    return make_requests(ids[order], [times[i] for i in order], volumes, left_out)
 
 
 def _identify_files(headers: Mapping[Path, list[str]]) -> tuple[Path, Path]:
@@ -120,7 +103,13 @@ def _jobs(path: Path) -> dict[str, _Job]:
         name = row.get(0, _ID, _id)
         job = jobs.setdefault(name, _Job())
         processes = row.get(1, "nprocs", _positive)
-        read, written, *busy = _counters(row)
+        values = [
+            row.get(index, column, parse_bytes if "_bytes_" in column else _span) if row.cells[index] else 0
+            for index, column in enumerate(_COUNTERS, start=3)
+        ]
+        # MPI-IO goes through POSIX, STDIO does not.
+        interfaces = zip(values[:5], values[5:10], values[10:], strict=True)
+        read, written, *busy = (max(posix, mpiio) + stdio for posix, mpiio, stdio in interfaces)
         job.read += int(read)
         job.written += int(written)
         job.busy += sum(busy) / processes
@@ -128,17 +117,6 @@ def _jobs(path: Path) -> dict[str, _Job]:
         if max(job.read, job.written) > MOST_BYTES:
             raise BadInput(f"{path}:{row.line}", f"job {name} moves more than {MOST_BYTES:,} bytes")
     return jobs
-
-
-def _counters(row: _Row) -> list[float]:
-    """For each of `_KINDS` the larger of POSIX and MPI-IO, which goes through POSIX, plus STDIO."""
-    values = [
-        row.get(index, column, parse_bytes if "_bytes_" in column else _span) if row.cells[index] else 0
-        for index, column in enumerate(_COUNTERS, start=3)
-    ]
-    return [
-        max(posix, mpiio) + stdio for posix, mpiio, stdio in zip(values[:5], values[5:10], values[10:], strict=True)
-    ]
 
 
 def _schedule(path: Path, jobs: Mapping[str, _Job], *, joined: bool) -> dict[str, _Row]:
@@ -161,40 +139,14 @@ def _times(row: _Row) -> tuple[float, float, float]:
     return queued, start, end
 
 
-def _header(path: Path) -> list[str]:
-    with open_text(path, "utf-8-sig") as file:
-        return _columns(_lines(path, file))
-
-
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[_Row]:
     """The cells of these columns, line by line; those of a missing column are empty."""
-    with open_text(path, "utf-8-sig") as file:
-        lines = _lines(path, file)
-        header = _columns(lines)
-        chosen = itemgetter(*(header.index(c) if c in header else len(header) for c in columns))
-        for number, cells in lines:
-            if len(cells) != len(header):
-                if not cells:
-                    continue
-                raise BadInput(f"{path}:{number}", f"has {len(cells)} values for {len(header)} columns")
-            cells.append("")
-            yield _Row(path, number, chosen(cells))
-
-
-def _lines(path: Path, file: TextIO) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(file)
-    while True:
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise BadInput(f"{path}:{reader.line_num}", f"is not CSV: {error}") from None
-        yield reader.line_num, cells
-
-
-def _columns(lines: Iterator[tuple[int, list[str]]]) -> list[str]:
-    return [column.strip().lower() for column in next(lines, (1, []))[1]]
+    lines = read_csv(path)
+    _, header = next(lines)
+    chosen = itemgetter(*(header.index(c) if c in header else len(header) for c in columns))
+    for number, cells in lines:
+        cells.append("")
+        yield _Row(path, number, chosen(cells))
 
 
 def _id(text: str) -> str:

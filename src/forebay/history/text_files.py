@@ -1,13 +1,14 @@
-"""The contents of trace files, gzipped or not."""
+"""Text files of users, gzipped or not; errors name the file and, in a table, the line."""
 
 from __future__ import annotations
 
+import csv
 import gzip
-import hashlib
 import io
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
@@ -35,16 +36,28 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
+def open_text(path: Path, encoding: str = "utf-8-sig") -> Iterator[TextIO]:
     """The same as text, with unchanged line ends."""
     with open_bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
         yield text
 
 
-def digest_file(path: Path) -> bytes:
-    """The SHA-256 of the file."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
-    except OSError as error:
-        raise BadInput(str(path), why(error)) from None
+def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The number and the cells of each line: first the header, in lower case, then those with as many cells.
+
+    Cells are separated by commas, or by semicolons if the header has one. Empty lines are left out.
+    """
+    with open_text(path) as file:
+        first = file.readline()
+        reader = csv.reader(chain([first], file), delimiter=";" if ";" in first else ",")
+        try:
+            header = [name.strip().lower() for name in next(reader)]
+            yield 1, header
+            for cells in reader:
+                if cells and len(cells) != len(header):
+                    reason = f"has {len(cells)} values for {len(header)} columns"
+                    raise BadInput(f"{path}:{reader.line_num}", reason)
+                if cells:
+                    yield reader.line_num, cells
+        except csv.Error as error:
+            raise BadInput(f"{path}:{reader.line_num}", f"is not CSV: {error}") from None
