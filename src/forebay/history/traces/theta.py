@@ -70,7 +70,7 @@ def read(paths: Sequence[Path]) -> Requests:
     heavy = [name for name, job in jobs.items() if name in schedule and job.is_heavy]
     ids = id_column(heavy)
     times = [_times(schedule[name]) for name in heavy]
-    order = np.lexsort((ids, [submitted for submitted, _, _ in times]))
+    order = np.lexsort((ids, np.array([submitted for submitted, _, _ in times])))
     volumes = [(jobs[heavy[i]].read, jobs[heavy[i]].written) for i in order]
     left_out = {
         ("job", "without a row of the scheduler"): len(jobs.keys() - schedule.keys()),
