@@ -26,7 +26,7 @@ from bench import seconds, verdict
 from forebay.history.darshan.ingest import BATCH, ingest
 from forebay.history.darshan.log_worker import read_one
 from forebay.history.store import open_store
-from forebay.history.store.logs import record_logs
+from forebay.history.store.runs import record_logs
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.history.store.behaviour import Behaviour
+from forebay.history.store.past_runs import Behaviour
 from forebay.model.curve import Curve
 from forebay.profile.access_pattern import pattern_of
 from forebay.profile.application import commonest, nearest, profile_of, spread

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.history.store.osts import OBSERVATION, OstSums
+from forebay.history.store.totals import OBSERVATION, OstSums
 from forebay.profile.ost_health import DEVIATIONS, LEAST_SPREAD, SLOW, OstHealth, comparable, ost_health, was_slow
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from forebay.history.store import Store
-from forebay.history.store.behaviour import Behaviour
+from forebay.history.store.past_runs import Behaviour
 from forebay.history.store.runs import add_runs
 from support.history_rows import ost_columns, run_row
 

@@ -92,7 +92,7 @@ def _lifetime(text: str) -> float:
 
 
 def _release(store: Store, job: str, json: bool) -> None:
-    from forebay.history.store.leases import release_targets
+    from forebay.history.store.jobs import release_targets
 
     with store.writing() as connection:
         freed = release_targets(connection, job)

@@ -139,7 +139,7 @@ def osts(
     json: Json = False,
 ) -> None:
     """Find sick OSTs: bytes and slowness over all runs, the worst first."""
-    from forebay.history.store.osts import filesystem_ids, osts_by_filesystem
+    from forebay.history.store.totals import filesystem_ids, osts_by_filesystem
     from forebay.profile.ost_health import rank_osts
     from forebay.show.history.documents import find_filesystem, osts_document, parse_period
     from forebay.show.history.tables import print_osts

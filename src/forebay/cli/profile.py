@@ -33,7 +33,7 @@ def profile(
 
     Includes its bandwidth by OSTs and a forecast.
     """
-    from forebay.history.store.behaviour import list_behaviours
+    from forebay.history.store.past_runs import list_behaviours
     from forebay.profile.application import profile_of, runs_on
     from forebay.show.history.documents import find_filesystem, profile_document
     from forebay.show.history.profile import print_profile

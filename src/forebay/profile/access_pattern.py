@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from forebay.history.run_fields import ORDERS
-from forebay.history.store.behaviour import Behaviour, RequestTotals
+from forebay.history.store.past_runs import Behaviour, RequestTotals
 
 Sharing = Literal["shared file", "file per process", "both", "one process", "no I/O"]
 Order = Literal["contiguous", "strided", "with gaps", "random", "backwards", "mixed", "one request per file", "unknown"]

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from forebay.history.store.behaviour import Behaviour, RequestTotals
+from forebay.history.store.past_runs import Behaviour, RequestTotals
 from forebay.model.curve import Curve
 from forebay.profile.access_pattern import Pattern, pattern_of
 from forebay.profile.drift import Drift, drift_of

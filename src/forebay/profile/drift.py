@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from forebay.history.store.behaviour import Behaviour
+from forebay.history.store.past_runs import Behaviour
 
 DriftVerdict = Literal["faster", "slower", "no drift", "too few runs"]
 LEAST_RUNS = 4

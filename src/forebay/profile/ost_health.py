@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from forebay.history.store.osts import OstSums
+from forebay.history.store.totals import OstSums
 
 Verdict = Literal["sick", "fine", "too little data"]
 Observations = npt.NDArray[np.void]

@@ -13,7 +13,6 @@ import pytest
 import sqlalchemy as sa
 
 from forebay.history.store import Store, database, default_path, open_store
-from forebay.history.store import migrations as migrations_module
 from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import VERSION, apps, meta, metadata, runs
 from forebay.model.errors import BadInput
@@ -108,9 +107,9 @@ def test_a_migration_that_fails_leaves_the_old_schema(database: str, monkeypatch
 
 def _pretend_newer(patch: pytest.MonkeyPatch, step: object) -> None:
     module = sys.modules["forebay.history.store.database"]
+    assert len(module._MIGRATIONS) == VERSION - 1
     patch.setattr(module, "VERSION", VERSION + 1)
-    patch.setattr(module, "MIGRATIONS", {VERSION: step})
-    assert migrations_module.MIGRATIONS.keys() <= set(range(1, VERSION))
+    patch.setattr(module, "_MIGRATIONS", (*module._MIGRATIONS, step))
 
 
 def test_a_locked_history_is_said_to_be_locked(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from forebay.history.store import Store
-from forebay.history.store.behaviour import list_behaviours
-from forebay.history.store.listing import COLUMNS, find_app_id, has_runs, list_runs, read_run
+from forebay.history.store.listing import COLUMNS, dump_tables, find_app_id, has_runs, list_runs, read_run
+from forebay.history.store.past_runs import list_behaviours
 from forebay.history.store.schema import jobs, logs
 from forebay.model.errors import BadInput, UnknownName
 from support.made_up_runs import MIB, START, a_run, behaviour, fill
@@ -104,3 +104,21 @@ def test_behaviours_are_the_newest_runs_oldest_first(store: Store) -> None:
     with store.reading() as connection:
         found = list_behaviours(connection, "vpic", limit=4)
     assert found == [behaviour(i, count=None if i == 2 else i) for i in range(2, 6)]
+
+
+def test_every_table_with_its_columns_and_rows_in_order(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forebay.history.store.listing._DUMPED_AT_ONCE", 2)
+    fill(store, [a_run(i, "ab"[i % 2], count=2) for i in range(5)])
+    with store.reading() as connection:
+        found = {
+            d.name: (d.columns, [[tuple(row) for row in part] for part in d.parts]) for d in dump_tables(connection)
+        }
+    assert list(found) == ["runs", "run_modules", "run_requests", "run_osts", "jobs", "decisions"]
+    columns, parts = found["runs"]
+    assert [len(part) for part in parts] == [2, 2, 1]
+    assert [row[:2] for part in parts for row in part] == [(1, "a"), (2, "b"), (3, "a"), (4, "b"), (5, "a")]
+    assert (columns["run_id"], columns["app"], columns["perf_by_slowest"]) == ("BIGINT", "VARCHAR", "DOUBLE")
+    assert (columns["partial_flag"], columns["stripe_count"]) == ("BOOLEAN", "BIGINT")
+    assert "app_id" not in columns
+    assert sum(len(part) for part in found["run_osts"][1]) == 10
+    assert found["jobs"][1] == []

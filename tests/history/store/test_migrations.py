@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from forebay.history.darshan.ingest import ingest
 from forebay.history.store import Store, open_store
-from forebay.history.store.leases import jobs_by_target
+from forebay.history.store.jobs import jobs_by_target
 from forebay.history.store.listing import list_runs, read_run
 from forebay.history.store.past_runs import list_past_runs, list_peer_runs
 from forebay.history.store.runs import add_runs

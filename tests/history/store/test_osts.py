@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from forebay.history.store import Connection, Store
-from forebay.history.store.osts import OstSums, osts_by_filesystem
+from forebay.history.store.totals import OstSums, osts_by_filesystem
 from support.history_rows import ost_columns
 from support.made_up_runs import START, a_run, fill
 

@@ -17,10 +17,9 @@ from forebay.decide.stripe.view import StripeView, Striping
 from forebay.history.run_fields import FORWARDED
 from forebay.history.store import Store
 from forebay.history.store.decisions import record_decision, set_outcome
-from forebay.history.store.leases import release_targets, take_targets
-from forebay.history.store.osts import highest_target
+from forebay.history.store.jobs import release_targets, take_targets
 from forebay.history.store.past_runs import last_filesystem, list_past_runs
-from forebay.history.store.totals import filesystem_sums
+from forebay.history.store.totals import filesystem_sums, highest_target
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, Layout, Target
 

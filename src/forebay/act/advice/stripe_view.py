@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from forebay.act.filesystems.load import Load, add_loads
 from forebay.decide.stripe.view import Past, Peers, StripeView
 from forebay.history.store import Connection
-from forebay.history.store.leases import jobs_by_target
+from forebay.history.store.jobs import jobs_by_target
 from forebay.history.store.past_runs import PastRun, has_run, list_peer_runs
 from forebay.model.layout import Target
 

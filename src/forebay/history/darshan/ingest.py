@@ -21,8 +21,15 @@ from forebay.history.darshan.log_worker import PRELOADED, failed_log, read_many
 from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.scanned_log import ScannedLog, Status, path_text
 from forebay.history.store import Store
-from forebay.history.store.logs import clear_stale, find_unchanged, list_stale, read_process_summaries, record_logs
-from forebay.history.store.runs import add_runs, remove_runs
+from forebay.history.store.runs import (
+    add_runs,
+    clear_stale,
+    find_unchanged,
+    list_stale,
+    read_process_summaries,
+    record_logs,
+    remove_runs,
+)
 from forebay.model.errors import BadInput, UserError, why
 from forebay.work import Died, Workers, is_local, run_pieces
 

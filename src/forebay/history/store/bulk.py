@@ -1,9 +1,10 @@
-"""Many rows at a time, in the fastest way of each database."""
+"""Rows of tables: as values of a class, and many at a time, in the fastest way of each database."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Select, Table
@@ -11,20 +12,37 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 AT_ONCE = 500
 """Values in one IN (...)."""
+T = TypeVar("T")
+
+
+def fetch(connection: Connection, query: Select[Any], kind: type[T]) -> list[T]:
+    """The rows of a query as values of a class, whose fields are the columns."""
+    return [kind(**row) for row in connection.execute(query).mappings()]
+
+
+def whole_sum(column: sa.Column[Any]) -> ColumnElement[int]:
+    """The sum of a column under its own name; without the cast, PostgreSQL returns a decimal."""
+    return sa.cast(sa.func.sum(column), sa.BigInteger).label(column.name)
+
+
+def within(time: ColumnElement[Any], since: float | None, until: float | None) -> list[ColumnElement[bool]]:
+    """Conditions for a time in [since, until); None is no limit."""
+    limits = ((operator.ge, since), (operator.lt, until))
+    return [compare(time, limit) for compare, limit in limits if limit is not None]
 
 
 def select_in(
     connection: Connection, query: Select[Any], column: ColumnElement[Any], values: Sequence[object]
 ) -> Iterator[Any]:
     """The rows of a query in which the column has one of these values."""
-    for some in _slices(values):
-        yield from connection.execute(query.where(column.in_(some)))
+    for i in range(0, len(values), AT_ONCE):
+        yield from connection.execute(query.where(column.in_(values[i : i + AT_ONCE])))
 
 
 def delete_in(connection: Connection, column: sa.Column[Any], values: Sequence[object]) -> None:
     """Delete the rows of a table in which the column has one of these values."""
-    for some in _slices(values):
-        connection.execute(column.table.delete().where(column.in_(some)))
+    for i in range(0, len(values), AT_ONCE):
+        connection.execute(column.table.delete().where(column.in_(values[i : i + AT_ONCE])))
 
 
 def upsert(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]], *, add: bool = False) -> None:
@@ -63,7 +81,3 @@ def insert_tuples(
 
 def next_id(connection: Connection, column: sa.Column[Any]) -> int:
     return (connection.execute(sa.select(sa.func.max(column))).scalar() or 0) + 1
-
-
-def _slices(values: Sequence[object]) -> Iterator[Sequence[object]]:
-    return (values[i : i + AT_ONCE] for i in range(0, len(values), AT_ONCE))

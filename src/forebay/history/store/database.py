@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +20,7 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
-from forebay.history.store.migrations import MIGRATIONS
+from forebay.history.store import schema
 from forebay.history.store.schema import VERSION, meta, metadata
 from forebay.model.errors import BadInput, why
 
@@ -124,10 +125,13 @@ def open_store(url: str | None = None, *, create: bool = True) -> Store:
     A missing one is created if `create`; one of an older schema is migrated.
     """
     address = _address(url or os.environ.get("FOREBAY_DB") or str(default_path()))
-    where = address.database or ":memory:" if _is_sqlite(address) else _without_password(address)
-    if _is_sqlite(address) and address.database:
-        _check_file(Path(address.database), create)
-        address = _as_permitted(address, Path(address.database))
+    if _is_sqlite(address):
+        where = address.database or ":memory:"
+        if address.database:
+            _check_file(Path(address.database), create)
+            address = _as_permitted(address, Path(address.database))
+    else:  # without the password, and without the driver, which users don't need to know
+        where = address.set(drivername="postgresql").render_as_string(hide_password=True)
     store = Store(_engine(address), where)
     try:
         _migrate(store, create)
@@ -139,11 +143,6 @@ def open_store(url: str | None = None, *, create: bool = True) -> Store:
 
 def _is_sqlite(address: URL) -> bool:
     return address.get_backend_name() == "sqlite"
-
-
-def _without_password(address: URL) -> str:
-    """Also without the name of the driver, which users don't need."""
-    return address.set(drivername=address.get_backend_name()).render_as_string(hide_password=True)
 
 
 def _address(url: str) -> URL:
@@ -220,22 +219,53 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _migrate(store: Store, create: bool) -> None:
     with store.reading() as connection:
-        schema = _read_version(connection, store.where)
-    if schema == VERSION:
+        version = _read_version(connection, store.where)
+    if version == VERSION:
         return
-    if schema is None and not create:
+    if version is None and not create:
         raise BadInput(store.where, "contains no history yet; `forebay ingest PATH...` creates one")
     if store.is_sqlite:
         store.write_ahead()
     with store.writing() as connection:
-        schema = _read_version(connection, store.where)  # another process may have been faster
-        if schema is None:
+        version = _read_version(connection, store.where)  # another process may have been faster
+        if version is None:
             metadata.create_all(connection)
             connection.execute(meta.insert().values(key="schema", value=str(VERSION)))
             return
-        for version in range(schema, VERSION):
-            MIGRATIONS[version](connection)
+        for migrate in _MIGRATIONS[version - 1 :]:
+            migrate(connection)
         connection.execute(meta.update().where(meta.c.key == "schema").values(value=str(VERSION)))
+
+
+def _add_journal(connection: Connection) -> None:
+    """Version 2: the control service keeps its journal here."""
+    tables = [schema.journal, schema.checkpoints, schema.grant_logs, schema.heard, schema.tokens]
+    metadata.create_all(connection, tables=tables)
+
+
+def _add_filesystems(connection: Connection) -> None:
+    """Version 3: OSTs, layouts and decisions belong to a file system. Existing rows get an unknown one, and the next
+    ingest reads their logs again if these still exist. `schema` has only the current form of the tables, hence SQL."""
+    metadata.create_all(connection, tables=[schema.filesystems])
+    for name in ("migration_3.sql", f"migration_3_{connection.dialect.name}.sql"):
+        text = (files("forebay.history.store") / name).read_text()
+        for statement in text.split(";\n"):
+            if statement:
+                connection.exec_driver_sql(statement)
+
+
+def _add_requests(connection: Connection) -> None:
+    """Version 4: a run's reads and writes apart, and an index for each application's fastest run.
+
+    Only the logs have the reads and writes, so the next ingest reads them again if they still exist.
+    """
+    metadata.create_all(connection, tables=[schema.requests])
+    next(i for i in schema.runs.indexes if i.name == "runs_by_perf").create(connection, checkfirst=True)
+    connection.execute(schema.logs.update().values(mtime_ns=-1))
+
+
+_MIGRATIONS = (_add_journal, _add_filesystems, _add_requests)
+"""From version 1 to 2 and so on, in the transaction that opens the database."""
 
 
 def _read_version(connection: Connection, where: str) -> int | None:

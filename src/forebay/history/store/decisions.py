@@ -8,12 +8,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from forebay.history.run_fields import Row
+from forebay.history.store.bulk import within
 from forebay.history.store.schema import apps, decisions, runs
 from forebay.model.errors import BadInput
 
 OUTCOMES = ("advised", "shadow", "applied", "refused")
 _RUN_COLUMNS = ("run_id", "start_time", "nprocs", "file_stripe_count", "stripe_size", "perf_by_slowest", "partial_flag")
-_LAST_COLUMNS = [column for column in decisions.c if column.name not in ("decision_id", "job", "app")]
 
 
 def record_decision(connection: Connection, row: Mapping[str, object]) -> int:
@@ -25,11 +25,17 @@ def set_outcome(connection: Connection, decision: int, outcome: str) -> None:
     connection.execute(decisions.update().where(decisions.c.decision_id == decision).values(outcome=outcome))
 
 
-def find_last_decision(connection: Connection, app: str) -> Row | None:
-    """The newest decision about an application's layout."""
-    query = sa.select(*_LAST_COLUMNS).where(decisions.c.app == app).order_by(decisions.c.decision_id.desc()).limit(1)
+def last_decision(connection: Connection, *conditions: sa.ColumnElement[bool]) -> Row | None:
+    """The newest decision that meets the conditions."""
+    query = sa.select(decisions).where(*conditions).order_by(decisions.c.decision_id.desc()).limit(1)
     row = connection.execute(query).mappings().first()
     return None if row is None else dict(row)
+
+
+def find_last_decision(connection: Connection, app: str) -> Row | None:
+    """The newest decision about an application's layout, without its number, job and application."""
+    row = last_decision(connection, decisions.c.app == app) or {}
+    return {name: value for name, value in row.items() if name not in ("decision_id", "job", "app")} or None
 
 
 def list_decisions(
@@ -46,10 +52,7 @@ def list_decisions(
     query = sa.select(decisions).order_by(decisions.c.decision_id.desc()).limit(limit)
     for column, wanted in ((decisions.c.app, app), (decisions.c.job, job), (decisions.c.outcome, outcome)):
         query = query if wanted is None else query.where(column == wanted)
-    if since is not None:
-        query = query.where(decisions.c.time >= since)
-    if until is not None:
-        query = query.where(decisions.c.time < until)
+    query = query.where(*within(decisions.c.time, since, until))
     return [_with_runs(connection, dict(row)) for row in connection.execute(query).mappings().all()]
 
 

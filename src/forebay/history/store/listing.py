@@ -1,20 +1,24 @@
-"""Lists of runs, and one run with everything that is known of it."""
+"""Lists of runs, one run with everything that is known of it, and whole tables for export."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, RowMapping
 
 from forebay.history.run_fields import Row
-from forebay.history.store.schema import apps, filesystems, jobs, logs, modules, osts, requests, runs
+from forebay.history.store.bulk import within
+from forebay.history.store.schema import apps, decisions, filesystems, jobs, logs, modules, osts, requests, runs
 from forebay.model.errors import BadInput, UnknownName
 
 AT_ONCE = 2000
 """Rows held in memory at a time."""
+_DUMPED_AT_ONCE = 20_000
+_TYPES = {int: "BIGINT", float: "DOUBLE", str: "VARCHAR", bool: "BOOLEAN"}
 
 _JOB_COLUMNS = ("job_name", "nodes", "submit_time", "job_start_time", "job_end_time")
 COLUMNS = ("run_id", "app", *(c.name for c in runs.columns if c.name not in ("run_id", "app_id")), *_JOB_COLUMNS)
@@ -58,11 +62,10 @@ def list_runs(
     query = _SELECT_RUNS.order_by(runs.c.start_time.desc(), runs.c.run_id.desc()).limit(limit)
     if app is not None:
         query = query.where(runs.c.app_id == find_app_id(connection, app))
-    if since is not None:
-        query = query.where(runs.c.start_time >= since)
-    if until is not None:
-        query = query.where(runs.c.start_time < until)
-    return _streamed(connection, query)
+    query = query.where(*within(runs.c.start_time, since, until))
+    with connection.execute(query, execution_options={"yield_per": AT_ONCE}) as rows:
+        for row in rows.mappings():
+            yield _run(row)
 
 
 def read_run(connection: Connection, run_id: int) -> dict[str, Row | list[Row]]:
@@ -88,12 +91,6 @@ def run_osts() -> sa.Select[Any]:
     return sa.select(*columns).join_from(osts, filesystems)
 
 
-def _streamed(connection: Connection, query: sa.Select[Any]) -> Generator[Row, None, None]:
-    with connection.execute(query, execution_options={"yield_per": AT_ONCE}) as rows:
-        for row in rows.mappings():
-            yield _run(row)
-
-
 def _children(connection: Connection, query: sa.Select[Any]) -> list[Row]:
     return [
         {name: value for name, value in row.items() if name != "run_id"} for row in connection.execute(query).mappings()
@@ -108,3 +105,29 @@ def _run(row: RowMapping) -> Row:
         run[sizes] = [int(count) for count in run[sizes].split(",") if count]
     run["components"] = json.loads(run["components"] or "[]")
     return run
+
+
+@dataclass(frozen=True, slots=True)
+class TableDump:
+    """A table's name, its columns with their SQL types, and its rows in pieces."""
+
+    name: str
+    columns: dict[str, str]
+    parts: Iterator[Sequence[Sequence[Any]]]
+
+
+def dump_tables(connection: Connection) -> Iterator[TableDump]:
+    """Runs (with the application's name), their modules, requests and OSTs, then jobs and decisions."""
+    named = sa.select(runs.c.run_id, apps.c.app, *(c for c in runs.c if c.name not in ("run_id", "app_id")))
+    queries: dict[str, sa.Select[Any]] = {
+        "runs": named.join_from(runs, apps).order_by(runs.c.run_id),
+        "run_modules": modules.select().order_by(modules.c.run_id, modules.c.module),
+        "run_requests": requests.select().order_by(requests.c.run_id, requests.c.operation),
+        "run_osts": run_osts().order_by(osts.c.run_id, filesystems.c.filesystem, osts.c.ost),
+        "jobs": jobs.select().order_by(jobs.c.job_id),
+        "decisions": decisions.select().order_by(decisions.c.decision_id),
+    }
+    for name, query in queries.items():
+        columns = {c.name: _TYPES[c.type.python_type] for c in query.selected_columns}
+        rows = connection.execute(query, execution_options={"yield_per": _DUMPED_AT_ONCE})
+        yield TableDump(name, columns, rows.partitions())

@@ -1,13 +1,92 @@
-"""Earlier runs, for a decision about an application's next run; every query uses an index."""
+"""Earlier runs of an application: what they did, for its profile, and how fast, for its next run."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Table
 
+from forebay.history.store.bulk import fetch, whole_sum
+from forebay.history.store.listing import find_app_id
 from forebay.history.store.schema import apps, requests, runs, totals
+
+MOST_RUNS = 10_000
+"""Of an application with more runs, only the newest describe it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestTotals:
+    """The reads or the writes of one run, by the columns of `run_requests` (see schema.py)."""
+
+    total_bytes: int
+    shared_bytes: int
+    requests: int
+    request_bytes: int
+    common_size: int
+    contiguous: int | None
+    strided: int | None
+    with_gaps: int | None
+    backward: int | None
+    collective_calls: int
+    independent_calls: int
+    call_bytes: int
+    common_call_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """One run, by the columns of `runs` (see schema.py); `reads` and `writes` are None if an older version read its
+    log."""
+
+    run_id: int
+    start_time: float
+    run_time: float
+    nprocs: int
+    io_procs: int
+    partial_flag: bool
+    total_bytes: int
+    bytes_read: int
+    bytes_written: int
+    time_by_slowest: float
+    perf_by_slowest: float
+    total_files: int
+    shared_files: int
+    shared_bytes: int
+    read_requests: int
+    write_requests: int
+    pattern_requests: int
+    seq_requests: int
+    consec_requests: int
+    strided_requests: int
+    common_size: int
+    stripe_count: int | None
+    file_stripe_count: int | None
+    stripe_size: int | None
+    read_sizes: str
+    write_sizes: str
+    filesystem: str | None = None
+    reads: RequestTotals | None = None
+    writes: RequestTotals | None = None
+
+
+def list_behaviours(connection: Connection, app: str, limit: int = MOST_RUNS) -> list[Behaviour]:
+    """The newest `limit` runs of an application, oldest first."""
+    newest = (
+        sa.select(*(runs.c[name] for name in Behaviour.__slots__ if name not in ("reads", "writes")))
+        .where(runs.c.app_id == find_app_id(connection, app))
+        .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
+        .limit(limit)
+    )
+    chosen = newest.subquery()
+    columns = [requests.c[name] for name in RequestTotals.__slots__]
+    query = sa.select(requests.c.run_id, requests.c.operation, *columns)
+    parts: dict[int, dict[str, RequestTotals]] = defaultdict(dict)
+    for run, operation, *values in connection.execute(query.join(chosen, chosen.c.run_id == requests.c.run_id)):
+        parts[run][f"{operation}s"] = RequestTotals(**dict(zip(RequestTotals.__slots__, values, strict=True)))
+    rows = reversed(connection.execute(newest).mappings().all())
+    return [Behaviour(**{**row, **parts[row["run_id"]]}) for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +142,7 @@ def list_past_runs(connection: Connection, app: str, limit: int = 200, filesyste
         .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
         .limit(limit)
     )
-    return [PastRun(**row) for row in reversed(connection.execute(query).mappings().all())]
+    return fetch(connection, query, PastRun)[::-1]
 
 
 def last_filesystem(connection: Connection, app: str) -> str | None:
@@ -108,14 +187,8 @@ def list_peer_runs(connection: Connection, app: str, nprocs: int, filesystem: st
             (totals.c.nprocs >= nprocs, totals.c.nprocs.asc()),
         )
     }
-    return _sum_by_layout(connection, sa.and_(totals.c.nprocs.in_(nearest - {None}), others))
-
-
-def _sum_by_layout(connection: Connection, condition: ColumnElement[bool]) -> list[PeerRuns]:
     kind = [totals.c[name] for name in ("nprocs", "file_stripe_count", "stripe_size", "shared_file")]
-    timed = sa.func.sum(totals.c.timed_runs).label("runs")
-    perf = sa.func.sum(totals.c.perf_by_slowest).label("perf_by_slowest")
-    rows = connection.execute(sa.select(*kind, timed, perf).where(condition).group_by(*kind).order_by(*kind)).mappings()
-    # PostgreSQL returns sums of large whole numbers as decimals.
-    sums = ((row, int(row["runs"]), int(row["perf_by_slowest"])) for row in rows)
-    return [PeerRuns(**{**row, "runs": number, "perf_by_slowest": total / number}) for row, number, total in sums]
+    timed, perf = whole_sum(totals.c.timed_runs).label("runs"), whole_sum(totals.c.perf_by_slowest)
+    mean = (sa.cast(perf, sa.Float) / timed).label("perf_by_slowest")
+    query = sa.select(*kind, timed, mean).where(totals.c.nprocs.in_(nearest - {None}), others)
+    return fetch(connection, query.group_by(*kind).order_by(*kind), PeerRuns)

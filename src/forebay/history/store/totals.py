@@ -1,13 +1,22 @@
-"""Sums over all runs, read from the table `totals`; single runs are only looked up by an index."""
+"""Sums over all runs, by layout, file system, application and OST; single runs are only looked up by an index."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from forebay.history.store.schema import apps, runs, totals
+from forebay.history.store.bulk import fetch, whole_sum, within
+from forebay.history.store.schema import apps, filesystems, osts, runs, totals
+
+OBSERVATION = np.dtype([("run", "i8"), ("ost", "i8"), ("files", "i8"), ("slowness", "f8")])
+"""One OST in one run: the files on it alone, and their seconds per byte over the median of the run's OSTs."""
+_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +33,57 @@ class LayoutSums:
     seq_requests: int
     io_less_1k: int
     io_1k_to_100k: int
+
+
+def layout_sums(connection: Connection, filesystem: str | None = None) -> list[LayoutSums]:
+    """The sums of each layout, for whole and partial runs, over all runs or those on one file system."""
+    columns = [totals.c[name] for name in LayoutSums.__slots__]
+    kind, sums = columns[:4], map(whole_sum, columns[4:])
+    query = sa.select(*kind, *sums).where(_on(filesystem)).group_by(*kind).order_by(*kind)
+    return fetch(connection, query, LayoutSums)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesystemSums:
+    """All runs on one file system, by its mount point ("" if unknown)."""
+
+    filesystem: str
+    runs: int
+    total_bytes: int
+
+
+def filesystem_sums(connection: Connection) -> list[FilesystemSums]:
+    """The sums of each file system in Lustre records, the one with most runs first."""
+    name, number = totals.c.filesystem, whole_sum(totals.c.runs)
+    query = sa.select(name, number, whole_sum(totals.c.total_bytes)).where(_LAID_OUT).group_by(name)
+    return fetch(connection, query.order_by(number.desc(), name), FilesystemSums)
+
+
+_LAID_OUT = sa.or_(totals.c.stripe_count > 0, totals.c.stripe_size > 0)
+
+
+def _on(filesystem: str | None) -> sa.ColumnElement[bool]:
+    return sa.true() if filesystem is None else sa.and_(totals.c.filesystem == filesystem, _LAID_OUT)
+
+
+def app_count(connection: Connection, filesystem: str | None = None) -> int:
+    """The number of applications with at least one run, anywhere or on one file system."""
+    query = sa.select(sa.func.count(sa.distinct(totals.c.app_id))).where(_on(filesystem))
+    return int(connection.execute(query).scalar_one())
+
+
+def top_apps(connection: Connection, by: str, limit: int, filesystem: str | None = None) -> list[tuple[str, int, int]]:
+    """Name, runs and bytes of the applications with most `runs` or `total_bytes`, most first."""
+    sums = {name: whole_sum(totals.c[name]) for name in ("runs", "total_bytes")}
+    query = (
+        sa.select(apps.c.app, *sums.values())
+        .join_from(totals, apps)
+        .where(_on(filesystem))
+        .group_by(apps.c.app_id, apps.c.app)
+        .order_by(sums[by].desc(), apps.c.app)
+        .limit(limit)
+    )
+    return [(app, number, volume) for app, number, volume in connection.execute(query)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,91 +107,42 @@ class AppSums:
     last_start_time: float
 
 
-_KIND = ("stripe_count", "file_stripe_count", "stripe_size", "partial_flag")
-_SUMS = LayoutSums.__slots__[len(_KIND) :]
-
-
-def layout_sums(connection: Connection, filesystem: str | None = None) -> list[LayoutSums]:
-    """The sums of each layout, for whole and partial runs, over all runs or those on one file system."""
-    kind = [totals.c[name] for name in _KIND]
-    sums = [sa.func.sum(totals.c[name]).label(name) for name in _SUMS]
-    query = sa.select(*kind, *sums).where(_on(filesystem)).group_by(*kind).order_by(*kind)
-    rows = connection.execute(query).mappings()
-    # PostgreSQL returns sums of large whole numbers as decimals.
-    return [LayoutSums(**{**row, **{name: int(row[name]) for name in _SUMS}}) for row in rows]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesystemSums:
-    """All runs on one file system, by its mount point ("" if unknown)."""
-
-    filesystem: str
-    runs: int
-    total_bytes: int
-
-
-def filesystem_sums(connection: Connection) -> list[FilesystemSums]:
-    """The sums of each file system in Lustre records, the one with most runs first."""
-    name, number = totals.c.filesystem, sa.func.sum(totals.c.runs)
-    query = sa.select(name, number, sa.func.sum(totals.c.total_bytes)).where(_LAID_OUT).group_by(name)
-    rows = connection.execute(query.order_by(number.desc(), name))
-    return [FilesystemSums(filesystem=name, runs=int(n), total_bytes=int(b)) for name, n, b in rows]
-
-
-_LAID_OUT = sa.or_(totals.c.stripe_count > 0, totals.c.stripe_size > 0)
-
-
-def _on(filesystem: str | None) -> sa.ColumnElement[bool]:
-    return sa.true() if filesystem is None else sa.and_(totals.c.filesystem == filesystem, _LAID_OUT)
-
-
-def app_count(connection: Connection, filesystem: str | None = None) -> int:
-    """The number of applications with at least one run, anywhere or on one file system."""
-    query = sa.select(sa.func.count(sa.distinct(totals.c.app_id))).where(_on(filesystem))
-    return int(connection.execute(query).scalar_one())
-
-
-def top_apps(connection: Connection, by: str, limit: int, filesystem: str | None = None) -> list[tuple[str, int, int]]:
-    """Name, runs and bytes of the applications with most `runs` or `total_bytes`, most first."""
-    number, volume = sa.func.sum(totals.c.runs), sa.func.sum(totals.c.total_bytes)
-    order = {"runs": number, "total_bytes": volume}[by]
-    query = (
-        sa.select(apps.c.app, number, volume)
-        .join_from(totals, apps)
-        .where(_on(filesystem))
-        .group_by(apps.c.app_id, apps.c.app)
-        .order_by(order.desc(), apps.c.app)
-        .limit(limit)
-    )
-    return [(app, int(n), int(b)) for app, n, b in connection.execute(query)]
-
-
 def app_sums(connection: Connection) -> list[AppSums]:
     """The sums of every application, the one with most runs first."""
-    kind = (totals.c.app_id, totals.c.nprocs, totals.c.file_stripe_count, totals.c.stripe_size, totals.c.partial_flag)
-    measures = [sa.func.sum(totals.c[name]) for name in ("runs", "timed_runs", "perf_by_slowest", "total_bytes")]
-    rows: dict[int, list[_Row]] = {}
-    for app_id, nprocs, count, size, partial, *values in connection.execute(
-        sa.select(*kind, *measures).group_by(*kind)
-    ):
-        rows.setdefault(app_id, []).append(_Row((nprocs, count, size), partial, *map(int, values)))
+    kind = (totals.c.app_id, totals.c.nprocs, totals.c.partial_flag)
+    measures = [whole_sum(totals.c[name]) for name in ("runs", "timed_runs", "perf_by_slowest", "total_bytes")]
+    rows_of_apps: dict[int, list[Any]] = defaultdict(list)
+    for row in connection.execute(sa.select(*kind, *measures).group_by(*kind)):
+        rows_of_apps[row.app_id].append(row)
     # One look-up by index for each application; a GROUP BY would read all runs.
     last = sa.select(sa.func.max(runs.c.start_time)).where(runs.c.app_id == apps.c.app_id).scalar_subquery()
-    named = connection.execute(sa.select(apps.c.app_id, apps.c.app, last))
-    best = _find_fastest(connection)
-    sums = [_app_sums(app, when, rows[app_id], best.get(app_id)) for app_id, app, when in named if app_id in rows]
+    fastest = _find_fastest(connection)
+    sums = []
+    for app_id, app, last_start_time in connection.execute(sa.select(apps.c.app_id, apps.c.app, last)):
+        if not (rows := rows_of_apps.get(app_id)):
+            continue
+        whole = [row for row in rows if not row.partial_flag]
+        timed_runs = sum(row.timed_runs for row in whole)
+        best_run, best_perf, best_layout = fastest.get(app_id, (None, None, None))
+        sums.append(
+            AppSums(
+                app=app,
+                runs=sum(row.runs for row in rows),
+                partial_runs=sum(row.runs for row in rows if row.partial_flag),
+                total_bytes=sum(row.total_bytes for row in rows),
+                mean_perf=sum(row.perf_by_slowest for row in whole) / timed_runs if timed_runs else None,
+                best_perf=best_perf,
+                best_run=best_run,
+                best_layout=best_layout,
+                nprocs=tuple(sorted({row.nprocs for row in rows})),
+                last_start_time=last_start_time,
+            )
+        )
     return sorted(sums, key=lambda a: (-a.runs, a.app))
 
 
-@dataclass(frozen=True, slots=True)
-class _Fastest:
-    run: int
-    perf: float
-    layout: tuple[int, int, int]
-
-
-def _find_fastest(connection: Connection) -> dict[int, _Fastest]:
-    """The fastest whole run of each application, by the id of the application; one look-up by index for each."""
+def _find_fastest(connection: Connection) -> dict[int, tuple[int, float, tuple[int, int, int]]]:
+    """Number, performance and layout of the fastest whole run, by the id of the application."""
     other = runs.alias()
     fastest = (
         sa.select(other.c.run_id)
@@ -143,32 +154,77 @@ def _find_fastest(connection: Connection) -> dict[int, _Fastest]:
     columns = [runs.c[name] for name in ("run_id", "perf_by_slowest", "nprocs", "file_stripe_count", "stripe_size")]
     query = sa.select(apps.c.app_id, *columns).join_from(apps, runs, runs.c.run_id == fastest)
     return {
-        app: _Fastest(run, perf, (nprocs, count or 0, size or 0))
+        app: (run, perf, (nprocs, count or 0, size or 0))
         for app, run, perf, nprocs, count, size in connection.execute(query)
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    layout: tuple[int, int, int]
-    partial: bool
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OstSums:
+    """What all runs did on one OST: bytes, and the seconds that processes spent on them. `filesystem` is its mount
+    point, "" if unknown."""
+
+    filesystem: str = ""
+    ost: int
     runs: int
-    timed: int
-    perf: int
-    volume: int
+    files: int
+    total_bytes: int
+    io_time: float
 
 
-def _app_sums(app: str, last: float, rows: list[_Row], best: _Fastest | None) -> AppSums:
-    whole = [row for row in rows if row.timed and not row.partial]
-    return AppSums(
-        app=app,
-        runs=sum(row.runs for row in rows),
-        partial_runs=sum(row.runs for row in rows if row.partial),
-        total_bytes=sum(row.volume for row in rows),
-        mean_perf=sum(row.perf for row in whole) / sum(row.timed for row in whole) if whole else None,
-        best_perf=best.perf if best else None,
-        best_run=best.run if best else None,
-        best_layout=best.layout if best else None,
-        nprocs=tuple(sorted({row.layout[0] for row in rows})),
-        last_start_time=last,
-    )
+def filesystem_ids(connection: Connection) -> dict[str, int]:
+    """The ids of all file systems with known OSTs, by mount point."""
+    used = sa.exists().where(osts.c.filesystem_id == filesystems.c.filesystem_id)
+    query = sa.select(filesystems.c.filesystem, filesystems.c.filesystem_id).where(used)
+    return {row.filesystem: row.filesystem_id for row in connection.execute(query.order_by(filesystems.c.filesystem))}
+
+
+def highest_target(connection: Connection, filesystem: str | None = None) -> int | None:
+    """The highest index of an OST that any run used, on any file system or on one; if no OST of that one is known, on
+    unknown file systems."""
+    highest = sa.select(sa.func.max(osts.c.ost))
+    if filesystem is None:
+        return connection.execute(highest).scalar()
+    named = highest.join_from(osts, filesystems)
+    indices = (connection.execute(named.where(filesystems.c.filesystem == name)).scalar() for name in (filesystem, ""))
+    return next((index for index in indices if index is not None), None)
+
+
+def osts_by_filesystem(
+    connection: Connection, since: float | None = None, until: float | None = None, only: str | None = None
+) -> list[tuple[list[OstSums], npt.NDArray[np.void]]]:
+    """`ost_sums` and `observations` of each file system, or of only one."""
+    return [
+        (
+            [replace(s, filesystem=name) for s in ost_sums(connection, since, until, number)],
+            observations(connection, since, until, number),
+        )
+        for name, number in filesystem_ids(connection).items()
+        if only is None or name == only
+    ]
+
+
+def ost_sums(connection: Connection, since: float | None, until: float | None, filesystem_id: int) -> list[OstSums]:
+    """The sums of each OST of a file system, ascending, over runs that started in [since, until)."""
+    volume = whole_sum(osts.c.files), whole_sum(osts.c.total_bytes), sa.func.sum(osts.c.io_time).label("io_time")
+    query = sa.select(osts.c.ost, sa.func.count().label("runs"), *volume).where(osts.c.filesystem_id == filesystem_id)
+    query = query.where(*_started(since, until)).group_by(osts.c.ost).order_by(osts.c.ost)
+    return fetch(connection, query, OstSums)
+
+
+def observations(
+    connection: Connection, since: float | None, until: float | None, filesystem_id: int
+) -> npt.NDArray[np.void]:
+    """Every OST of a file system in every run with a known slowness, as `OBSERVATION`, by run."""
+    columns = [osts.c[name] for name in ("run_id", "ost", "alone_files", "slowness")]
+    known = osts.c.slowness.is_not(None), osts.c.filesystem_id == filesystem_id
+    query = sa.select(*columns).where(*known, *_started(since, until)).order_by(osts.c.run_id, osts.c.ost)
+    partitions = connection.execute(query, execution_options={"yield_per": _AT_ONCE}).partitions()
+    parts = [np.array([tuple(row) for row in rows], dtype=OBSERVATION) for rows in partitions]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=OBSERVATION)
+
+
+def _started(since: float | None, until: float | None) -> list[sa.ColumnElement[bool]]:
+    """Not by a join: SQLite would look up the run of every row."""
+    limits = within(runs.c.start_time, since, until)
+    return [osts.c.run_id.in_(sa.select(runs.c.run_id).where(*limits))] if limits else []

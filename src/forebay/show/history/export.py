@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forebay.history.store.dump import dump_tables
+from forebay.history.store.listing import dump_tables
 from forebay.show.export import write_parquet
 from forebay.show.output import progress
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from forebay.history.store.behaviour import MOST_RUNS
+from forebay.history.store.past_runs import MOST_RUNS
 from forebay.model.units import format_bandwidth, format_duration, format_size, plural
 from forebay.profile.access_pattern import Access, Pattern
 from forebay.profile.application import Profile, Spread

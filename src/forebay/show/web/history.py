@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from forebay.history.store import Connection, open_store
-from forebay.history.store.behaviour import list_behaviours
 from forebay.history.store.decisions import find_last_decision
 from forebay.history.store.listing import has_runs
-from forebay.history.store.osts import osts_by_filesystem
-from forebay.history.store.totals import app_count, app_sums, filesystem_sums, layout_sums, top_apps
+from forebay.history.store.past_runs import list_behaviours
+from forebay.history.store.totals import app_count, app_sums, filesystem_sums, layout_sums, osts_by_filesystem, top_apps
 from forebay.model.errors import UserError
 from forebay.profile.application import profile_of
 from forebay.profile.filesystem_usage import usage

@@ -14,7 +14,7 @@ from forebay.act.slurm.jobs.epilog import run_epilog
 from forebay.act.slurm.jobs.settings import Targets
 from forebay.act.slurm.jobs.target_share import allocate_targets, decide_share, least_used, warm_up
 from forebay.history.store import Store, open_store
-from forebay.history.store.leases import take_targets
+from forebay.history.store.jobs import take_targets
 from support.examples import examples
 from support.made_up_runs import a_run, fill
 from support.slurm_jobs import NOW, before, leases, own_job, rules_of

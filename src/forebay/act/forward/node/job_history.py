@@ -13,8 +13,7 @@ from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.run_fields import FORWARDED
 from forebay.history.scanned_log import ScannedLog, pack_summary
 from forebay.history.store import Store
-from forebay.history.store.logs import clear_stale, read_process_summaries, record_logs
-from forebay.history.store.runs import add_runs
+from forebay.history.store.runs import add_runs, clear_stale, read_process_summaries, record_logs
 
 MODULE = "FORWARD"
 _VERSION = "forward-1"

@@ -23,8 +23,7 @@ from forebay.act.slurm.jobs.settings import JobSettings, Scratch, Targets
 from forebay.act.slurm.jobs.target_share import allocate_targets, decide_share
 from forebay.decide.registry import check_policy, find
 from forebay.history.store import Connection, Store
-from forebay.history.store.jobs import add_jobs
-from forebay.history.store.running_jobs import find_app_of_job_name, is_known_app
+from forebay.history.store.jobs import add_jobs, find_app_of_job_name, is_known_app
 from forebay.model.errors import BadInput, ForebayError, why
 
 _Part = tuple[dict[str, str], dict[str, str]]

@@ -13,7 +13,7 @@ from forebay.act.filesystems.settings import Settings
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobSettings
 from forebay.history.store import Connection
-from forebay.history.store.running_jobs import applied_layout, last_app, list_targets
+from forebay.history.store.jobs import applied_layout, last_app, list_targets
 from forebay.model.errors import BadInput, why
 from forebay.model.layout import Layout
 

@@ -10,7 +10,7 @@ from forebay.act.slurm.jobs.environment import Preparation, read_variables, writ
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobSettings
 from forebay.history.store import Store
-from forebay.history.store.running_jobs import begin_job, forget_job, is_decided, mark_decided
+from forebay.history.store.jobs import begin_job, forget_job, is_decided, mark_decided
 from forebay.model.errors import UserError
 
 _SLACK = 600.0

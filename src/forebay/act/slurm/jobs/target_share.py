@@ -14,10 +14,16 @@ from forebay.decide.schedule import schedule
 from forebay.decide.view import View
 from forebay.history.curves import read_curves
 from forebay.history.store import Connection
-from forebay.history.store.behaviour import list_behaviours
 from forebay.history.store.decisions import record_decision
-from forebay.history.store.leases import jobs_by_target, take_targets
-from forebay.history.store.running_jobs import TARGETS, RunningJob, is_known_app, list_running_jobs
+from forebay.history.store.jobs import (
+    TARGETS,
+    RunningJob,
+    is_known_app,
+    jobs_by_target,
+    list_running_jobs,
+    take_targets,
+)
+from forebay.history.store.past_runs import list_behaviours
 from forebay.model.application import Application
 from forebay.model.curve import Curve
 from forebay.model.decision import Never

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from forebay.history.run_fields import SIZE_BINS
-from forebay.history.store.behaviour import Behaviour
+from forebay.history.store.past_runs import Behaviour
 from forebay.model.units import format_bandwidth, plural
 from forebay.profile.access_pattern import Access
 from forebay.profile.application import Profile

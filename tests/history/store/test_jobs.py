@@ -4,21 +4,22 @@ import pytest
 
 from forebay.history.store import Store
 from forebay.history.store.decisions import record_decision
-from forebay.history.store.jobs import add_jobs
-from forebay.history.store.leases import jobs_by_target, take_targets
-from forebay.history.store.running_jobs import (
+from forebay.history.store.jobs import (
     MOST_SEARCHED,
+    add_jobs,
     applied_layout,
     begin_job,
     find_app_of_job_name,
     forget_job,
     is_decided,
     is_known_app,
+    jobs_by_target,
     last_app,
     last_decision_time,
     list_running_jobs,
     list_targets,
     mark_decided,
+    take_targets,
 )
 from support.made_up_runs import a_run, fill
 
