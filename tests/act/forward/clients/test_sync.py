@@ -5,9 +5,9 @@ import errno
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from forebay.act.forward.clients.aio import AsyncClient
 from forebay.act.forward.clients.identity import Identity, identify
-from forebay.act.forward.clients.operations import Handle, Lost, Operations, Pause, Request, Steps
+from forebay.act.forward.clients.operations import Handle, Lost, Operations, Request
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.net.wire import AGAIN, LONGEST, Kind, Message, unpack
 from forebay.model.layout import GRAIN, Layout
@@ -24,6 +24,7 @@ from support.forward import KEY, PretendLayer, pretend_layer, scratch, unix
 from support.processes import limited
 
 __all__ = ["pretend_layer"]
+T = TypeVar("T")
 CREATE = os.O_RDWR | os.O_CREAT
 WHO = Identity(application="ior", job="77", processes=64, host="cn01", uid=1000)
 
@@ -378,7 +379,7 @@ def test_a_file_that_threads_share_is_closed_on_every_connection(pretend_layer: 
         def use() -> None:
             sock = client._take()
             together.wait(60)
-            assert client._carry_out(sock, client._operations.write(file.handle, memoryview(b"abc"), 0)) == 3
+            assert run(Operations(sock, 60.0).pwrite(file.handle, b"abc", 0)) == 3
             client._put_back(sock)
 
         threads = [threading.Thread(target=use) for _ in range(4)]
@@ -541,39 +542,46 @@ def test_an_operation_that_is_given_up_leaves_the_client_usable(pretend_layer: P
 HANDLE = Handle(file=5, layout=Layout(count=1, start=0))
 
 
-def carried_out(talk: Steps[Any], answers: list[Message | None]) -> tuple[list[Request | Pause], Any]:
-    """What an operation yields when it is answered so (None: the connection is lost), and its end."""
-    steps: list[Request | Pause] = []
-    rest = iter(answers)
+class Script:
+    """A channel that answers as a test says (None: the connection is lost); `now` is its clock."""
+
+    def __init__(self, *answers: Message | None) -> None:
+        self.requests: list[Request] = []
+        self.payloads: list[Any] = []
+        self.pauses: list[float] = []
+        self.now = 0.0
+        self._answers = iter(answers)
+
+    async def exchange(self, request: Request) -> Message:
+        self.requests.append(request)
+        self.payloads.append(request.payload)
+        answer = next(self._answers, None)
+        if answer is None:
+            raise Lost("gone")
+        return answer
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+def run(operation: Coroutine[Any, Any, T]) -> T:
+    """The result of an operation whose channel does not wait."""
     try:
-        step = next(talk)
-        while True:
-            steps.append(step)
-            if isinstance(step, Pause):
-                step = next(talk)
-                continue
-            answer = next(rest)
-            step = talk.throw(Lost("gone")) if answer is None else talk.send(answer)
+        operation.send(None)
     except StopIteration as end:
-        return steps, end.value
-    except OSError as error:
-        return steps, error
+        result: T = end.value
+        return result
+    raise AssertionError("it waits")
 
 
 def test_waiting_grows_and_ends_with_the_patience() -> None:
-    now = [0.0]
-    talk = Operations(10.0, now=lambda: now[0]).fsync(HANDLE)
-    steps: list[Any] = [next(talk)]
+    script = Script()
     with pytest.raises(OSError, match="no success for 10 s"):
-        while True:
-            step = talk.throw(Lost("gone"))
-            while isinstance(step, Pause):
-                steps.append(step.seconds)
-                now[0] += step.seconds
-                step = next(talk)
-    assert steps[1:6] == [0.05, 0.1, 0.2, 0.4, 0.8]
-    assert max(steps[1:]) == 1.0
-    assert sum(steps[1:]) == pytest.approx(10.0)
+        run(Operations(script, 10.0, now=lambda: script.now).fsync(HANDLE))
+    assert script.pauses[:5] == [0.05, 0.1, 0.2, 0.4, 0.8]
+    assert max(script.pauses) == 1.0
+    assert sum(script.pauses) == pytest.approx(10.0)
 
 
 @given(st.lists(st.sampled_from([None, AGAIN]), max_size=6))
@@ -581,38 +589,29 @@ def test_a_request_that_must_not_be_done_twice_keeps_its_key_and_says_that_it_co
     troubles: list[int | None],
 ) -> None:
     answers = [None if trouble is None else Message(Kind.MKDIR, status=trouble) for trouble in troubles]
-    talk = Operations(60.0, now=lambda: 0.0).mkdir("/d")
-    asks: list[dict[str, Any]] = []
-    step = next(talk)
-    for answer in (*answers, Message(Kind.MKDIR)):
-        assert isinstance(step, Request)
-        asks.append(unpack(step.payload))
-        try:
-            step = talk.throw(Lost("gone")) if answer is None else talk.send(answer)
-            while isinstance(step, Pause):
-                step = next(talk)
-        except StopIteration:
-            break
+    script = Script(*answers, Message(Kind.MKDIR))
+    run(Operations(script, 60.0, now=lambda: 0.0).mkdir("/d"))
+    asks = [unpack(payload) for payload in script.payloads]
     assert len(asks) == len(troubles) + 1
     assert len({words["key"] for words in asks}) == 1
     assert [words["again"] for words in asks] == [False, *[True] * len(troubles)]
 
 
 def test_an_error_that_is_an_answer_is_not_asked_again() -> None:
-    steps, end = carried_out(
-        Operations(60.0).fsync(HANDLE), [Message(Kind.FSYNC, status=errno.ENOSPC, payload=b"full")]
-    )
-    assert len(steps) == 1
-    assert (end.errno, end.strerror) == (errno.ENOSPC, "full")
+    script = Script(Message(Kind.FSYNC, status=errno.ENOSPC, payload=b"full"))
+    with pytest.raises(OSError, match="full") as caught:
+        run(Operations(script, 60.0).fsync(HANDLE))
+    assert len(script.requests) == 1
+    assert (caught.value.errno, caught.value.strerror) == (errno.ENOSPC, "full")
 
 
 def test_a_node_that_never_knows_a_file_is_not_asked_for_ever() -> None:
     stale, fine = Message(Kind.FSYNC, status=errno.ESTALE), Message(Kind.ATTACH)
-    steps, end = carried_out(Operations(60.0).fsync(HANDLE), [stale, fine] * 100)
-    assert end.errno == errno.ESTALE
-    assert len(steps) < 30
+    script = Script(*[stale, fine] * 100)
+    assert refusal(run, Operations(script, 60.0).fsync(HANDLE)) == errno.ESTALE
+    assert len(script.requests) < 30
 
 
 def test_a_write_of_which_less_was_written_is_an_error() -> None:
-    _, end = carried_out(Operations(60.0).write(HANDLE, memoryview(b"abc"), 0), [Message(Kind.WRITE, size=2)])
-    assert end.errno == errno.EIO
+    script = Script(Message(Kind.WRITE, size=2))
+    assert refusal(run, Operations(script, 60.0).pwrite(HANDLE, b"abc", 0)) == errno.EIO

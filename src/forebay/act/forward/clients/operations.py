@@ -1,8 +1,7 @@
 """What a client asks of the layer, and how often: no sockets, and no waiting of its own.
 
-Each operation is a generator. It yields a `Request` and receives the answer; or `Lost` is thrown into it, if nobody
-knows whether the request was carried out. It yields a `Pause` when it wants to wait before it asks again. The code that
-runs it (sync.py, aio.py) has connections and knows how to wait, and nothing else.
+Each operation is a coroutine over a `Channel`. The channel of sync.py blocks, so that its coroutines end without ever
+suspending; that of aio.py waits in an event loop.
 
 Requests that were lost, or that a process of the layer could not carry out now (AGAIN), are repeated for `patience`
 seconds. Reads, and writes of the same bytes to the same place, may be carried out twice. Requests that create, remove
@@ -16,11 +15,11 @@ import os
 import secrets
 import stat
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.net import payloads
@@ -30,6 +29,8 @@ from forebay.model.errors import ForebayError
 from forebay.model.layout import Layout
 
 T = TypeVar("T")
+Buffer = Any
+"""Anything with the buffer protocol."""
 PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 _SOONEST, _LATEST = 0.05, 1.0
 _MOST_ATTACHES = 8
@@ -70,6 +71,8 @@ class Request:
         self.kind, self.handle, self.offset, self.size = kind, handle, offset, size
         self.file = file if handle is None else handle.file
         self.payload, self.into, self.content = payload, into, content
+        if isinstance(content, payloads.OnceRequest):
+            content.key = secrets.randbits(63) | 1
         if content is not None:
             self.payload = pack(content)
 
@@ -80,11 +83,34 @@ class Request:
             self.payload = pack(self.content)
 
 
-class Pause(NamedTuple):
-    seconds: float
+class Channel(Protocol):
+    """Where requests go."""
+
+    async def exchange(self, request: Request) -> Message:
+        """The answer; raises `Lost` if nobody knows whether the request was carried out."""
+
+    async def pause(self, seconds: float) -> None: ...
 
 
-Steps = Generator[Request | Pause, Message, T]
+class OpenFiles:
+    """How many users each open file has; threads can share it."""
+
+    def __init__(self) -> None:
+        self._users: Counter[int] = Counter()
+        self._lock = Lock()
+
+    def add(self, file: int) -> None:
+        with self._lock:
+            self._users[file] += 1
+
+    def remove(self, file: int) -> bool:
+        """One user of the file is done with it; whether that was the last one."""
+        with self._lock:
+            self._users[file] -= 1
+            if self._users[file]:
+                return False
+            del self._users[file]
+            return True
 
 
 class OpenFile:
@@ -92,15 +118,12 @@ class OpenFile:
 
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
+        self.id, self.layout = handle.file, handle.layout
         self._closed = False
 
-    @property
-    def id(self) -> int:
-        return self.handle.file
-
-    @property
-    def layout(self) -> Layout:
-        return self.handle.layout
+    def _check_open(self) -> None:
+        if self._closed:
+            raise OSError(errno.EBADF, "the file is closed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,21 +159,18 @@ class Entry(NamedTuple):
 class Operations:
     """The operations; `patience` in seconds, `now` is a clock in seconds that never goes back."""
 
-    def __init__(self, patience: float, now: Callable[[], float] = monotonic) -> None:
-        self._patience, self._now = patience, now
-        self._users: Counter[int] = Counter()  # of each open file
-        self._lock = Lock()
+    def __init__(self, channel: Channel, patience: float, now: Callable[[], float] = monotonic) -> None:
+        self._channel, self._patience, self._now = channel, patience, now
 
     # Open files
 
-    def open(
+    async def open_handle(
         self, path: PathLike, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None, owner: Owner = NOBODY
-    ) -> Steps[Handle]:
+    ) -> Handle:
         """Open a file; of the `flags` of os.open, O_CREAT, O_EXCL and O_TRUNC count. A new file gets `layout`, or its
         folder's."""
         content = payloads.OpenRequest(
             path=wire_path(path),
-            key=_new_key(),
             create=bool(flags & os.O_CREAT),
             exclusive=bool(flags & os.O_CREAT and flags & os.O_EXCL),
             mode=mode,
@@ -158,70 +178,64 @@ class Operations:
             uid=owner[0],
             gid=owner[1],
         )
-        answer = yield from self._ask(Request(Kind.OPEN, content=content))
+        answer = await self._ask(Kind.OPEN, content=content)
         status = _read(payloads.FileStatus, answer)
         handle = Handle(file=answer.file, layout=read_layout(status.layout))
-        with self._lock:
-            self._users[handle.file] += 1
         if flags & os.O_TRUNC and not status.created:
-            yield from self.truncate(handle, 0)
+            await self.truncate(handle, 0)
         return handle
 
-    def read(self, handle: Handle, room: memoryview, offset: int) -> Steps[int]:
-        """Fill the room; the number of bytes is smaller only at the end of the file."""
-        size = len(room)
+    async def pread(self, handle: Handle, size: int, offset: int) -> bytes:
+        """The bytes; fewer only at the end of the file."""
+        if size < 0:
+            raise OSError(errno.EINVAL, "a size must not be negative")
+        room = bytearray(size)
+        count = await self.preadinto(handle, room, offset)
+        return bytes(memoryview(room)[:count])
+
+    async def preadinto(self, handle: Handle, room: Buffer, offset: int) -> int:
+        """Fill `room`, straight from the socket; the number of bytes is smaller only at the end of the file."""
+        view = memoryview(room).cast("B")
+        size, done = len(view), 0
         _check(offset, size, errno.EINVAL)
-        if not size:
-            return 0
-        done = 0
         while done < size:
-            part = room[done : done + LONGEST]
-            request = Request(Kind.READ, handle, offset=offset + done, size=len(part), into=part)
-            count = (yield from self._ask(request)).size
+            part = view[done : done + LONGEST]
+            count = (await self._ask(Kind.READ, handle, offset=offset + done, size=len(part), into=part)).size
             done += count
             if count < len(part):
                 break
         return done
 
-    def write(self, handle: Handle, data: memoryview, offset: int) -> Steps[int]:
-        """Write all of it."""
-        size = len(data)
+    async def pwrite(self, handle: Handle, data: Buffer, offset: int) -> int:
+        """When it returns, the data servers have all of it (on their disks only after `fsync`)."""
+        view = memoryview(data).cast("B")
+        size, done = len(view), 0
         _check(offset, size, errno.EFBIG)
-        done = 0
         while done < size:
-            part = data[done : done + LONGEST]
-            answer = yield from self._ask(Request(Kind.WRITE, handle, offset=offset + done, payload=part))
+            part = view[done : done + LONGEST]
+            answer = await self._ask(Kind.WRITE, handle, offset=offset + done, payload=part)
             if answer.size != len(part):
                 raise OSError(errno.EIO, f"only {answer.size} of {len(part)} bytes were written")
             done += len(part)
         return size
 
-    def truncate(self, handle: Handle, size: int) -> Steps[None]:
+    async def truncate(self, handle: Handle, size: int) -> None:
         """Cut or extend the file to exactly `size` bytes."""
         _check(size, 0, errno.EFBIG)
-        yield from self._ask(Request(Kind.TRUNCATE, handle, offset=size))
+        await self._ask(Kind.TRUNCATE, handle, offset=size)
 
-    def fsync(self, handle: Handle) -> Steps[None]:
+    async def fsync(self, handle: Handle) -> None:
         """Everything written before is on the servers' disks, and the file's name too."""
-        yield from self._ask(Request(Kind.FSYNC, handle))
-
-    def close(self, handle: Handle) -> bool:
-        """One user of the file is done with it; whether that was the last one."""
-        with self._lock:
-            self._users[handle.file] -= 1
-            if self._users[handle.file] > 0:
-                return False
-            del self._users[handle.file]
-            return True
+        await self._ask(Kind.FSYNC, handle)
 
     # Open files, or paths
 
-    def stat(self, where: PathLike | Handle) -> Steps[Stat]:
+    async def stat(self, where: PathLike | Handle) -> Stat:
         if isinstance(where, Handle):
-            request = Request(Kind.STAT, where)
+            answer = await self._ask(Kind.STAT, where)
         else:
-            request = Request(Kind.STAT, content=payloads.PathRequest(path=wire_path(where)))
-        status = _read(payloads.FileStatus, (yield from self._ask(request)))
+            answer = await self._ask(Kind.STAT, content=payloads.PathRequest(path=wire_path(where)))
+        status = _read(payloads.FileStatus, answer)
         return Stat(
             mode=(stat.S_IFDIR if status.folder else stat.S_IFREG) | status.mode,
             size=status.size,
@@ -234,85 +248,85 @@ class Operations:
             layout=read_layout(status.layout),
         )
 
-    def chmod(self, where: PathLike | Handle, mode: int) -> Steps[None]:
-        return self._set_attributes(where, payloads.AttributesRequest(mode=mode))
+    async def chmod(self, where: PathLike | Handle, mode: int) -> None:
+        await self._set_attributes(where, payloads.AttributesRequest(mode=mode))
 
-    def chown(self, where: PathLike | Handle, uid: int | None, gid: int | None) -> Steps[None]:
+    async def chown(self, where: PathLike | Handle, uid: int | None, gid: int | None) -> None:
         """Change the owner; None leaves the user or the group."""
-        return self._set_attributes(where, payloads.AttributesRequest(uid=uid, gid=gid))
+        await self._set_attributes(where, payloads.AttributesRequest(uid=uid, gid=gid))
 
-    def utime(self, where: PathLike | Handle, mtime: int) -> Steps[None]:
+    async def utime(self, where: PathLike | Handle, mtime: int) -> None:
         """Set the time of the last change, in nanoseconds since 1970."""
-        return self._set_attributes(where, payloads.AttributesRequest(mtime=mtime))
+        await self._set_attributes(where, payloads.AttributesRequest(mtime=mtime))
 
-    def _set_attributes(self, where: PathLike | Handle, content: payloads.AttributesRequest) -> Steps[None]:
+    async def _set_attributes(self, where: PathLike | Handle, content: payloads.AttributesRequest) -> None:
         handle = where if isinstance(where, Handle) else None
         content.path = None if isinstance(where, Handle) else wire_path(where)
-        yield from self._ask(Request(Kind.SETATTR, handle, content=content))
+        await self._ask(Kind.SETATTR, handle, content=content)
 
     # Names
 
-    def unlink(self, path: PathLike) -> Steps[None]:
-        yield from self._ask(Request(Kind.UNLINK, content=payloads.RemoveRequest(path=wire_path(path), key=_new_key())))
+    async def unlink(self, path: PathLike) -> None:
+        await self._ask(Kind.UNLINK, content=payloads.RemoveRequest(path=wire_path(path)))
 
-    def rename(self, path: PathLike, to: PathLike) -> Steps[None]:
+    async def rename(self, path: PathLike, to: PathLike) -> None:
         """Give another name; a file that has it is unlinked."""
-        content = payloads.RenameRequest(path=wire_path(path), to=wire_path(to), key=_new_key())
-        yield from self._ask(Request(Kind.RENAME, content=content))
+        content = payloads.RenameRequest(path=wire_path(path), to=wire_path(to))
+        await self._ask(Kind.RENAME, content=content)
 
-    def mkdir(
+    async def mkdir(
         self, path: PathLike, mode: int = 0o755, *, layout: Layout | None = None, owner: Owner = NOBODY
-    ) -> Steps[None]:
+    ) -> None:
         """Create a folder, whose new files get `layout`, or what its parent's get."""
         content = payloads.MkdirRequest(
             path=wire_path(path),
-            key=_new_key(),
             mode=mode,
             layout=None if layout is None else layout_fields(layout),
             uid=owner[0],
             gid=owner[1],
         )
-        yield from self._ask(Request(Kind.MKDIR, content=content))
+        await self._ask(Kind.MKDIR, content=content)
 
-    def rmdir(self, path: PathLike) -> Steps[None]:
-        yield from self._ask(Request(Kind.RMDIR, content=payloads.RemoveRequest(path=wire_path(path), key=_new_key())))
+    async def rmdir(self, path: PathLike) -> None:
+        await self._ask(Kind.RMDIR, content=payloads.RemoveRequest(path=wire_path(path)))
 
-    def readdir(self, path: PathLike = "/") -> Steps[list[Entry]]:
+    async def readdir(self, path: PathLike = "/") -> list[Entry]:
         """Names and kinds, in the order of the names' bytes; without '.' and '..'."""
         entries: list[Entry] = []
         after, more = b"", True
         while more:
-            request = Request(Kind.READDIR, content=payloads.ListRequest(path=wire_path(path), after=after))
-            page = _read(payloads.ListPage, (yield from self._ask(request)))
+            content = payloads.ListRequest(path=wire_path(path), after=after)
+            page = _read(payloads.ListPage, await self._ask(Kind.READDIR, content=content))
             entries += (Entry(os.fsdecode(name), folder) for name, folder in page.entries)
             after, more = page.entries[-1][0] if page.entries else b"", page.more
         return entries
 
-    def layout(self, path: PathLike) -> Steps[Layout]:
+    async def layout(self, path: PathLike) -> Layout:
         """Of a file; of a folder, what new files in it get."""
-        answer = yield from self._ask(Request(Kind.LAYOUT, content=payloads.LayoutRequest(path=wire_path(path))))
+        answer = await self._ask(Kind.LAYOUT, content=payloads.LayoutRequest(path=wire_path(path)))
         return read_layout(_read(payloads.LayoutAnswer, answer).layout)
 
-    def set_layout(self, path: PathLike, layout: Layout) -> Steps[None]:
+    async def set_layout(self, path: PathLike, layout: Layout) -> None:
         """Set what new files and folders in this folder get."""
         content = payloads.LayoutRequest(path=wire_path(path), layout=layout_fields(layout))
-        yield from self._ask(Request(Kind.LAYOUT, content=content))
+        await self._ask(Kind.LAYOUT, content=content)
 
-    def statfs(self) -> Steps[payloads.Space]:
+    async def statfs(self) -> payloads.Space:
         """The space of all data servers together."""
-        return _read(payloads.Space, (yield from self._ask(Request(Kind.STATFS))))
+        return _read(payloads.Space, await self._ask(Kind.STATFS))
 
-    def _ask(self, request: Request) -> Steps[Message]:
-        """Ask until there is an answer; an error is raised as OSError."""
+    async def _ask(self, kind: Kind, handle: Handle | None = None, **fields: Any) -> Message:
+        """Ask until there is an answer; `fields` are those of `Request`. An error is raised as OSError."""
+        request = Request(kind, handle, **fields)
         until, pause, attaches = None, 0.0, 0
         while True:
             try:
-                answer = yield request
+                answer = await self._channel.exchange(request)
                 if not answer.status:
                     return answer
                 if answer.status == errno.ESTALE and request.handle is not None and attaches < _MOST_ATTACHES:
                     attaches += 1  # the node seems to have forgotten the file
-                    answer = yield attach_request(request.handle)
+                    answer = await self._channel.exchange(attach_request(request.handle))
                     if not answer.status:
                         continue
                 problem = OSError(answer.status, answer.error_text())
@@ -325,7 +339,7 @@ class Operations:
             if now >= until:
                 raise OSError(errno.EIO, f"{problem.strerror} (no success for {self._patience:g} s)") from None
             if pause:
-                yield Pause(min(pause, until - now))
+                await self._channel.pause(min(pause, until - now))
             pause = min(2 * pause or _SOONEST, _LATEST)
             request.mark_repeated()
 
@@ -342,10 +356,6 @@ def wire_path(path: PathLike) -> bytes:
     (b'runs/a', b'')
     """
     return os.fsencode(path).lstrip(b"/")
-
-
-def _new_key() -> int:
-    return secrets.randbits(63) | 1
 
 
 def _check(offset: int, size: int, beyond: int) -> None:

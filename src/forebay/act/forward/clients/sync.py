@@ -11,28 +11,32 @@ there (see operations.py). An error is raised only after `patience` seconds with
 
 from __future__ import annotations
 
-import errno
 import os
+import socket
+import struct
 import threading
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import partial, wraps
 from pathlib import Path
 from time import sleep
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from forebay.act.forward.clients.channel import NodeChannel
 from forebay.act.forward.clients.identity import Identity, identify
-from forebay.act.forward.clients.node_socket import NodeSocket
-from forebay.act.forward.clients.operations import Handle, Lost, OpenFile, Operations, PathLike, Pause, Steps
+from forebay.act.forward.clients.operations import Handle, OpenFile, OpenFiles, Operations, PathLike, Request
 from forebay.act.forward.data.names import NOBODY, Owner
-from forebay.act.forward.net.address import Address, parse_address
+from forebay.act.forward.net.address import Address, open_socket, parse_address
+from forebay.act.forward.net.auth import Asker, Credentials, Denied
 from forebay.act.forward.net.key import read_key
+from forebay.act.forward.net.wire import HEADER, LONGEST, MAGIC, VERSION, BadMessage, Bytes, Flag, Message
 from forebay.model.layout import Layout
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Buffer = Any
-"""Anything with the buffer protocol."""
+Async = Coroutine[Any, Any, T]
+_CHUNK = 8192
 
 
 def connect(nodes: Sequence[str], key: str | Path, **options: Any) -> Client:
@@ -44,27 +48,32 @@ def connect(nodes: Sequence[str], key: str | Path, **options: Any) -> Client:
     return Client([parse_address(node) for node in nodes], read_key(Path(key)), **options)
 
 
-def _by_path(operation: Callable[Concatenate[Operations, P], Steps[T]]) -> Callable[Concatenate[Client, P], T]:
+def _by_path(
+    operation: Callable[Concatenate[Operations, P], Async[T]],
+) -> Callable[Concatenate[Client, P], T]:
     """The operation as a blocking method of the client."""
 
     @wraps(operation)
     def method(client: Client, /, *args: P.args, **options: P.kwargs) -> T:
-        return client._run(operation(client._operations, *args, **options))
+        return client._run(operation, *args, **options)
 
     return method
 
 
-def _of_file(operation: Callable[Concatenate[Operations, Handle, P], Steps[T]]) -> Callable[Concatenate[File, P], T]:
+def _of_file(
+    operation: Callable[Concatenate[Operations, Handle, P], Async[T]],
+) -> Callable[Concatenate[File, P], T]:
     """The operation as a blocking method of an open file."""
 
     @wraps(operation)
     def method(file: File, /, *args: P.args, **options: P.kwargs) -> T:
-        return file._run(operation(file._client._operations, file.handle, *args, **options))
+        file._check_open()
+        return file._client._run(operation, file.handle, *args, **options)
 
     return method
 
 
-class Client:
+class Client(AbstractContextManager["Client"]):
     """`nodes` are the I/O nodes in the order of preference; at most `connections` requests are in progress at once.
 
     With `checked`, every payload carries a checksum. An I/O node that takes longer than `timeout` seconds for an answer
@@ -82,9 +91,9 @@ class Client:
         connections: int = 8,
         checked: bool = False,
     ) -> None:
-        self._operations = Operations(patience)
-        self._connections = connections
+        self._patience, self._connections = patience, connections
         self._new_socket = partial(NodeSocket, nodes, key, who or identify(), timeout=timeout, checked=checked)
+        self._files = OpenFiles()
         self._closed = False
         self._begin()
 
@@ -100,12 +109,13 @@ class Client:
     chown = _by_path(Operations.chown)
     utime = _by_path(Operations.utime)
     statfs = _by_path(Operations.statfs)
+    _open_handle = _by_path(Operations.open_handle)
 
     def open(
         self, path: PathLike, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None, owner: Owner = NOBODY
     ) -> File:
-        """Open a file; see `Operations.open`."""
-        return File(self, self._run(self._operations.open(path, flags, mode, layout=layout, owner=owner)))
+        """Open a file; see `Operations.open_handle`."""
+        return File(self, self._open_handle(path, flags, mode, layout=layout, owner=owner))
 
     def truncate(self, path: PathLike, size: int) -> None:
         """Cut or extend a file to exactly `size` bytes."""
@@ -120,10 +130,7 @@ class Client:
             if self._pop(sock):  # else the thread that has it closes it
                 self._put_back(sock)
 
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, _kind: type[BaseException] | None, _value: object, _trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _begin(self) -> None:
@@ -132,10 +139,13 @@ class Client:
         self._idle = self._sockets.copy()
         self._returned, self._waiting = threading.Condition(), 0
 
-    def _run(self, steps: Steps[T]) -> T:
+    def _run(
+        self,
+        operation: Callable[Concatenate[Operations, P], Async[T]],
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> T:
         """Carry out an operation, on one connection from its beginning to its end."""
-        if self._closed:
-            raise OSError(errno.EBADF, "the client is closed")
         if os.getpid() != self._process:  # after a fork: the connections are the parent's
             inherited = self._sockets
             self._begin()
@@ -143,9 +153,11 @@ class Client:
                 sock.close()
         sock = self._take()
         try:
-            if self._closed:
-                raise OSError(errno.EBADF, "the client is closed")
-            return self._carry_out(sock, steps)
+            operation(Operations(sock, self._patience), *args, **options).send(None)
+            raise RuntimeError("an operation over a blocking channel must not wait")
+        except StopIteration as end:
+            result: T = end.value
+            return result
         finally:
             self._put_back(sock)
 
@@ -178,7 +190,8 @@ class Client:
             if self._closed:
                 sock.close()
             elif sock.leaving:
-                sock.close_left_files()
+                with suppress(StopIteration):
+                    sock.close_left_files().send(None)
         finally:
             self._idle.append(sock)
             if self._waiting:
@@ -193,34 +206,18 @@ class Client:
                 if self._pop(sock):  # else the thread that has it does it
                     self._put_back(sock)
 
-    def _carry_out(self, sock: NodeSocket, steps: Steps[T]) -> T:
-        try:
-            step = next(steps)
-            while True:
-                if isinstance(step, Pause):
-                    sleep(step.seconds)
-                    step = next(steps)
-                    continue
-                try:
-                    answer = sock.exchange(step)
-                except Lost as lost:
-                    if self._closed:
-                        raise OSError(errno.EBADF, "the client is closed") from None
-                    step = steps.throw(lost)
-                else:
-                    step = steps.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
-
-class File(OpenFile):
+class File(OpenFile, AbstractContextManager["File"]):
     """An open file. Offsets and sizes are bytes; it has no position, so that threads can share it."""
 
     def __init__(self, client: Client, handle: Handle) -> None:
         super().__init__(handle)
         self._client = client
+        client._files.add(handle.file)
 
+    pread = _of_file(Operations.pread)
+    preadinto = _of_file(Operations.preadinto)
+    pwrite = _of_file(Operations.pwrite)
     fsync = _of_file(Operations.fsync)
     truncate = _of_file(Operations.truncate)
     stat = _of_file(Operations.stat)
@@ -228,36 +225,124 @@ class File(OpenFile):
     chown = _of_file(Operations.chown)
     utime = _of_file(Operations.utime)
 
-    def pread(self, size: int, offset: int) -> bytes:
-        """The bytes; fewer only at the end of the file."""
-        if size < 0:
-            raise OSError(errno.EINVAL, "a size must not be negative")
-        room = bytearray(size)
-        count = self.preadinto(room, offset)
-        return bytes(memoryview(room)[:count])
-
-    def preadinto(self, room: Buffer, offset: int) -> int:
-        """Fill `room`, straight from the socket; the number of bytes is smaller only at the end of the file."""
-        return self._run(self._client._operations.read(self.handle, memoryview(room).cast("B"), offset))
-
-    def pwrite(self, data: Buffer, offset: int) -> int:
-        """When it returns, the data servers have all of it (on their disks only after `fsync`)."""
-        return self._run(self._client._operations.write(self.handle, memoryview(data).cast("B"), offset))
-
     def close(self) -> None:
         """A second call does nothing."""
         if not self._closed:
             self._closed = True
-            if self._client._operations.close(self.handle) and not self._client._closed:
-                self._client._leave(self.handle.file)
+            if self._client._files.remove(self.id) and not self._client._closed:
+                self._client._leave(self.id)
 
-    def __enter__(self) -> File:
-        return self
-
-    def __exit__(self, _kind: type[BaseException] | None, _value: object, _trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, steps: Steps[T]) -> T:
-        if self._closed:
-            raise OSError(errno.EBADF, "the file is closed")
-        return self._client._run(steps)
+
+class NodeSocket(NodeChannel[socket.socket]):
+    """One request at a time, for one thread at a time."""
+
+    def __init__(self, nodes: Sequence[Address], key: bytes, who: Identity, *, timeout: float, checked: bool) -> None:
+        super().__init__(nodes, key, who, timeout=timeout, checked=checked)
+        self._head = bytearray(HEADER.size)
+        self._scratch = memoryview(bytearray(_CHUNK))
+
+    def interrupt(self) -> None:
+        """From another thread: whoever waits for an answer here learns that the client is closed."""
+        self.closed, sock = True, self._link
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    async def pause(self, seconds: float) -> None:
+        sleep(seconds)
+
+    async def _open(self, node: Address, credentials: Credentials, timeout: float) -> socket.socket:
+        sock = open_socket(node, timeout)
+        try:
+            # Limits in the kernel, since Python's own timeouts cost one more system call for each read and write.
+            sock.settimeout(None)
+            limit = struct.pack("ll", int(self.timeout), int(self.timeout % 1 * 1e6))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+            handshake = Asker(*credentials)
+            message: Message | None = handshake.first()
+            while message is not None:
+                sock.sendall(message.header() + bytes(message.payload))
+                message = handshake.received(self._receive(sock, None, 0))
+        except BaseException as error:
+            sock.close()
+            if isinstance(error, Denied):
+                raise Denied(f"{node}: {error}") from None
+            raise
+        return sock
+
+    async def _exchange(self, link: socket.socket, request: Request, session: int) -> Message:
+        self._tag += 1
+        payload, flags = request.payload, self.flags
+        length = len(payload)
+        header = HEADER.pack(
+            MAGIC, VERSION, request.kind, flags, 0, length, request.size, zlib.crc32(payload) if flags else 0,
+            self._tag, request.file, request.offset, session,
+        )  # fmt: skip
+        try:
+            if length:
+                _send(link, header, payload)
+            else:
+                link.sendall(header)
+            return self._receive(link, request.into, self._tag)
+        except BlockingIOError:
+            raise TimeoutError(f"no answer within {self.timeout:g} s") from None
+        except BaseException:
+            self.lose(link)  # it may be in the middle of a message
+            raise
+
+    def _receive(self, sock: socket.socket, into: memoryview | None, tag: int) -> Message:
+        """The next message; its payload goes to `into`, if that is given and there is no error."""
+        head = self._head
+        room = self._scratch if into is None else into
+        count = sock.recvmsg_into([head, room])[0]
+        if count < HEADER.size:
+            _fill(sock, memoryview(head)[count:])
+            count = HEADER.size
+        magic, version, kind, flags, status, length, size, crc, tagged, file, offset, session = HEADER.unpack(head)
+        if magic != MAGIC or version != VERSION or length > LONGEST or (tag and tagged != tag):
+            raise BadMessage("the answer violates the protocol")
+        got = count - HEADER.size
+        if status and into is not None:  # the payload is a reason, not the bytes of the file
+            if length > _CHUNK:
+                raise BadMessage("the text of an error is too long")
+            self._scratch[:got] = into[:got]
+            room, into = self._scratch, None
+        payload: Bytes = room[:length]
+        if length > len(room):
+            if into is not None:
+                raise BadMessage("received more bytes than requested")
+            whole = memoryview(bytearray(length))
+            whole[:got] = room[:got]
+            payload = whole
+        if got > length:
+            raise BadMessage("received more than one answer")
+        if got < length:
+            _fill(sock, memoryview(payload)[got:])
+        if flags & Flag.CHECKED and zlib.crc32(payload) != crc:
+            raise BadMessage("the checksum of an answer is wrong")
+        if into is not None:
+            size, payload = length, b""
+        return Message(kind, flags, status, size, tagged, file, offset, session, bytes(payload))
+
+
+def _send(sock: socket.socket, header: bytes, payload: Bytes) -> None:
+    sent = sock.sendmsg([header, payload])
+    if sent < len(header):
+        sock.sendall(header[sent:])
+        sent = len(header)
+    if sent - len(header) < len(payload):
+        sock.sendall(memoryview(payload)[sent - len(header) :])
+
+
+def _fill(sock: socket.socket, room: memoryview) -> None:
+    """Read until the room is full."""
+    done = 0
+    while done < len(room):
+        count = sock.recv_into(room[done:], 0, socket.MSG_WAITALL)
+        if not count:
+            raise ConnectionError("the I/O node is gone")
+        done += count

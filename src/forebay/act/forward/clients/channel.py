@@ -1,0 +1,144 @@
+"""A client's connection to the first of its I/O nodes that answers, whatever kind of link it is."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from abc import ABC, abstractmethod
+from asyncio import Lock
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Generic, Protocol, TypeVar
+
+from forebay.act.forward.clients.identity import Identity
+from forebay.act.forward.clients.operations import Lost, Request, attach_request
+from forebay.act.forward.net.address import Address
+from forebay.act.forward.net.auth import Credentials, Denied
+from forebay.act.forward.net.wire import BadMessage, Flag, Kind, Message
+
+_CONNECT_TIMEOUT = 5.0
+
+
+class Link(Protocol):
+    def close(self) -> None: ...
+
+
+L = TypeVar("L", bound=Link)
+
+
+class NodeChannel(ABC, Generic[L]):
+    """Connects when it must; after `Lost` the next request connects again, to the next node.
+
+    Each connection has its own session. When it is lost, the next connection first fences the old session, so that
+    nothing that was in progress can happen later.
+    """
+
+    def __init__(self, nodes: Sequence[Address], key: bytes, who: Identity, *, timeout: float, checked: bool) -> None:
+        if not nodes:
+            raise ValueError("a client needs at least one I/O node")
+        self.timeout, self.flags = timeout, Flag.CHECKED if checked else 0
+        self.closed = False
+        self.attached: set[int] = set()
+        self.leaving: set[int] = set()
+        self._nodes, self._key, self._who = tuple(nodes), key, who
+        self._next = self._session = self._unfenced = self._tag = 0
+        self._link: L | None = None
+        self._connecting, self._attaching = Lock(), Lock()  # a channel that blocks never waits for them
+
+    @abstractmethod
+    async def _open(self, node: Address, credentials: Credentials, timeout: float) -> L:
+        """A link to a node that has proved itself; raises OSError, BadMessage or Denied."""
+
+    @abstractmethod
+    async def _exchange(self, link: L, request: Request, session: int) -> Message:
+        """The answer; OSError or BadMessage means that the link is of no use any more."""
+
+    @abstractmethod
+    async def pause(self, seconds: float) -> None: ...
+
+    async def exchange(self, request: Request) -> Message:
+        """The answer to a request; raises `Lost`."""
+        link = self._link
+        if link is None:
+            async with self._connecting:
+                link = self._link or await self._connect()
+        session, node, handle = self._session, self._node, request.handle
+        try:
+            if handle is not None and handle.file not in self.attached:
+                async with self._attaching:
+                    if handle.file not in self.attached:  # else another request has done it
+                        answer = await self._exchange(link, attach_request(handle), session)
+                        if answer.status:
+                            return answer
+                        self._note_attached(link, handle.file)
+            answer = await self._exchange(link, request, session)
+        except (OSError, BadMessage) as error:
+            self.lose(link)
+            self._check_open()
+            raise Lost(f"{node}: {_reason(error)}") from None
+        if request.kind in (Kind.OPEN, Kind.ATTACH) and not answer.status:
+            self._note_attached(link, answer.file)
+        return answer
+
+    async def close_left_files(self) -> None:
+        """Tell the I/O node which files are not needed any more."""
+        with suppress(Lost):  # then the node has forgotten them all
+            while self.leaving:
+                file = self.leaving.pop()
+                if file in self.attached:
+                    self.attached.discard(file)
+                    await self.exchange(Request(Kind.CLOSE, file=file))
+
+    def close(self) -> None:
+        if self._link is not None:
+            self.lose(self._link)
+
+    def lose(self, link: L) -> None:
+        """The link is lost: its files are not attached any more, and its session must be fenced."""
+        link.close()
+        if link is self._link:
+            self._link = None
+            self.attached.clear()
+            self._unfenced = self._unfenced or self._session
+            self._next += 1
+
+    @property
+    def _node(self) -> Address:
+        return self._nodes[self._next % len(self._nodes)]
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise OSError(errno.EBADF, "the client is closed")
+
+    def _note_attached(self, link: L, file: int) -> None:
+        if link is self._link:
+            self.attached.add(file)
+            self.leaving.discard(file)
+
+    async def _connect(self) -> L:
+        self._check_open()
+        session, node = secrets.randbits(63) | 1, self._node
+        try:
+            credentials = Credentials(self._key, self._who.peer(session), ("node",))
+            link = await self._open(node, credentials, min(_CONNECT_TIMEOUT, self.timeout))
+            try:
+                if self._unfenced:
+                    answer = await self._exchange(link, Request(Kind.FENCE, file=self._unfenced), session)
+                    if answer.status:
+                        raise OSError(answer.status, os.strerror(answer.status))
+            except BaseException:
+                link.close()
+                raise
+        except Denied as error:
+            raise OSError(errno.EACCES, str(error)) from None
+        except (OSError, BadMessage) as error:
+            self._next += 1
+            raise Lost(f"{node}: {_reason(error)}") from None
+        self._link, self._session, self._unfenced = link, session, 0
+        return link
+
+
+def _reason(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text.lower() or "no answer"
