@@ -177,15 +177,15 @@ class Speaker:
 
 
 _SERVE = """
-import asyncio, sys
+import sys
 from pathlib import Path
 from forebay.act.forward.net.address import parse_address
-from forebay.act.forward.net.loop import run
-from forebay.act.forward.data.server import ServerSettings, serve
+from forebay.act.forward.data.process import run_server
+from forebay.act.forward.data.server import ServerSettings
 folder, address, key, index, servers = sys.argv[1:]
 settings = ServerSettings(folder=Path(folder), address=parse_address(address), key=key.encode(), index=int(index),
                           servers=int(servers))
-run(lambda end: serve(settings, end, lambda server: print(server.address, flush=True)))
+run_server(settings, None, lambda addresses, _metrics: print(addresses[0], flush=True))
 """
 
 

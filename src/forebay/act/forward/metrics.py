@@ -115,7 +115,7 @@ def node_metrics(node: IoNode, council: CouncilClient, totals: Totals) -> Iterat
     yield from _EVENTS.counts(node.dropped, known)
     yield _WINDOW.number(int(node.dispatch.q[WINDOW]) / 1e9)
     yield _BUFFERS.number(node.buffers.out)
-    yield _CONNECTED.number(int(council.is_connected))
+    yield _CONNECTED.number(int(council.connection is not None))
     windows = node.dispatch.windows
     yield _RATIO.histogram(BOUNDS, tuple(windows.counts), windows.sum)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +14,7 @@ from forebay.show.options import Json, Seed, parse_quantity
 from forebay.show.output import announce
 
 if TYPE_CHECKING:
-    from forebay.act.forward.data.server import Server
-    from forebay.act.forward.node.io_node import IoNode
+    from forebay.act.forward.net.address import Address
     from forebay.model.layout import Layout
 
 commands = typer.Typer()
@@ -52,18 +52,13 @@ def server(
     json: Json = False,
 ) -> None:
     """Run a data server, which keeps stripes of files in a folder."""
-    from contextlib import ExitStack
-
     from forebay.act.forward.data.emulation import Emulation
-    from forebay.act.forward.data.server import ServerSettings, serve
-    from forebay.act.forward.metrics import server_metrics
+    from forebay.act.forward.data.process import run_server
+    from forebay.act.forward.data.server import ServerSettings
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
-    from forebay.act.forward.net.loop import run
-    from forebay.act.metrics import Endpoint
     from forebay.history.toml import locate_errors
 
-    metrics_address = parse_address(metrics, "--metrics") if metrics else None
     emulation = None
     if emulate is not None:
         emulation = locate_errors("--emulate", lambda: Emulation(dilation=emulate, seed=index))
@@ -76,17 +71,7 @@ def server(
         layout=layout(stripes or of, stripe_size),
         emulation=emulation,
     )
-
-    with ExitStack() as stack:
-
-        def report_ready(server: Server) -> None:
-            endpoint = Endpoint(metrics_address, lambda: server_metrics(server, index)) if metrics_address else None
-            if endpoint is not None:
-                stack.callback(endpoint.close)
-            where = str(endpoint.address) if endpoint else None
-            announce_ready("server", [str(server.address)], json, index=index, metrics=where)
-
-        run(lambda end: serve(settings, end, report_ready))
+    run_server(settings, metrics, partial(announce_ready, "server", json, index=index))
 
 
 @commands.command(
@@ -127,7 +112,7 @@ def ion(
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
     from forebay.act.forward.node.io_node import NodeSettings
-    from forebay.act.forward.node.process import choose_backend, queue_options, start_node
+    from forebay.act.forward.node.process import choose_backend, queue_options, run_node
 
     backend = choose_backend(server or (), root, layout_from, servers, layout(stripes or servers, stripe_size))
     settings = NodeSettings(
@@ -146,11 +131,8 @@ def ion(
             in_flight=in_flight,
         ),
     )
-
-    def report_ready(node: IoNode, metrics_at: str | None) -> None:
-        announce_ready("ion", [str(address) for address in node.addresses], json, index=index, metrics=metrics_at)
-
-    start_node(settings, backend, report_ready, council=council, metrics=metrics, db=db)
+    ready = partial(announce_ready, "ion", json, index=index)
+    run_node(settings, backend, ready, council=council, metrics=metrics, db=db)
 
 
 @commands.command(
@@ -178,7 +160,7 @@ def council(
     json: Json = False,
 ) -> None:
     """Run the council, which learns the best setting for I/O nodes."""
-    from forebay.act.forward.council.process import CouncilSettings, start_council
+    from forebay.act.forward.council.process import CouncilSettings, run_council
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
     from forebay.decide.tune.council import new_council
@@ -197,11 +179,7 @@ def council(
         log=log,
         weights=weights,
     )
-
-    def report_ready(process: Any, metrics_at: str | None) -> None:
-        announce_ready("council", [str(process.address)], json, metrics=metrics_at)
-
-    start_council(settings, metrics, db, report_ready)
+    run_council(settings, metrics, db, partial(announce_ready, "council", json))
 
 
 @commands.command(epilog="Example: forebay forward up examples/forward.toml")
@@ -257,9 +235,10 @@ def layout(stripes: int, stripe_size: str) -> Layout:
     return locate_errors("--stripe-size", lambda: Layout(count=stripes, size=size, start=ANY))
 
 
-def announce_ready(process: str, addresses: list[str], json: bool, **more: Any) -> None:
-    document = {"ready": process, "addresses": addresses, **more}
-    announce(document, f"{process} ready: {' '.join(addresses)}", json_line=json)
+def announce_ready(process: str, json: bool, addresses: Sequence[Address], metrics: str | None, **more: object) -> None:
+    listening = [str(address) for address in addresses]
+    document = {"ready": process, "addresses": listening, **more, "metrics": metrics}
+    announce(document, f"{process} ready: {' '.join(listening)}", json_line=json)
 
 
 def _optional(option: str, text: str | None, parse: Callable[[str], float]) -> Any:

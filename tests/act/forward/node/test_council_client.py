@@ -73,7 +73,7 @@ def announcing(thread: NodeThread, node: IoNode, council: PretendCouncil) -> Ite
     announcer, task = thread.thread.run(start())
     node.record = announcer.record
     try:
-        thread.soon(lambda: announcer.is_connected)
+        thread.soon(lambda: announcer.connection is not None)
         yield announcer
     finally:
         thread.thread.call(task.cancel)
@@ -150,12 +150,12 @@ def test_without_a_council_the_last_window_stays(tmp_path: Path) -> None:
             council.say({"parameter": "window", "value": 250_000})
             thread.soon(lambda: int(node.dispatch.q[WINDOW]) == 250_000)
             council.close()
-            thread.soon(lambda: not announcer.is_connected)
+            thread.soon(lambda: not announcer.connection is not None)
             with thread.client(node) as client:
                 client.write(client.open(b"f"), 0, bytes(STRIPE))
             assert int(node.dispatch.q[WINDOW]) == 250_000
             again = PretendCouncil(thread)
-            thread.soon(lambda: announcer.is_connected)
+            thread.soon(lambda: announcer.connection is not None)
             thread.soon(lambda: bool(again.of(Kind.ANNOUNCE)))
             assert again.of(Kind.ANNOUNCE)[-1]["value"] == 250_000
             again.close()
@@ -194,7 +194,7 @@ def test_a_job_is_told_until_the_council_has_it(tmp_path: Path) -> None:
                 client.write(client.open(b"f"), 0, bytes(1000))
             thread.soon(lambda: len(council.of(Kind.JOB)) == 1)
             council.close()
-            thread.soon(lambda: not announcer.is_connected)
+            thread.soon(lambda: not announcer.connection is not None)
             again = PretendCouncil(thread)
             thread.soon(lambda: len(again.of(Kind.JOB)) == 1)
             (part,) = again.of(Kind.JOB)[0]["parts"]

@@ -3,7 +3,7 @@ import pytest
 from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.wire import LONGEST
 from forebay.act.forward.node.io_node import NodeSettings
-from forebay.act.forward.node.process import choose_backend, start_node
+from forebay.act.forward.node.process import choose_backend, run_node
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 
@@ -13,7 +13,7 @@ def test_memory_that_the_longest_message_does_not_fit_into_is_refused() -> None:
 
     def start(memory: int, db: str | None = None) -> None:
         settings = NodeSettings(name="n", address=(parse_address("unix:/run/ion0"),), key=b"k" * 16, memory=memory)
-        start_node(settings, backend, lambda _node, _metrics: None, council="unix:/run/council", db=db)
+        run_node(settings, backend, lambda _node, _metrics: None, council="unix:/run/council", db=db)
 
     with pytest.raises(BadInput, match="--memory: must be at least 32 MiB"):
         start(LONGEST)

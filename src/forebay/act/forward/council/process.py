@@ -8,7 +8,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -16,17 +16,16 @@ from time import time
 from typing import TextIO
 
 from forebay.act.forward.council.parameters import check_parameter
+from forebay.act.forward.daemon import Numbers, Ready, background, run_daemon
 from forebay.act.forward.metrics import council_metrics
-from forebay.act.forward.net.address import Address, parse_address
-from forebay.act.forward.net.admission import TIMEOUT, Listener
+from forebay.act.forward.net.address import Address
+from forebay.act.forward.net.admission import TIMEOUT, NodeListener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
-from forebay.act.forward.net.loop import run
 from forebay.act.forward.net.payloads import Announcement, Decision, JobReport
 from forebay.act.forward.net.wire import BadMessage, Kind, Message, answer_header, pack, unpack_as
 from forebay.act.forward.node.job_history import store_parts
-from forebay.act.metrics import Endpoint
 from forebay.decide.tune.council import Council, Decided, Report, as_json, decide, from_json
 from forebay.history.store import Store, open_store
 from forebay.model.errors import BadInput, ForebayError, why
@@ -68,29 +67,25 @@ class CouncilProcess:
         self.council = load_state(settings.council, settings.state)
         self._chance = seed_state(settings.seed)
         self._reports: dict[str, Report] = {}
-        self._nodes: dict[str, Connection] = {}
         self._saved = 0.0
         self._jobs: asyncio.Queue[tuple[Connection, Message, bytes]] = asyncio.Queue(1000)
         self.counts: Counter[str] = Counter()
         self.decided: Decided | None = None
         self._log: TextIO | None = settings.log.open("a", encoding="utf-8") if settings.log else None
-        self._listener = Listener(
+        self._listener = NodeListener(
             settings.address,
             Credentials(settings.key, Peer(role="council", name="council"), ("node",)),
-            self._admit,
+            self._receive,
+            self._lose,
             buffers=Buffers(64 << 20),
             timeout=settings.proof,
             most_queued=_MOST_QUEUED,
         )
-        self.address = self._listener.address
+        self.address, self.nodes = self._listener.address, self._listener.nodes
 
     @property
     def dropped(self) -> Counter[str]:
         return self._listener.dropped + self.counts
-
-    @property
-    def nodes(self) -> list[str]:
-        return sorted(self._nodes)
 
     async def run(self) -> None:
         """Decide, until it is cancelled."""
@@ -100,8 +95,6 @@ class CouncilProcess:
 
     async def close(self) -> None:
         self._listener.close()
-        for connection in tuple(self._nodes.values()):
-            connection.close()
         await asyncio.sleep(0)
         self._save()
         if self._log is not None:
@@ -109,22 +102,12 @@ class CouncilProcess:
 
     # Nodes
 
-    def _admit(self, connection: Connection) -> None:
-        assert connection.peer is not None
-        old = self._nodes.pop(connection.peer.name, None)
-        if old is not None:
-            old.close(CloseReason.REPLACED, "the I/O node has connected again")
-        self._nodes[connection.peer.name] = connection
-        connection.redirect(self._received, self._lost)
+    def _lose(self, connection: Connection, _closed: Closed) -> None:
+        if connection.peer.name not in self.nodes:  # else it has connected again
+            self._reports.pop(connection.peer.name, None)
 
-    def _lost(self, connection: Connection, _closed: Closed) -> None:
-        name = connection.peer.name if connection.peer else ""
-        if self._nodes.get(name) is connection:
-            del self._nodes[name]
-            self._reports.pop(name, None)
-
-    def _received(self, connection: Connection, message: Message) -> None:
-        name = connection.peer.name if connection.peer else ""
+    def _receive(self, connection: Connection, message: Message) -> None:
+        name = connection.peer.name
         try:
             if message.kind == Kind.ANNOUNCE:
                 self._reports[name] = self._report(name, unpack_as(Announcement, message.payload))
@@ -144,7 +127,7 @@ class CouncilProcess:
         seen = announcement.observed
         check_observed(seen)
         kind = self._recognise(seen)
-        nodes = max(len(self._nodes), 1)
+        nodes = max(len(self.nodes), 1)
         return Report(
             node=name,
             observed=seen,
@@ -172,7 +155,7 @@ class CouncilProcess:
             return
         payload = pack(Decision(parameter=self.council.parameter, value=decided.value, ignore=self._settings.ignore))
         header = Message(Kind.DECIDE, payload=payload).header()
-        for connection in tuple(self._nodes.values()):
+        for connection in tuple(self.nodes.values()):
             if connection.queued > _MOST_QUEUED:
                 self.counts["stalled"] += 1
                 connection.close(CloseReason.STALLED, "the I/O node does not read decisions")
@@ -270,39 +253,19 @@ def compile_council(council: Council, recognise: Recognise) -> None:
     decide(council, [report], chance)
 
 
-async def run_council(
-    settings: CouncilSettings, store: Store | None, end: asyncio.Event, ready: Callable[[CouncilProcess], None]
-) -> None:
-    """Run it until `end` is set."""
-    for value in settings.council.values:
-        check_parameter(settings.council.parameter, value)  # before any I/O node refuses it
-    by = read_detector(settings.weights) if settings.weights else shipped_detector()
-    compile_council(settings.council, partial(detect_pattern, detector=by))
-    council = CouncilProcess(settings, store, partial(detect_pattern, detector=by))
-    task = asyncio.get_running_loop().create_task(council.run())
-    try:
-        ready(council)
-        await asyncio.wait((task, asyncio.ensure_future(end.wait())), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await council.close()
+def run_council(settings: CouncilSettings, metrics: str | None, db: str | None, ready: Ready) -> None:
+    """Run a council until a signal; `db` is the history for the jobs' runs."""
 
-
-def start_council(
-    settings: CouncilSettings, metrics: str | None, db: str | None, ready: Callable[[CouncilProcess, str | None], None]
-) -> None:
-    """Run a council until a signal; `db` is the history for the jobs' runs, `ready` gets the metrics' address."""
-    address = parse_address(metrics, "--metrics") if metrics else None
-    with ExitStack() as stack:
+    async def start(stack: AsyncExitStack, end: asyncio.Event) -> tuple[list[Address], Numbers]:
         store = stack.enter_context(open_store(db)) if db else None
+        for value in settings.council.values:
+            check_parameter(settings.council.parameter, value)  # before any I/O node refuses it
+        by = read_detector(settings.weights) if settings.weights else shipped_detector()
+        recognise = partial(detect_pattern, detector=by)
+        compile_council(settings.council, recognise)
+        council = CouncilProcess(settings, store, recognise)
+        stack.push_async_callback(council.close)
+        await stack.enter_async_context(background(council.run(), end))
+        return [council.address], partial(council_metrics, council)
 
-        def listening(council: CouncilProcess) -> None:
-            endpoint = Endpoint(address, lambda: council_metrics(council)) if address else None
-            if endpoint is not None:
-                stack.callback(endpoint.close)
-            ready(council, str(endpoint.address) if endpoint else None)
-
-        run(lambda end: run_council(settings, store, end, listening))
+    run_daemon(start, metrics, ready)

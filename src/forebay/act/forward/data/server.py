@@ -25,7 +25,7 @@ from forebay.act.forward.data.objects import MOST_OPEN, Objects
 from forebay.act.forward.data.server_folder import ServerFolder
 from forebay.act.forward.data.tree import sync_all
 from forebay.act.forward.net.address import Address
-from forebay.act.forward.net.admission import TIMEOUT, Listener
+from forebay.act.forward.net.admission import TIMEOUT, NodeListener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
@@ -85,7 +85,6 @@ class Server:
         self._server_folder = ServerFolder(settings.folder, settings.index, settings.servers)
         self.buffers = Buffers()
         self.counts: Counter[str] = Counter()
-        self._nodes: dict[str, Connection] = {}
         self._fenced = Fences(settings.folder / "fenced")
         self._syncing = 0
         self._closed = False
@@ -97,40 +96,30 @@ class Server:
         self._handlers = self._build_handlers()
         me = Peer(role="server", name=str(settings.index), facts={"index": settings.index, "servers": settings.servers})
         try:
-            self._listener = Listener(
+            self._listener = NodeListener(
                 settings.address,
                 Credentials(settings.key, me, ("node",)),
-                self._admit,
+                self._receive,
+                self._lose,
                 buffers=self.buffers,
                 timeout=settings.timeout,
             )
         except BaseException:
             self._release()
             raise
-        self.address = self._listener.address
+        self.address, self.nodes, self.dropped = self._listener.address, self._listener.nodes, self._listener.dropped
         self._folder = settings.folder
-
-    @property
-    def dropped(self) -> Counter[str]:
-        """Rejected peers, by reason."""
-        return self._listener.dropped
-
-    @property
-    def nodes(self) -> list[str]:
-        """The connected I/O nodes."""
-        return sorted(self._nodes)
 
     async def close(self) -> None:
         """End. Running fsyncs complete; everything else that was answered is with the kernel."""
         if self._closed:
             return
         self._closed = True
-        self._listener.close()
-        for connection in tuple(self._nodes.values()):
-            connection.close()
-        await asyncio.sleep(0)
-        await self._loop.run_in_executor(None, self._threads.shutdown)
-        self._release()
+        with suppress(OSError):
+            self._listener.close()
+            await asyncio.sleep(0)
+            await self._loop.run_in_executor(None, self._threads.shutdown)
+            self._release()
 
     def _release(self) -> None:
         self._threads.shutdown(wait=False)
@@ -166,27 +155,12 @@ class Server:
         }
         return handlers | {int(Kind.READ): self._read, int(Kind.WRITE): self._write, int(Kind.FSYNC): self._fsync}
 
-    # Peers
-
-    def _admit(self, connection: Connection) -> None:
-        assert connection.peer is not None
-        name = connection.peer.name
-        old = self._nodes.pop(name, None)
-        if old is not None:
-            # The node has given up what it sent there without an answer: nothing of that may be carried out now.
-            self.counts["replaced"] += 1
-            old.close(CloseReason.REPLACED, "the I/O node has connected again")
-        self._nodes[name] = connection
-        connection.redirect(self._received, self._lost)
-
-    def _lost(self, connection: Connection, _: Closed) -> None:
+    def _lose(self, connection: Connection, _: Closed) -> None:
         self._waiting.discard(connection)
-        if connection.peer is not None and self._nodes.get(connection.peer.name) is connection:
-            del self._nodes[connection.peer.name]
 
     # Requests
 
-    def _received(self, connection: Connection, message: Message) -> None:
+    def _receive(self, connection: Connection, message: Message) -> None:
         handler = self._handlers.get(message.kind)
         if handler is None or message.flags & Flag.REPLY:
             self.counts["malformed"] += 1
@@ -253,8 +227,8 @@ class Server:
         if self._disk is None:
             connection.send(pieces, done)
         else:
-            name = connection.peer.name if connection.peer else ""
             write = message.kind == Kind.WRITE
+            name = connection.peer.name
             self._disk.serve(name, message.file, message.offset, size, write, partial(connection.send, pieces, done))
 
     def _fsync(self, connection: Connection, message: Message) -> None:
@@ -297,15 +271,3 @@ class Server:
 
     def _statfs(self, _: Message) -> Space:
         return space_of(os.statvfs(self._folder))
-
-
-async def serve(settings: ServerSettings, end: asyncio.Event, ready: Callable[[Server], None] | None = None) -> None:
-    """Run a data server until `end` is set; `ready` is called once it listens, and may raise."""
-    server = Server(settings)
-    try:
-        if ready is not None:
-            ready(server)
-        await end.wait()
-    finally:
-        with suppress(OSError):
-            await server.close()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from forebay.act.forward.net.address import Address, listener_address, open_listener, tune_socket
 from forebay.act.forward.net.auth import Answerer, Asker, Credentials, Denied, refusal
@@ -21,13 +23,15 @@ TIMEOUT = 10.0
 _MOST_STRANGERS = 256
 """Connections that have not proved themselves yet; the next one is dropped at once."""
 _RETRY = 0.1
+_SOONEST = 0.05
+"""The first pause before connecting again."""
 
 
 class Listener:
-    """Listens at an address and calls `admitted(connection)` for every peer that has proved itself.
+    """Calls `admitted(connection)`, which must `redirect` the connection, for each peer that proves itself.
 
-    The callee must `redirect` the connection to itself. `dropped` counts the other peers by `CloseReason`, and as
-    "crowded" those that came while too many others had not proved themselves.
+    `dropped` counts the other peers by `CloseReason`, and as "crowded" those that came while too many others had not
+    proved themselves.
     """
 
     def __init__(
@@ -114,6 +118,88 @@ class Listener:
         self._drop(stranger, CloseReason.GONE if closed.reason is CloseReason.GONE else CloseReason.MALFORMED)
 
 
+class NodeListener(Listener):
+    """Listens for I/O nodes; `nodes` has them by name. One that connects again replaces its old connection."""
+
+    def __init__(
+        self, address: Address, credentials: Credentials, received: Received, lost: Lost, **options: Any
+    ) -> None:
+        """`options` are those of `Listener`."""
+        self.nodes: dict[str, Connection] = {}
+        self._handlers = received, lost
+        super().__init__(address, credentials, self._admit, **options)
+
+    def close(self) -> None:
+        """Stop listening, and disconnect all I/O nodes."""
+        super().close()
+        for connection in tuple(self.nodes.values()):
+            connection.close()
+
+    def _admit(self, connection: Connection) -> None:
+        old = self.nodes.get(connection.peer.name)
+        if old is not None:
+            # The node has given up what it sent there without an answer: nothing of that may be carried out now.
+            self.dropped[CloseReason.REPLACED.value] += 1
+            old.close(CloseReason.REPLACED, "the I/O node has connected again")
+        self.nodes[connection.peer.name] = connection
+        connection.redirect(self._handlers[0], self._remove)
+
+    def _remove(self, connection: Connection, closed: Closed) -> None:
+        if self.nodes.get(connection.peer.name) is connection:
+            del self.nodes[connection.peer.name]
+        self._handlers[1](connection, closed)
+
+
+class PersistentLink(ABC):
+    """Connects to a peer, again whenever the connection is lost, after pauses of up to `latest` seconds.
+
+    `connection` is None while the peer is away, and `problem` says why.
+    """
+
+    def __init__(self, address: Address, credentials: Credentials, buffers: Buffers, latest: float) -> None:
+        self.address, self._credentials, self._buffers, self._latest = address, credentials, buffers, latest
+        self.connection: Connection | None = None
+        self.problem = "not connected yet"
+        self._gone = asyncio.Event()
+
+    async def keep_connected(self) -> None:
+        pause = _SOONEST
+        while True:
+            try:
+                connection = await connect(
+                    self.address, self._credentials, self._receive, self._lose, buffers=self._buffers
+                )
+                self._check_peer(connection)
+            except (OSError, Denied, BadMessage, TimeoutError) as error:
+                self.problem = str(error) or "no answer"
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, self._latest)
+                continue
+            pause = _SOONEST
+            self._gone.clear()
+            try:
+                if not connection.closed:
+                    self.connection = connection
+                    self._on_connect()
+                    await self._gone.wait()
+            finally:
+                connection.close()
+
+    def _check_peer(self, connection: Connection) -> None:  # noqa: B027
+        """Raise Denied, and close the connection, if this is the wrong peer."""
+
+    @abstractmethod
+    def _on_connect(self) -> None: ...
+
+    @abstractmethod
+    def _receive(self, connection: Connection, message: Message) -> None: ...
+
+    def _lose(self, _connection: Connection, closed: Closed) -> None:
+        self.connection = None
+        self.problem = str(closed)
+        self._gone.set()
+
+
 async def connect(
     address: Address,
     credentials: Credentials,
@@ -143,6 +229,7 @@ async def connect(
         if answer is not None:
             connection.send([answer.header(), answer.payload])
         else:
+            assert handshake.peer is not None
             connection.peer = handshake.peer
             connection.allow(LONGEST)
             connection.redirect(received, lost)  # now: more may have come with the welcome

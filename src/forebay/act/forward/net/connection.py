@@ -62,8 +62,10 @@ class Connection:
 
     The loop calls `lost`, never `send` or `close` themselves. A `patient` connection keeps reading whatever waits to be
     sent. The default suits those who answer requests: a peer that does not read its answers is not read from either.
-    `peer` is set once the peer has proved who it is.
     """
+
+    peer: Peer
+    """Set once the peer has proved who it is."""
 
     __slots__ = (
         "__weakref__", "_asleep", "_backlog", "_choked", "_ending", "_loop", "_lost", "_out", "_paused", "_reading",
@@ -84,7 +86,6 @@ class Connection:
     ) -> None:
         sock.setblocking(False)
         self.buffers = buffers
-        self.peer: Peer | None = None
         self.queued = 0
         self.closed = False
         self.most_queued = most_queued

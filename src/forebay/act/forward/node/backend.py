@@ -4,34 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from forebay.act.forward.net.payloads import Request
-from forebay.act.forward.node.dispatch import Batch, NodeFile, Servers
+from forebay.act.forward.net.payloads import Request, find_operation
+from forebay.act.forward.net.wire import Message
+from forebay.act.forward.node.dispatch import Dispatch, NodeFile, Servers
 from forebay.model.layout import Layout
 
-Answered = Callable[[int, Batch], None]
-Refused = Callable[[int, Batch, int, str], None]
-"""See `Dispatch.answered` and `Dispatch.refused`."""
 Changed = Callable[[int, bool], None]
 """A server's number, and whether it is up now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """A client's request that is neither a read nor a write: decoded, and as it came."""
-
-    kind: int
-    session: int
-    file: int = 0
-    offset: int = 0
-    request: Request | None = None
-    payload: bytes = b""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """`opened` is the layout of a file that the client has open from now on."""
 
     payload: bytes = b""
@@ -40,18 +24,24 @@ class Answer:
 
 
 class Backend(Servers, Protocol):
-    """Where requests go, and who knows the names. Errors are OSErrors with the errno for the client."""
+    """Where requests go, and who knows the names. Errors are OSErrors with the errno for the client.
+
+    The method `do_open` answers messages of Kind.OPEN, and so on.
+    """
 
     @abstractmethod
-    def report_to(self, answered: Answered, refused: Refused, changed: Changed) -> None:
-        """Set who hears of answers, and of servers that come and go."""
-
-    @abstractmethod
-    async def start(self) -> None:
+    async def start(self, dispatch: Dispatch, changed: Changed) -> None:
         """Return as soon as requests may come; connect to missing servers in the background."""
 
+    async def answer(self, message: Message, request: Request | None) -> Answer:
+        """Answer a client's request that is neither a read nor a write."""
+        operation = find_operation(self, message.kind) or self.do_other
+        answer: Answer | None = await operation(message, request)
+        return answer or Answer()
+
     @abstractmethod
-    async def answer(self, query: Query) -> Answer: ...
+    async def do_other(self, message: Message, request: Request | None) -> Answer:
+        """Answer messages of all other kinds."""
 
     @abstractmethod
     def open_file(self, file: int, number: int, layout: Layout) -> NodeFile:

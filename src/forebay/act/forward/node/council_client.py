@@ -9,9 +9,9 @@ from time import monotonic
 
 from forebay.act.forward.council.parameters import QUEUE_FIELDS, check_parameter
 from forebay.act.forward.net.address import Address
-from forebay.act.forward.net.admission import connect
-from forebay.act.forward.net.auth import Credentials, Denied
-from forebay.act.forward.net.connection import Closed, Connection
+from forebay.act.forward.net.admission import PersistentLink
+from forebay.act.forward.net.auth import Credentials
+from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.payloads import Announcement, Decision, JobPart, JobReport, Payload
 from forebay.act.forward.net.wire import LONGEST, BadMessage, Flag, Kind, Message, pack, unpack_as
 from forebay.act.forward.node.io_node import IoNode
@@ -19,7 +19,7 @@ from forebay.model.errors import ForebayError
 from forebay.model.observation import Observation
 
 EVERY = 1.0
-_SOONEST, _LATEST = 0.1, 5.0
+_LATEST = 5.0
 _MOST_QUEUED = 1 << 20
 _MOST_REPORTS = 1000
 _MOST_PARTS = 64
@@ -47,30 +47,27 @@ class NodeParameters:
             self._changed[parameter] = monotonic()
 
 
-class CouncilClient:
+class CouncilClient(PersistentLink):
     """Observes every `every` seconds, with or without a council; `observed` is the last period."""
 
     def __init__(self, node: IoNode, council: Address | None, *, every: float = EVERY) -> None:
-        self._node, self._council, self._every = node, council, every
+        settings = node.settings
+        credentials = Credentials(settings.key, settings.me, ("council",))
+        super().__init__(council or Address(), credentials, node.buffers, _LATEST)
+        self._node, self._every = node, every
         self.parameters = NodeParameters(node)
-        self._connection: Connection | None = None
-        self._gone = asyncio.Event()
         self._reports: deque[tuple[int, JobReport]] = deque()
         self._serial = 0
         self.observed = Observation(seconds=every)
         self.on_period: Callable[[Observation], None] = lambda _: None
         self.parameter = "window"
 
-    @property
-    def is_connected(self) -> bool:
-        return self._connection is not None
-
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Until it is cancelled; without a council the node keeps its parameters."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._observe())
-            if self._council is not None:
-                group.create_task(self._keep_connected(self._council))
+            if self.address != Address():
+                group.create_task(self.keep_connected())
 
     def record(self, parts: list[JobPart]) -> None:
         """A job is gone: tell the council, now or when it is back."""
@@ -85,7 +82,7 @@ class CouncilClient:
     async def flush(self, seconds: float) -> None:
         """Wait until the council has acknowledged all jobs, at most `seconds`."""
         end = monotonic() + seconds
-        while self._reports and self._connection is not None and monotonic() < end:
+        while self._reports and self.connection is not None and monotonic() < end:
             await asyncio.sleep(0.02)
 
     async def _observe(self) -> None:
@@ -93,48 +90,27 @@ class CouncilClient:
             await asyncio.sleep(self._every)
             self.observed = self._node.observed()
             self.on_period(self.observed)
-            self._announce()
-
-    def _announce(self) -> None:
-        if self._connection is None or self._connection.queued > _MOST_QUEUED:
-            return  # there is no council, or it does not read
-        value, held = self.parameters.current(self.parameter)
-        announcement = Announcement(
-            observed=self.observed, parameter=self.parameter, value=value, held=held, servers=self._node.backend.count
-        )
-        self._send(Kind.ANNOUNCE, 0, announcement)
+            if self.connection is not None and self.connection.queued <= _MOST_QUEUED:  # else it does not read
+                value, held = self.parameters.current(self.parameter)
+                announcement = Announcement(
+                    observed=self.observed,
+                    parameter=self.parameter,
+                    value=value,
+                    held=held,
+                    servers=self._node.backend.count,
+                )
+                self._send(Kind.ANNOUNCE, 0, announcement)
 
     def _send(self, kind: Kind, tag: int, content: Payload) -> None:
         payload = pack(content)
-        if self._connection is not None and len(payload) <= LONGEST:
-            self._connection.send([Message(kind, tag=tag, payload=payload).header(), payload])
+        if self.connection is not None and len(payload) <= LONGEST:
+            self.connection.send([Message(kind, tag=tag, payload=payload).header(), payload])
 
-    async def _keep_connected(self, address: Address) -> None:
-        """Connect, again and again; without a council the node keeps its parameters."""
-        pause = _SOONEST
-        settings = self._node.settings
-        credentials = Credentials(settings.key, settings.me, ("council",))
-        while True:
-            try:
-                connection = await connect(address, credentials, self._received, self._lost, buffers=self._node.buffers)
-            except (OSError, Denied, BadMessage, TimeoutError):
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LATEST)
-                continue
-            pause = _SOONEST
-            self._gone.clear()
-            if not connection.closed:
-                self._connection = connection
-                for report in self._reports:
-                    self._send(Kind.JOB, *report)
-                await self._gone.wait()
-            self._connection = None
+    def _on_connect(self) -> None:
+        for report in self._reports:
+            self._send(Kind.JOB, *report)
 
-    def _lost(self, _connection: Connection, _closed: Closed) -> None:
-        self._connection = None
-        self._gone.set()
-
-    def _received(self, _connection: Connection, message: Message) -> None:
+    def _receive(self, _connection: Connection, message: Message) -> None:
         try:
             if message.kind == Kind.JOB and message.flags & Flag.REPLY:
                 self._reports = deque(report for report in self._reports if report[0] != message.tag)

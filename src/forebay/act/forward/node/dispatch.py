@@ -84,6 +84,13 @@ class Request:
         self.known_size, self.entered, self.left = size, 0, len(self.pieces)
         self.parts = [None] * self.left
 
+    def release_parts(self) -> None:
+        """Give up what the servers sent for a read."""
+        for given in self.given:
+            given.release()
+        self.given.clear()
+        self.parts.clear()
+
     def fail(self, status: int, reason: str) -> None:
         """The request fails; the first reason counts."""
         if not self.status:
@@ -128,25 +135,20 @@ class Dispatch:
         self._who: list[Request | None] = [None] * slots
         self._which: list[int] = [0] * slots
         self._parked: list[deque[tuple[int, Request, int]]] = [deque() for _ in range(servers.count)]
-        self._full: deque[Request] = deque()
+        self.full: deque[Request] = deque()  # they wait for a slot of the queue; then no more should come
         self.windows = WindowHistogram(self._fields)
         self._loop, self._scheduled, self._wake = loop, False, NEVER
         self._windows = "window" in policy.options
         self._alarm = Alarm(loop, self._on_alarm)
         self.open = 0
 
-    @property
-    def full(self) -> bool:
-        """Whether requests wait for a slot of the queue; then no more should come."""
-        return bool(self._full)
-
     def submit(self, request: Request) -> None:
         """Add a request; `soon` sends what may be sent."""
         self.open += 1
         if not request.left:
             self._finish(request)
-        elif self._full or not self._enter(request):
-            self._full.append(request)
+        elif self.full or not self._enter(request):
+            self.full.append(request)
 
     def _enter(self, request: Request) -> bool:
         """Put its pieces into the queue; False if the queue is full before the last one."""
@@ -183,8 +185,9 @@ class Dispatch:
             while slot >= 0:
                 request, i = who[slot], which[slot]
                 batch = [(request, i, slot)]
-                if aggregates:
-                    self._gather(slot, batch)  # type: ignore[arg-type]
+                follows = slot if aggregates else NONE
+                while follows >= 0 and (follows := follower(q, follows)) >= 0:
+                    batch.append((who[follows], which[follows], follows))
                 send(slot, request.pieces[i][0], batch)  # type: ignore[union-attr,arg-type]
                 slot = take(q, now) if fields[WAITING] else NONE
             self._servers.flush()
@@ -198,12 +201,6 @@ class Dispatch:
         self._wake = _RANG
         self.pump()
 
-    def _gather(self, slot: int, batch: Batch) -> None:
-        while (slot := follower(self.q, slot)) >= 0:
-            request = self._who[slot]
-            assert request is not None
-            batch.append((request, self._which[slot], slot))
-
     def answered(self, slot: int, batch: Batch) -> None:
         """A server has carried out these pieces, and the whole message that began with `slot` (NONE: not all of it)."""
         if slot >= 0:
@@ -213,7 +210,7 @@ class Dispatch:
             if not request.left:
                 self.open -= 1
                 request.owner.finish(request)
-        if self._full:
+        if self.full:
             self._admit_waiting()
         if self._fields[WAITING] and not self._scheduled:
             self._scheduled = True
@@ -231,8 +228,8 @@ class Dispatch:
 
     def _admit_waiting(self) -> None:
         """Slots are free: put waiting requests into the queue."""
-        while self._full and self._enter(self._full[0]):
-            self._full.popleft()
+        while self.full and self._enter(self.full[0]):
+            self.full.popleft()
         self.soon()
 
     def withdraw(self, request: Request, status: int, reason: str) -> None:
@@ -242,8 +239,8 @@ class Dispatch:
         for slot, other in enumerate(self._who):
             if other is request and drop(self.q, slot):
                 gone += 1
-        if request in self._full:
-            self._full.remove(request)
+        if request in self.full:
+            self.full.remove(request)
             gone += len(request.pieces) - request.entered
             request.entered = len(request.pieces)
         for parked in self._parked:

@@ -70,13 +70,12 @@ class IoNode:
             self._loop, backend, settings.scheduler, files=settings.files, flows=settings.flows,
             node=settings.index, **settings.queue,
         )  # fmt: skip
-        backend.report_to(self.dispatch.answered, self.dispatch.refused, self._on_server_change)
         self.buffers = Buffers(settings.memory)
         self.jobs = Jobs(self.token)
         self.counts: Counter[str] = Counter()
         self.watch = new_watch(settings.files, time_ns())
         self.sessions: set[Session] = set()
-        self.record: Callable[[list[JobPart]], None] = lambda _: None
+        self.record: Callable[[list[JobPart]], object] = lambda _: None
         self._files: dict[int, NodeFile] = {}
         self._openers: Counter[int] = Counter()  # sessions that have each file open
         self._numbers = list(range(settings.files - 1, -1, -1))
@@ -90,7 +89,7 @@ class IoNode:
 
     async def start(self) -> None:
         compile_kernels()
-        await self.backend.start()
+        await self.backend.start(self.dispatch, self._on_server_change)
         settings = self.settings
         credentials = Credentials(settings.key, settings.me, ("client",))
         self._listeners += (
@@ -142,7 +141,7 @@ class IoNode:
 
     def is_crowded(self) -> bool:
         """Whether clients should send no more for now."""
-        return self.admitted > self.settings.memory or self.dispatch.full
+        return self.admitted > self.settings.memory or bool(self.dispatch.full)
 
     def resume_waiting(self) -> None:
         """Read again from the clients that had to wait, if there is room."""
@@ -178,31 +177,27 @@ class IoNode:
             self.counts["stalled"] += 1
         elif reason not in (CloseReason.GONE, CloseReason.SHUTDOWN):
             self.counts["malformed"] += 1
-        self._leave_flow(session.process.job)
-        parts = self.jobs.leave(session.process)
-        if parts:
-            self.record(parts)
-
-    def _admit(self, connection: Connection) -> None:
-        assert connection.peer is not None
-        session = Session(self, connection, self.jobs.enter(connection.peer, time_ns()))
-        session.flow = self._enter_flow(session.process.job)
-        self.sessions.add(session)
-
-    def _enter_flow(self, job: Job) -> int:
-        """A job's number for schedulers that share among jobs; jobs beyond the limit share number 0."""
-        if job not in self._flows:
-            self._flows[job] = self._free_flows.pop() if self._free_flows else 0
-        self._flow_users[job] += 1
-        return self._flows[job]
-
-    def _leave_flow(self, job: Job) -> None:
+        job = session.process.job
         self._flow_users[job] -= 1
         if not self._flow_users[job]:
             del self._flow_users[job]
             flow = self._flows.pop(job)
             if flow:
                 self._free_flows.append(flow)
+        parts = self.jobs.leave(session.process)
+        if parts:
+            self.record(parts)
+
+    def _admit(self, connection: Connection) -> None:
+        session = Session(self, connection, self.jobs.enter(connection.peer, time_ns()))
+        job = session.process.job
+        if (
+            job not in self._flows
+        ):  # a job's number for schedulers that share among jobs; those beyond the limit share 0
+            self._flows[job] = self._free_flows.pop() if self._free_flows else 0
+        self._flow_users[job] += 1
+        session.flow = self._flows[job]
+        self.sessions.add(session)
 
     # Calls from the back end
 

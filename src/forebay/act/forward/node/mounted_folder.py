@@ -19,10 +19,10 @@ from typing import ParamSpec, TypeVar
 
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.payloads import find_operation, layout_fields, space_of
+from forebay.act.forward.net.payloads import Request, layout_fields, space_of
 from forebay.act.forward.net.wire import Bytes, Kind, Message, pack
-from forebay.act.forward.node.backend import Answer, Answered, Backend, Changed, Query, Refused
-from forebay.act.forward.node.dispatch import Batch, NodeFile
+from forebay.act.forward.node.backend import Answer, Backend, Changed
+from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
 from forebay.act.forward.node.file_places import FilePlaces
 from forebay.act.forward.node.folder import Folder, set_attributes
 from forebay.act.forward.striping import Piece
@@ -66,16 +66,11 @@ class MountedFolder(Backend):
         self._buffers = Buffers(1 << 62, kept=64 << 20)
         self._loop = asyncio.get_running_loop()
         self._files: dict[int, MountedFile] = {}
-        self._answered: Answered = lambda _slot, _batch: None
-        self._refused: Refused = lambda _slot, _batch, _status, _reason: None
         self._in_progress: Counter[int] = Counter()  # requests of each session
         self._fences: dict[int, list[asyncio.Future[None]]] = {}
 
-    def report_to(self, answered: Answered, refused: Refused, changed: Changed) -> None:  # noqa: ARG002
-        self._answered, self._refused = answered, refused
-
-    async def start(self) -> None:
-        pass
+    async def start(self, dispatch: Dispatch, changed: Changed) -> None:  # noqa: ARG002
+        self._dispatch = dispatch
 
     async def close(self) -> None:
         await self._loop.run_in_executor(None, self._threads.shutdown)
@@ -134,10 +129,10 @@ class MountedFolder(Backend):
                 for fence in self._fences.pop(session, ()):
                     fence.set_result(None)
         if error is None:
-            self._answered(slot, batch)
+            self._dispatch.answered(slot, batch)
         else:
             number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
-            self._refused(slot, batch, number, str(error))
+            self._dispatch.refused(slot, batch, number, str(error))
 
     # Everything else
 
@@ -164,17 +159,13 @@ class MountedFolder(Backend):
             self._fences.setdefault(session, []).append(fence)
             await fence
 
-    async def answer(self, query: Query) -> Answer:
-        operation = find_operation(self, query.kind)
-        if operation is None:
-            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-        answer: Answer | None = await operation(query, query.request)
-        return answer or Answer()
+    async def do_other(self, message: Message, request: Request | None) -> Answer:  # noqa: ARG002
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
     def _in_thread(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> asyncio.Future[T]:
         return self._loop.run_in_executor(self._threads, work, *args)
 
-    async def do_open(self, _: Query, request: payloads.OpenRequest) -> Answer:
+    async def do_open(self, _: Message, request: payloads.OpenRequest) -> Answer:
         handle, created, status = await self._in_thread(self._open_or_create, request)
         known = self._files.get(status.st_ino)
         if known is not None:
@@ -185,13 +176,15 @@ class MountedFolder(Backend):
             if known.handle != handle:  # another request has opened it meanwhile
                 os.close(handle)
         layout = known.places.layout
-        payload = pack(_file_status(status, layout, created=created))
-        return Answer(payload=payload, file=status.st_ino, opened=layout)
+        return Answer(pack(_file_status(status, layout, created=created)), status.st_ino, layout)
 
     def _open_or_create(self, request: payloads.OpenRequest) -> tuple[int, bool, os.stat_result]:
         while True:
             try:
-                handle = self._open_writable(request.path)
+                try:
+                    handle = self._folder.open(request.path, os.O_RDWR)
+                except PermissionError:
+                    handle = self._folder.open(request.path, os.O_RDONLY)
                 status = os.fstat(handle)
                 # A repeated request may have created the file itself before its answer was lost.
                 if request.create and request.exclusive and not (request.again and not status.st_size):
@@ -208,81 +201,75 @@ class MountedFolder(Backend):
                 if request.exclusive:
                     raise
 
-    def _open_writable(self, path: bytes) -> int:
-        try:
-            return self._folder.open(path, os.O_RDWR)
-        except PermissionError:
-            return self._folder.open(path, os.O_RDONLY)
-
     def _places(self, path: bytes) -> FilePlaces:
         try:
             return self._find_places(self._folder.full_path(path))
         except UserError as error:
             raise OSError(errno.EIO, str(error)) from None
 
-    def _open_here(self, query: Query) -> MountedFile:
-        known = self._files.get(query.file)
+    def _open_here(self, message: Message) -> MountedFile:
+        known = self._files.get(message.file)
         if known is None:
             raise OSError(errno.ESTALE, "the file is not open at this I/O node")
         return known
 
-    async def do_attach(self, query: Query, _: None) -> Answer:
-        known = self._open_here(query)
+    async def do_attach(self, message: Message, _: None) -> Answer:
+        known = self._open_here(message)
         status = await self._in_thread(os.fstat, known.handle)
         layout = known.places.layout
-        return Answer(payload=pack(_file_status(status, layout)), file=query.file, opened=layout)
+        return Answer(pack(_file_status(status, layout)), message.file, layout)
 
-    async def do_stat(self, query: Query, request: payloads.PathRequest) -> Answer:
+    async def do_stat(self, message: Message, request: payloads.PathRequest) -> Answer:
         if request.path is not None:
             status = await self._in_thread(self._folder.status, request.path)
         else:
-            status = await self._in_thread(os.fstat, self._open_here(query).handle)
+            status = await self._in_thread(os.fstat, self._open_here(message).handle)
         known = self._files.get(status.st_ino)
         layout = known.places.layout if known is not None else Layout(count=1)
-        return Answer(payload=pack(_file_status(status, layout)), file=status.st_ino)
+        return Answer(pack(_file_status(status, layout)), status.st_ino)
 
-    async def do_setattr(self, query: Query, request: payloads.AttributesRequest) -> None:
+    async def do_setattr(self, message: Message, request: payloads.AttributesRequest) -> None:
         values = request.mode, request.mtime, (request.uid, request.gid)
         if request.path is not None:
             await self._in_thread(self._folder.set_attributes, request.path, *values)
         else:
-            await self._in_thread(set_attributes, self._open_here(query).handle, *values)
+            await self._in_thread(set_attributes, self._open_here(message).handle, *values)
 
-    async def do_truncate(self, query: Query, _: None) -> None:
-        await self._in_thread(os.ftruncate, self._open_here(query).handle, query.offset)
+    async def do_truncate(self, message: Message, _: None) -> None:
+        await self._in_thread(os.ftruncate, self._open_here(message).handle, message.offset)
 
-    async def do_fsync(self, query: Query, _: None) -> None:
-        await self._in_thread(os.fsync, self._open_here(query).handle)
+    async def do_fsync(self, message: Message, _: None) -> None:
+        await self._in_thread(os.fsync, self._open_here(message).handle)
 
-    async def do_unlink(self, _: Query, request: payloads.RemoveRequest) -> None:
+    async def do_unlink(self, _: Message, request: payloads.RemoveRequest) -> None:
         with _tolerate(FileNotFoundError, request.again):
             await self._in_thread(self._folder.unlink, request.path)
 
-    async def do_rmdir(self, _: Query, request: payloads.RemoveRequest) -> None:
+    async def do_rmdir(self, _: Message, request: payloads.RemoveRequest) -> None:
         with _tolerate(FileNotFoundError, request.again):
             await self._in_thread(self._folder.rmdir, request.path)
 
-    async def do_rename(self, _: Query, request: payloads.RenameRequest) -> None:
+    async def do_rename(self, _: Message, request: payloads.RenameRequest) -> None:
         with _tolerate(FileNotFoundError, request.again):
             await self._in_thread(self._folder.rename, request.path, request.to)
 
-    async def do_mkdir(self, _: Query, request: payloads.MkdirRequest) -> None:
+    async def do_mkdir(self, _: Message, request: payloads.MkdirRequest) -> None:
         with _tolerate(FileExistsError, request.again):
             owner = request.uid, request.gid
             await self._in_thread(self._folder.make_folder, request.path, request.mode, owner)
 
-    async def do_readdir(self, _: Query, request: payloads.ListRequest) -> Answer:
+    async def do_readdir(self, _: Message, request: payloads.ListRequest) -> Answer:
         entries, more = await self._in_thread(self._folder.list_page, request.path, request.after)
-        return Answer(payload=pack(payloads.ListPage(entries=entries, more=more)))
+        return Answer(pack(payloads.ListPage(entries=entries, more=more)))
 
-    async def do_layout(self, _: Query, request: payloads.LayoutRequest) -> Answer:
+    async def do_layout(self, _: Message, request: payloads.LayoutRequest) -> Answer:
         if request.layout is not None:
             raise OSError(errno.EOPNOTSUPP, "use the file system's own commands to set a layout")
         layout = (await self._in_thread(self._places, request.path)).layout
-        return Answer(payload=pack(payloads.LayoutAnswer(layout=layout_fields(layout))))
+        return Answer(pack(payloads.LayoutAnswer(layout=layout_fields(layout))))
 
-    async def do_statfs(self, _: Query, __: None) -> Answer:
-        return Answer(payload=pack(space_of(await self._in_thread(os.fstatvfs, self._folder.base))))
+    async def do_statfs(self, _: Message, __: None) -> Answer:
+        return Answer(pack(space_of(await self._in_thread(os.fstatvfs, self._folder.base))))
 
 
 def _tolerate(error: type[OSError], again: bool) -> AbstractContextManager[None]:

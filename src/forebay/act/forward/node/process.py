@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
+from forebay.act.forward.daemon import Numbers, Ready, background, run_daemon
 from forebay.act.forward.metrics import Totals, node_metrics
-from forebay.act.forward.net.address import parse_address
-from forebay.act.forward.net.loop import run
+from forebay.act.forward.net.address import Address, parse_address
 from forebay.act.forward.net.payloads import JobPart
 from forebay.act.forward.net.wire import LONGEST
 from forebay.act.forward.node.backend import Backend
@@ -22,22 +22,14 @@ from forebay.act.forward.node.file_places import How, places_finder
 from forebay.act.forward.node.folder import Folder
 from forebay.act.forward.node.io_node import IoNode, NodeSettings
 from forebay.act.forward.node.mounted_folder import MountedFolder
-from forebay.act.metrics import Endpoint
 from forebay.decide.registry import check_policy, find
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.layout import Layout
-
-if TYPE_CHECKING:
-    from forebay.history.store import Store
 
 _FLUSH = 3.0
 """Seconds to report jobs to the council at the end."""
 _LEAST_MEMORY = 2 * LONGEST
 _IN_FLIGHT, _IN_FLIGHT_OF_WINDOWS = 128, 32
-Ready = Callable[[IoNode, str | None], None]
-"""Called once it listens, with the address of its metrics."""
-
-
 CreateBackend = Callable[[NodeSettings], Backend]
 """Called in a running loop."""
 
@@ -76,7 +68,7 @@ def choose_backend(
     return lambda _: MountedFolder(Folder(root), places, root_servers)
 
 
-def start_node(
+def run_node(
     settings: NodeSettings,
     create_backend: CreateBackend,
     ready: Ready,
@@ -91,46 +83,32 @@ def start_node(
     if council and db:
         raise BadInput("--db", "not possible with --council; the council writes the history")
     council_address = parse_address(council, "--council") if council else None
-    metrics_address = parse_address(metrics, "--metrics") if metrics else None
-    store: Store | None = None
-    if db:
-        from forebay.history.store import open_store  # most I/O nodes have no history, and start faster without
 
-        store = open_store(db)
+    async def start(stack: AsyncExitStack, end: asyncio.Event) -> tuple[list[Address], Numbers]:
+        node = IoNode(settings, create_backend(settings))
+        client, totals = CouncilClient(node, council_address), Totals()
+        client.on_period = totals.add
+        if db is not None:
+            node.record = _history_writer(db, stack)
+        elif council is not None:
+            node.record = client.record
+        await node.start()
+        await stack.enter_async_context(background(client.run(), end))
+        stack.push_async_callback(client.flush, _FLUSH)
+        stack.push_async_callback(node.close)
+        return node.addresses, lambda: node_metrics(node, client, totals)
 
-    async def main(end: asyncio.Event) -> None:
-        async with AsyncExitStack() as stack:
-            node = IoNode(settings, create_backend(settings))
-            client, totals = CouncilClient(node, council_address), Totals()
-            client.on_period = totals.add
-            if store is not None:
-                stack.callback(store.close)
-                node.record = stack.enter_context(_history_writer(store))
-            elif council is not None:
-                node.record = client.record
-            where = None
-            if metrics_address is not None:
-                endpoint = Endpoint(metrics_address, lambda: node_metrics(node, client, totals))
-                stack.callback(endpoint.close)
-                where = str(endpoint.address)
-            await node.start()
-            watching = asyncio.get_running_loop().create_task(client.run())
-            try:
-                ready(node, where)
-                await end.wait()
-            finally:
-                await node.close()
-                await client.flush(_FLUSH)
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
-
-    run(main)
+    run_daemon(start, metrics, ready)
 
 
-@contextmanager
-def _history_writer(store: Store) -> Iterator[Callable[[list[JobPart]], None]]:
+def _history_writer(db: str, stack: AsyncExitStack) -> Callable[[list[JobPart]], object]:
     """A function that stores what processes did, in a thread."""
+    # Most I/O nodes have no history, and start faster without.
     from forebay.act.forward.node.job_history import store_parts
+    from forebay.history.store import open_store
+
+    store = stack.enter_context(open_store(db))
+    writing = stack.enter_context(ThreadPoolExecutor(1, "history"))
 
     def write(parts: list[JobPart]) -> None:
         try:
@@ -138,9 +116,4 @@ def _history_writer(store: Store) -> Iterator[Callable[[list[JobPart]], None]]:
         except BadInput as error:
             print(f"forebay: ion: {error}", file=sys.stderr)
 
-    with ThreadPoolExecutor(1, "history") as writing:
-
-        def write_later(parts: list[JobPart]) -> None:
-            writing.submit(write, parts)
-
-        yield write_later
+    return lambda parts: writing.submit(write, parts)

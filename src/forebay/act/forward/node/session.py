@@ -11,9 +11,8 @@ from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
-from forebay.act.forward.net.auth import Peer
+from forebay.act.forward.net import payloads
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
-from forebay.act.forward.net.payloads import read_request
 from forebay.act.forward.net.wire import (
     HEADER,
     LAST_OFFSET,
@@ -29,11 +28,10 @@ from forebay.act.forward.net.wire import (
     answer_header,
     checksum,
 )
-from forebay.act.forward.node.backend import Answer, Query
+from forebay.act.forward.node.backend import Answer
 from forebay.act.forward.node.dispatch import NodeFile, Request
 from forebay.act.forward.node.job_accounting import JobProcess
 from forebay.act.forward.striping import in_order
-from forebay.model.layout import Layout
 from forebay.profile.request_watch import finish, observe
 
 if TYPE_CHECKING:
@@ -59,8 +57,6 @@ class Session:
     """Answers one client; all clients of an I/O node share `node`."""
 
     def __init__(self, node: IoNode, connection: Connection, process: JobProcess) -> None:
-        assert connection.peer is not None
-        self.peer: Peer = connection.peer
         self._node, self._connection, self.process = node, connection, process
         self._submit, self._pump, self._watch = node.dispatch.submit, node.dispatch.pump, node.watch
         self._files: dict[int, NodeFile] = {}
@@ -120,8 +116,14 @@ class Session:
     def _request(self, message: Message, write: int) -> None:
         file = self._files.get(message.file)
         size = len(message.payload) if write else message.size
-        if file is None or size > LONGEST or message.offset + size > LAST_OFFSET:
-            self._refuse_request(message, file is None, size)
+        if file is None:
+            self._send_error(message, errno.ESTALE, "the file is not open at this I/O node")
+            return
+        if size > LONGEST:
+            self._send_error(message, errno.EINVAL, f"a request must not exceed {LONGEST} bytes")
+            return
+        if message.offset + size > LAST_OFFSET:
+            self._send_error(message, errno.EFBIG, "the offset is beyond 2^63")
             return
         now = time_ns()
         request = Request(self, message, file, size, write, self.flow, now)
@@ -135,14 +137,6 @@ class Session:
         if self._held > MOST_HELD or len(self._requests) > _MOST_REQUESTS or node.is_crowded():
             self._pause()
         self._pump()
-
-    def _refuse_request(self, message: Message, unknown: bool, size: int) -> None:
-        if unknown:
-            self._send_error(message, errno.ESTALE, "the file is not open at this I/O node")
-        elif size > LONGEST:
-            self._send_error(message, errno.EINVAL, f"a request must not exceed {LONGEST} bytes")
-        else:
-            self._send_error(message, errno.EFBIG, "the offset is beyond 2^63")
 
     def finish(self, request: Request) -> None:
         """Answer the client, now that all pieces of its request have answers."""
@@ -164,13 +158,12 @@ class Session:
             self._abort_request(request, error)
 
     def _abort_request(self, request: Request, error: Exception) -> None:
-        self._abort(request.message, error)
-        # After whatever the end of the connection still does with it.
-        asyncio.get_running_loop().call_soon(self._discard, request)
+        def forget() -> None:
+            if request in self._requests:
+                self._forget(request)
 
-    def _discard(self, request: Request) -> None:
-        if request in self._requests:
-            self._forget(request)
+        self._abort(request.message, error)
+        asyncio.get_running_loop().call_soon(forget)  # after whatever the end of the connection still does with it
 
     def _abort(self, message: Message, error: Exception) -> None:
         """A bug on this side: this client must connect again, and does not wait for ever; the others go on."""
@@ -203,7 +196,7 @@ class Session:
         elif sum(map(len, prefix := fill_holes(request, 0))) >= min(size - request.message.offset, request.size):
             self._send_data(request, prefix)
         else:
-            release_parts(request)
+            request.release_parts()
             request.restart(size)
             self._submit(request)
             self._pump()
@@ -216,7 +209,7 @@ class Session:
     def _forget(self, request: Request) -> None:
         now, size, node = time_ns(), request.size, self._node
         if not request.write:
-            release_parts(request)
+            request.release_parts()
         request.message.release()
         self._requests.discard(request)
         self._held -= size
@@ -230,56 +223,42 @@ class Session:
 
     def _query(self, message: Message) -> None:
         try:
-            request = read_request(message.kind, message.payload)
+            request = payloads.read_request(message.kind, message.payload)
         except WrongFields as error:
             self._send_error(message, errno.EINVAL, str(error))
             return
-        query = Query(
-            kind=message.kind,
-            session=message.session,
-            file=message.file,
-            offset=message.offset,
-            request=request,
-            payload=bytes(message.payload),
-        )
-        message.release()
-        self._begin(self._answer(message, query), partial(self._abort, message))
+        self._begin(self._answer(message.detach(), request), partial(self._abort, message))
         if self._is_over_limit():
             self._pause()
 
-    async def _answer(self, message: Message, query: Query) -> None:
+    async def _answer(self, message: Message, request: payloads.Request | None) -> None:
         began = time_ns()
         try:
-            answer = await self._carry_out(query)
+            answer = await self._carry_out(message, request)
         except OSError as error:
             self._send_error(message, error.errno or errno.EIO, error.strerror or str(error))
         except BadMessage as error:  # from a server
             self._send_error(message, errno.EIO, str(error))
         else:
-            payload = answer.payload
-            crc = checksum((payload,)) if message.flags & Flag.CHECKED and payload else 0
-            header = answer_header(message, file=answer.file, length=len(payload), crc=crc)
-            self._connection.send((header, payload) if payload else (header,))
+            self._send_answer(message, answer.payload, file=answer.file)
         self.process.add_other_time(time_ns() - began)
 
-    async def _carry_out(self, query: Query) -> Answer:
-        if query.kind == Kind.CLOSE:
-            self._close(query.file)
+    async def _carry_out(self, message: Message, request: payloads.Request | None) -> Answer:
+        if message.kind == Kind.CLOSE:
+            self._close(message.file)
             return Answer()
-        if query.kind == Kind.FENCE:
-            await self._node.backend.fence(query.file)
+        if message.kind == Kind.FENCE:
+            await self._node.backend.fence(message.file)
             return Answer()
-        answer = await self._node.backend.answer(query)
+        answer = await self._node.backend.answer(message, request)
         if answer.opened is not None:
-            self._open_file(answer.file, answer.opened)
+            file, layout = answer.file, answer.opened
+            if file not in self._files:
+                self._files[file] = self._node.open_file(file, layout)
+            self.process.add_file(self._files[file].number, file, layout)
             if self.gone:  # nobody will close it
-                self._close(answer.file)
+                self._close(file)
         return answer
-
-    def _open_file(self, file: int, layout: Layout) -> None:
-        if file not in self._files:
-            self._files[file] = self._node.open_file(file, layout)
-        self.process.add_file(self._files[file].number, file, layout)
 
     def _close(self, file: int) -> None:
         if self._files.pop(file, None) is not None:
@@ -287,9 +266,11 @@ class Session:
 
     def _send_error(self, message: Message, status: int, reason: str) -> None:
         message.release()
-        payload = reason.encode()[:1000] or os.strerror(status).encode()
+        self._send_answer(message, reason.encode()[:1000] or os.strerror(status).encode(), status=status)
+
+    def _send_answer(self, message: Message, payload: bytes, *, status: int = 0, file: int = 0) -> None:
         crc = checksum((payload,)) if message.flags & Flag.CHECKED else 0
-        self._connection.send((answer_header(message, status=status, length=len(payload), crc=crc), payload))
+        self._connection.send((answer_header(message, status=status, file=file, length=len(payload), crc=crc), payload))
 
     def _lost(self, _connection: Connection, closed: Closed) -> None:
         self.gone = True
@@ -345,14 +326,6 @@ def fill_holes(request: Request, size: int) -> list[Bytes]:
         if max(len(part), end - at) < length:
             break
     return data
-
-
-def release_parts(request: Request) -> None:
-    """Give up what the servers sent for a read."""
-    for given in request.given:
-        given.release()
-    request.given.clear()
-    request.parts.clear()
 
 
 def _zeros(length: int) -> list[Bytes]:

@@ -1,0 +1,47 @@
+"""What the processes of the layer have in common: they start, say so, serve metrics, and end at a signal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+from forebay.act.forward.net.address import Address, parse_address
+from forebay.act.forward.net.loop import run
+from forebay.act.metrics import Endpoint, Histogram, Number
+
+Numbers = Callable[[], Iterable[Number | Histogram]]
+Start = Callable[[AsyncExitStack, asyncio.Event], Awaitable[tuple[Sequence[Address], Numbers]]]
+"""Starts a process and returns where it listens, and its metrics; what ends it goes to the stack."""
+Ready = Callable[[Sequence[Address], str | None], None]
+"""Called once it listens, with the address of its metrics."""
+
+
+def run_daemon(start: Start, metrics: str | None, ready: Ready) -> None:
+    """Run until a signal sets the event that `start` gets; `metrics` is where to serve metrics."""
+    address = parse_address(metrics, "--metrics") if metrics else None
+
+    async def main(end: asyncio.Event) -> None:
+        async with AsyncExitStack() as stack:
+            addresses, numbers = await start(stack, end)
+            endpoint = Endpoint(address, numbers) if address is not None else None
+            if endpoint is not None:
+                stack.callback(endpoint.close)
+            ready(addresses, str(endpoint.address) if endpoint is not None else None)
+            await end.wait()
+
+    run(main)
+
+
+@asynccontextmanager
+async def background(work: Coroutine[Any, Any, None], end: asyncio.Event) -> AsyncIterator[None]:
+    """Run `work` until the block ends; if it ends before, set `end`, and raise its error."""
+    task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(lambda _: end.set())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
