@@ -20,9 +20,9 @@ def test_capacities_are_those_of_the_disks(sizes: list[int], part: int) -> None:
 def test_another_split_is_heeded() -> None:
     made = service(a=100, b=50)
     made.do(co.ChangeRules(caller=ADMINISTRATOR, rules=GrantRules(split=30)))
-    assert made.control.tables.capacities(()).slots == 3 + 1
+    assert made.control.tables.capacities({}).slots == 3 + 1
     made.do(co.ChangeRules(caller=ADMINISTRATOR, rules=GrantRules(split=50)))
-    assert made.control.tables.capacities(()).slots == 2 + 1
+    assert made.control.tables.capacities({}).slots == 2 + 1
 
 
 def test_a_disk_that_says_something_new_is_heard() -> None:
@@ -31,4 +31,4 @@ def test_a_disk_that_says_something_new_is_heard() -> None:
     assert not made.control.tables.knows_field("tier")
     made.register("n", disk("a", 100), disk("b", 100, fields={"tier": "ssd"}))
     assert made.control.tables.knows_field("tier")
-    assert made.control.tables.capacities((("tier", "ssd"),)).total == 100
+    assert made.control.tables.capacities({"tier": "ssd"}).total == 100

@@ -7,7 +7,8 @@ from forebay.decide.grants import events as ev
 from forebay.decide.grants.control import Control
 from forebay.decide.grants.events import apply_event
 from forebay.decide.grants.rules import GrantRules
-from forebay.decide.grants.state import BrokenJournal, Tables, advance_grant
+from forebay.decide.grants.state import Tables
+from forebay.decide.grants.tables import BrokenJournal
 from forebay.model.grant import NEXT, Grant, State
 from support.grants import ADMINISTRATOR, USER, agent, ask, check, disk, grant_id
 
@@ -77,12 +78,13 @@ def test_no_way_leads_through_a_forbidden_transition_and_every_allowed_one_is_ta
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("after", State)
 def test_what_the_table_forbids_can_not_be_applied(state: State, after: State) -> None:
-    grant = Grant(ask=ask(1, 10), order=1, asked=0.0, state=state)
+    grants = Tables().grants
+    grants.set(ONE, Grant(ask=ask(1, 10), order=1, asked=0.0, state=state))
     if after in NEXT[state]:
-        assert advance_grant(grant, after).state is after
+        assert grants.change(ONE, state=after).state is after
     else:
         with pytest.raises(BrokenJournal, match=f"cannot become {after.value}: it is {state.value}"):
-            advance_grant(grant, after)
+            grants.change(ONE, state=after)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.machine import LiveDisk
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.schedule import let_time_pass, sweep_queue
-from forebay.decide.grants.state import Facts, Tables, request_key
+from forebay.decide.grants.state import KEPT, Facts, Tables, request_key
 from forebay.model.errors import BadInput
 from forebay.model.grant import EXISTING, HELD, ON_DISK, Grant, State, Volume, VolumeState, node_of
 
@@ -46,7 +46,7 @@ class Control:
         if not math.isfinite(now):
             raise BadInput("now", f"must be a time, not {now}")
         draft = Draft(self._tables, float(now))
-        with self._tables.trial(keep=keep):
+        with self._tables.undo_log.trial(keep=keep):
             let_time_pass(draft)
             command.decide(draft)
             if draft.frees_space:
@@ -165,7 +165,8 @@ class Control:
             for name, value in document.get("facts", {}).items()
         }
         control._tables.facts = Facts(**facts)
-        for name, table in control._tables.kept_tables().items():
+        for name in KEPT:
+            table = getattr(control._tables, name)
             for key, value in document.get(name, {}).items():
                 table.set(key, read(table.kind, value, f"{where}: {name}.{key}"))
         return control

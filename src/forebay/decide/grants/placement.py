@@ -193,7 +193,7 @@ def _explain_impossible(tables: Tables, ask: Ask) -> Because | None:
     """Why it could not be granted even if nobody else held anything; None if it could."""
     if not tables.disks:
         return None
-    capacities = tables.capacities(tuple(sorted(ask.wants.items())))
+    capacities = tables.capacities(ask.wants)
     if not capacities.disks:
         return Because(Reason.NO_SUCH_DISK, _explain_unknown(tables, ask))
     split, because = tables.rules.split, ""

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, Suspension, has_fields
+from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, has_fields
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.selection import Selection, Turned, select
 from forebay.decide.grants.space import ALWAYS, FOREVER, Hold, Space
 from forebay.decide.grants.tables import Agenda, Table, UndoLog
-from forebay.model.errors import ForebayError
 from forebay.model.grant import (
     ENDED,
     EXISTING,
@@ -33,14 +31,10 @@ from forebay.model.grant import (
     node_of,
 )  # fmt: skip
 
-_MOST_SELECTIONS = 64
-Wants = tuple[tuple[str, str], ...]
-K = TypeVar("K", bound=Hashable)
+_MOST_MEMORIES = 192
+KEPT = ("nodes", "disks", "grants", "volumes", "strays", "keys", "probed")
+"""The tables of which every row is kept."""
 T = TypeVar("T")
-
-
-class BrokenJournal(ForebayError):
-    """An event can't follow those before it."""
 
 
 class Capacities(NamedTuple):
@@ -76,9 +70,9 @@ class Tables:
     """The state, and what follows from it."""
 
     def __init__(self) -> None:
-        self._undo_log = undo_log = UndoLog()
-        self.grants = Table(Grant, undo_log, self._grant_changed)
-        self.volumes = Table(Volume, undo_log, self._volume_changed)
+        self.undo_log = undo_log = UndoLog()
+        self.grants = Table(Grant, undo_log, self._grant_changed, NEXT)
+        self.volumes = Table(Volume, undo_log, self._volume_changed, VOLUME_NEXT)
         self.nodes = Table(LiveNode, undo_log, self._node_changed)
         self.disks = Table(LiveDisk, undo_log, self._disk_changed)
         self.strays = Table(Stray, undo_log, self._stray_changed)
@@ -94,9 +88,8 @@ class Tables:
         """How many grants each user holds or waits for, by uid."""
         self._todo: dict[str, dict[str, None]] = {}
         self._on_disk: dict[str, dict[str, None]] = {}
-        self._selections: dict[Wants, Selection | None] = {}
-        self._capacities: dict[tuple[Wants, int], Capacities] = {}
-        self._fields: dict[str, bool] = {}
+        self._memory: dict[Hashable, Any] = {}
+        """What was found since disks, nodes or rules last changed."""
 
     @property
     def facts(self) -> Facts:
@@ -110,31 +103,11 @@ class Tables:
     def rules(self) -> GrantRules:
         return self.facts.rules
 
-    def trial(self, *, keep: bool = False) -> AbstractContextManager[None]:
-        """Undo at the end whatever changes meanwhile; with `keep`, only after an error."""
-        return self._undo_log.trial(keep=keep)
-
     def rows(self) -> dict[str, Mapping[str, object]]:
         """Everything that must be kept, by table and key."""
-        return {"facts": self.facts._asdict(), **self.kept_tables()}
-
-    def kept_tables(self) -> dict[str, Table[Any]]:
-        """All tables that are kept as they are, by name."""
-        names = ("nodes", "disks", "grants", "volumes", "strays", "keys", "probed")
-        return {name: getattr(self, name) for name in names}
+        return {"facts": self.facts._asdict(), **{name: getattr(self, name) for name in KEPT}}
 
     # Steps that several events take
-
-    def move_grant(self, name: str, state: State, **changes: Any) -> Grant:
-        """The grant, in its next state."""
-        grant = advance_grant(self.grants[name], state, **changes)
-        self.grants.set(name, grant)
-        return grant
-
-    def move_volume(self, volume: Volume, state: VolumeState, **changes: Any) -> None:
-        if state not in VOLUME_NEXT[volume.state]:
-            raise BrokenJournal(f"volume {volume.name} cannot become {state.value}: it is {volume.state.value}")
-        self.volumes.set(volume.name, replace(volume, state=state, **changes))
 
     def drop_volumes(self, grant: Grant) -> None:
         for name in grant.names:
@@ -149,13 +122,12 @@ class Tables:
 
     def note_report(self, node: str, report: int) -> None:
         """Remember the number of the agent's newest report."""
-        known = self.nodes[node]
-        if report > known.report:
-            self.nodes.set(node, replace(known, report=report))
+        if report > self.nodes[node].report:
+            self.nodes.change(node, report=report)
 
     def hold_strays(self, strays: Iterable[Stray], *, held: bool) -> None:
         for stray in strays:
-            self.strays.set(stray.key, replace(stray, held=held))
+            self.strays.change(stray.key, held=held)
 
     # What follows from a change
 
@@ -194,92 +166,80 @@ class Tables:
 
     def _follow_volume(self, name: str, old: Volume | None = None) -> None:
         """What a volume holds, and whether its agent has something to do for it."""
-        volume = self.volumes.get(name)
-        grant = self.grants.get(name.partition(".")[0])
-        for each in (old, volume):
-            if each is not None:
-                self._todo.setdefault(each.node, {}).pop(name, None)
+        volume, grant = self.volumes.get(name), self.grants.get(name.partition(".")[0])
+        if old is not None:
+            self._set_to_do(old.node, name, False)
+        if volume is None or grant is None:
+            self.space.set_hold(name, None)
+            return
         self.space.set_hold(name, _hold(grant, volume))
-        if grant is not None and volume is not None and self._is_to_do(grant, volume):
-            self._todo[volume.node][name] = None
-
-    def _is_to_do(self, grant: Grant, volume: Volume) -> bool:
         if grant.state is State.RELEASING:
-            return volume.state in ON_DISK and not self.is_kept(volume.node, grant)
-        return grant.state in EXISTING and volume.state is VolumeState.MAKING
+            is_to_do = volume.state in ON_DISK and not self.is_kept(volume.node, grant)
+        else:
+            is_to_do = grant.state in EXISTING and volume.state is VolumeState.MAKING
+        self._set_to_do(volume.node, name, is_to_do)
 
     def _stray_changed(self, key: str, _: Stray | None, new: Stray | None) -> None:
         self.space.set_hold(key, None if new is None else Hold(new.disk, ALWAYS, FOREVER, new.size))
-        todo = self._todo.setdefault(node_of(key), {})
-        todo.pop(key, None)
-        if new is not None and not new.held:
-            todo[key] = None
+        self._set_to_do(node_of(key), key, new is not None and not new.held)
 
     def _node_changed(self, name: str, old: LiveNode | None, new: LiveNode | None) -> None:
         if old is not None and new is not None and old.doubted != new.doubted:
             for volume in self.on_node(name):
                 self._follow_volume(volume.name)
         if old is None or new is None or replace(old, report=0) != replace(new, report=0):
-            self._forget_selections()
+            self._memory.clear()
 
     def _disk_changed(self, key: str, old: LiveDisk | None, new: LiveDisk | None) -> None:
-        self._forget_selections()
+        self._memory.clear()
         if new is not None:
             spec = new.spec
             self.space.set_disk(key, spec.capacity, spec.write_bandwidth, spec.read_bandwidth)
         before, after = (None if disk is None else disk.suspension for disk in (old, new))
-        if before != after:
-            self._suspension_changed(key, before, after)
+        if before == after:
+            return
+        if before is not None and not before.volume:
+            self.trials.remove(before.due, key)
+        if after is not None and not after.volume:
+            self.trials.add(after.due, key)
+        is_tried = after is not None and after.volume != ""
+        self.space.set_hold(key, Hold(key, ALWAYS, FOREVER, after.held) if after is not None and is_tried else None)
+        self._set_to_do(node_of(key), key, is_tried)
 
-    def _suspension_changed(self, disk: str, old: Suspension | None, new: Suspension | None) -> None:
-        """When its disk is to be tried; or what its agent is to do for that, and what it holds meanwhile."""
-        todo = self._todo.setdefault(node_of(disk), {})
-        todo.pop(disk, None)
-        self.space.set_hold(disk, None)
-        if old is not None and not old.volume:
-            self.trials.remove(old.due, disk)
-        if new is not None and new.volume:
-            todo[disk] = None
-            self.space.set_hold(disk, Hold(disk, ALWAYS, FOREVER, new.held))
-        elif new is not None:
-            self.trials.add(new.due, disk)
-
-    def _forget_selections(self) -> None:
-        self._selections.clear()
-        self._capacities.clear()
-        self._fields.clear()
+    def _set_to_do(self, node: str, name: str, is_to_do: bool) -> None:
+        names = self._todo.setdefault(node, {})
+        if is_to_do:
+            names[name] = None
+        else:
+            names.pop(name, None)
 
     # What can be looked up
 
     def selection(self, wants: Mapping[str, str]) -> Selection | None:
         """The disks that may be given to somebody who wants this; None if there are none now."""
-        key = tuple(sorted(wants.items()))
-        return self._remember(
-            self._selections, key, lambda: select(self.open_disks(wants), self.nodes, self.space)
-        )  # fmt: skip
+        key = ("selection", *sorted(wants.items()))
+        return self._remember(key, lambda: select(self.open_disks(wants), self.nodes, self.space))
 
-    def capacities(self, wants: Wants) -> Capacities:
+    def capacities(self, wants: Mapping[str, str]) -> Capacities:
         """Of all disks that somebody who wants this could ever be given, also of those that are gone or drained."""
 
         def measure() -> Capacities:
-            disks = [disk for disk in self.disks.values() if self.has_fields(disk, dict(wants))]
-            return Capacities.of([disk.spec.capacity for disk in disks], self.rules.split)
+            sizes = [disk.spec.capacity for disk in self.disks.values() if self.has_fields(disk, wants)]
+            return Capacities.of(sizes, self.rules.split)
 
-        return self._remember(self._capacities, (wants, self.rules.split), measure)
+        return self._remember(("capacities", self.rules.split, *sorted(wants.items())), measure)
 
     def knows_field(self, name: str) -> bool:
         """Whether any disk has a field of this name."""
-        return self._remember(
-            self._fields, name, lambda: any(name in disk.spec.fields for disk in self.disks.values())
-        )  # fmt: skip
+        return self._remember(name, lambda: any(name in disk.spec.fields for disk in self.disks.values()))
 
-    def _remember(self, memory: dict[K, T], key: K, find: Callable[[], T]) -> T:
-        """What was found for this key since disks or nodes last changed."""
-        if key not in memory:
-            if len(memory) >= _MOST_SELECTIONS:
-                memory.clear()
-            memory[key] = find()
-        return memory[key]
+    def _remember(self, key: Hashable, find: Callable[[], T]) -> T:
+        if key not in self._memory:
+            if len(self._memory) >= _MOST_MEMORIES:
+                self._memory.clear()
+            self._memory[key] = find()
+        value: T = self._memory[key]
+        return value
 
     def has_fields(self, disk: LiveDisk, wants: Mapping[str, str]) -> bool:
         return has_fields(disk, self.nodes[disk.node], wants)
@@ -336,15 +296,17 @@ class Tables:
     def kept_volumes(self) -> list[Volume]:
         """Volumes whose grants have ended according to the journal, and that stay until an administrator decides."""
         nodes = [name for name, node in self.nodes.items() if node.doubted]
-        volumes = [volume for name in nodes for volume in self.on_node(name)]
-        return [volume for volume in volumes if self._is_over(volume) and volume.name not in self._todo[volume.node]]
+        over = [
+            volume
+            for name in nodes
+            for volume in self.on_node(name)
+            if volume.state in ON_DISK and self.grants[volume.grant].state is State.RELEASING
+        ]
+        return [volume for volume in over if volume.name not in self._todo[volume.node]]
 
     def kept_count(self) -> int:
         """How many volumes, strays included, wait for an administrator's decision."""
         return sum(stray.held for stray in self.strays.values()) + len(self.kept_volumes())
-
-    def _is_over(self, volume: Volume) -> bool:
-        return volume.state in ON_DISK and self.grants[volume.grant].state is State.RELEASING
 
 
 def request_key(uid: int, key: str) -> str:
@@ -352,21 +314,12 @@ def request_key(uid: int, key: str) -> str:
     return f"{uid}:{key}"
 
 
-def advance_grant(grant: Grant, state: State, **changes: Any) -> Grant:
-    """The grant in its next state."""
-    if state not in NEXT[grant.state]:
-        raise BrokenJournal(f"grant {grant.id} cannot become {state.value}: it is {grant.state.value}")
-    return replace(grant, state=state, **changes)
-
-
 def _shape(grant: Grant) -> tuple[object, ...]:
     """On which it depends what its volumes hold, and whether agents have something to do for them."""
     return grant.state, grant.end, grant.volumes, grant.let_go
 
 
-def _hold(grant: Grant | None, volume: Volume | None) -> Hold | None:
-    if grant is None or volume is None:
-        return None
+def _hold(grant: Grant, volume: Volume) -> Hold | None:
     if grant.state is State.GRANTED:
         return Hold(volume.disk, grant.start, grant.end, volume.size)
     if grant.state not in EXISTING or volume.state not in ON_DISK:

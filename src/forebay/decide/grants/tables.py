@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
+
+from forebay.model.errors import ForebayError
 
 Row = TypeVar("Row")
 Follower = Callable[[str, Row | None, Row | None], None]
 """Called with a key, its old row and its new one."""
+
+
+class BrokenJournal(ForebayError):
+    """An event can't follow those before it."""
 
 
 class UndoLog:
@@ -39,13 +46,20 @@ class UndoLog:
 
 
 class Table(dict[str, Row], Generic[Row]):
-    """Rows of one kind by their keys. It changes only by `set`, which notes what was there and tells the follower."""
+    """Rows of one kind by their keys. Every change goes through `set`, which can be undone and has followers.
 
-    def __init__(self, kind: type[Row], undo_log: UndoLog, follow: Follower[Row] | None = None) -> None:
+    `next_states` are the states that may follow each state of a row.
+    """
+
+    def __init__(
+        self,
+        kind: type[Row],
+        undo_log: UndoLog,
+        follow: Follower[Row] | None = None,
+        next_states: Mapping[Any, frozenset[Any]] | None = None,
+    ) -> None:
         super().__init__()
-        self.kind = kind
-        self._undo_log = undo_log
-        self._follow = follow
+        self.kind, self._undo_log, self._follow, self._next_states = kind, undo_log, follow, next_states
 
     def set(self, key: str, row: Row | None) -> None:
         """Put a row in the place of the one with this key; None removes that."""
@@ -58,6 +72,19 @@ class Table(dict[str, Row], Generic[Row]):
             self[key] = row
         if self._follow is not None:
             self._follow(key, old, row)
+
+    def change(self, key: str, **changes: Any) -> Row:
+        """The row with these changes, which is set."""
+        old: Any = self[key]
+        if not changes:
+            return old
+        state = changes.get("state")
+        if state is not None and self._next_states is not None and state not in self._next_states[old.state]:
+            what = f"{self.kind.__name__.lower()} {key}"
+            raise BrokenJournal(f"{what} cannot become {state.value}: it is {old.state.value}")
+        row: Row = replace(old, **changes)
+        self.set(key, row)
+        return row
 
 
 class Agenda:

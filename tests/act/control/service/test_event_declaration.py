@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -15,23 +14,17 @@ from forebay.act.control.service.grant_story import tell_story
 from forebay.act.control.service.live_state import EventRecord
 from forebay.act.log import Log
 from forebay.decide.grants.codec import from_line
-from forebay.decide.grants.events.base import EVENTS, NodeEvent, event
-from forebay.decide.grants.state import Tables
+from forebay.decide.grants.events import EVENTS, NodeEvent, event
 from support.page_world import PageWorld
 
 
 @pytest.fixture
 def renumbered() -> Iterator[type[NodeEvent]]:
-    @event
+    @event("node {self.node} counts from {self.report} again", is_warning=True)
     class Renumbered(NodeEvent):
         """A node counts its reports anew."""
 
         report: int
-        is_warning = True
-        says = "node {self.node} counts from {self.report} again"
-
-        def apply(self, tables: Tables) -> None:
-            tables.nodes.set(self.node, replace(tables.nodes[self.node], report=self.report))
 
     yield Renumbered
     del EVENTS["Renumbered"]

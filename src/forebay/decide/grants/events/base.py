@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar, dataclass_transform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
-from forebay.decide.grants.state import BrokenJournal, Tables
+from forebay.decide.grants.state import Tables
+from forebay.decide.grants.tables import BrokenJournal
 from forebay.model.grant import node_of
 
-Group = Literal["decisions", "grants", "machine", "settings"]
 EVENTS: dict[str, type[Event]] = {}
 """All kinds of events by their names in the journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened at a time (seconds since 1970).
-
-    Each kind says here all there is to know about it: what it changes, how it reads, whom it concerns, where it shows,
-    and how it is counted.
-    """
+    """Something that happened at a time (seconds since 1970). Each kind declares what differs from these defaults."""
 
     at: float
     says: ClassVar[str] = ""
     """What happened, for people; `self` is the event."""
-    group: ClassVar[Group | None] = None
+    table: ClassVar[str] = ""
+    """The table with the row that it changes, whose key is in the field `key`."""
+    key: ClassVar[str] = ""
+    changes: ClassVar[Mapping[str, object]] = {}
+    """What it changes in that row besides `copies`, the fields that both have."""
+    copies: ClassVar[tuple[str, ...]] = ()
+    grant_in: ClassVar[str] = ""
+    """The field with the grant that it is about, or with a volume of that; "" if it is about none."""
+    node_in: ClassVar[str] = ""
+    """The field with the node that it is about, or with a disk of that; "" if it is about none."""
+    group: ClassVar[Literal["decisions", "grants", "machine", "settings"] | None] = None
     """Under which of its filters the page shows it; None if the page does not."""
     is_logged: ClassVar[bool] = True
     """Whether the service's log has a line for it; those without one follow from another that has."""
@@ -37,7 +45,12 @@ class Event:
 
     def apply(self, tables: Tables) -> None:
         """Change the state. Nothing is decided here."""
-        raise NotImplementedError
+        self.change_row(tables)
+
+    def change_row(self, tables: Tables, **more: Any) -> Any:
+        """The row that it is about, changed as declared."""
+        copied = {name: getattr(self, name) for name in self.copies}
+        return getattr(tables, self.table).change(getattr(self, self.key), **self.changes, **copied, **more)
 
     def sentence(self) -> str:
         """What happened, for people."""
@@ -46,12 +59,12 @@ class Event:
     @property
     def grant_id(self) -> str:
         """The grant that it is about; "" if it is about none."""
-        return ""
+        return str(attrgetter(self.grant_in)(self)).partition(".")[0] if self.grant_in else ""
 
     @property
     def node_name(self) -> str:
         """The node that it is about; "" if it is about none."""
-        return ""
+        return node_of(attrgetter(self.node_in)(self)) if self.node_in else ""
 
     @property
     def counted_as(self) -> str:
@@ -63,11 +76,20 @@ E = TypeVar("E", bound=Event)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-def event(kind: type[E]) -> type[E]:
-    """Make a class an event that the journal knows by the name of the class."""
-    made: type[E] = dataclass(frozen=True, slots=True, kw_only=True)(kind)
-    EVENTS[made.__name__] = made
-    return made
+def event(says: str = "", **declared: object) -> Callable[[type[E]], type[E]]:
+    """Make a class an event that the journal knows by the name of the class; `declared` is what `Event` lists."""
+
+    def make(kind: type[E]) -> type[E]:
+        made: type[E] = dataclass(frozen=True, slots=True, kw_only=True)(kind)
+        if made.table:
+            row = {field.name for field in fields(getattr(Tables(), made.table).kind)}
+            made.copies = tuple(field.name for field in fields(made) if field.name in row and field.name != made.key)
+        for name, value in {"says": says, **declared}.items():
+            setattr(made, name, value)
+        EVENTS[made.__name__] = made
+        return made
+
+    return make
 
 
 def apply_event(tables: Tables, event: Event) -> None:
@@ -75,38 +97,5 @@ def apply_event(tables: Tables, event: Event) -> None:
     try:
         event.apply(tables)
     except KeyError as error:
-        raise BrokenJournal(
-            f"{type(event).__name__} at {event.at:g} refers to {error}, which the journal does not know"
-        ) from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrantEvent(Event):
-    grant: str
-    group: ClassVar[Group | None] = "grants"
-
-    @property
-    def grant_id(self) -> str:
-        return self.grant
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEvent(Event):
-    node: str
-    group: ClassVar[Group | None] = "machine"
-
-    @property
-    def node_name(self) -> str:
-        return self.node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskEvent(Event):
-    """`disk` is its node's name, a slash, and its own."""
-
-    disk: str
-    group: ClassVar[Group | None] = "machine"
-
-    @property
-    def node_name(self) -> str:
-        return node_of(self.disk)
+        what = f"{type(event).__name__} at {event.at:g}"
+        raise BrokenJournal(f"{what} refers to {error}, which the journal does not know") from error

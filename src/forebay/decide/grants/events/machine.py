@@ -1,28 +1,149 @@
-"""What happens to nodes and disks, and what administrators change for all of them."""
+"""What happens to volumes, disks and nodes, and what administrators change for all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
 
-from forebay.decide.grants.events.base import DiskEvent, Event, Group, NodeEvent, event
-from forebay.decide.grants.machine import DiskSpec, LiveDisk, LiveNode, Suspension, Trial
+from forebay.decide.grants.events.base import Event, event
+from forebay.decide.grants.machine import DiskSpec, LiveDisk, LiveNode, Stray, Suspension, Trial
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.selection import Turned
-from forebay.decide.grants.state import BrokenJournal, Tables
-from forebay.model.grant import node_of
+from forebay.decide.grants.state import Tables
+from forebay.decide.grants.tables import BrokenJournal
+from forebay.model.grant import State, VolumeState
 from forebay.model.reasons import Reason
 from forebay.model.units import format_size
 
 
-@event
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeEvent(Event):
+    """`report` is the number of the report that it comes from; 0 if from none."""
+
+    volume: str
+    report: int = 0
+    table, key, grant_in, group = "volumes", "volume", "volume", "machine"
+
+    def apply(self, tables: Tables) -> None:
+        tables.note_report(self.change_row(tables).node, self.report)
+
+
+@event(group=None, is_logged=False, changes={"state": VolumeState.MADE, "because": ""})
+class VolumeMade(VolumeEvent):
+    """A volume is there."""
+
+    path: str = ""
+    device: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def apply(self, tables: Tables) -> None:
+        volume = self.change_row(tables)
+        tables.note_report(volume.node, self.report)
+        if tables.disks[volume.disk].failures and tables.grants[volume.grant].state is State.MAKING:
+            tables.disks.change(volume.disk, failures=0)  # else it was there before
+
+    def sentence(self) -> str:
+        return f"volume {self.volume} is made" + (f": {self.path}" if self.path else "")
+
+
+_HALF = {"state": VolumeState.MAKING}
+
+
+@event("volume {self.volume} is incomplete: {self.because}", is_warning=True, changes=_HALF)
+class VolumeHalf(VolumeEvent):
+    """It was whole and is incomplete now: its agent makes what is missing."""
+
+    because: str
+
+
+_GONE = {"state": VolumeState.GONE}
+
+
+@event("volume {self.volume} is removed", group=None, is_logged=False, frees_space=True, changes=_GONE)
+class VolumeGone(VolumeEvent):
+    """A volume is not there any more, as it should be."""
+
+
+_LOST = {"state": VolumeState.LOST}
+
+
+@event("volume {self.volume} is lost: {self.because}", is_warning=True, frees_space=True, changes=_LOST)
+class VolumeLost(VolumeEvent):
+    """A volume is not there any more, or can't be made, and somebody needed it."""
+
+    because: str
+    reason: Reason = Reason.NONE
+
+
+_MOVES = "volume {self.volume} moves to {self.disk}, as it could not be made on the planned disk: {self.because}"
+
+
+@event(_MOVES, is_warning=True)
+class VolumeMoved(VolumeEvent):
+    """It could not be made where it was planned, and is to be made on another disk."""
+
+    disk: str
+    because: str
+
+    def apply(self, tables: Tables) -> None:
+        volume, disk = tables.volumes[self.volume], tables.disks[self.disk].key
+        tables.note_report(volume.node, self.report)
+        tables.volumes.change(volume.name, disk=disk, failed=(*volume.failed, volume.disk))
+        because = f"{disk}, as volume {volume.name} could not be made on {volume.disk}"
+        tables.grants.change(volume.grant, because=because)
+
+
+@event("volume {self.volume} cannot be removed: {self.because}", is_warning=True, changes=_LOST)
+class VolumeStuck(VolumeEvent):
+    """It can't be removed: its grant ends without that, and what is on the disk is a stray."""
+
+    because: str
+
+    def apply(self, tables: Tables) -> None:
+        VolumeEvent.apply(self, tables)
+        because = f"{tables.grants[self.grant_id].because}; volume {self.volume} could not be removed: {self.because}"
+        tables.grants.change(self.grant_id, because=because)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrayEvent(Event):
+    """`report` is the number of the report that it comes from; 0 if from none."""
+
+    stray: Stray
+    report: int = 0
+    node_in, group = "stray.disk", "machine"
+
+
+@event("volume {self.stray.name} on {self.stray.disk} belongs to no grant", is_warning=True)
+class Strayed(StrayEvent):
+    """Something was found on a disk that belongs to no grant."""
+
+    def apply(self, tables: Tables) -> None:
+        tables.strays.set(self.stray.key, self.stray)
+        tables.note_report(tables.disks[self.stray.disk].node, self.report)
+
+
+@event("volume {self.stray.name} on {self.stray.disk}, which belonged to no grant, is removed", frees_space=True)
+class StrayGone(StrayEvent):
+    """It is not there any more."""
+
+    def apply(self, tables: Tables) -> None:
+        tables.strays.set(self.stray.key, None)
+        tables.note_report(self.node_name, self.report)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEvent(Event):
+    node: str
+    table, key, node_in, group = "nodes", "node", "node", "machine"
+
+
+@event("node {self.node} registers")
 class NodeRegistered(NodeEvent):
     """A node is there, for the first time or with other fields."""
 
     network_bandwidth: float
     fields: Mapping[str, object] = field(default_factory=dict)
-    says = "node {self.node} registers"
 
     def apply(self, tables: Tables) -> None:
         new = LiveNode(name=self.node, network_bandwidth=1.0, order=len(tables.nodes))
@@ -31,12 +152,11 @@ class NodeRegistered(NodeEvent):
         tables.nodes.set(self.node, replace(node, silent=False, network_bandwidth=bandwidth, fields=self.fields))
 
 
-@event
+@event(frees_space=True)
 class DiskRegistered(NodeEvent):
     """A disk is there, for the first time or changed."""
 
     disk: DiskSpec
-    frees_space = True
 
     def apply(self, tables: Tables) -> None:
         new = LiveDisk(node=tables.nodes[self.node].name, spec=self.disk, order=len(tables.disks))
@@ -47,49 +167,86 @@ class DiskRegistered(NodeEvent):
         return f"node {self.node} has disk {self.disk.name} of {format_size(self.disk.capacity)}"
 
 
-def _change_disk(tables: Tables, disk: str, **changes: Any) -> None:
-    tables.disks.set(disk, replace(tables.disks[disk], **changes))
+@event("node {self.node} does not answer and gets no new grants", is_warning=True, changes={"silent": True})
+class NodeSilent(NodeEvent):
+    """A node does not answer, and gets no new grants."""
 
 
-@event
+@event("node {self.node} answers again", frees_space=True, changes={"silent": False})
+class NodeAnswered(NodeEvent):
+    """A silent node answers again."""
+
+
+@event("node {self.node} reports what it has", group=None, is_logged=False)
+class Reported(NodeEvent):
+    """An agent reported what it has; older reports no longer count."""
+
+    report: int
+
+    def apply(self, tables: Tables) -> None:
+        tables.note_report(self.node, self.report)
+
+
+@event("everything on node {self.node} is kept until an administrator decides: {self.because}", is_warning=True)
+class NodeDoubted(NodeEvent):
+    """Its agent has acted on another journal, `seen`, than this: what may be somebody's is kept there."""
+
+    because: str
+    seen: str = ""
+
+    def apply(self, tables: Tables) -> None:
+        self.change_row(tables, doubted=tables.facts.asked + 1, other=self.seen)
+        tables.hold_strays(tables.strays_on(self.node), held=True)
+
+
+@event("what belongs to no grant on node {self.node} may be removed", changes={"doubted": 0})
+class NodeTrusted(NodeEvent):
+    """An administrator has looked: what nobody owns there may be removed."""
+
+    def apply(self, tables: Tables) -> None:
+        self.change_row(tables)
+        tables.hold_strays(tables.strays_on(self.node), held=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskEvent(Event):
+    """`disk` is its node's name, a slash, and its own."""
+
+    disk: str
+    table, key, node_in, group = "disks", "disk", "disk", "machine"
+
+
+_WORKS = {"failures": 0, "suspension": None}
+_VANISHED = {"there": False, "unseen": "", **_WORKS}
+
+
+@event("disk {self.disk} is gone: {self.because}", is_warning=True, changes=_VANISHED)
 class DiskVanished(DiskEvent):
     """A disk is not there any more; it may come back."""
 
     because: str
     reason: Reason = Reason.NONE
-    is_warning = True
-    says = "disk {self.disk} is gone: {self.because}"
-
-    def apply(self, tables: Tables) -> None:
-        _change_disk(tables, self.disk, there=False, unseen="", failures=0, suspension=None)
 
 
-@event
+@event("the agent cannot access disk {self.disk}, which gets no new grants: {self.because}", is_warning=True)
 class DiskUnseen(DiskEvent):
     """Its agent can't look at it: no new grants there, but what is on it is not given up yet."""
 
     because: str
-    is_warning = True
-    says = "the agent cannot access disk {self.disk}, which gets no new grants: {self.because}"
 
     def apply(self, tables: Tables) -> None:
-        _change_disk(tables, self.disk, unseen=self.because)
+        self.change_row(tables, unseen=self.because)
 
 
-@event
+@event("disk {self.disk}: cannot make a volume (failures in a row: {self.failures}): {self.because}", is_warning=True)
 class DiskFailed(DiskEvent):
     """A volume could not be made on it, `failures` times in a row by now."""
 
     because: str
     failures: int
-    is_warning = True
-    says = "disk {self.disk}: cannot make a volume (failures in a row: {self.failures}): {self.because}"
-
-    def apply(self, tables: Tables) -> None:
-        _change_disk(tables, self.disk, failures=self.failures)
 
 
-@event
+@event("disk {self.disk} is suspended and gets no new grants: {self.because}", is_warning=True)
 class DiskSuspended(DiskEvent):
     """No new grants there until a volume like `trial` can be made; that is tried at `due`, after `tries` in vain."""
 
@@ -97,105 +254,33 @@ class DiskSuspended(DiskEvent):
     trial: Trial
     due: float
     tries: int = 0
-    is_warning = True
-    says = "disk {self.disk} is suspended and gets no new grants: {self.because}"
 
     def apply(self, tables: Tables) -> None:
         old = tables.disks[self.disk].suspension
         since = self.at if old is None else old.since
         new = Suspension(since=since, because=self.because, trial=self.trial, due=self.due, tries=self.tries)
-        _change_disk(tables, self.disk, suspension=new)
+        self.change_row(tables, suspension=new)
 
 
-@event
+@event("disk {self.disk} is tried with volume {self.volume}, which nobody uses")
 class DiskTried(DiskEvent):
     """Its agent is asked to make this volume, of `size` bytes, which nobody will use."""
 
     volume: str
     size: int
-    says = "disk {self.disk} is tried with volume {self.volume}, which nobody uses"
 
     def apply(self, tables: Tables) -> None:
         suspension = tables.disks[self.disk].suspension
         if suspension is None:
             raise BrokenJournal(f"disk {self.disk} is tried, but is not suspended")
-        _change_disk(tables, self.disk, suspension=replace(suspension, volume=self.volume, held=self.size))
+        self.change_row(tables, suspension=replace(suspension, volume=self.volume, held=self.size))
 
 
-@event
+@event("disk {self.disk} gets new grants again: {self.because}", frees_space=True, changes=_WORKS)
 class DiskResumed(DiskEvent):
     """Volumes can be made there again, and it gets new grants."""
 
     because: str
-    frees_space = True
-    says = "disk {self.disk} gets new grants again: {self.because}"
-
-    def apply(self, tables: Tables) -> None:
-        _change_disk(tables, self.disk, failures=0, suspension=None)
-
-
-def _change_node(tables: Tables, node: str, **changes: Any) -> None:
-    tables.nodes.set(node, replace(tables.nodes[node], **changes))
-
-
-@event
-class NodeSilent(NodeEvent):
-    """A node does not answer, and gets no new grants."""
-
-    is_warning = True
-    says = "node {self.node} does not answer and gets no new grants"
-
-    def apply(self, tables: Tables) -> None:
-        _change_node(tables, self.node, silent=True)
-
-
-@event
-class NodeAnswered(NodeEvent):
-    """A silent node answers again."""
-
-    frees_space = True
-    says = "node {self.node} answers again"
-
-    def apply(self, tables: Tables) -> None:
-        _change_node(tables, self.node, silent=False)
-
-
-@event
-class Reported(NodeEvent):
-    """An agent reported what it has; older reports no longer count."""
-
-    report: int
-    group = None
-    is_logged = False
-    says = "node {self.node} reports what it has"
-
-    def apply(self, tables: Tables) -> None:
-        tables.note_report(self.node, self.report)
-
-
-@event
-class NodeDoubted(NodeEvent):
-    """Its agent has acted on another journal, `seen`, than this: what may be somebody's is kept there."""
-
-    because: str
-    seen: str = ""
-    is_warning = True
-    says = "everything on node {self.node} is kept until an administrator decides: {self.because}"
-
-    def apply(self, tables: Tables) -> None:
-        _change_node(tables, self.node, doubted=tables.facts.asked + 1, other=self.seen)
-        tables.hold_strays(tables.strays_on(self.node), held=True)
-
-
-@event
-class NodeTrusted(NodeEvent):
-    """An administrator has looked: what nobody owns there may be removed."""
-
-    says = "what belongs to no grant on node {self.node} may be removed"
-
-    def apply(self, tables: Tables) -> None:
-        _change_node(tables, self.node, doubted=0)
-        tables.hold_strays(tables.strays_on(self.node), held=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,46 +288,28 @@ class DrainEvent(Event):
     """`what` is a node, or a disk with its node's name before it."""
 
     what: str
-    group: ClassVar[Group | None] = "machine"
+    key, node_in, group = "what", "what", "machine"
 
-    @property
-    def node_name(self) -> str:
-        return node_of(self.what)
-
-    def _set_drained(self, tables: Tables, drained: bool) -> None:
-        change = _change_node if self.what in tables.nodes else _change_disk
-        change(tables, self.what, drained=drained)
+    def apply(self, tables: Tables) -> None:
+        table = tables.nodes if self.what in tables.nodes else tables.disks
+        table.change(self.what, **self.changes)
 
 
-@event
+@event("{self.what} is drained and gets no new grants", changes={"drained": True})
 class Drained(DrainEvent):
     """A node or a disk gets no new grants."""
 
-    says = "{self.what} is drained and gets no new grants"
 
-    def apply(self, tables: Tables) -> None:
-        self._set_drained(tables, True)
-
-
-@event
+@event("{self.what} gets new grants again", frees_space=True, changes={"drained": False})
 class Undrained(DrainEvent):
     """It gets new grants again."""
 
-    frees_space = True
-    says = "{self.what} gets new grants again"
 
-    def apply(self, tables: Tables) -> None:
-        self._set_drained(tables, False)
-
-
-@event
+@event("policy {self.policy} decides from now on", group="settings", frees_space=True)
 class PolicyChanged(Event):
     """From now on another policy decides."""
 
     policy: str
-    group = "settings"
-    frees_space = True
-    says = "policy {self.policy} decides from now on"
 
     def apply(self, tables: Tables) -> None:
         tables.facts = tables.facts._replace(policy=self.policy, turned=Turned())
@@ -250,13 +317,11 @@ class PolicyChanged(Event):
             tables.probed.set(node, None)
 
 
-@event
+@event(group="settings", frees_space=True)
 class RulesChanged(Event):
     """From now on these rules hold."""
 
     rules: GrantRules
-    group = "settings"
-    frees_space = True
 
     def apply(self, tables: Tables) -> None:
         tables.facts = tables.facts._replace(rules=self.rules)
@@ -265,13 +330,11 @@ class RulesChanged(Event):
         return "rules: " + ", ".join(f"{rule.name} {getattr(self.rules, rule.name)}" for rule in fields(GrantRules))
 
 
-@event
+@event("the queue was tried", is_logged=False)
 class Swept(Event):
     """Space came free, and the queue was tried up to (not including) this order; 0: all of it."""
 
     order: int
-    is_logged = False
-    says = "the queue was tried"
 
     def apply(self, tables: Tables) -> None:
         tables.facts = tables.facts._replace(swept=self.order)
