@@ -65,11 +65,13 @@ def plain(value: Any) -> Any:
 
 
 def _plain_record(record: Any) -> dict[str, Any]:
-    document = {}
-    for name, kept_name, default, is_real in _fields(cast(Hashable, type(record))):
+    document, kind = {}, cast(Hashable, type(record))
+    for name, kept_name, default, is_real in _fields(kind):
         value = getattr(record, name)
         if value is not default and value != default:
-            document[kept_name] = float(value) if is_real and value is not None else plain(value)
+            if type(value) not in _AS_IT_IS:
+                value = plain(value)
+            document[kept_name] = float(value) if is_real and value is not None else value
     return document
 
 

@@ -157,18 +157,20 @@ class Tables:
         return [(self.past, grant.ended)] if grant.state in ENDED else [(self.ends, grant.end)]
 
     def _volume_changed(self, key: str, old: Volume | None, new: Volume | None) -> None:
-        for volume in (old, new):
-            if volume is not None:
-                self._on_disk.setdefault(volume.disk, {}).pop(key, None)
-        if new is not None and new.state not in (VolumeState.GONE, VolumeState.LOST):
-            self._on_disk[new.disk][key] = None
-        self._follow_volume(key, old)
+        if old is not None and (new is None or new.disk != old.disk):
+            self._on_disk[old.disk].pop(key, None)
+            self._set_to_do(old.node, key, False)
+        if new is not None:
+            names = self._on_disk.setdefault(new.disk, {})
+            if new.state in (VolumeState.GONE, VolumeState.LOST):
+                names.pop(key, None)
+            else:
+                names[key] = None
+        self._follow_volume(key)
 
-    def _follow_volume(self, name: str, old: Volume | None = None) -> None:
+    def _follow_volume(self, name: str) -> None:
         """What a volume holds, and whether its agent has something to do for it."""
         volume, grant = self.volumes.get(name), self.grants.get(name.partition(".")[0])
-        if old is not None:
-            self._set_to_do(old.node, name, False)
         if volume is None or grant is None:
             self.space.set_hold(name, None)
             return
@@ -187,7 +189,7 @@ class Tables:
         if old is not None and new is not None and old.doubted != new.doubted:
             for volume in self.on_node(name):
                 self._follow_volume(volume.name)
-        if old is None or new is None or replace(old, report=0) != replace(new, report=0):
+        if old is None or new is None or old.report == new.report:
             self._memory.clear()
 
     def _disk_changed(self, key: str, old: LiveDisk | None, new: LiveDisk | None) -> None:

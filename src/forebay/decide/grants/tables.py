@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from forebay.model.errors import ForebayError
@@ -60,6 +61,9 @@ class Table(dict[str, Row], Generic[Row]):
     ) -> None:
         super().__init__()
         self.kind, self._undo_log, self._follow, self._next_states = kind, undo_log, follow, next_states
+        if is_dataclass(kind):  # with slots, and nothing to do after `__init__`
+            names = [field.name for field in fields(kind)]
+            self._read, self._slots = attrgetter(*names), {name: vars(kind)[name].__set__ for name in names}
 
     def set(self, key: str, row: Row | None) -> None:
         """Put a row in the place of the one with this key; None removes that."""
@@ -75,14 +79,18 @@ class Table(dict[str, Row], Generic[Row]):
 
     def change(self, key: str, **changes: Any) -> Row:
         """The row with these changes, which is set."""
-        old: Any = self[key]
         if not changes:
-            return old
+            return self[key]
+        old: Any = self[key]
         state = changes.get("state")
         if state is not None and self._next_states is not None and state not in self._next_states[old.state]:
             what = f"{self.kind.__name__.lower()} {key}"
             raise BrokenJournal(f"{what} cannot become {state.value}: it is {old.state.value}")
-        row: Row = replace(old, **changes)
+        row = object.__new__(self.kind)  # `replace` takes three times as long
+        for write, value in zip(self._slots.values(), self._read(old), strict=True):
+            write(row, value)
+        for name, value in changes.items():
+            self._slots[name](row, value)
         self.set(key, row)
         return row
 
