@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from forebay.decide.grants.events import EVENTS, Event
 from forebay.decide.grants.machine import KEPT_AS
@@ -40,23 +40,40 @@ def from_line(line: str | bytes, where: str = "journal") -> Event:
 
 def event_of(document: Mapping[str, Any], where: str = "journal") -> Event:
     """The event that a line of a journal holds as JSON."""
-    fields = dict(document)
-    version, kind = fields.pop("v", None), fields.pop("kind", None)
+    values = dict(document)
+    version, kind = values.pop("v", None), values.pop("kind", None)
     if version != VERSION:
         raise BadInput(where, f"has version {version!r}; this program reads version {VERSION}")
     if kind not in EVENTS:
         raise BadInput(where, f"unknown kind of event {kind!r}")
-    return read(EVENTS[kind], fields, where)
+    return read(EVENTS[kind], values, where)
+
+
+@cache
+def _fields(kind: Any) -> tuple[tuple[str, str, Any, Any, bool], ...]:
+    """Of each field of a record: its name, its name in what is kept, its default, its type, and whether 1 is 1.0."""
+    hints = get_type_hints(kind)
+    return tuple(
+        (
+            field.name,
+            field.metadata.get(KEPT_AS, field.name),
+            field.default if field.default_factory is MISSING else field.default_factory(),
+            hints[field.name],
+            float in (hints[field.name], *get_args(hints[field.name])),
+        )
+        for field in fields(kind)
+    )
 
 
 def plain(value: Any) -> Any:
     """A value as text, numbers, lists and dictionaries; fields that have their defaults are left out."""
-    if type(value) in _AS_IT_IS:  # almost all are
+    kind: Any = type(value)
+    if kind in _AS_IT_IS:
         return value
+    if is_dataclass(kind):
+        return _plain_record(value, kind)
     if isinstance(value, Enum):
         return value.value
-    if is_dataclass(value):
-        return _plain_record(value)
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
@@ -64,35 +81,15 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _plain_record(record: Any) -> dict[str, Any]:
-    document, kind = {}, cast(Hashable, type(record))
-    for name, kept_name, default, is_real in _fields(kind):
+def _plain_record(record: Any, kind: Any) -> dict[str, Any]:
+    document = {}
+    for name, kept_name, default, _, is_real in _fields(kind):
         value = getattr(record, name)
         if value is not default and value != default:
             if type(value) not in _AS_IT_IS:
                 value = plain(value)
             document[kept_name] = float(value) if is_real and value is not None else value
     return document
-
-
-def _kept_name(field: Field[Any]) -> str:
-    """Its name in what is kept, which must not change when the code's does."""
-    return str(field.metadata.get(KEPT_AS, field.name))
-
-
-@cache
-def _fields(kind: Any) -> tuple[tuple[str, str, Any, bool], ...]:
-    """The fields of a record, their names in JSON, their defaults, and whether they are real (1 is 1.0 then)."""
-    hints = get_type_hints(kind)
-    return tuple(
-        (
-            field.name,
-            _kept_name(field),
-            field.default_factory() if field.default_factory is not MISSING else field.default,
-            float in (hints[field.name], *get_args(hints[field.name])),
-        )
-        for field in fields(kind)
-    )
 
 
 def read(kind: type[T], document: Any, where: str) -> T:
@@ -112,11 +109,12 @@ def _reader(kind: Any) -> Reader:
         item = _reader(inner[0])
         return lambda where, value: tuple(item(where, part) for part in _check(list, where, value))
     if origin is tuple:
-        return _fixed_reader([_reader(part) for part in inner])
-    if isinstance(kind, type) and is_dataclass(kind):
+        items = [_reader(part) for part in inner]
+        return lambda where, value: _read_items(items, where, value)
+    if is_dataclass(kind):
         return _record_reader(kind)
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return _enum_reader(kind)
+        return lambda where, value: _read_enum(kind, where, value)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         entry = _reader(inner[1])
         return lambda where, value: {k: entry(f"{where}.{k}", v) for k, v in _check(dict, where, value).items()}
@@ -127,29 +125,9 @@ def _reader(kind: Any) -> Reader:
     return lambda where, value: _check(kind, where, value)
 
 
-def _fixed_reader(items: list[Reader]) -> Reader:
-    def read_items(where: str, value: Any) -> Any:
-        if len(_check(list, where, value)) != len(items):
-            raise BadInput(where, f"must have {len(items)} items, not {len(value)}")
-        return tuple(item(where, part) for item, part in zip(items, value, strict=True))
-
-    return read_items
-
-
-def _enum_reader(kind: type[Enum]) -> Reader:
-    def read_enum(where: str, value: Any) -> Any:
-        try:
-            return kind(value)
-        except ValueError as error:
-            raise BadInput(where, str(error)) from None
-
-    return read_enum
-
-
-def _record_reader(kind: type[Any]) -> Reader:
-    hints = get_type_hints(kind)
-    readers = {_kept_name(field): (field.name, _reader(hints[field.name])) for field in fields(kind)}
-    required = {_kept_name(field) for field in fields(kind) if field.default is field.default_factory is MISSING}
+def _record_reader(kind: Any) -> Reader:
+    readers = {kept_name: (name, _reader(hint)) for name, kept_name, _, hint, _ in _fields(kind)}
+    required = {kept_name for _, kept_name, default, _, _ in _fields(kind) if default is MISSING}
 
     def read_record(where: str, value: Any) -> Any:
         document = _check(dict, where, value)
@@ -170,3 +148,16 @@ def _check(kind: Any, where: str, value: Any) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise BadInput(where, f"unexpected value {value!r:.60}")
     return value
+
+
+def _read_items(items: list[Reader], where: str, value: Any) -> tuple[Any, ...]:
+    if len(_check(list, where, value)) != len(items):
+        raise BadInput(where, f"must have {len(items)} items, not {len(value)}")
+    return tuple(item(where, part) for item, part in zip(items, value, strict=True))
+
+
+def _read_enum(kind: type[Enum], where: str, value: Any) -> Enum:
+    try:
+        return kind(value)
+    except ValueError as error:
+        raise BadInput(where, str(error)) from None

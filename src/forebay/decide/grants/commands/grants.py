@@ -26,36 +26,27 @@ class Request(Command):
     ask: Ask
 
     def decide(self, draft: Draft) -> None:
-        ask = self.ask
+        ask, tables, rules = self.ask, draft.tables, draft.tables.rules
         self.require_owner(ask.uid)
-        known = draft.tables.keys.get(request_key(ask.uid, ask.key))
+        known = tables.keys.get(request_key(ask.uid, ask.key))
         if known is not None:
-            if not ask.is_again(draft.tables.grants[known].ask):
+            if not ask.is_again(tables.grants[known].ask):
                 raise Refused(f"key {ask.key!r} is already used for another request, grant {known}; choose another key")
             return
-        _check_ask(draft, ask)
-        if self.caller.role != "administrator":
-            _check_count(draft, ask.uid)
+        if ask.grant in tables.grants:
+            raise BadInput("grant", f"{ask.grant} belongs to another request")
+        if ask.seconds > rules.longest:
+            longest, wanted = format_duration(rules.longest), format_duration(ask.seconds)
+            raise BadInput("seconds", f"a grant lasts at most {longest}, not {wanted}")
+        if ask.start is not None and ask.start > draft.now + rules.ahead:
+            raise BadInput("start", f"must be within the next {format_duration(rules.ahead)}")
+        # Whoever asks on behalf of others must know how many grants that are.
+        if self.caller.role != "administrator" and 0 < rules.most <= tables.live[ask.uid]:
+            raise Refused(
+                f"uid {ask.uid} already holds or waits for {rules.most:,} grants, the limit; release some first"
+            )
         draft.emit(ev.Asked(at=draft.now, ask=ask))
-        attempt_grant(draft, draft.tables.grants[ask.grant])
-
-
-def _check_ask(draft: Draft, ask: Ask) -> None:
-    rules = draft.tables.rules
-    if ask.grant in draft.tables.grants:
-        raise BadInput("grant", f"{ask.grant} belongs to another request")
-    if ask.seconds > rules.longest:
-        longest, wanted = format_duration(rules.longest), format_duration(ask.seconds)
-        raise BadInput("seconds", f"a grant lasts at most {longest}, not {wanted}")
-    if ask.start is not None and ask.start > draft.now + rules.ahead:
-        raise BadInput("start", f"must be within the next {format_duration(rules.ahead)}")
-
-
-def _check_count(draft: Draft, uid: int) -> None:
-    """One user must not keep all others waiting; whoever asks on behalf of others must know how many that are."""
-    most = draft.tables.rules.most
-    if most and draft.tables.live[uid] >= most:
-        raise Refused(f"uid {uid} already holds or waits for {most:,} grants, the limit; release some first")
+        attempt_grant(draft, tables.grants[ask.grant])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +76,6 @@ class Extend(Command):
     end: float
 
     def decide(self, draft: Draft) -> None:
-        """Let it end later, if the space stays free until then."""
         grant = draft.tables.find_grant(self.grant)
         self.require_owner(grant.ask.uid)
         if not (math.isfinite(self.end) and abs(self.end) < 1e12):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.commands.base import Command
-from forebay.decide.grants.commands.reports import Found, FoundVolume, reconcile
+from forebay.decide.grants.commands.reports import Found, FoundVolume
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.losses import lose_disk, notify_owners_on, shrink_disk
 from forebay.decide.grants.machine import DiskSpec, LiveDisk, LiveNode, check_fields, check_node
@@ -53,21 +53,42 @@ class Register(Command):
             bandwidth, fields = self.network_bandwidth, dict(self.fields)
             draft.emit(ev.NodeRegistered(at=draft.now, node=self.node, network_bandwidth=bandwidth, fields=fields))
             draft.frees_space = True
-        names = {disk.name for disk in self.disks}
-        for disk in draft.tables.disks_of(self.node):
-            if disk.there and disk.spec.name not in names:
-                if disk.spec.name in self.unseen:
-                    _note_unseen(draft, disk, self.unseen[disk.spec.name])
-                else:
-                    because = f"node {self.node} no longer has disk {disk.spec.name}"
-                    lose_disk(draft, disk, Because(Reason.DISK_GONE, because))
-        for each in self.disks:
-            _register_disk(draft, self.node, each)
-        _check_journal(draft, self)
+        self._register_disks(draft)
+        self._check_journal(draft)
         if self.volumes is not None:
-            reconcile(draft, Found(caller=self.caller, node=self.node, number=self.number, volumes=self.volumes))
+            Found(caller=self.caller, node=self.node, number=self.number, volumes=self.volumes).reconcile(draft)
         elif self.number > draft.tables.nodes[self.node].report:
             draft.emit(ev.Reported(at=draft.now, node=self.node, report=self.number))
+
+    def _register_disks(self, draft: Draft) -> None:
+        tables, names = draft.tables, {disk.name for disk in self.disks}
+        for disk in tables.disks_of(self.node):
+            name = disk.spec.name
+            if not disk.there or name in names:
+                continue
+            if name not in self.unseen:
+                lose_disk(draft, disk, Because(Reason.DISK_GONE, f"node {self.node} no longer has disk {name}"))
+            elif not disk.unseen:  # it may come back as it was, so nothing on it is given up
+                because = self.unseen[name] or "its agent gave no reason"
+                draft.emit(ev.DiskUnseen(at=draft.now, disk=disk.key, because=because))
+                text = f"the agent cannot access disk {disk.key}: {because}"
+                notify_owners_on(draft, tables.on_disk(disk.key), text, HELD)
+        for spec in self.disks:
+            old = tables.disks.get(f"{self.node}/{spec.name}")
+            if old is None or not old.there or old.spec != spec or old.unseen:
+                draft.emit(ev.DiskRegistered(at=draft.now, node=self.node, disk=spec))
+                if old is not None and spec.capacity < old.spec.capacity:
+                    shrink_disk(draft, tables.disks[old.key])
+
+    def _check_journal(self, draft: Draft) -> None:
+        """Keep what is on a node's disks if its agent has acted on another journal."""
+        node, tables = draft.tables.nodes[self.node], draft.tables
+        if self.ours is False and not (self.seen and self.seen == node.other):  # else our answer was lost
+            draft.emit(ev.NodeDoubted(at=draft.now, node=self.node, because=_OTHER, seen=self.seen))
+        elif self.ours is None and not node.doubted:
+            names = [each.name for each in self.volumes or () if each.name not in tables.volumes]
+            if any(find_tried_disk(draft, self.node, name) is None for name in names):
+                draft.emit(ev.NodeDoubted(at=draft.now, node=self.node, because=_NONE))
 
 
 def _check_disks(draft: Draft, command: Register) -> None:
@@ -85,38 +106,6 @@ def _check_disks(draft: Draft, command: Register) -> None:
             raise BadInput(f"node {command.node}", f"the disk with identity {identity!r} is registered twice")
         if identity in others:
             raise BadInput(f"node {command.node}", f"the disk with identity {identity!r} is already {others[identity]}")
-
-
-def _note_unseen(draft: Draft, disk: LiveDisk, because: str) -> None:
-    """It may come back as it was, so nothing on it is given up; the owners are notified."""
-    if not disk.unseen:
-        because = because or "its agent gave no reason"
-        draft.emit(ev.DiskUnseen(at=draft.now, disk=disk.key, because=because))
-        text = f"the agent cannot access disk {disk.key}: {because}"
-        notify_owners_on(draft, draft.tables.on_disk(disk.key), text, HELD)
-
-
-def _register_disk(draft: Draft, node: str, spec: DiskSpec) -> None:
-    old = draft.tables.disks.get(f"{node}/{spec.name}")
-    if old is not None and old.there and old.spec == spec and not old.unseen:
-        return
-    draft.emit(ev.DiskRegistered(at=draft.now, node=node, disk=spec))
-    if old is not None and spec.capacity < old.spec.capacity:
-        shrink_disk(draft, draft.tables.disks[old.key])
-
-
-def _check_journal(draft: Draft, command: Register) -> None:
-    """Keep what is on a node's disks if its agent has acted on another journal."""
-    node, seen = draft.tables.nodes[command.node], command.seen
-    unknown = any(_is_unknown(draft, command.node, each.name) for each in command.volumes or ())
-    if command.ours is False and not (seen and seen == node.other):  # else our answer was lost, and nothing done since
-        draft.emit(ev.NodeDoubted(at=draft.now, node=command.node, because=_OTHER, seen=seen))
-    elif command.ours is None and unknown and not node.doubted:
-        draft.emit(ev.NodeDoubted(at=draft.now, node=command.node, because=_NONE))
-
-
-def _is_unknown(draft: Draft, node: str, volume: str) -> bool:
-    return volume not in draft.tables.volumes and find_tried_disk(draft, node, volume) is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from forebay.decide.grants import events as ev
 from forebay.decide.grants.commands.base import Command
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.losses import lose_volume
-from forebay.decide.grants.machine import LiveDisk, Stray, stray_key
+from forebay.decide.grants.machine import Stray, stray_key
 from forebay.decide.grants.placement import find_other_disk
 from forebay.decide.grants.space import ALWAYS, FOREVER
 from forebay.decide.grants.suspensions import fail_trial, find_tried_disk, note_failure, resume_disk
@@ -40,27 +40,12 @@ class Report(Command):
         """
         volume, node = draft.tables.volumes.get(self.volume), self.caller.node
         if volume is None or (volume.node != node and node in map(node_of, volume.failed)):
-            self.require_agent(node)
             return None
         self.require_agent(volume.node)
         if self.disk and volume.disk != f"{node}/{self.disk}":
             return None
         known = draft.tables.grants[volume.grant].state in EXISTING and volume.state in ON_DISK
         return volume if known else None
-
-    def _find_stray(self, draft: Draft) -> Stray | None:
-        """What belongs to no grant and has this name on this disk."""
-        stray = draft.tables.strays.get(stray_key(f"{self.caller.node}/{self.disk}", self.volume))
-        if stray is not None:
-            self.require_agent(self.caller.node)
-        return stray
-
-    def _find_trial(self, draft: Draft) -> LiveDisk | None:
-        """The disk for whose trial an agent was asked to make this volume."""
-        disk = find_tried_disk(draft, self.caller.node, self.volume)
-        if disk is not None:
-            self.require_agent(disk.node)
-        return disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,26 +57,24 @@ class Made(Report):
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def decide(self, draft: Draft) -> None:
-        tried = self._find_trial(draft)
+        self.require_agent(self.caller.node)
+        tables, tried = draft.tables, find_tried_disk(draft, self.caller.node, self.volume)
         if tried is not None:
             resume_disk(draft, tried, "a volume could be made there again")
             return
         volume = self._find_volume(draft)
-        if volume is None or draft.tables.grants[volume.grant].state is State.RELEASING:
+        if volume is None or volume.state is not VolumeState.MAKING:
             return
-        _mark_made(draft, volume, self.path, self.device, dict(self.settings), self.number)
-
-
-def _mark_made(draft: Draft, volume: Volume, path: str, device: str, settings: dict[str, str], number: int) -> None:
-    if volume.state is not VolumeState.MAKING:
-        return
-    where = {"path": path, "device": device}
-    draft.emit(ev.VolumeMade(at=draft.now, volume=volume.name, settings=settings, report=number, **where))
-    grant = draft.tables.grants[volume.grant]
-    if grant.state is State.MAKING:
-        resume_disk(draft, draft.tables.disks[volume.disk], f"volume {volume.name} could be made there")
-    if grant.state is State.MAKING and all(v.state is VolumeState.MADE for v in draft.tables.volumes_of(grant)):
-        draft.emit(ev.Ready(at=draft.now, grant=grant.id))
+        grant = tables.grants[volume.grant]
+        if grant.state is State.RELEASING:
+            return
+        place = {"path": self.path, "device": self.device}
+        settings, number = dict(self.settings), self.number
+        draft.emit(ev.VolumeMade(at=draft.now, volume=volume.name, settings=settings, report=number, **place))
+        if grant.state is State.MAKING:
+            resume_disk(draft, tables.disks[volume.disk], f"volume {volume.name} could be made there")
+            if all(each.state is VolumeState.MADE for each in tables.volumes_of(grant)):
+                draft.emit(ev.Ready(at=draft.now, grant=grant.id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,37 +86,35 @@ class NotMade(Report):
 
     def decide(self, draft: Draft) -> None:
         """Make it on another disk, or else fail the grant. A volume that was whole and cannot be repaired is lost."""
-        tried = self._find_trial(draft)
+        self.require_agent(self.caller.node)
+        tried = find_tried_disk(draft, self.caller.node, self.volume)
         if tried is not None:
             fail_trial(draft, tried, self.because)
             return
         volume = self._find_volume(draft)
         if volume is None or volume.state is not VolumeState.MAKING:
             return
-        grant = draft.tables.grants[volume.grant]
-        because = f"volume {volume.name} on {volume.disk} could not be made: {self.because}"
-        if grant.state is State.MAKING:
-            if self.fault == "disk":
-                note_failure(draft, volume, grant.ask, self.because)
-            if not _make_elsewhere(draft, volume, self):
-                disks = len(volume.failed) + 1
-                more = f"tried on {disks} disks" if disks > 1 else "no other disk has room for it"
-                draft.notify_owner(grant, because)
-                draft.release(grant, State.FAILED, Because(Reason.NOT_MADE, f"{because}; {more}"))
-        elif grant.state is not State.RELEASING:
-            lose_volume(draft, volume, Because(Reason.NOT_REPAIRED, self.because), self.number)
+        tables, because = draft.tables, self.because
+        grant = tables.grants[volume.grant]
+        if grant.state is State.RELEASING:
+            return
+        if grant.state is not State.MAKING:
+            lose_volume(draft, volume, Because(Reason.NOT_REPAIRED, because), self.number)
             _note_stray(draft, volume, self.number)  # some of it may be there
-
-
-def _make_elsewhere(draft: Draft, volume: Volume, command: NotMade) -> bool:
-    """Have it made on another disk, if one has the room; whether that is so."""
-    disk = find_other_disk(draft.tables, draft.tables.grants[volume.grant], volume, draft.now)
-    if disk is None:
-        return False
-    because, number = command.because, command.number
-    draft.emit(ev.VolumeMoved(at=draft.now, volume=volume.name, disk=disk, because=because, report=number))
-    _note_stray(draft, volume, command.number)  # some of it may be there
-    return True
+            return
+        if self.fault == "disk":
+            note_failure(draft, volume, grant.ask, because)
+        disk = find_other_disk(tables, grant, volume, draft.now)
+        if disk is not None:
+            number = self.number
+            draft.emit(ev.VolumeMoved(at=draft.now, volume=volume.name, disk=disk, because=because, report=number))
+            _note_stray(draft, volume, number)  # some of it may be there
+            return
+        disks = len(volume.failed) + 1
+        more = f"tried on {disks} disks" if disks > 1 else "no other disk has room for it"
+        text = f"volume {volume.name} on {volume.disk} could not be made: {because}"
+        draft.notify_owner(grant, text)
+        draft.release(grant, State.FAILED, Because(Reason.NOT_MADE, f"{text}; {more}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +124,7 @@ class Lost(Report):
     because: str
 
     def decide(self, draft: Draft) -> None:
+        self.require_agent(self.caller.node)
         volume = self._find_volume(draft)
         if volume is not None:
             lose_volume(draft, volume, Because(Reason.REPORTED, self.because), self.number)
@@ -153,7 +135,8 @@ class Gone(Report):
     """It was removed from that disk: its space is free. What nobody had asked to be removed is lost."""
 
     def decide(self, draft: Draft) -> None:
-        stray = self._find_stray(draft)
+        self.require_agent(self.caller.node)
+        stray = draft.tables.strays.get(stray_key(f"{self.caller.node}/{self.disk}", self.volume))
         if stray is not None:
             draft.emit(ev.StrayGone(at=draft.now, stray=stray, report=self.number))
             return
@@ -178,7 +161,8 @@ class Stuck(Report):
     because: str
 
     def decide(self, draft: Draft) -> None:
-        stray = self._find_stray(draft)
+        self.require_agent(self.caller.node)
+        stray = draft.tables.strays.get(stray_key(f"{self.caller.node}/{self.disk}", self.volume))
         if stray is not None:
             if not stray.because:
                 stray = replace(stray, because=self.because)
@@ -189,7 +173,7 @@ class Stuck(Report):
             return
         because, number = self.because, self.number
         draft.emit(ev.VolumeStuck(at=draft.now, volume=volume.name, because=because, report=number))
-        _note_stray(draft, volume, self.number, because=self.because)
+        _note_stray(draft, volume, number, because=because)
         draft.finish(volume.grant)
 
 
@@ -242,42 +226,33 @@ class Found(Command):
     volumes: tuple[FoundVolume, ...]
 
     def decide(self, draft: Draft) -> None:
-        """Reconcile what an agent finds on its disks with what should be there, both ways."""
         self.require_agent(self.node)
-        tables = draft.tables
-        if self.node not in tables.nodes:
+        if self.node not in draft.tables.nodes:
             raise BadInput(f"node {self.node}", "must register its disks first")
-        if self.number >= tables.nodes[self.node].report:
-            reconcile(draft, self)
+        if self.number >= draft.tables.nodes[self.node].report:
+            self.reconcile(draft)
 
-
-def reconcile(draft: Draft, command: Found) -> None:
-    """Reconcile by a report that is not older than the last one."""
-    tables = draft.tables
-    there = _by_place(draft, command)
-    if command.number > tables.nodes[command.node].report:
-        draft.emit(ev.Reported(at=draft.now, node=command.node, report=command.number))
-    for key, each in there.items():
-        _reconcile_found(draft, key, each, command)
-    unseen = {disk.key for disk in tables.disks_of(command.node) if disk.unseen}
-    for volume in tables.on_node(command.node):
-        if stray_key(volume.disk, volume.name) not in there and volume.disk not in unseen:
-            _reconcile_missing(draft, volume.name, command.number)
-    for stray in tables.strays_on(command.node):
-        if stray.key not in there and stray.disk not in unseen:
-            draft.emit(ev.StrayGone(at=draft.now, stray=stray, report=command.number))
-
-
-def _by_place(draft: Draft, command: Found) -> dict[str, FoundVolume]:
-    there: dict[str, FoundVolume] = {}
-    for at, each in enumerate(command.volumes):
-        disk = draft.tables.disks.get(f"{command.node}/{each.disk}")
-        if disk is None or not disk.there:
-            raise BadInput(f"node {command.node}: volume[{at}]", f"disk {each.disk!r} is not registered")
-        if not 0 <= each.size < 2**62:
-            raise BadInput(f"node {command.node}: volume[{at}]", f"size must not be negative, not {each.size}")
-        there[stray_key(disk.key, each.name)] = each
-    return there
+    def reconcile(self, draft: Draft) -> None:
+        """Compare what is there with what should be, both ways, by a report that is not older than the last one."""
+        tables, there = draft.tables, {}
+        for at, each in enumerate(self.volumes):
+            disk = tables.disks.get(f"{self.node}/{each.disk}")
+            if disk is None or not disk.there:
+                raise BadInput(f"node {self.node}: volume[{at}]", f"disk {each.disk!r} is not registered")
+            if not 0 <= each.size < 2**62:
+                raise BadInput(f"node {self.node}: volume[{at}]", f"size must not be negative, not {each.size}")
+            there[stray_key(disk.key, each.name)] = each
+        if self.number > tables.nodes[self.node].report:
+            draft.emit(ev.Reported(at=draft.now, node=self.node, report=self.number))
+        for key, each in there.items():
+            _reconcile_found(draft, key, each, self)
+        unseen = {disk.key for disk in tables.disks_of(self.node) if disk.unseen}
+        for volume in tables.on_node(self.node):
+            if stray_key(volume.disk, volume.name) not in there and volume.disk not in unseen:
+                _reconcile_missing(draft, volume.name, self.number)
+        for stray in tables.strays_on(self.node):
+            if stray.key not in there and stray.disk not in unseen:
+                draft.emit(ev.StrayGone(at=draft.now, stray=stray, report=self.number))
 
 
 def _reconcile_found(draft: Draft, key: str, each: FoundVolume, command: Found) -> None:
@@ -295,8 +270,10 @@ def _reconcile_found(draft: Draft, key: str, each: FoundVolume, command: Found) 
             because = "its agent found only a part of it" if volume.state is VolumeState.MADE else "it is there again"
             draft.emit(ev.VolumeHalf(at=draft.now, volume=volume.name, because=because, report=command.number))
         if each.whole:
-            now = draft.tables.volumes[volume.name]
-            _mark_made(draft, now, each.path, each.device, dict(each.settings), command.number)
+            Made(
+                caller=command.caller, number=command.number, volume=each.name, disk=each.disk, path=each.path,
+                device=each.device, settings=each.settings,
+            ).decide(draft)  # fmt: skip
 
 
 def _belongs(draft: Draft, volume: Volume, key: str) -> bool:
