@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from forebay.act.control.api.commands import register_of, report_of
 from forebay.act.control.api.forms import HelloForm, ReportForm
+from forebay.act.control.api.nodes import register_of, report_of
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.client import Address
 from forebay.decide.grants import commands as co

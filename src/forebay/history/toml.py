@@ -25,6 +25,7 @@ __all__ = [
     "RelativePath",
     "Seconds",
     "Table",
+    "ValidationError",
     "ValidationInfo",
     "WholePath",
     "load_toml",

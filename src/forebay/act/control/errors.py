@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import Annotated, TypedDict
 
@@ -63,6 +64,10 @@ class TooMany(UserError):
     """One caller has as much of the service as one caller may have."""
 
 
+class TooLarge(UserError):
+    """A request body is longer than the service reads."""
+
+
 class Unavailable(ForebayError):
     """The store does not answer. The request did not take effect, or can be repeated."""
 
@@ -77,6 +82,7 @@ _CODES: tuple[tuple[type[ForebayError], ErrorCode], ...] = (
     (OtherJournal, ErrorCode.OTHER_JOURNAL),
     (Refused, ErrorCode.CONFLICT),
     (TooMany, ErrorCode.TOO_MANY),
+    (TooLarge, ErrorCode.TOO_LARGE),
     (UserError, ErrorCode.MALFORMED),
     (Unavailable, ErrorCode.UNAVAILABLE),
 )
@@ -99,3 +105,7 @@ def code_of_status(status: int) -> ErrorCode:
 
 def error_document(code: ErrorCode, sentence: str) -> ErrorDocument:
     return {"error": " ".join(sentence.split())[:500], "code": code.value}
+
+
+def encode_error(code: ErrorCode, sentence: str) -> bytes:
+    return json.dumps(error_document(code, sentence)).encode()

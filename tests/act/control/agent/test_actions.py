@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.control.agent.actions import Node, Order, action_of
-from forebay.act.control.agent.disks import AgentDisk, find_volumes
+from forebay.act.control.agent.node import AgentDisk, Node, Order, read_order
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.exposure import Exposure, Exposures
 from forebay.act.volumes.loop import Loop
@@ -90,13 +89,13 @@ def test_a_volume_is_made_and_told_and_the_same_again(tmp_path: Path, wire: Wire
     first = node.do(MAKE)
     assert first == node.do(MAKE)
     where = {"path": str(tmp_path / "disk" / NAME), "device": "", "settings": {}}
-    assert first == {"kind": "made", "volume": NAME, "disk": "d0", **where}
+    assert first.model_dump(exclude_unset=True) == {"kind": "made", "volume": NAME, "disk": "d0", **where}
 
 
 def test_an_exposed_one_has_settings_and_no_path(tmp_path: Path, wire: Wire) -> None:
     node = node_of(tmp_path, wire, expose="wire")
     told = node.do(EXPOSE)
-    assert (told["kind"], told["path"], told["settings"]) == ("made", "", {"door": "7"})
+    assert (told.kind, told.path, told.settings) == ("made", "", {"door": "7"})
     assert wire.serving == {NAME}
 
 
@@ -104,7 +103,7 @@ def test_a_release_withdraws_first_and_again_is_harmless(tmp_path: Path, wire: W
     node = node_of(tmp_path, wire, expose="wire")
     node.do(EXPOSE)
     for _ in range(2):
-        assert node.do(RELEASE) == {"kind": "gone", "volume": NAME, "disk": "d0"}
+        assert node.do(RELEASE).model_dump(exclude_unset=True) == {"kind": "gone", "volume": NAME, "disk": "d0"}
     assert not wire.serving and there(node) == [] and node.exposures.list() == []
 
 
@@ -112,7 +111,7 @@ def test_an_exposure_that_fails_leaves_no_new_volume_behind(tmp_path: Path, wire
     wire.broken = True
     node = node_of(tmp_path, wire, expose="wire")
     told = node.do(EXPOSE)
-    assert (told["kind"], told["because"]) == ("failed", "the wire is cut")
+    assert (told.kind, told.because) == ("failed", "the wire is cut")
     assert there(node) == []
 
 
@@ -130,11 +129,11 @@ def test_what_nobody_serves_any_more_is_only_half_there(tmp_path: Path, wire: Wi
     node = node_of(tmp_path, wire, expose="wire")
     node.do(EXPOSE)
     disk = node.disks["d0"]
-    assert find_volumes(disk, node.exposures)[0]["state"] == "whole"
+    assert disk.find_volumes(node.exposures)[0].state == "whole"
     wire.serving.clear()
-    assert find_volumes(disk, node.exposures)[0]["state"] == "half"
+    assert disk.find_volumes(node.exposures)[0].state == "half"
     node.do(EXPOSE)
-    assert find_volumes(disk, node.exposures)[0] | {"size": 0, "since": 0} == {
+    assert disk.find_volumes(node.exposures)[0].model_dump() | {"size": 0, "since": 0} == {
         "name": NAME, "disk": "d0", "size": 0, "state": "whole", "path": "", "device": "", "settings": {"door": "7"},
         "uid": EXPOSE.uid, "gid": EXPOSE.gid, "mode": EXPOSE.mode, "ceiling": 0.0, "since": 0,
     }  # fmt: skip
@@ -143,7 +142,7 @@ def test_what_nobody_serves_any_more_is_only_half_there(tmp_path: Path, wire: Wi
 def test_one_that_was_made_but_not_exposed_when_the_agent_died_is_half(tmp_path: Path, wire: Wire) -> None:
     node = node_of(tmp_path, wire, expose="wire")
     node.disks["d0"].volumes.make(NAME, 1000, uid=UID, gid=UID)
-    assert find_volumes(node.disks["d0"], node.exposures)[0]["state"] == "half"
+    assert node.disks["d0"].find_volumes(node.exposures)[0].state == "half"
 
 
 @pytest.mark.parametrize(
@@ -158,13 +157,13 @@ def test_one_that_was_made_but_not_exposed_when_the_agent_died_is_half(tmp_path:
 def test_what_can_not_be_made_is_told_in_words(tmp_path: Path, wire: Wire, action: Order, says: str) -> None:
     node = node_of(tmp_path, wire)
     told = node.do(action)
-    assert told["kind"] == "failed" and says in told["because"]
+    assert told.kind == "failed" and says in told.because
     assert there(node) == []
 
 
 def test_a_plain_volume_is_not_made_where_all_are_exposed(tmp_path: Path, wire: Wire) -> None:
     told = node_of(tmp_path, wire, expose="wire").do(MAKE)
-    assert told["because"] == "disk d0: its volumes are exposed by wire; none is not possible there"
+    assert told.because == "disk d0: its volumes are exposed by wire; none is not possible there"
 
 
 def test_a_release_of_what_is_not_ours_by_name_is_an_error_and_touches_nothing(tmp_path: Path, wire: Wire) -> None:
@@ -185,9 +184,9 @@ def test_an_action_with_words_of_a_later_version_is_understood() -> None:
         "colour": "red",
         "mode": None,
     }
-    assert action_of(document) == Order(kind="make", volume=NAME, disk="d0", size=1000, hosts=("h",))
+    assert read_order(document) == Order(kind="make", volume=NAME, disk="d0", size=1000, hosts=("h",))
 
 
 def test_a_capacity_above_what_is_usable_is_not_told(tmp_path: Path) -> None:
     disk = AgentDisk(name="d", volumes=Loop(root=tmp_path), read_bandwidth=1.0, write_bandwidth=1.0, capacity=2**59)
-    assert 0 < disk.describe()["capacity"] <= Loop(root=tmp_path).usable()
+    assert 0 < disk.describe().capacity <= Loop(root=tmp_path).usable()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.control.agent.disk_rates import RateTeller, counts, differ, rates
-from forebay.act.control.agent.disks import AgentDisk
+from forebay.act.control.agent.disk_rates import RateReporter, count_bytes, differ, rates
+from forebay.act.control.agent.node import AgentDisk
 from forebay.act.control.page.rates import Rates
 from forebay.act.volumes.kinds import open_volumes
 from forebay.model.errors import UserError
@@ -36,14 +36,14 @@ def blocks(tmp_path: Path) -> Path:
 
 def test_sectors_of_the_device_under_a_disk_are_counted_as_bytes(tmp_path: Path, blocks: Path) -> None:
     (tmp_path / "root").mkdir()
-    assert counts([disk(tmp_path / "root")], blocks) == {"d": (6 * 512, 4 * 512)}
+    assert count_bytes([disk(tmp_path / "root")], blocks) == {"d": (6 * 512, 4 * 512)}
     shared = [disk(tmp_path / "root"), disk(tmp_path / "root", "e")]
-    assert counts(shared, blocks) == {"d": (3 * 512, 2 * 512), "e": (3 * 512, 2 * 512)}
+    assert count_bytes(shared, blocks) == {"d": (3 * 512, 2 * 512), "e": (3 * 512, 2 * 512)}
 
 
 def test_a_disk_that_can_not_be_counted_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
-    assert counts([disk(tmp_path / "root")], tmp_path / "nowhere") == {}
+    assert count_bytes([disk(tmp_path / "root")], tmp_path / "nowhere") == {}
 
 
 def test_a_count_that_began_anew_says_nothing() -> None:
@@ -63,7 +63,7 @@ def test_it_tells_in_the_background_and_a_service_that_is_away_does_not_end_that
 ) -> None:
     told, enough = [], threading.Event()
     bytes_so_far = iter(range(0, 10**9, 1000))
-    monkeypatch.setattr("forebay.act.control.agent.disk_rates.counts", lambda _: {"d": (next(bytes_so_far), 0)})
+    monkeypatch.setattr("forebay.act.control.agent.disk_rates.count_bytes", lambda _: {"d": (next(bytes_so_far), 0)})
 
     def tell(found: dict[str, tuple[float, float]]) -> None:
         told.append(found)
@@ -71,7 +71,7 @@ def test_it_tells_in_the_background_and_a_service_that_is_away_does_not_end_that
             enough.set()
         raise UserError("the service is away")
 
-    teller = RateTeller({"d": disk(tmp_path)}, tell, every=0.001)
+    teller = RateReporter({"d": disk(tmp_path)}, tell, every=0.001)
     teller.start()
     assert enough.wait(60)
     teller.stop()

@@ -38,14 +38,15 @@ async def both(folder: Path, *forms: AskForm) -> tuple[list[Ask | BaseException]
 
 
 def test_so_long_from_now_is_the_same_request_when_it_arrives_twice_at_once(tmp_path: Path) -> None:
-    form = AskForm(size=1000, seconds=60, start="1 h", key="once")
+    form = AskForm.model_validate({"size": 1000, "seconds": 60, "start": "1 h", "key": "once"})
     (first, second), asked = asyncio.run(both(tmp_path, form, form))
     assert isinstance(first, Ask) and isinstance(second, Ask)
     assert first.is_again(second) and asked == 1
 
 
 def test_another_request_with_the_same_key_is_refused_also_when_both_arrive_at_once(tmp_path: Path) -> None:
-    forms = [AskForm(size=size, seconds=60, start="1 h", key="once") for size in (1000, 2000)]
+    documents = [{"size": size, "seconds": 60, "start": "1 h", "key": "once"} for size in (1000, 2000)]
+    forms = [AskForm.model_validate(document) for document in documents]
     (first, second), asked = asyncio.run(both(tmp_path, *forms))
     assert isinstance(first, Ask) and asked == 1
     assert isinstance(second, Refused)

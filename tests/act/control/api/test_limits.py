@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
@@ -18,7 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.control.api.limits import Bounded, Crowd, Message, Waits, room_for
+from forebay.act.control.api.app import Bounded, Message
+from forebay.act.control.api.limits import Crowd, Waits, room_for
 from forebay.act.control.api.proxies import read_head
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.service.settings import Limits, ServiceSettings, read_service
@@ -460,8 +462,13 @@ def test_bodies_of_all_callers_together_are_bounded_and_given_back() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     async def main() -> list[int]:
-        bounded = Bounded(app, limits)
-        scope: Message = {"type": "http", "path": "/", "headers": [(b"transfer-encoding", b"chunked")]}
+        bounded = Bounded(app, limits, Counter())
+        scope: Message = {
+            "type": "http",
+            "method": "POST",
+            "path": "/",
+            "headers": [(b"transfer-encoding", b"chunked")],
+        }
         callers = [Parts(b"a" * 60, b"b" * 40) for _ in range(2)]
         first = asyncio.create_task(bounded(scope, callers[0].receive, callers[0].send))
         await asyncio.sleep(0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.control.api.tiers import tier_documents
+from forebay.act.control.api.nodes import tier_documents
 from forebay.act.control.service.live_state import Live
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control

@@ -15,18 +15,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from forebay.act.command import hold_descriptor, release_descriptor
-from forebay.act.control.agent.actions import LONGEST_REASON, Order, action_of, failed, stuck
-from forebay.act.control.agent.disk_rates import RateTeller
-from forebay.act.control.agent.disks import AgentDisk, find_volumes
+from forebay.act.control.agent.disk_rates import RateReporter
+from forebay.act.control.agent.node import LONGEST_REASON, AgentDisk, Order, read_order, report_trouble
 from forebay.act.control.agent.outbox import Outbox
-from forebay.act.control.agent.reports import DiskReport, FoundVolume, NodeReport, VolumeReport
 from forebay.act.control.agent.settings import AgentFile, AgentSettings
 from forebay.act.control.agent.state_folder import DiskMarks, JournalMemory, ReportNumbers
+from forebay.act.control.api.forms import DiskForm, HelloForm, Level, ReportForm, VolumeForm
 from forebay.act.control.client import Client, TurnedAway, parse_service
 from forebay.act.control.documents import ActionDocument, ActionList
 from forebay.act.control.errors import ErrorCode
 from forebay.act.volumes.volume import VolumeFailed
-from forebay.act.volumes.volume_lifecycle import Volumes
 from forebay.decide.grants.action import Action
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_duration, format_size, plural
@@ -73,11 +71,22 @@ class Agent:
         self._ended = threading.Event()
         self._listens = False  # to the service, which answers when it has something new
         self._thread = threading.Thread(target=self._run, name="poll", daemon=True)
-        self._rates = RateTeller(self._node.disks, lambda rates: self._client.report_rates(settings.node, rates))
+        self._rates = RateReporter(self._node.disks, lambda rates: self._client.report_rates(settings.node, rates))
 
     def start(self) -> None:
-        """Check the disks, then continue in the background."""
-        self._check()
+        """Check the disks, then continue in the background.
+
+        A node with a broken disk works with the others. A node without any disk does not start.
+        """
+        broken = []
+        for disk in self._node.disks.values():
+            try:
+                disk.volumes.check()
+            except UserError as error:
+                self._say(f"error: {error}")
+                broken.append(error)
+        if len(broken) == len(self._node.disks):
+            raise broken[0]
         self.outbox.start()
         self._thread.start()
         self._rates.start()
@@ -96,58 +105,42 @@ class Agent:
         release_descriptor(self._lock_file)
         os.close(self._lock_file)
 
-    def _check(self) -> None:
-        """A node with a broken disk works with the others. A node without any disk does not start."""
-        broken = [error for disk in self._node.disks.values() if (error := _check(disk.volumes)) is not None]
-        for error in broken:
-            self._say(f"error: {error}")
-        if len(broken) == len(self._node.disks):
-            raise broken[0]
-
     def _run(self) -> None:
         """Get actions and carry them out. Nothing but `stop` ends this."""
         quiet = away = 0
         while not self._ended.is_set():
             try:
-                begun = self._dispatch(self._asked())
+                begun = self._dispatch(self._get_actions())
             except Exception as error:  # whatever it was, a node without an agent is worse
                 if self._ended.is_set():
                     return
-                self._away(error, away)
+                if isinstance(error, TurnedAway) and error.code in _SAY_HELLO:
+                    self._looked = None
+                if away == 0:
+                    text = str(error) if isinstance(error, UserError) else f"internal error: {error!r}"
+                    self._say(f"warning: {text}; trying again")
                 away += 1
                 self._ended.wait(_PAUSES[min(away, len(_PAUSES) - 1)])
                 continue
             if away:
                 self.outbox.log("info", f"node {self._settings.node}: the service answers again")
             away, quiet = 0, 0 if begun else quiet + 1
-            self._pace(quiet)
+            with self._changed:
+                if (
+                    self._still
+                ):  # all actions are under way, so the service answers at once: do not call it all the time
+                    self._changed.wait(min(_PAUSES[min(quiet, len(_PAUSES) - 1)], _BUSY))
 
-    def _away(self, error: Exception, times: int) -> None:
-        """Log a missing service once. Report the disks to a service that does not know the node."""
-        if isinstance(error, TurnedAway) and error.code in _SAY_HELLO:
-            self._looked = None
-        if times == 0:
-            words = str(error) if isinstance(error, UserError) else f"internal error: {error!r}"
-            self._say(f"warning: {words}; trying again")
-
-    def _pace(self, quiet: int) -> None:
-        """If all actions are under way already, the service answers at once: do not call it all the time."""
-        with self._changed:
-            if self._still:
-                self._changed.wait(min(_PAUSES[min(quiet, len(_PAUSES) - 1)], _BUSY))
-
-    def _asked(self) -> Sequence[ActionDocument]:
+    def _get_actions(self) -> Sequence[ActionDocument]:
         """The actions of the service, without those that were carried out meanwhile."""
         with self._changed:
             self._fresh = self.outbox.waiting()
             idle = not self._in_hand
         if self._looked is None or (idle and time.monotonic() - self._looked >= self._settings.look):
-            return self._hello()
-        return self._heard(min(self._settings.heartbeat, self._settings.look))
-
-    def _heard(self, seconds: float) -> Sequence[ActionDocument]:
+            return self._report_node()
         self._listens = True
         try:
+            seconds = min(self._settings.heartbeat, self._settings.look)
             answer = self._client.actions(self._settings.node, seconds, self._memory.seen)
         finally:
             self._listens = False
@@ -158,49 +151,48 @@ class Agent:
         self._memory.keep(answer.get("seen", ""))
         return answer["actions"]
 
-    def _hello(self) -> Sequence[ActionDocument]:
+    def _report_node(self) -> Sequence[ActionDocument]:
+        """Report the disks with all volumes on them; returns the actions of the service."""
         with self._changed:
             if not self._changed.wait_for(lambda: not self._in_hand or self._ended.is_set(), _LONGEST_PAUSE):
                 raise UserError("the disks cannot be checked while there is work on them")
-        return self._told_all()
-
-    def _told_all(self) -> Sequence[ActionDocument]:
         number = self._numbers.next()  # older than all that is reported of what happens after the look
         report = self._read_disks()
-        report["number"], report["seen"] = number, self._memory.seen
-        actions = self._remember(self._client.hello(self._settings.node, report))
+        report.number, report.seen = number, self._memory.seen
+        document = report.model_dump(exclude_unset=True)
+        actions = self._remember(self._client.hello(self._settings.node, document))
         if self._looked is None:
-            count = f"{plural(len(report['disks']), 'disk')}, {plural(len(report['volumes']), 'volume')} on them"
+            count = f"{plural(len(document['disks']), 'disk')}, {plural(len(document['volumes']), 'volume')} on them"
             self.outbox.log("info", f"node {self._settings.node}: {count}, {len(actions)} to make or release")
         self._looked = time.monotonic()
         return actions
 
-    def _read_disks(self) -> NodeReport:
-        disks: list[DiskReport] = []
-        volumes: list[FoundVolume] = []
+    def _read_disks(self) -> HelloForm:
+        disks: list[DiskForm] = []
+        volumes: list[VolumeForm] = []
         unseen: dict[str, str] = {}
         for disk in self._node.disks.values():
             try:
                 self._marks.check(disk)
                 described = disk.describe(self._capacities.get(disk.name, 0))
-                found = find_volumes(disk, self._node.exposures)
+                volumes += disk.find_volumes(self._node.exposures)
             except UserError as error:
                 if self._may_come_back(disk, error):
                     unseen[disk.name] = str(error)[:LONGEST_REASON]
                 continue
             self._blind.pop(disk.name, None)
-            self._capacities[disk.name] = described["capacity"]
+            self._capacities[disk.name] = described.capacity
             disks.append(described)
-            volumes += found
-        report = NodeReport(
-            address=self._settings.address,
-            network_bandwidth=self._settings.network_bandwidth,
-            fields=self._settings.fields,
+        settings = self._settings
+        report = HelloForm(
+            address=settings.address,
+            network_bandwidth=settings.network_bandwidth,
+            fields=settings.fields,
             disks=disks,
             volumes=volumes,
         )
         if unseen:
-            report["unseen"] = unseen
+            report.unseen = unseen
         return report
 
     def _may_come_back(self, disk: AgentDisk, error: UserError) -> bool:
@@ -214,7 +206,7 @@ class Agent:
     def _dispatch(self, documents: Sequence[ActionDocument]) -> int:
         """Begin the new actions; returns how many."""
         begun = 0
-        for action in map(action_of, documents):
+        for action in map(read_order, documents):
             with self._changed:
                 if self._ended.is_set() or self._is_held_back(action):
                     continue
@@ -232,38 +224,36 @@ class Agent:
     def _work(self, action: Order) -> None:
         begun = time.monotonic()
         try:
-            self._verify(action)
+            try:
+                self._marks.verify(self._node.disk(action.disk))
+            except BadInput as error:  # it is another disk: the fault is not the request's
+                raise VolumeFailed(str(error)) from None
             report = self._node.do(action)
         except Exception as error:  # whatever it was, this volume is tried again and the others go on
-            self._resisted(action, error if isinstance(error, UserError) else UserError(f"internal error: {error!r}"))
+            known = error if isinstance(error, UserError) else UserError(f"internal error: {error!r}")
+            self._try_later(action, known)
         else:
             self._tries.pop(f"{action.kind} {action.volume}", None)
-            self._tell(action, report, time.monotonic() - begun)
+            self._report(action, report, time.monotonic() - begun)
         finally:
             with self._changed:
                 self._in_hand.discard(action.volume)
                 self._fresh.add(action.volume)
                 self._changed.notify_all()
 
-    def _verify(self, action: Order) -> None:
-        """Check that the disk is the right one. If not, the fault is the disk's, not the request's."""
-        try:
-            self._marks.verify(self._node.disk(action.disk))
-        except BadInput as error:
-            raise VolumeFailed(str(error)) from None
-
-    def _tell(self, action: Action, report: VolumeReport, seconds: float) -> None:
-        if report["kind"] == "failed":
+    def _report(self, action: Action, report: ReportForm, seconds: float) -> None:
+        level: Level = "info"
+        text = (
+            f"{report.kind}: volume {action.volume} of {format_size(action.size)} on {action.disk}, in {seconds:.2f} s"
+        )
+        if report.kind == "failed":
             self._look_soon()
-            text, level = f"could not make volume {action.volume} on {action.disk}: {report['because']}", "error"
-        else:
-            what = f"{report['kind']}: volume {action.volume} of {format_size(action.size)} on {action.disk}"
-            text, level = f"{what}, in {seconds:.2f} s", "info"
+            level, text = "error", f"could not make volume {action.volume} on {action.disk}: {report.because}"
         self.outbox.log(level, text, action.volume)  # first, so that the grant's story is in order
         self.outbox.report(report)
 
-    def _resisted(self, action: Action, error: UserError) -> None:
-        """Try again later. After some tries, report that the volume cannot be made or removed."""
+    def _try_later(self, action: Action, error: UserError) -> None:
+        """After some tries, report that the volume cannot be made or removed."""
         key = f"{action.kind} {action.volume}"
         count = self._tries.get(key, (0, 0.0))[0] + 1
         self._tries[key] = count, time.monotonic() + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**count)
@@ -271,23 +261,15 @@ class Agent:
         self._look_soon()
         if action.kind == "make" and count >= _TRIES:
             self._tries.pop(key)
-            self.outbox.report(failed(action, error))
+            self.outbox.report(report_trouble("failed", action, error))
         elif action.kind == "release" and count == _TRIES:
-            self.outbox.report(stuck(action, error))
+            self.outbox.report(report_trouble("stuck", action, error))
 
     def _look_soon(self) -> None:
         """A disk is not as the service believes: check all of them soon."""
         looked = self._looked
         if looked is not None:
             self._looked = min(looked, time.monotonic() - self._settings.look + _SOON)
-
-
-def _check(volumes: Volumes) -> UserError | None:
-    try:
-        volumes.check()
-    except UserError as error:
-        return error
-    return None
 
 
 def _lock(settings: AgentSettings) -> int:

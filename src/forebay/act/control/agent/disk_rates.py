@@ -1,7 +1,7 @@
-"""How much of its disks' bandwidth a node uses now: told to the service, which shows it and does nothing else with it.
+"""How much of its disks' bandwidth a node uses now. The agent reports it to the service, which only shows it.
 
-The kernel counts sectors by block device, so that a disk is known by the device that its folder is on. One that is on
-none (a network, memory, several devices) is not measured.
+The kernel counts sectors by block device, so that a disk is known by the device that its folder is on. A disk on none
+(a network, memory, several devices) is not measured.
 """
 
 from __future__ import annotations
@@ -13,68 +13,65 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from forebay.act.control.agent.disks import AgentDisk
+from forebay.act.control.agent.node import AgentDisk
 from forebay.model.errors import ForebayError
 
 EVERY = 10.0
-"""Seconds between looks."""
+"""Seconds between measurements."""
 _SECTOR = 512
 _READ, _WRITTEN = 2, 6  # where the kernel's line has its sectors
-_AGAIN = 60.0  # seconds after which it is told anyway, as the service forgets it
-_ALIKE = 0.05  # what changes by less is not told again
+_AGAIN = 60.0  # seconds after which unchanged rates are reported, as the service forgets them
+_ALIKE = 0.05  # smaller changes are not reported
 Counts = dict[str, tuple[int, int]]
 """Bytes written and read so far, by disk."""
 Rates = dict[str, tuple[float, float]]
 """Bytes per second written and read, by disk."""
 
 
-def counts(disks: Iterable[AgentDisk], blocks: Path = Path("/sys/dev/block")) -> Counts:
-    """Of the disks whose device counts; those that share one have equal parts of what it did."""
+def count_bytes(disks: Iterable[AgentDisk], blocks: Path = Path("/sys/dev/block")) -> Counts:
+    """Of the disks whose device counts. Disks that share a device have equal parts of its counts."""
     devices: dict[int, list[str]] = {}
     for disk in disks:
         with suppress(OSError):
             if disk.root is not None:
                 devices.setdefault(disk.root.stat().st_dev, []).append(disk.name)
-    found: Counts = {}
+    counts: Counts = {}
     for device, names in devices.items():
         with suppress(OSError, ValueError, IndexError):
-            written, read = _counted(blocks / f"{os.major(device)}:{os.minor(device)}" / "stat")
-            found |= dict.fromkeys(names, (written // len(names), read // len(names)))
-    return found
-
-
-def _counted(stat: Path) -> tuple[int, int]:
-    words = stat.read_text().split()
-    return _SECTOR * int(words[_WRITTEN]), _SECTOR * int(words[_READ])
+            stat = (blocks / f"{os.major(device)}:{os.minor(device)}" / "stat").read_text().split()
+            written, read = (_SECTOR * int(stat[column]) // len(names) for column in (_WRITTEN, _READ))
+            counts |= dict.fromkeys(names, (written, read))
+    return counts
 
 
 def rates(before: Counts, after: Counts, seconds: float) -> Rates:
-    """Between two looks; a count that went back began anew and says nothing.
+    """Between two measurements; a count that went back began anew and says nothing.
 
     >>> rates({"d": (0, 500)}, {"d": (1000, 500)}, 2.0)
     {'d': (500.0, 0.0)}
     """
-    found = {}
-    for disk, now in after.items():
-        was = before.get(disk)
-        if was is not None and was[0] <= now[0] and was[1] <= now[1]:
-            found[disk] = ((now[0] - was[0]) / seconds, (now[1] - was[1]) / seconds)
-    return found
+    return {
+        disk: ((written - before[disk][0]) / seconds, (read - before[disk][1]) / seconds)
+        for disk, (written, read) in after.items()
+        if disk in before and before[disk][0] <= written and before[disk][1] <= read
+    }
 
 
-def differ(told: Rates, new: Rates) -> bool:
-    """Whether anything is worth telling."""
-    if set(told) != set(new):
+def differ(old: Rates, new: Rates) -> bool:
+    """Whether any rate has changed enough to be reported."""
+    if set(old) != set(new):
         return True
-    pairs = ((told[disk][at], new[disk][at]) for disk in new for at in (0, 1))
-    return any(abs(one - other) > _ALIKE * max(one, other) for one, other in pairs)
+    pairs = ((old[disk][at], new[disk][at]) for disk in new for at in (0, 1))
+    return any(abs(before - after) > _ALIKE * max(before, after) for before, after in pairs)
 
 
-class RateTeller:
-    """Looks and tells in the background, from `start` to `stop`; a service that is away is not told."""
+class RateReporter:
+    """Measures and reports in the background, from `start` to `stop`, as long as the service answers."""
 
-    def __init__(self, disks: Mapping[str, AgentDisk], tell: Callable[[Rates], None], *, every: float = EVERY) -> None:
-        self._disks, self._tell, self._every = disks, tell, every
+    def __init__(
+        self, disks: Mapping[str, AgentDisk], report: Callable[[Rates], None], *, every: float = EVERY
+    ) -> None:
+        self._disks, self._report, self._every = disks, report, every
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rates", daemon=True)
 
@@ -87,14 +84,14 @@ class RateTeller:
             self._thread.join(1.0)
 
     def _run(self) -> None:
-        before, began = counts(self._disks.values()), time.monotonic()
-        told: Rates = {}
+        before, began = count_bytes(self._disks.values()), time.monotonic()
+        reported: Rates = {}
         last = began - _AGAIN
         while before and not self._ended.wait(self._every):
-            after, now = counts(self._disks.values()), time.monotonic()
+            after, now = count_bytes(self._disks.values()), time.monotonic()
             new = rates(before, after, now - began)
             before, began = after, now
-            if now - last >= _AGAIN or differ(told, new):
+            if now - last >= _AGAIN or differ(reported, new):
                 with suppress(ForebayError, OSError):
-                    self._tell(new)
-                    told, last = new, now
+                    self._report(new)
+                    reported, last = new, now

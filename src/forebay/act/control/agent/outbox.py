@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from forebay.act.control.agent.reports import LogLine, VolumeReport
+from forebay.act.control.api.forms import Level, LogForm, ReportForm
 from forebay.act.control.client import Client, ServiceAway, TurnedAway
 from forebay.act.control.errors import ErrorCode
 
@@ -27,8 +27,8 @@ class Outbox:
 
     def __init__(self, client: Client, node: str, numbers: Callable[[], int], say: Callable[[str], None]) -> None:
         self._client, self._node, self._number, self._say = client, node, numbers, say
-        self._reports: deque[VolumeReport] = deque()
-        self._lines: deque[LogLine] = deque(maxlen=_MOST_LINES)
+        self._reports: deque[ReportForm] = deque()
+        self._lines: deque[LogForm] = deque(maxlen=_MOST_LINES)
         self._changed = threading.Condition()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
@@ -36,24 +36,24 @@ class Outbox:
     def start(self) -> None:
         self._thread.start()
 
-    def report(self, report: VolumeReport) -> None:
+    def report(self, report: ReportForm) -> None:
         with self._changed:
-            self._reports.append({**report, "number": self._number()})
+            report.number = self._number()
+            self._reports.append(report)
             self._changed.notify_all()
 
-    def log(self, level: str, text: str, volume: str = "") -> None:
+    def log(self, level: Level, text: str, volume: str = "") -> None:
         """Log it here and at the service, where the grant's story is."""
         self._say(f"{level}: {text}")
+        line = LogForm(time=time.time(), level=level, grant=volume.partition(".")[0], text=text[:2000])
         with self._changed:
-            self._lines.append(
-                {"time": time.time(), "level": level, "grant": volume.partition(".")[0], "text": text[:2000]}
-            )
+            self._lines.append(line)
             self._changed.notify_all()
 
     def waiting(self) -> set[str]:
         """Volumes with a report that is not delivered yet."""
         with self._changed:
-            return {report["volume"] for report in self._reports}
+            return {report.volume for report in self._reports}
 
     def end(self, seconds: float) -> bool:
         """Send for at most so many seconds, then no more; returns whether everything was sent."""
@@ -70,46 +70,29 @@ class Outbox:
                 if self._ended:
                     return
                 reports, lines = list(self._reports)[:_AT_ONCE], list(self._lines)[:_AT_ONCE]
-            if not (self._deliver(reports) and self._send_log(lines)):
-                self._wait()
+            sent = self._deliver(self._reports, reports) and self._deliver(self._lines, lines)
+            with self._changed:
+                self._changed.wait_for(lambda: self._ended, 0 if sent else _PAUSE)
 
-    def _wait(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._ended, _PAUSE)
-
-    def _deliver(self, reports: list[VolumeReport]) -> bool:
+    def _deliver(self, queue: deque[ReportForm] | deque[LogForm], items: Sequence[ReportForm | LogForm]) -> bool:
         """Whether the service has them. If it rejects some, each is sent alone, and those are dropped."""
-        if not reports:
+        if not items:
             return True
+        send = self._client.report if queue is self._reports else self._client.log
         try:
-            self._client.report(self._node, reports)
+            send(self._node, [item.model_dump(exclude_unset=True) for item in items])
         except ServiceAway:
             return False
         except TurnedAway as error:
             if error.code not in _REJECTED:
                 return False
-            if len(reports) > 1:
-                return all(self._deliver([report]) for report in reports)
-            self.log("error", f"the service rejects the report {reports[0]['kind']!r}: {error}", reports[0]["volume"])
+            if len(items) > 1:
+                return all(self._deliver(queue, [item]) for item in items)
+            if isinstance(report := items[0], ReportForm):
+                self.log("error", f"the service rejects the report {report.kind!r}: {error}", report.volume)
         with self._changed:
-            for _ in reports:
-                self._reports.popleft()
-            self._changed.notify_all()
-        return True
-
-    def _send_log(self, lines: list[LogLine]) -> bool:
-        if not lines:
-            return True
-        try:
-            self._client.log(self._node, lines)
-        except ServiceAway:
-            return False
-        except TurnedAway as error:
-            if error.code not in _REJECTED:
-                return False
-        with self._changed:
-            while self._lines and lines and self._lines[0] is lines[0]:  # some may have been pushed out meanwhile
-                self._lines.popleft()
-                lines.pop(0)
+            for item in items:
+                if queue and queue[0] is item:  # else it was pushed out meanwhile
+                    queue.popleft()
             self._changed.notify_all()
         return True

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from forebay.act.control.agent.actions import Node
-from forebay.act.control.agent.disks import FIELD, AgentDisk
+from forebay.act.control.agent.node import EXPOSE, AgentDisk, Node
 from forebay.act.control.client import parse_service
 from forebay.act.volumes.kinds import open_exposures, open_volumes
-from forebay.decide.grants.machine import check_fields, check_node
-from forebay.history.toml import Bytes, BytesPerSecond, Field, RelativePath, Seconds, Table, load_toml, validate
+from forebay.decide.grants.machine import DISK_NAME, check_fields, check_node
+from forebay.history.toml import (
+    Bytes,
+    BytesPerSecond,
+    Field,
+    RelativePath,
+    Seconds,
+    Table,
+    load_toml,
+    matching,
+    validate,
+)
 from forebay.model.errors import BadInput
-from forebay.model.units import format_duration
 
 _MEANS = {"directory": ("none",), "btrfs": ("none",), "loop": ("none", "nbd"), "lvm": ("none", "nbd"),
           "nvmet": ("nvmet",)}  # fmt: skip
 """How volumes of each kind can be reached; the first is the default."""
 _DAY = 86_400.0
-_DISK = re.compile(r"[A-Za-z0-9/._:@+-]{1,200}")
 
 
 class AgentSettings(Table):
@@ -41,11 +46,11 @@ class AgentSettings(Table):
     """Bandwidth of the node's network."""
     parallel: int = Field(4, ge=1, le=64)
     """How many volumes are made or released at once."""
-    look: Seconds = 60.0
+    look: Seconds = Field(60.0, ge=1.0, le=_DAY)
     """How often the agent checks its disks for lost volumes."""
-    heartbeat: Seconds = 20.0
+    heartbeat: Seconds = Field(20.0, ge=0.1, le=50.0)
     """How often the agent calls the service, at least."""
-    give_up: Seconds = 300.0
+    give_up: Seconds = Field(300.0, ge=0.0, le=_DAY)
     """A disk that cannot be read for this long counts as lost."""
     fields: dict[str, Any] = Field(default_factory=dict)
     """Whatever else users can ask for, such as a rack."""
@@ -57,17 +62,10 @@ class AgentSettings(Table):
             raise BadInput(
                 f"{path}: agent.token", "is missing: over a network, only a token identifies an agent's node"
             )
-        for name, least, most, bounds in (
-            ("look", 1.0, _DAY, "from a second to a day"),
-            ("give_up", 0.0, _DAY, "from 0 to a day"),
-            ("heartbeat", 0.1, 50.0, "from 0.1 s to 50 s"),
-        ):
-            if not least <= (seconds := getattr(self, name)) <= most:
-                raise BadInput(f"{path}: agent.{name}", f"must be {bounds}, not {format_duration(seconds)}")
 
 
 class _Disk(Table):
-    name: str
+    name: Annotated[str, matching(DISK_NAME, "must be a disk name")]
     """The disk's name for the service and its users."""
     kind: str
     """The kind of its volumes: directory, loop, btrfs, lvm or nvmet."""
@@ -79,11 +77,11 @@ class _Disk(Table):
     """The file system of volumes, for loop and lvm: ext4 or xfs."""
     expose: str | None = None
     """Leave volumes unmounted for other nodes: nbd or nvmet; none mounts them here. [default: by kind]"""
-    capacity: Bytes | None = None
+    capacity: Bytes | None = Field(None, ge=1, lt=2**60)
     """Bytes that can be granted. [default: all usable space]"""
-    read_bandwidth: BytesPerSecond
+    read_bandwidth: BytesPerSecond = Field(gt=0, allow_inf_nan=False)
     """How fast it reads."""
-    write_bandwidth: BytesPerSecond
+    write_bandwidth: BytesPerSecond = Field(gt=0, allow_inf_nan=False)
     """How fast it writes."""
     identity: str = ""
     """Tells the disk from all others, such as its serial number."""
@@ -111,48 +109,37 @@ def read_agent(path: Path) -> AgentFile:
     file, base = validate(path, load_toml(path), _File), path.absolute().parent
     settings = file.agent
     settings.check(path)
-    disks = {disk.name: _disk(f"{path}: disk[{at}]", base, disk) for at, disk in enumerate(file.disk)}
-    _check_disks(path, base, file.disk)
-    return AgentFile(
-        settings, Node(disks=disks, exposures=open_exposures(settings.folder / "exposed", address=settings.address))
-    )
+    disks: dict[str, AgentDisk] = {}
+    for at, disk in enumerate(file.disk):
+        for other in file.disk[:at]:
+            _check_apart(f"{path}: disk[{at}]", base, disk, other)
+        disks[disk.name] = _open_disk(f"{path}: disk[{at}]", base, disk)
+    exposures = open_exposures(settings.folder / "exposed", address=settings.address)
+    return AgentFile(settings, Node(disks=disks, exposures=exposures))
 
 
-def _check_disks(path: Path, base: Path, disks: list[_Disk]) -> None:
+def _check_apart(where: str, base: Path, disk: _Disk, other: _Disk) -> None:
     """No two disks may share a name or a folder: each would take the other's volumes for its own."""
-    for at, disk in enumerate(disks):
-        for other in disks[:at]:
-            if disk.name == other.name:
-                raise BadInput(f"{path}: disk[{at}].name", f"two disks have the name {disk.name!r}")
-            if (base / disk.root).resolve() == (base / other.root).resolve():
-                raise BadInput(f"{path}: disk[{at}].root", f"belongs to disk {other.name!r} already")
-            if disk.group and disk.group == other.group:
-                raise BadInput(f"{path}: disk[{at}].group", f"belongs to disk {other.name!r} already")
+    if disk.name == other.name:
+        raise BadInput(f"{where}.name", f"two disks have the name {disk.name!r}")
+    if (base / disk.root).resolve() == (base / other.root).resolve():
+        raise BadInput(f"{where}.root", f"belongs to disk {other.name!r} already")
+    if disk.group and disk.group == other.group:
+        raise BadInput(f"{where}.group", f"belongs to disk {other.name!r} already")
 
 
-def _disk(where: str, base: Path, disk: _Disk) -> AgentDisk:
-    if not _DISK.fullmatch(disk.name):
-        raise BadInput(f"{where}.name", f"{disk.name[:40]!r} is not a valid disk name")
-    for name in ("read_bandwidth", "write_bandwidth"):
-        if not 0 < getattr(disk, name) < math.inf:
-            raise BadInput(f"{where}.{name}", "must be positive and finite")
-    if disk.capacity is not None and not 1 <= disk.capacity < 2**60:
-        raise BadInput(f"{where}.capacity", f"must be at least one byte, and at most 1 EiB, not {disk.capacity:g}")
+def _open_disk(where: str, base: Path, disk: _Disk) -> AgentDisk:
     check_fields(f"{where}.fields", disk.fields)
-    expose = _means(where, disk)
-    own = open_volumes(disk.kind, base / disk.root, fs=disk.fs, group=disk.group, local=expose == "none")
-    return AgentDisk(
-        name=disk.name, volumes=own, read_bandwidth=disk.read_bandwidth, write_bandwidth=disk.write_bandwidth,
-        capacity=None if disk.capacity is None else int(disk.capacity), identity=disk.identity, expose=expose,
-        root=base / disk.root, fields=disk.fields,
-    )  # fmt: skip
-
-
-def _means(where: str, disk: _Disk) -> str:
-    if FIELD in disk.fields:
-        raise BadInput(f"{where}.fields", f"{FIELD} is a key of the disk itself")
-    possible = _MEANS.get(disk.kind, ("none",))
+    if EXPOSE in disk.fields:
+        raise BadInput(f"{where}.fields", f"{EXPOSE} is a key of the disk itself")
+    possible, root = _MEANS.get(disk.kind, ("none",)), base / disk.root
     means = disk.expose or possible[0]
     if means not in possible:
         raise BadInput(f"{where}.expose", f"{disk.kind} volumes can have {' or '.join(possible)}, not {means!r}")
-    return means
+    return AgentDisk(
+        volumes=open_volumes(disk.kind, root, fs=disk.fs, group=disk.group, local=means == "none"),
+        capacity=None if disk.capacity is None else int(disk.capacity),
+        expose=means,
+        root=root,
+        **disk.model_dump(include={"name", "read_bandwidth", "write_bandwidth", "identity", "fields"}),
+    )

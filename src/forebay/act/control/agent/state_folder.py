@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from forebay.act.control.agent.disks import AgentDisk
+from forebay.act.control.agent.node import AgentDisk
 from forebay.act.files import write_file
 from forebay.act.volumes.volume_lifecycle import HOME
 from forebay.model.errors import BadInput, why
@@ -81,7 +81,7 @@ class DiskMarks:
         self._folder = folder
 
     def is_known(self, disk: AgentDisk) -> bool:
-        return self._kept(disk).exists()
+        return self._file_of(disk).exists()
 
     def check(self, disk: AgentDisk) -> None:
         """Check that the disk works and is the one that it was; mark a new one."""
@@ -94,7 +94,7 @@ class DiskMarks:
             if not there:
                 write_file(disk.root / HOME / "disk", mark)
             if not known:
-                write_file(self._kept(disk), mark)
+                write_file(self._file_of(disk), mark)
         except OSError as error:
             raise BadInput(f"disk {disk.name}", f"its mark cannot be written: {why(error)}") from None
 
@@ -105,16 +105,16 @@ class DiskMarks:
 
     def _read(self, disk: AgentDisk, root: Path) -> tuple[str, str]:
         """The mark that the agent remembers and the one on the disk; "" for none."""
-        kept, mark = self._kept(disk), root / HOME / "disk"
+        file, mark = self._file_of(disk), root / HOME / "disk"
         try:
-            known = kept.read_text() if kept.exists() else ""
+            known = file.read_text() if file.exists() else ""
             there = mark.read_text() if mark.exists() else ""
         except OSError as error:
             raise BadInput(f"disk {disk.name}", f"its mark cannot be read: {why(error)}") from None
         if known and known != there:
-            way_out = f"is it mounted? If it was replaced, remove {kept}"
+            way_out = f"is it mounted? If it was replaced, remove {file}"
             raise BadInput(f"disk {disk.name}", f"{root} is not the disk that was there; {way_out}")
         return known, there
 
-    def _kept(self, disk: AgentDisk) -> Path:
+    def _file_of(self, disk: AgentDisk) -> Path:
         return self._folder / quote(disk.name, safe="")

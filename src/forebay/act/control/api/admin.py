@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, replace
 from typing import Annotated, cast
 
-from fastapi import APIRouter, Header, Path, Query, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi import Header, Path, Query, Request
+from fastapi.responses import Response, StreamingResponse
 
 from forebay import __version__
-from forebay.act.control.api.commands import rules_of
 from forebay.act.control.api.dependencies import (
     METRICS,
     Administrator,
+    Answer,
     Caller,
     Limit,
     Number,
     OfService,
-    answer,
+    Routes,
     resume_after,
 )
-from forebay.act.control.api.description import ERRORS, STREAM, TEXT, describe_api, returns
-from forebay.act.control.api.event_stream import stream
+from forebay.act.control.api.description import STREAMED, describe_api, response
 from forebay.act.control.api.forms import PolicyForm, RulesForm, TokenForm
+from forebay.act.control.auth.callers import Who
 from forebay.act.control.auth.tokens import new_token
 from forebay.act.control.auth.volume_keys import public
 from forebay.act.control.documents import (
@@ -36,39 +37,40 @@ from forebay.act.control.documents import (
     PolicyDocument,
     Role,
     RulesDocument,
-    TokenDocument,
     TokenList,
 )
+from forebay.act.control.page.views import entries_after, may_see
 from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.metrics import numbers
+from forebay.act.control.service.service import Service
 from forebay.act.control.service.views import mode
 from forebay.act.control.service.warm_up import warm_up
 from forebay.act.metrics import format_metrics
 from forebay.decide.grants import commands as co
 from forebay.decide.registry import find
-from forebay.history.store.journal import read_after
-from forebay.history.store.tokens import Token, list_tokens, remove_token
+from forebay.history.store.journal import Entry, read_after
+from forebay.history.store.tokens import list_tokens, remove_token
 from forebay.model.errors import UnknownName
 
-routes = APIRouter(responses=ERRORS)
+routes = Routes()
 _DAY = 86_400.0
+_AT_ONCE = 1000
+_QUIET = 15.0  # seconds after which a comment shows that the service is there
+_EVENTS = "Server-sent events. A line that begins with a colon keeps the connection alive."
+_STREAM = response(_EVENTS, "text/event-stream", STREAMED)
 
 
-@routes.get("/v1/health", **returns(HealthDocument))
-async def health(service: OfService) -> JSONResponse:
+@routes.get("/v1/health")
+async def health(service: OfService) -> HealthDocument:
     """Whether the service works. Anybody may call this."""
-    live = service.writer.latest
-    status = "the store does not answer" if live is None else "ready"
-    return answer(_health(status, live or Live(), "" if live is None else mode(live)))
-
-
-def _health(status: str, live: Live, mode: str) -> HealthDocument:
+    latest = service.writer.latest
+    live = latest or Live()
     tables = live.control.tables
     return {
-        "status": status,
+        "status": "ready" if latest else "the store does not answer",
         "version": __version__,
-        "mode": mode,
-        "policy": live.control.policy if mode else "",
+        "mode": mode(latest) if latest else "",
+        "policy": live.control.policy if latest else "",
         "journal": live.last,
         "nodes": len(tables.nodes),
         "silent": sum(node.silent for node in tables.nodes.values()),
@@ -76,44 +78,45 @@ def _health(status: str, live: Live, mode: str) -> HealthDocument:
     }
 
 
-@routes.get("/v1/policy", **returns(PolicyDocument))
-async def policy(service: OfService, _: Caller) -> JSONResponse:
+@routes.get("/v1/policy")
+async def policy(service: OfService, _: Caller) -> PolicyDocument:
     """The storage policy in use."""
-    return answer(PolicyDocument(policy=(await service.writer.now()).control.policy))
+    return {"policy": (await service.writer.now()).control.policy}
 
 
-@routes.put("/v1/policy", **returns(PolicyDocument))
-async def change_policy(service: OfService, who: Administrator, form: PolicyForm) -> JSONResponse:
+@routes.put("/v1/policy")
+async def change_policy(service: OfService, who: Administrator, form: PolicyForm) -> PolicyDocument:
     """Use another policy from now on. Existing grants stay."""
     name = find("storage", form.policy).name
     await asyncio.to_thread(warm_up, name)
     await service.do(co.ChangePolicy(caller=who.caller, policy=name))
-    return answer(PolicyDocument(policy=service.state().control.policy))
+    return {"policy": service.state().control.policy}
 
 
-@routes.get("/v1/rules", **returns(RulesDocument))
-async def rules(service: OfService, _: Caller) -> JSONResponse:
+@routes.get("/v1/rules")
+async def rules(service: OfService, _: Caller) -> RulesDocument:
     """The rules in force."""
-    return answer(asdict((await service.writer.now()).control.rules))
+    return cast(RulesDocument, asdict((await service.writer.now()).control.rules))
 
 
-@routes.put("/v1/rules", **returns(RulesDocument))
-async def change_rules(service: OfService, who: Administrator, form: RulesForm) -> JSONResponse:
+@routes.put("/v1/rules")
+async def change_rules(service: OfService, who: Administrator, form: RulesForm) -> RulesDocument:
     """Change some of the rules. The others stay as they are."""
     live = await service.writer.now()
-    await service.do(co.ChangeRules(caller=who.caller, rules=rules_of(form, live.control.rules)))
-    return answer(asdict(service.state().control.rules))
+    changed = replace(live.control.rules, **form.model_dump(exclude_none=True))
+    await service.do(co.ChangeRules(caller=who.caller, rules=changed))
+    return cast(RulesDocument, asdict(service.state().control.rules))
 
 
-@routes.get("/v1/journal", **returns(JournalDocument))
-async def journal(service: OfService, _: Administrator, after: Number = 0, limit: Limit = 1000) -> JSONResponse:
+@routes.get("/v1/journal")
+async def journal(service: OfService, _: Administrator, after: Number = 0, limit: Limit = 1000) -> JournalDocument:
     """Events after a number, as in the journal."""
     entries = await service.writer.read(lambda connection: list(read_after(connection, after, limit)))
     events = [JournalEvent(number=entry.number, event=json.loads(public(entry.line))) for entry in entries]
-    return answer(JournalDocument(events=events, last=events[-1]["number"] if events else after))
+    return {"events": events, "last": events[-1]["number"] if events else after}
 
 
-@routes.get("/v1/events", response_class=StreamingResponse, responses=STREAM)
+@routes.get("/v1/events", response_class=StreamingResponse, responses={200: _STREAM})
 async def events(
     service: OfService,
     who: Caller,
@@ -127,10 +130,43 @@ async def events(
     live = await service.writer.now()
     start = resumed if resumed is not None else live.last if after is None else after
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(stream(service, who, start, seconds), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_stream(service, who, start, seconds), media_type="text/event-stream", headers=headers)
 
 
-@routes.get(METRICS, response_class=Response, responses=TEXT)
+async def _stream(service: Service, who: Who, after: int, seconds: float) -> AsyncIterator[str]:
+    """Events after that number, as they come, for so many seconds."""
+    end, eye = service.monotonic() + seconds, None if who.is_administrator else who.uid
+    with service.waits.one_more(who, "events"):
+        yield ": forebay\n\n"
+        while not service.changes.is_closed:
+            live = await service.writer.now()
+            entries = await _read_entries(service, live, after)
+            for entry in entries:
+                after = entry.number
+                if may_see(live, entry, eye):
+                    kind = json.loads(entry.line)["kind"]
+                    yield f"id: {entry.number}\nevent: {kind}\ndata: {public(entry.line)}\n\n"
+            if entries:
+                continue
+            if service.monotonic() >= end:
+                return
+            if not await service.wait_for_change(min(_QUIET, end - service.monotonic())):
+                yield ":\n\n"
+
+
+async def _read_entries(service: Service, live: Live, after: int) -> Sequence[Entry]:
+    """Some of the entries after a number, from memory where it goes back so far."""
+    if live.last <= after:
+        return ()
+    entries = entries_after(live, after)
+    if entries is not None:
+        return entries[:_AT_ONCE]
+    return await service.writer.read(lambda connection: list(read_after(connection, after, _AT_ONCE)))
+
+
+@routes.get(
+    METRICS, response_class=Response, responses={200: response("Text in the format of Prometheus.", "text/plain")}
+)
 async def metrics(service: OfService, _: Caller) -> Response:
     """Metrics for Prometheus."""
     measured = list(numbers(await service.writer.settled(), service))
@@ -138,32 +174,31 @@ async def metrics(service: OfService, _: Caller) -> Response:
     return Response(text, media_type="text/plain; version=0.0.4")
 
 
-@routes.get("/v1/tokens", **returns(TokenList))
-async def tokens(service: OfService, _: Administrator) -> JSONResponse:
+@routes.get("/v1/tokens")
+async def tokens(service: OfService, _: Administrator) -> TokenList:
     """Who has a token. The service does not store the tokens themselves."""
-    stored = await service.writer.read(list_tokens)
-    return answer(TokenList(tokens=[_token_document(token) for token in stored]))
+    return {
+        "tokens": [
+            {"name": each.name, "role": cast(Role, each.role), "uid": each.uid, "node": each.node, "made": each.made}
+            for each in await service.writer.read(list_tokens)
+        ]
+    }
 
 
-def _token_document(token: Token) -> TokenDocument:
-    role = cast(Role, token.role)
-    return {"name": token.name, "role": role, "uid": token.uid, "node": token.node, "made": token.made}
-
-
-@routes.post("/v1/tokens", status_code=201, **returns(NewToken, 201))
-async def make_token(service: OfService, _: Administrator, form: TokenForm) -> JSONResponse:
+@routes.post("/v1/tokens", status_code=201)
+async def make_token(service: OfService, _: Administrator, form: TokenForm) -> NewToken:
     """A new token. It replaces a token of the same name, which stops working."""
     secret, token, keep = new_token(form, service.clock())
     await service.writer.write(keep)
     await service.authenticator.refresh()
     service.log.info("token made", name=token.name, role=token.role, node=token.node)
-    return answer(NewToken(name=token.name, role=form.role, node=token.node, uid=token.uid, token=secret), 201)
+    return {"name": token.name, "role": form.role, "node": token.node, "uid": token.uid, "token": secret}
 
 
-@routes.delete("/v1/tokens/{name}", **returns(Done))
+@routes.delete("/v1/tokens/{name}")
 async def drop_token(
     service: OfService, _: Administrator, name: Annotated[str, Path(max_length=100, description="The token's name.")]
-) -> JSONResponse:
+) -> Done:
     """Remove a token. It stops working at once."""
     known = [token.name for token in await service.writer.read(list_tokens)]
     if name not in known:
@@ -171,9 +206,9 @@ async def drop_token(
     await service.writer.write(lambda connection: remove_token(connection, name))
     await service.authenticator.refresh()
     service.log.info("token removed", name=name)
-    return answer(Done(done=1))
+    return {"done": 1}
 
 
-@routes.get("/openapi.json", response_model=None, include_in_schema=False)
-async def description(request: Request, service: OfService, _: Caller) -> JSONResponse:
-    return answer(describe_api(request.app, service.settings))
+@routes.get("/openapi.json", include_in_schema=False)
+async def description(request: Request, service: OfService, _: Caller) -> Answer:
+    return Answer(describe_api(request.app, service.settings))

@@ -1,8 +1,9 @@
-"""The HTTP API: who calls, what is wrong in one line, and the description of it all."""
+"""The HTTP API as an application: bodies and connections are bounded, calls counted, and errors told in one line."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -11,13 +12,34 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from forebay import __version__
-from forebay.act.control.api import admin, grants, login, nodes, page, strays, tiers
-from forebay.act.control.api.dependencies import Ascii, identify_caller, service_of
+from forebay.act.control.api import admin, grants, nodes, page
+from forebay.act.control.api.dependencies import Answer, identify_caller, service_of
 from forebay.act.control.api.forms import AskForm
-from forebay.act.control.api.limits import App, Message, Receive, Send, whole
-from forebay.act.control.errors import ErrorCode, code_of_status, error_code, error_document
+from forebay.act.control.api.limits import Calls, Seat
+from forebay.act.control.errors import (
+    ErrorCode,
+    TooLarge,
+    Unavailable,
+    code_of_status,
+    encode_error,
+    error_code,
+    error_document,
+)
 from forebay.act.control.service.service import Service
+from forebay.act.control.service.settings import Limits
+from forebay.history.toml import ValidationError
 from forebay.model.errors import ForebayError
+from forebay.model.units import format_size
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+OTHER = "other"
+"""A path that leads nowhere, or a method that nobody knows: callers must not make up names for us to keep."""
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
+_REQUESTS = "/v1/grants"
+_BODY = "forebay.body"  # where a call's scope has the whole body
 
 
 def build(service: Service) -> FastAPI:
@@ -26,104 +48,173 @@ def build(service: Service) -> FastAPI:
     app.state.service = service
     for routes in (
         grants.routes,
+        grants.batch_routes,
         nodes.routes,
-        strays.routes,
-        tiers.routes,
+        nodes.tier_routes,
+        nodes.stray_routes,
         admin.routes,
-        login.routes,
+        page.login_routes,
         page.routes,
     ):
         app.include_router(routes)
-    app.add_middleware(_Lane)
-    app.add_exception_handler(RequestValidationError, _malformed)
-    app.add_exception_handler(HTTPException, _plain)
-    app.add_exception_handler(ForebayError, _refused)
-    app.add_exception_handler(Exception, _broken)
+    app.add_middleware(_ShortWay)
+    app.add_exception_handler(RequestValidationError, _answer_malformed)
+    app.add_exception_handler(ValidationError, _answer_malformed)
+    app.add_exception_handler(HTTPException, _answer_http_error)
+    app.add_exception_handler(ForebayError, _answer_refusal)
+    app.add_exception_handler(Exception, _answer_defect)
     return app
 
 
 def _answer(code: ErrorCode, sentence: str) -> Response:
     headers = {"WWW-Authenticate": "Bearer"} if code.status == 401 else None
-    return Ascii(error_document(code, sentence), code.status, headers)
+    return Answer(error_document(code, sentence), code.status, headers)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _answer_refusal(_: Request, error: Exception) -> Response:
     assert isinstance(error, ForebayError)
     return _answer(error_code(error), str(error))
 
 
-async def _malformed(_: Request, error: Exception) -> Response:
+async def _answer_malformed(_: Request, error: Exception) -> Response:
     """The first thing that is wrong with a request, and where it stands."""
-    assert isinstance(error, RequestValidationError)
+    assert isinstance(error, RequestValidationError | ValidationError)
     first: Any = error.errors()[0]
-    where = ".".join(str(step) for step in first["loc"] if step not in ("body", "query", "path"))
-    if first["type"] == "json_invalid":
+    kind = first["type"]
+    if kind == "json_invalid":
         return _answer(ErrorCode.MALFORMED, "request body is not valid JSON")
-    got = "" if first["type"] in ("missing", "extra_forbidden") else f", not {_short(first.get('input'))}"
-    words = {"missing": "is missing", "extra_forbidden": "unknown field"}.get(first["type"], first["msg"])
-    return _answer(ErrorCode.MALFORMED, f"{where or 'body'}: {words[0].lower()}{words[1:]}{got}")
+    where = ".".join(str(step) for step in first["loc"] if step not in ("body", "query", "path")) or "body"
+    reason = {"missing": "is missing", "extra_forbidden": "unknown field"}.get(kind)
+    if kind == "value_error":
+        reason = str(first["ctx"]["error"])  # our own, which includes the value
+    elif reason is None:
+        text = json.dumps(first.get("input"), default=str)
+        got = text if len(text) <= 60 else f"{text[:57]}..."
+        reason = f"{first['msg'][0].lower()}{first['msg'][1:]}, not {got}"
+    return _answer(ErrorCode.MALFORMED, f"{where}: {reason}")
 
 
-def _short(value: object) -> str:
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-async def _plain(_: Request, error: Exception) -> Response:
+async def _answer_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     document = error_document(code_of_status(error.status_code), str(error.detail).lower())
-    return Ascii(document, error.status_code, error.headers)
+    return Answer(document, error.status_code, error.headers)
 
 
-async def _broken(request: Request, error: Exception) -> Response:
-    service_of(request).log.error("internal error", path=request.url.path, because=repr(error)[:500])
+async def _answer_defect(request: Request, error: Exception) -> Response:
+    service = await service_of(request)
+    service.log.error("internal error", path=request.url.path, because=repr(error)[:500])
     return _answer(ErrorCode.INTERNAL, "internal error; see the service log")
 
 
-class _Lane:
-    """A way of its own for what is asked most, a request for space: the general one takes longer than to decide it.
+class _ShortWay:
+    """A short way for the most frequent call, a request for space: the general way takes longer than to decide it.
 
-    Whatever is not as it should be goes the general way, which knows how to say so.
+    Whatever is wrong with a call goes the general way, which knows how to say so.
     """
 
     def __init__(self, app: App) -> None:
         self._app = app
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != "/v1/grants" or scope["method"] != "POST":
+        form = _read_form(scope)
+        if form is None:
             await self._app(scope, receive, send)
             return
-        body = await _body(receive)
-        again = whole(body or b"", receive)
-        form = None if body is None else _form(scope, body)
-        if form is None:
-            await self._app(scope, again, send)
-            return
-        request = Request(scope, again)
+        request = Request(scope, receive)
         try:
-            response: Response = await grants.request_grant(service_of(request), await identify_caller(request), form)
+            answer: Response = await grants.request_grant(
+                await service_of(request), await identify_caller(request), form
+            )
         except ForebayError as error:
-            response = await _refused(request, error)
-        await response(scope, again, send)
+            answer = await _answer_refusal(request, error)
+        await answer(scope, receive, send)
 
 
-async def _body(receive: Receive) -> bytes | None:
-    """All of it; None if the caller hung up."""
-    parts, more = [], True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        parts.append(message.get("body", b""))
-        more = message.get("more_body", False)
-    return b"".join(parts)
-
-
-def _form(scope: Message, body: bytes) -> AskForm | None:
-    """What is asked for; None if it is not clear."""
-    if (b"content-type", b"application/json") not in scope["headers"]:
+def _read_form(scope: Message) -> AskForm | None:
+    """The requested space, if the call is a clear request."""
+    is_request = _BODY in scope and scope["path"] == _REQUESTS and scope["method"] == "POST"
+    if not is_request or (b"content-type", b"application/json") not in scope["headers"]:
         return None
     try:
-        return AskForm.model_validate(json.loads(body))
+        return AskForm.model_validate(json.loads(scope[_BODY]))
     except (ValueError, RecursionError):
         return None
+
+
+class Bounded:
+    """Counts all answers, and gives the application bodies of a size that it can bear, each as a whole."""
+
+    def __init__(self, app: App, limits: Limits, calls: Calls) -> None:
+        self._app, self._limits, self._calls, self._held = app, limits, calls, 0
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        async def count(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", _REQUESTS if scope["path"] == _REQUESTS else OTHER)
+                method = scope["method"] if scope["method"] in _METHODS else OTHER
+                self._calls[route, method, message["status"]] += 1
+            await send(message)
+
+        seat: Seat | None = scope.get("state", {}).get("seat")
+        body = bytearray()
+        try:
+            if seat is not None:
+                seat.begin_call(scope["headers"])
+            if (length := _length(scope)) != 0:
+                if not await self._read_body(body, length, self._limits.body_of(scope["path"]), receive):
+                    return
+                scope[_BODY] = bytes(body)
+                receive = _receive_again(scope[_BODY], receive)
+            await self._app(scope, receive, count)
+        except ForebayError as error:
+            await _refuse(count, error)
+        finally:
+            self._held -= len(body)
+            if seat is not None:
+                seat.end_call()
+
+    async def _read_body(self, body: bytearray, length: int | None, most: float, receive: Receive) -> bool:
+        """Whether it came as a whole; else the caller hung up."""
+        too_large = TooLarge(f"request body too large (limit {format_size(most)})")
+        if length is not None and length > most:
+            raise too_large
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                return False
+            more, part = message.get("more_body", False), message.get("body", b"")
+            body += part
+            self._held += len(part)
+            if len(body) > most:
+                raise too_large
+            if self._held > self._limits.bodies:
+                raise Unavailable("too much data is being sent at once; try again")
+        return True
+
+
+def _length(scope: Message) -> int | None:
+    """Bytes of the body, 0 without one, None if the caller does not say."""
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value)
+        if name == b"transfer-encoding":
+            return None
+    return 0
+
+
+def _receive_again(body: bytes, receive: Receive) -> Receive:
+    """Receive a body once more, then whether the caller hung up."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return again
+
+
+async def _refuse(send: Send, error: ForebayError) -> None:
+    body = encode_error(error_code(error), str(error))
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": error_code(error).status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,14 +1,17 @@
-"""What all routes share: the service, the caller, parameters, and answers in JSON."""
+"""What all routes share: documents as answers, the service, the caller, and parameters."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, is_typeddict
 
-from fastapi import Body, Depends, Path, Query, Request
+from fastapi import APIRouter, Body, Depends, Path, Query, Request
 from fastapi.responses import JSONResponse, Response
 
+from forebay.act.control.api.description import ERRORS, document_response
 from forebay.act.control.api.limits import Seat
 from forebay.act.control.auth.browsers import find_login, is_browser
 from forebay.act.control.auth.callers import ONLY_METRICS, Peer, Who, check_administrator
@@ -18,27 +21,59 @@ from forebay.act.control.service.service import Service
 from forebay.model.grant import NotAllowed
 
 METRICS = "/metrics"
-_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
-def service_of(request: Request) -> Service:
+class Answer(JSONResponse):
+    """JSON in ASCII: fields of users can contain characters that UTF-8 cannot encode."""
+
+    def render(self, content: object) -> bytes:
+        return encode(content).encode()
+
+
+class Routes(APIRouter):
+    """Routes whose functions return documents. Types check the documents' shape, so that no call has to."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(responses=ERRORS, **options)
+
+    def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        signature = inspect.signature(endpoint, eval_str=True)
+        if is_typeddict(signature.return_annotation):
+            status = options.get("status_code") or 200
+            responses = {status: document_response(signature.return_annotation)}
+            options |= {"response_model": None, "responses": responses}
+            endpoint = _answering(endpoint, signature, status)
+        super().add_api_route(path, endpoint, **options)
+
+
+def _answering(endpoint: Callable[..., Any], signature: inspect.Signature, status: int) -> Callable[..., Any]:
+    @functools.wraps(endpoint)
+    async def answer(**values: Any) -> Response:
+        return Answer(await endpoint(**values), status)
+
+    answer.__signature__ = signature  # type: ignore[attr-defined]
+    return answer
+
+
+async def service_of(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 
 
-# FastAPI runs a dependency that is not async in another thread.
-async def _service(request: Request) -> Service:
-    return service_of(request)
-
-
 async def identify_caller(request: Request) -> Who:
     if is_visitor(request):
-        return _claim_seat(request, (await login_of(request)).who)
-    shown = request.headers.get("authorization", "")
-    who = await service_of(request).authenticator.identify(peer_of(request), shown, lambda: _called(request))
-    if who.role == "metrics" and request.scope["path"] != METRICS:
-        raise NotAllowed(ONLY_METRICS)
-    return _claim_seat(request, who)
+        who = (await login_of(request)).who
+    else:
+        shown = request.headers.get("authorization", "")
+        authenticator = (await service_of(request)).authenticator
+        who = await authenticator.identify(peer_of(request), shown, lambda: _call_of(request))
+        if who.role == "metrics" and request.scope["path"] != METRICS:
+            raise NotAllowed(ONLY_METRICS)
+    seat = seat_of(request)
+    if seat is not None and not who.local:  # else the kernel has already said whose the connection is
+        seat.claim(who)
+    return who
 
 
 def is_visitor(request: Request) -> bool:
@@ -46,35 +81,21 @@ def is_visitor(request: Request) -> bool:
     return "authorization" not in request.headers and is_browser(request.headers)
 
 
-async def login_of(request: Request, method: str = "") -> Login:
-    """The login of a browser; `method` is the request's own unless given."""
-    logins = service_of(request).logins
-    return await find_login(logins, peer_of(request), method or request.method, request.headers)
+async def login_of(request: Request) -> Login:
+    """The login of a browser."""
+    logins = (await service_of(request)).logins
+    return await find_login(logins, peer_of(request), request.method, request.headers)
 
 
 def peer_of(request: Request) -> Peer | None:
     return getattr(request.state, "peer", None)
 
 
-def _seat_of(request: Request) -> Seat | None:
+def seat_of(request: Request) -> Seat | None:
     return getattr(request.state, "seat", None)
 
 
-def _claim_seat(request: Request, who: Who) -> Who:
-    """Count the connection as this caller's, unless the kernel has already said whose it is."""
-    seat = _seat_of(request)
-    if seat is not None and not who.local:
-        seat.claim(who)
-    return who
-
-
-def address_of(request: Request) -> str:
-    """Where a call comes from; "" on a UNIX socket."""
-    seat = _seat_of(request)
-    return "" if seat is None else seat.address
-
-
-async def _called(request: Request) -> str:
+async def _call_of(request: Request) -> str:
     """The call, as a MUNGE credential contains it."""
     query = request.scope["query_string"]
     target = request.scope["raw_path"] + (b"?" + query if query else b"")
@@ -86,7 +107,7 @@ async def _require_administrator(who: Caller) -> Who:
     return who
 
 
-OfService = Annotated[Service, Depends(_service)]
+OfService = Annotated[Service, Depends(service_of)]
 Caller = Annotated[Who, Depends(identify_caller)]
 Administrator = Annotated[Who, Depends(_require_administrator)]
 NodeName = Annotated[str, Path(max_length=100, description="The node's name.")]
@@ -101,23 +122,3 @@ def resume_after(last_event_id: str) -> int | None:
     """The number at which a browser continues a stream; None if it does not say."""
     is_number = last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 19
     return int(last_event_id) if is_number else None
-
-
-def encode(document: object) -> str:
-    return _ENCODER.encode(document)
-
-
-class Ascii(JSONResponse):
-    """JSON in ASCII: fields of users can contain characters that UTF-8 cannot encode."""
-
-    def render(self, content: object) -> bytes:
-        return encode(content).encode()
-
-
-def answer(document: Mapping[str, object], status: int = 200) -> JSONResponse:
-    """The document as it is; types check its shape, so that it need not be checked in every call."""
-    return Ascii(document, status)
-
-
-def answer_encoded(text: str) -> Response:
-    return Response(text.encode(), media_type="application/json")

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from forebay.decide.grants.commands import Fault
 from forebay.decide.grants.machine import DISK_NAME
-from forebay.history.toml import Field, Table
-from forebay.model.errors import BadInput
+from forebay.history.toml import BeforeValidator, Field, Table
 from forebay.model.grant import MOST_CHARACTERS, MOST_SECONDS, MOST_UID
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import parse_bandwidth, parse_duration, parse_size
 
-Quantity = int | float | str
-LONGEST_QUANTITY = 100
-"""Characters of a number with a unit."""
+_LONGEST = 100  # characters of a number with a unit
 
 
 def _described(**bounds: Any) -> Any:
@@ -24,13 +21,43 @@ def _described(**bounds: Any) -> Any:
     return Field(json_schema_extra=bounds)
 
 
-def _quantity(least: float, most: float) -> Any:
-    return _described(minimum=least, maximum=most, maxLength=LONGEST_QUANTITY)
+def _quantity(
+    parse: Callable[[Any], float], least: float, most: float, convert: Callable[[Any, float], object] | None = None
+) -> BeforeValidator:
+    """A number, or text with a unit; `convert` gets the value and its number."""
+
+    def read(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError("must be a number, or text with a unit")
+        if isinstance(value, str) and len(value) > _LONGEST:
+            raise ValueError(f"must be at most {_LONGEST} characters, not {value[:40]!r}...")
+        try:
+            number = float(parse(value))
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise ValueError(f"must be finite, not {value!r:.40}")
+        return convert(value, number) if convert else number
+
+    bounds = _described(minimum=least, maximum=most, maxLength=_LONGEST)
+    return BeforeValidator(read, json_schema_input_type=Annotated[int | float | str, bounds])
 
 
-Size = Annotated[Quantity, _quantity(0, MOST_BYTES)]
-Seconds = Annotated[Quantity, _quantity(0, MOST_SECONDS)]
-Bandwidth = Annotated[Quantity, _quantity(0, 1e300)]
+def _whole_bytes(value: object, number: float) -> int:
+    if abs(number) >= 2**62:
+        raise ValueError(f"is more than anybody has: {value!r:.40}")
+    return value if isinstance(value, int) else math.ceil(number)
+
+
+def _time(value: object, number: float) -> float | timedelta:
+    return timedelta(seconds=max(-1e13, min(1e13, number))) if isinstance(value, str) else number
+
+
+Size = Annotated[int, _quantity(parse_size, 0, MOST_BYTES, _whole_bytes)]
+Seconds = Annotated[float, _quantity(parse_duration, 0, MOST_SECONDS)]
+Bandwidth = Annotated[float, _quantity(parse_bandwidth, 0, 1e300)]
+Start = Annotated[float | timedelta, _quantity(parse_duration, -1e12, 1e12, _time)]
+"""Seconds since 1970, or a time from now."""
 Moment = Annotated[float, Field(ge=-1e12, le=1e12)]
 Count = Annotated[int, _described(minimum=0, maximum=10**18)]
 Serial = Annotated[int, Field(ge=0, lt=2**62)]
@@ -38,9 +65,10 @@ Id = Annotated[int, _described(minimum=0, maximum=MOST_UID)]
 Word = Annotated[str, _described(maxLength=MOST_CHARACTERS)]
 Name = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 Path = Annotated[str, Field(max_length=4096)]
-Seen = Annotated[str, Field(max_length=100)]
 DiskName = Annotated[str, _described(pattern=f"^{DISK_NAME}$")]
 VolumeName = Annotated[str, Field(max_length=200)]
+Fault = Literal["disk", "room", "request"]
+Level = Literal["debug", "info", "warning", "error"]
 _MARK = Field(ge=-1, le=MOST_UID)
 _Words = Annotated[dict[str, Word], Field(max_length=1000)]
 _Hosts = Annotated[list[Word], Field(max_length=10_000)]
@@ -51,11 +79,10 @@ _Fields = Annotated[dict[str, Any], Field(max_length=10_000)]
 class AskForm(Table):
     """A request for space."""
 
-    size: Annotated[Quantity, _quantity(1, MOST_BYTES), "How much."]
+    size: Annotated[int, _quantity(parse_size, 1, MOST_BYTES, _whole_bytes), "How much."]
     seconds: Annotated[Seconds, "For how long."]
     start: Annotated[
-        Annotated[Quantity, _quantity(-1e12, 1e12)] | None,
-        'From when: seconds since 1970, or text such as "2h" for a time from now. Default: now.',
+        Start | None, 'From when: seconds since 1970, or text such as "2h" for a time from now. Default: now.'
     ] = None
     tier: Annotated[Word, "The kind of disks. Default: any."] = ""
     fields: Annotated[_Words, "Fields that the disks must have, with their values."] = Field(default_factory=dict)
@@ -129,7 +156,9 @@ class HelloForm(Table):
     )
     volumes: Annotated[_Volumes | None, "All volumes on its disks; null if the agent did not look."] = None
     number: Annotated[Serial, "Rises with every report; the service ignores an older one."] = 0
-    seen: Annotated[Seen, "The `seen` of the last answer that the agent acted on; empty: none."] = ""
+    seen: Annotated[
+        str, Field(max_length=100), "The `seen` of the answer that the agent last acted on; empty: none."
+    ] = ""
 
 
 class ReportForm(Table):
@@ -151,7 +180,7 @@ class LogForm(Table):
     """A line of an agent's log."""
 
     time: Annotated[Moment, "When."]
-    level: Annotated[Literal["debug", "info", "warning", "error"], "How serious."] = "info"
+    level: Annotated[Level, "How serious."] = "info"
     grant: Annotated[str, "The grant that it is about."] = ""
     text: Annotated[str, "The line."]
 
@@ -219,31 +248,3 @@ class LoginForm(Table):
     """What logs a visitor in."""
 
     secret: Annotated[str, Field(min_length=1, max_length=500), "A token, or the secret of a one-time link."]
-
-
-def size_of(where: str, value: Quantity) -> int:
-    """Whole bytes."""
-    found = _parsed(where, value, parse_size)
-    if abs(found) >= 2**62:
-        raise BadInput(where, f"is more than anybody has: {value!r:.40}")
-    return value if isinstance(value, int) else math.ceil(found)
-
-
-def seconds_of(where: str, value: Quantity) -> float:
-    return _parsed(where, value, parse_duration)
-
-
-def bandwidth_of(where: str, value: Quantity) -> float:
-    return _parsed(where, value, parse_bandwidth)
-
-
-def _parsed(where: str, value: Quantity, parse: Callable[[str | float], float]) -> float:
-    if isinstance(value, str) and len(value) > LONGEST_QUANTITY:
-        raise BadInput(where, f"must be at most {LONGEST_QUANTITY} characters, not {value[:40]!r}...")
-    try:
-        found = float(parse(value))
-    except (ValueError, OverflowError) as error:
-        raise BadInput(where, str(error)[:200]) from None
-    if not math.isfinite(found):
-        raise BadInput(where, f"must be finite, not {value!r:.40}")
-    return found

@@ -1,53 +1,58 @@
-"""Grants: request, list, show, wait, release, extend."""
+"""Grants: request, list, show, wait, release, extend; would a request fit, and which grants carry a key."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
-from fastapi.responses import JSONResponse, Response
+from fastapi import Path, Query
+from fastapi.responses import Response
 
-from forebay.act.control.api.commands import ask_of
+from forebay.act.control.agent.node import EXPOSE
 from forebay.act.control.api.dependencies import (
+    Answer,
     Caller,
     GrantName,
     Limit,
     Maybe,
     OfService,
+    Routes,
     Wait,
-    answer,
-    answer_encoded,
     encode,
 )
-from forebay.act.control.api.description import ERRORS, returns
-from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm, seconds_of
-from forebay.act.control.auth.callers import Who
-from forebay.act.control.documents import GrantDocument, GrantList, StoryDocument
+from forebay.act.control.api.description import document_response
+from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm
+from forebay.act.control.auth.callers import Who, check_administrator, first_group, user_name
+from forebay.act.control.documents import FitDocument, GrantDocument, GrantList, KeyDocument, StoryDocument
 from forebay.act.control.service.grant_story import story_of
 from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.act.control.service.service import Service
 from forebay.act.control.service.views import grant_document
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
+from forebay.decide.grants.control import Control
 from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import ENDED, Ask, Grant, NotAllowed, State
 
 _AT_ONCE = 50  # grants that are encoded before others get their turn: about two milliseconds
+_GRANT = document_response(GrantDocument)
 
-routes = APIRouter(prefix="/v1/grants", tags=["grants"], responses=ERRORS)
+routes = Routes(prefix="/v1/grants", tags=["grants"])
+batch_routes = Routes(prefix="/v1", tags=["tiers"])
 
 
-@routes.post("", status_code=201, **returns(GrantDocument, 200, 201))
-async def request_grant(service: OfService, who: Caller, form: AskForm) -> JSONResponse:
+@routes.post("", status_code=201, responses={200: _GRANT, 201: _GRANT})
+async def request_grant(service: OfService, who: Caller, form: AskForm) -> Answer:
     """Request space. A known key makes it the same request. A refusal is a grant in state `refused`."""
     ask, records = await _request(service, who, form)
     live = service.state()
     grant = live.control.by_key(ask.uid, ask.key)
     assert grant is not None
     is_new = any(isinstance(r.event, ev.Asked) and r.event.ask.grant == grant.id for r in records)
-    return answer(service.keys.add_keys(grant_document(live, grant)), 201 if is_new else 200)
+    return Answer(service.keys.add_keys(grant_document(live, grant)), 201 if is_new else 200)
 
 
 async def _request(service: Service, who: Who, form: AskForm) -> tuple[Ask, list[EventRecord]]:
@@ -67,7 +72,56 @@ async def _request(service: Service, who: Who, form: AskForm) -> tuple[Ask, list
     return again, await service.do(co.Request(caller=who.caller, ask=again))
 
 
-@routes.get("", **returns(GrantList))
+def ask_of(form: AskForm, who: Who, control: Control, now: float) -> Ask:
+    """The request, with a number of its own. Sent again with its key, it is the same request."""
+    uid, gid = _owner(form, who)
+    grant = secrets.token_hex(16)
+    key = form.key or grant
+    known = control.by_key(uid, key)
+    if "tier" in form.fields and form.tier not in ("", form.fields["tier"]):
+        raise BadInput("tier", f"is {form.tier!r} and {form.fields['tier']!r} at once")
+    for where, names in (("hosts", form.hosts), ("fields", form.fields)):
+        for name in names:
+            if not name or len(name) > 200 or not name.isprintable():
+                raise BadInput(where, f"must be of 1 to 200 printable characters, not {name[:40]!r}")
+    wants = form.fields | ({"tier": form.tier} if form.tier else {})
+    if control.tables.knows_field(EXPOSE) if known is None else EXPOSE in known.ask.wants:
+        wants = {EXPOSE: form.expose or "none"} | wants
+    start = form.start
+    if isinstance(start, timedelta):
+        start = now + start.total_seconds() if known is None else known.ask.start
+    return Ask(
+        grant=grant,
+        key=key,
+        uid=uid,
+        gid=gid,
+        user=user_name(uid),
+        job=form.job,
+        size=form.size,
+        seconds=form.seconds,
+        start=start,
+        wants=wants,
+        expose="" if form.expose == "none" else form.expose,
+        hosts=tuple(form.hosts),
+        mode=form.mode,
+        ceiling=form.ceiling,
+    )
+
+
+def _owner(form: AskForm, who: Who) -> tuple[int, int]:
+    if who.role == "agent":
+        raise NotAllowed("an agent cannot request space")
+    if form.uid is None and form.gid is None:
+        if who.uid < 0:
+            raise BadInput("uid", "is missing: this token belongs to no user")
+        return who.uid, max(0, who.gid)
+    check_administrator(who)
+    uid = who.uid if form.uid is None else form.uid
+    gid = first_group(uid) if form.gid is None and 0 <= uid < 2**32 else form.gid
+    return uid, uid if gid is None else gid
+
+
+@routes.get("", responses={200: document_response(GrantList)})
 async def list_grants(
     service: OfService,
     who: Caller,
@@ -94,11 +148,12 @@ async def list_grants(
         and (not node or any(volume.node == node for volume in live.control.tables.volumes_of(grant)))
     ]
     selected.sort(key=lambda grant: grant.order)
-    texts = [text async for text in _encoded(service, [grant.id for grant in selected[:limit]])]
-    return answer_encoded(f'{{"grants":[{",".join(texts)}],"more":{"true" if len(selected) > limit else "false"}}}')
+    texts = [text async for text in _encode_grants(service, [grant.id for grant in selected[:limit]])]
+    text = f'{{"grants":[{",".join(texts)}],"more":{encode(len(selected) > limit)}}}'
+    return Response(text.encode(), media_type="application/json")
 
 
-async def _encoded(service: Service, names: Sequence[str]) -> AsyncIterator[str]:
+async def _encode_grants(service: Service, names: Sequence[str]) -> AsyncIterator[str]:
     """Grants as JSON, a few at a time, so that nobody else waits for a long list."""
     for first in range(0, len(names), _AT_ONCE):
         live = await service.writer.now()
@@ -109,28 +164,27 @@ async def _encoded(service: Service, names: Sequence[str]) -> AsyncIterator[str]
         await asyncio.sleep(0)
 
 
-@routes.get("/{grant}", **returns(GrantDocument))
-async def show(service: OfService, who: Caller, grant: GrantName) -> JSONResponse:
+@routes.get("/{grant}")
+async def show(service: OfService, who: Caller, grant: GrantName) -> GrantDocument:
     """One grant with its volumes."""
-    live = await service.writer.now()
-    return _answer(service, live, grant, who)
+    return _document(service, await service.writer.now(), grant, who)
 
 
-@routes.get("/{grant}/story", **returns(StoryDocument))
-async def story(service: OfService, who: Caller, grant: GrantName) -> JSONResponse:
+@routes.get("/{grant}/story")
+async def story(service: OfService, who: Caller, grant: GrantName) -> StoryDocument:
     """Everything that happened to a grant, and what agents logged about it, by time."""
     _find(await service.writer.now(), grant, who)
-    return answer({"story": await service.writer.read(lambda connection: story_of(connection, grant))})
+    return {"story": await service.writer.read(lambda connection: story_of(connection, grant))}
 
 
-@routes.get("/{grant}/wait", **returns(GrantDocument))
+@routes.get("/{grant}/wait")
 async def wait(
     service: OfService,
     who: Caller,
     grant: GrantName,
     seconds: Wait = 30.0,
     known: Annotated[str, Query(max_length=20, description="The state that you know; another returns at once.")] = "",
-) -> JSONResponse:
+) -> GrantDocument:
     """The grant, as soon as its state or its place in the queue changes or the time is over."""
     live = await service.writer.now()
     before = _find(live, grant, who)
@@ -143,50 +197,47 @@ async def wait(
             live = await service.writer.now()
             if not changed or (_find(live, grant, who).state.value, live.control.position(grant)) != was:
                 break
-    return _answer(service, live, grant, who)
+    return _document(service, live, grant, who)
 
 
-@routes.post("/{grant}/release", **returns(GrantDocument))
-async def release(service: OfService, who: Caller, grant: GrantName, form: ReleaseForm | None = Maybe) -> JSONResponse:
+@routes.post("/{grant}/release")
+async def release(service: OfService, who: Caller, grant: GrantName, form: ReleaseForm | None = Maybe) -> GrantDocument:
     """Release a grant. To repeat this changes nothing."""
-    because = " ".join((form or ReleaseForm()).because.split())
+    because = " ".join(form.because.split()) if form else ""
     return await _change(service, who, co.Release(caller=who.caller, grant=grant, because=because))
 
 
-@routes.post("/{grant}/extend", **returns(GrantDocument))
-async def extend(service: OfService, who: Caller, grant: GrantName, form: ExtendForm) -> JSONResponse:
+@routes.post("/{grant}/extend")
+async def extend(service: OfService, who: Caller, grant: GrantName, form: ExtendForm) -> GrantDocument:
     """Let a grant end later, if its space stays free until then."""
-    live = await service.writer.now()
-    end = _find(live, grant, who).end + _longer(form) if form.until is None else form.until
+    end = form.until
+    if end is None:
+        before = _find(await service.writer.now(), grant, who)
+        if form.seconds is None:
+            raise BadInput("seconds", "is missing; give seconds or until")
+        if form.seconds <= 0:
+            raise BadInput("seconds", f"must be above 0, not {form.seconds:g}")
+        end = before.end + form.seconds
     return await _change(service, who, co.Extend(caller=who.caller, grant=grant, end=end))
 
 
-def _longer(form: ExtendForm) -> float:
-    if form.seconds is None:
-        raise BadInput("seconds", "is missing; give seconds or until")
-    longer = seconds_of("seconds", form.seconds)
-    if longer <= 0:
-        raise BadInput("seconds", f"must be above 0, not {form.seconds!r:.40}")
-    return longer
-
-
-@routes.post("/{grant}/used", **returns(GrantDocument))
-async def use(service: OfService, who: Caller, grant: GrantName) -> JSONResponse:
+@routes.post("/{grant}/used")
+async def use(service: OfService, who: Caller, grant: GrantName) -> GrantDocument:
     """Mark a grant as in use."""
     return await _change(service, who, co.Use(caller=who.caller, grant=grant))
 
 
-async def _change(service: Service, who: Who, command: co.Release | co.Extend | co.Use) -> JSONResponse:
+async def _change(service: Service, who: Who, command: co.Release | co.Extend | co.Use) -> GrantDocument:
     for record in await service.do(command):
         if isinstance(record.event, ev.Declined) and record.event.grant == command.grant:
             raise Refused(record.event.sentence())
-    return _answer(service, service.state(), command.grant, who)
+    return _document(service, service.state(), command.grant, who)
 
 
-def _answer(service: Service, live: Live, name: str, who: Who) -> JSONResponse:
+def _document(service: Service, live: Live, name: str, who: Who) -> GrantDocument:
     """The grant, if the caller may see it. An agent gets the keys of its own volumes with its actions."""
     document = grant_document(live, _find(live, name, who))
-    return answer(document if who.role == "agent" else service.keys.add_keys(document))
+    return document if who.role == "agent" else service.keys.add_keys(document)
 
 
 def _find(live: Live, name: str, who: Who) -> Grant:
@@ -200,3 +251,51 @@ def _may_see(live: Live, grant: Grant, who: Who) -> bool:
     if who.role == "agent":
         return any(volume.node == who.node for volume in live.control.tables.volumes_of(grant))
     return who.is_administrator or who.uid == grant.ask.uid
+
+
+# What a batch system asks around its jobs
+
+
+@batch_routes.get("/fit")
+async def fit(
+    service: OfService,
+    who: Caller,
+    size: Annotated[str, Query(max_length=100, description="Bytes, or text with a unit.")],
+    tier: Annotated[str, Query(max_length=200, description="The kind of disks. Default: any.")] = "",
+    seconds: Annotated[str, Query(max_length=100, description="For how long.")] = "1h",
+) -> FitDocument:
+    """How the service would decide a request. Nothing is requested or reserved."""
+    live, now = await service.writer.now(), service.clock()
+    owner = {} if who.uid >= 0 else {"uid": 0, "gid": 0}  # a token that belongs to no user may look, too
+    form = AskForm.model_validate({"size": size, "seconds": seconds, "tier": tier, **owner})
+    ask = ask_of(form, who, live.control, now)
+    for event in live.control.handle(co.Request(caller=who.caller, ask=ask), now):
+        if isinstance(event, ev.TurnedDown | ev.Queued) and event.grant == ask.grant:
+            when: Literal["never", "later"] = "never" if isinstance(event, ev.TurnedDown) else "later"
+            return {"answer": when, "because": event.because, "reason": event.reason}
+    return {"answer": "now", "because": "", "reason": ""}
+
+
+@batch_routes.get("/keys/{key}")
+async def by_key(
+    service: OfService,
+    who: Caller,
+    key: Annotated[str, Path(max_length=200, description="The key that the request was sent with.")],
+) -> KeyDocument:
+    """Grants with this key, or with this key, a dot and a number, in order. Users see their own."""
+    live = await service.writer.now()
+    control = live.control
+    # A batch system does not always know whose key it is. To test for the substring first is ten times as fast.
+    near = [(text.partition(":")[2], name) for text, name in control.tables.keys.items() if key in text]
+    grants = [control.grant(name) for text, name in near if _belongs_to(text, key)]
+    seen = [grant for grant in grants if who.is_administrator or who.uid == grant.ask.uid]
+    seen.sort(key=lambda grant: grant.order)
+    return {"grants": [grant_document(live, grant) for grant in seen]}
+
+
+def _belongs_to(text: str, key: str) -> bool:
+    """
+    >>> [_belongs_to(text, "slurm-a-7") for text in ("slurm-a-7", "slurm-a-7.2", "slurm-a-70", "slurm-a-7.x")]
+    [True, True, False, False]
+    """
+    return text.startswith(key) and (text == key or (text[len(key)] == "." and text[len(key) + 1 :].isdecimal()))

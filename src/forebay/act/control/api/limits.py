@@ -1,28 +1,21 @@
-"""Limits on what one caller can take of the service: bytes at once, connections, waiting calls."""
+"""Limits on what one caller can take of the service: connections and waiting calls."""
 
 from __future__ import annotations
 
-import json
 import resource
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, MutableMapping
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from forebay.act.control.api.proxies import Proxies
 from forebay.act.control.auth.callers import Who
-from forebay.act.control.errors import ErrorCode, TooMany, error_document
+from forebay.act.control.errors import TooMany
 from forebay.act.control.service.settings import Limits
-from forebay.model.units import format_size
 
-_OWN_FILES = 128
-"""Descriptors that the service needs for itself."""
+Calls = Counter[tuple[str, str, int]]
+"""The number of calls by route, method and status."""
+_FILES = 128  # descriptors that the service needs for itself
 _MOST_FILES = 65_536
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class Crowd:
@@ -39,9 +32,9 @@ class Crowd:
     def count(self, who: Hashable) -> int:
         return self._count[who]
 
-    def enters(self, who: Hashable, own: int | None) -> bool:
-        """Whether there is room for one more, who then has to `leave`; `own` is the most of this kind, None for any."""
-        if own is not None and (len(self) >= self.most or self._count[who] >= own):
+    def enters(self, who: Hashable, most: int | None) -> bool:
+        """Whether there is room for one more, who then has to `leave`; `most` of this kind, None for any number."""
+        if most is not None and (len(self) >= self.most or self._count[who] >= most):
             return False
         self._count[who] += 1
         return True
@@ -55,26 +48,22 @@ class Crowd:
 class Seat:
     """The place that one connection takes in the crowd: its address's, until it says on whose behalf it calls.
 
-    `proxy` tells for whom a trusted proxy calls, by the headers of each call: such a connection serves many.
+    `address` is "" on a UNIX socket. With `proxies`, a trusted proxy has the connection, which serves many: the headers
+    of each call say for whom.
     """
 
-    def __init__(self, crowd: Crowd, who: Hashable, limits: Limits, *, address: str, proxy: Proxies | None) -> None:
-        self._crowd, self._first, self._limits, self._proxy = crowd, who, limits, proxy
+    def __init__(
+        self, crowd: Crowd, who: Hashable, limits: Limits, *, address: str = "", proxies: Proxies | None = None
+    ) -> None:
+        self._crowd, self._limits, self.proxies = crowd, limits, proxies
         self._who: Hashable | None = who
-        self._address = address
-        self.address = address
-        """Where the call comes from; "" on a UNIX socket."""
-
-    @property
-    def is_proxys(self) -> bool:
-        """Whether a trusted proxy has it, and has not said for whom."""
-        return self._proxy is not None
+        self._peer = self.address = address
 
     def settle(self, address: str) -> None:
         """The proxy has said for whom it calls, once and for all."""
         self._move(address, self._limits.host)
-        self._first = self._address = self.address = address
-        self._proxy = None
+        self._peer = self.address = address
+        self.proxies = None
 
     def claim(self, who: Who) -> None:
         """The call is this caller's, who has said so and was believed; administrators call on behalf of many."""
@@ -83,18 +72,17 @@ class Seat:
 
     def begin_call(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """A call begins; whose it is, is known later."""
-        if self._proxy is None:
-            return
-        told = [value.decode("latin-1") for name, value in headers if name == b"x-forwarded-for"]
-        self.address = self._proxy.caller(told) or self._address
-        if self.address != self._address:
-            self._move(self.address, self._limits.host)
+        if self.proxies is not None:
+            forwarded = [value.decode("latin-1") for name, value in headers if name == b"x-forwarded-for"]
+            self.address = self.proxies.caller(forwarded) or self._peer
+            if self.address != self._peer:
+                self._move(self.address, self._limits.host)
 
     def end_call(self) -> None:
         """The next call by a proxy's connection may be anybody's."""
-        if self._proxy is not None and self._who is not None:
-            self._move(self._first, None)
-            self.address = self._address
+        if self.proxies is not None and self._who is not None:
+            self._move(self._peer, None)
+            self.address = self._peer
 
     def leave(self) -> None:
         """Counts once, however often it is called."""
@@ -120,13 +108,13 @@ class Waits:
         self.now: Counter[str] = Counter()  # for what they wait
 
     def check(self, who: Who) -> None:
-        """Administrators wait on behalf of many, so for them there is no end."""
+        """Administrators wait on behalf of many, so for them there is no limit."""
         if not who.is_administrator and self._crowd.count(who) >= self._most:
             raise TooMany(f"too many waiting requests from this caller (limit {self._most})")
 
     @contextmanager
     def one_more(self, who: Who, what: str = "change") -> Iterator[None]:
-        """For as long as the block takes; whoever may not wait was told by `check`."""
+        """For as long as the block takes. `check` refuses whoever may not wait."""
         self._crowd.enters(who, None)
         self.now[what] += 1
         try:
@@ -136,103 +124,11 @@ class Waits:
             self.now[what] -= 1
 
 
-class Bounded:
-    """The application behind it gets bodies of a size that it can bear, each as a whole."""
-
-    def __init__(self, app: App, limits: Limits) -> None:
-        self._app, self._limits, self._held = app, limits, 0
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        seat: Seat | None = scope.get("state", {}).get("seat")
-        if seat is None or scope["type"] != "http":
-            await self._bounded(scope, receive, send)
-            return
-        try:
-            seat.begin_call(scope["headers"])
-            await self._bounded(scope, receive, send)
-        except TooMany as error:
-            await _refuse(send, ErrorCode.TOO_MANY, str(error))
-        finally:
-            seat.end_call()
-
-    async def _bounded(self, scope: Message, receive: Receive, send: Send) -> None:
-        length = _length(scope) if scope["type"] == "http" else 0
-        if length == 0:
-            await self._app(scope, receive, send)
-            return
-        most = self._limits.body_of(scope["path"])
-        if length is not None and length > most:
-            await _refuse(send, ErrorCode.TOO_LARGE, _too_large(most))
-            return
-        await self._with_body(scope, receive, send, most)
-
-    async def _with_body(self, scope: Message, receive: Receive, send: Send, most: float) -> None:
-        parts: list[bytes] = []
-        size, more = 0, True
-        try:
-            while more:
-                message = await receive()
-                if message["type"] != "http.request":
-                    return  # it hung up
-                parts.append(message.get("body", b""))
-                more = message.get("more_body", False)
-                size += len(parts[-1])
-                self._held += len(parts[-1])
-                if size > most:
-                    await _refuse(send, ErrorCode.TOO_LARGE, _too_large(most))
-                    return
-                if self._held > self._limits.bodies:
-                    await _refuse(send, ErrorCode.UNAVAILABLE, "too much data is being sent at once; try again")
-                    return
-            await self._app(scope, whole(b"".join(parts), receive), send)
-        finally:
-            self._held -= size
-
-
-def whole(body: bytes, receive: Receive) -> Receive:
-    """The body, to be received once more."""
-    told = False
-
-    async def again() -> Message:
-        nonlocal told
-        if told:
-            return await receive()  # whether the caller hung up
-        told = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return again
-
-
-def _length(scope: Message) -> int | None:
-    """Bytes of the body, 0 without one, None if the caller does not say."""
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            return int(value)
-        if name == b"transfer-encoding":
-            return None
-    return 0
-
-
-def _too_large(most: float) -> str:
-    return f"request body too large (limit {format_size(most)})"
-
-
-async def _refuse(send: Send, code: ErrorCode, sentence: str) -> None:
-    body = error_body(code, sentence)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": code.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def error_body(code: ErrorCode, sentence: str) -> bytes:
-    return json.dumps(error_document(code, sentence)).encode()
-
-
 def room_for(connections: int) -> int:
     """So many connections, or as many as the system lets this process have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = min(connections + _OWN_FILES, _MOST_FILES)
+    wanted = min(connections + _FILES, _MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return connections if soft == resource.RLIM_INFINITY else max(1, min(connections, soft - _OWN_FILES))
+    return connections if soft == resource.RLIM_INFINITY else max(1, min(connections, soft - _FILES))

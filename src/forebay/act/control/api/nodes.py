@@ -1,79 +1,131 @@
-"""Storage nodes: what their agents report and must do, and what administrators do with them."""
+"""Storage nodes: what their agents report and must do, their tiers, and what administrators do with them and strays."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query
-from fastapi.responses import JSONResponse
+from fastapi import Body, Query
 
-from forebay.act.control.api.commands import register_of, report_of
-from forebay.act.control.api.dependencies import Administrator, Caller, Maybe, NodeName, OfService, Wait, answer
-from forebay.act.control.api.description import ERRORS, returns
-from forebay.act.control.api.forms import DrainForm, HelloForm, LogForm, RateForm, ReportForm
-from forebay.act.control.documents import ActionList, Done, NodeList
+from forebay.act.control.agent.node import EXPOSE
+from forebay.act.control.api.dependencies import Administrator, Caller, Maybe, NodeName, OfService, Routes, Wait
+from forebay.act.control.api.forms import (
+    AdoptForm,
+    DiscardForm,
+    DiskForm,
+    DrainForm,
+    HelloForm,
+    LogForm,
+    RateForm,
+    ReportForm,
+    VolumeForm,
+)
+from forebay.act.control.auth.callers import Who, user_name
+from forebay.act.control.auth.volume_keys import without_key
+from forebay.act.control.documents import ActionList, Done, NodeList, StrayDocument, StrayList, TierDocument, TierList
 from forebay.act.control.errors import OtherJournal
 from forebay.act.control.service.journal_identity import is_known_journal
+from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.service import Service
 from forebay.act.control.service.views import action_list, node_documents
 from forebay.decide.grants import commands as co
+from forebay.decide.grants.machine import DiskSpec, Stray, field_value
 from forebay.history.store.journal import LogLine, add_log_lines
+from forebay.model.grant import Volume, node_of
 
-routes = APIRouter(prefix="/v1/nodes", tags=["nodes"], responses=ERRORS)
+routes = Routes(prefix="/v1/nodes", tags=["nodes"])
+stray_routes = Routes(prefix="/v1/strays", tags=["strays"])
+tier_routes = Routes(prefix="/v1/tiers", tags=["tiers"])
+ANY = "any"
+"""The name of all disks together, whatever their tier."""
 _MOST_TEXT = 2000
+_LONGEST_REASON = 500
 _Many = Body(max_length=10_000)
 _Seen = Annotated[str, Query(max_length=100, description="The `seen` of the last answer that you acted on.")]
 _Disk = Annotated[str, Query(max_length=200, description="A disk of the node. Default: the whole node.")]
 
 
-@routes.get("", **returns(NodeList))
-async def list_nodes(service: OfService, _: Caller) -> JSONResponse:
+@routes.get("")
+async def list_nodes(service: OfService, _: Caller) -> NodeList:
     """All nodes with their disks."""
-    return answer(NodeList(nodes=node_documents(await service.writer.now())))
+    return {"nodes": node_documents(await service.writer.now())}
 
 
-@routes.post("/{node}/drain", **returns(NodeList))
-async def drain(service: OfService, who: Administrator, node: NodeName, form: DrainForm | None = Maybe) -> JSONResponse:
+@routes.post("/{node}/drain")
+async def drain(service: OfService, who: Administrator, node: NodeName, form: DrainForm | None = Maybe) -> NodeList:
     """Place no new grants on a node, or on one of its disks. Existing grants stay."""
-    return await _change(service, co.Drain(caller=who.caller, what=_place(node, form)))
+    return await _change(service, co.Drain(caller=who.caller, what=_place(node, form.disk if form else "")))
 
 
-@routes.post("/{node}/undrain", **returns(NodeList))
-async def undrain(
-    service: OfService, who: Administrator, node: NodeName, form: DrainForm | None = Maybe
-) -> JSONResponse:
+@routes.post("/{node}/undrain")
+async def undrain(service: OfService, who: Administrator, node: NodeName, form: DrainForm | None = Maybe) -> NodeList:
     """Place new grants there again."""
-    return await _change(service, co.Undrain(caller=who.caller, what=_place(node, form)))
+    return await _change(service, co.Undrain(caller=who.caller, what=_place(node, form.disk if form else "")))
 
 
-@routes.delete("/{node}", **returns(NodeList))
-async def remove(service: OfService, who: Administrator, node: NodeName, disk: _Disk = "") -> JSONResponse:
+@routes.delete("/{node}")
+async def remove(service: OfService, who: Administrator, node: NodeName, disk: _Disk = "") -> NodeList:
     """Give up a node, or one of its disks. Everything on it is lost."""
-    return await _change(service, co.Remove(caller=who.caller, what=_place(node, DrainForm(disk=disk))))
+    return await _change(service, co.Remove(caller=who.caller, what=_place(node, disk)))
 
 
-def _place(node: str, form: DrainForm | None) -> str:
-    return f"{node}/{form.disk}" if form is not None and form.disk else node
+def _place(node: str, disk: str) -> str:
+    return f"{node}/{disk}" if disk else node
 
 
-async def _change(service: Service, command: co.Command) -> JSONResponse:
+async def _change(service: Service, command: co.Command) -> NodeList:
     await service.do(command)
-    return answer(NodeList(nodes=node_documents(service.state())))
+    return {"nodes": node_documents(service.state())}
 
 
-@routes.post("/{node}/hello", **returns(ActionList))
-async def hello(service: OfService, who: Caller, node: NodeName, form: HelloForm) -> JSONResponse:
+@routes.post("/{node}/hello")
+async def hello(service: OfService, who: Caller, node: NodeName, form: HelloForm) -> ActionList:
     """An agent reports its node's disks and all volumes on them, and gets its actions."""
     known = await is_known_journal(service.writer, await service.writer.now(), form.seen)
     await service.do(register_of(node, form, who, known))
     service.note_heard(node)
-    return answer(action_list(await service.writer.now(), node, service.keys))
+    return action_list(await service.writer.now(), node, service.keys)
 
 
-@routes.get("/{node}/actions", **returns(ActionList))
+def register_of(node: str, form: HelloForm, who: Who, ours: bool | None) -> co.Register:
+    return co.Register(
+        caller=who.for_node(node),
+        node=node,
+        network_bandwidth=form.network_bandwidth,
+        fields=form.fields | ({"address": form.address} if form.address else {}),
+        disks=tuple(map(_disk_of, form.disks)),
+        volumes=None if form.volumes is None else _volumes_of(form.volumes),
+        number=form.number,
+        ours=ours,
+        seen=form.seen,
+        unseen={name: _reason(because) for name, because in form.unseen.items()},
+    )
+
+
+def _disk_of(form: DiskForm) -> DiskSpec:
+    fields = form.fields | ({"kind": form.kind} if form.kind else {})
+    return DiskSpec(**form.model_dump(exclude={"kind", "fields"}), fields=fields)
+
+
+def _volumes_of(forms: Iterable[VolumeForm]) -> tuple[co.FoundVolume, ...]:
+    return tuple(
+        co.FoundVolume(
+            **form.model_dump(exclude={"state", "settings"}),
+            whole=form.state == "whole",
+            settings=without_key(form.settings),
+        )
+        for form in forms
+    )
+
+
+def _reason(because: str) -> str:
+    return " ".join(because.split())[:_LONGEST_REASON] or "its agent gave no reason"
+
+
+@routes.get("/{node}/actions")
 async def actions(
     service: OfService, who: Caller, node: NodeName, seconds: Wait = 25.0, seen: _Seen = ""
-) -> JSONResponse:
+) -> ActionList:
     """The actions of the node's agent, as soon as there are any or the time is over. The call is also its heartbeat."""
     live = await service.heartbeat(node, who.as_agent(node))
     if await is_known_journal(service.writer, live, seen) is False:
@@ -88,24 +140,37 @@ async def actions(
             if not changed:
                 break
     service.note_heard(node)
-    return answer(action_list(live, node, service.keys))
+    return action_list(live, node, service.keys)
 
 
-@routes.post("/{node}/reports", **returns(Done))
-async def reports(
-    service: OfService, who: Caller, node: NodeName, forms: Annotated[list[ReportForm], _Many]
-) -> JSONResponse:
+@routes.post("/{node}/reports")
+async def reports(service: OfService, who: Caller, node: NodeName, forms: Annotated[list[ReportForm], _Many]) -> Done:
     """An agent reports what became of volumes, in order. A report can be repeated."""
     who.as_agent(node)
     commands = [report_of(node, form, who) for form in forms]
     for command in commands:
         await service.do(command)
     service.note_heard(node)
-    return answer(Done(done=len(commands)))
+    return {"done": len(commands)}
 
 
-@routes.post("/{node}/log", **returns(Done))
-async def log(service: OfService, who: Caller, node: NodeName, forms: Annotated[list[LogForm], _Many]) -> JSONResponse:
+def report_of(node: str, form: ReportForm, who: Who) -> co.Command:
+    caller = who.as_agent(node)
+    if form.kind == "found":
+        return co.Found(caller=caller, node=node, number=form.number, volumes=_volumes_of(form.volumes))
+    about: dict[str, Any] = {"caller": caller, "volume": form.volume, "number": form.number, "disk": form.disk}
+    if form.kind == "made":
+        return co.Made(**about, path=form.path, device=form.device, settings=without_key(form.settings))
+    if form.kind == "gone":
+        return co.Gone(**about)
+    because = _reason(form.because)
+    if form.kind == "failed":
+        return co.NotMade(**about, because=because, fault=form.fault)
+    return (co.Stuck if form.kind == "stuck" else co.Lost)(**about, because=because)
+
+
+@routes.post("/{node}/log")
+async def log(service: OfService, who: Caller, node: NodeName, forms: Annotated[list[LogForm], _Many]) -> Done:
     """Lines of an agent's log. The service keeps those about a grant in the grant's story."""
     live = await service.heartbeat(node, who.as_agent(node))
     tables = live.control.tables
@@ -119,16 +184,93 @@ async def log(service: OfService, who: Caller, node: NodeName, forms: Annotated[
     ]
     if lines:
         await service.writer.write(lambda connection: add_log_lines(connection, lines))
-    return answer(Done(done=len(lines)))
+    return {"done": len(lines)}
 
 
-@routes.post("/{node}/rates", **returns(Done))
-async def rates(
-    service: OfService, who: Caller, node: NodeName, forms: Annotated[list[RateForm], _Many]
-) -> JSONResponse:
+@routes.post("/{node}/rates")
+async def rates(service: OfService, who: Caller, node: NodeName, forms: Annotated[list[RateForm], _Many]) -> Done:
     """An agent reports its disks' bandwidth in use. The page shows it for a while; nothing stores it."""
     who.as_agent(node)
     known = service.state().control.tables.disks
     measured = {f"{node}/{form.disk}": (form.write, form.read) for form in forms}
     service.rates.update(node, {key: rate for key, rate in measured.items() if key in known})
-    return answer(Done(done=len(measured)))
+    return {"done": len(measured)}
+
+
+@tier_routes.get("")
+async def tiers(service: OfService, _: Caller) -> TierList:
+    """The tiers of all disks whose volumes are mounted on their nodes, `any` first."""
+    return {"tiers": tier_documents(await service.writer.now(), service.clock())}
+
+
+def tier_documents(live: Live, now: float) -> list[TierDocument]:
+    """A tier whose disks are all closed is listed with nothing in it: it may come back."""
+    tables = live.control.tables
+    tiers: dict[str, TierDocument] = {}
+    mounted = "none" if any(EXPOSE in disk.spec.fields for disk in tables.disks.values()) else None
+    _tier(tiers, ANY)
+    for key, disk in tables.disks.items():
+        node = tables.nodes[disk.node]
+        if field_value(disk, node, EXPOSE) != mounted:
+            continue
+        is_open = disk.there and not (disk.drained or node.drained or node.silent)
+        for name in dict.fromkeys((ANY, field_value(disk, node, "tier") or ANY)):
+            tier = _tier(tiers, name)
+            if is_open:
+                free = max(0, tables.space.free(key, now, now))
+                tier["disks"] += 1
+                tier["total"] += disk.spec.capacity
+                tier["free"] += free
+                tier["largest"] = max(tier["largest"], free)
+    return list(tiers.values())
+
+
+def _tier(tiers: dict[str, TierDocument], name: str) -> TierDocument:
+    return tiers.setdefault(name, {"name": name, "disks": 0, "total": 0, "free": 0, "largest": 0})
+
+
+@stray_routes.get("")
+async def list_strays(service: OfService, _: Administrator) -> StrayList:
+    """All volumes that belong to no live grant. An administrator has to decide about those that are `kept`."""
+    return {"strays": list(_strays(await service.writer.now()))}
+
+
+@stray_routes.post("/discard")
+async def discard(service: OfService, who: Administrator, form: DiscardForm) -> StrayList:
+    """Let the kept volumes of a grant or a node be removed; answers with the strays that are left."""
+    await service.do(co.Discard(caller=who.caller, what=form.what))
+    return {"strays": list(_strays(service.state()))}
+
+
+@stray_routes.post("/adopt")
+async def adopt(service: OfService, who: Administrator, form: AdoptForm) -> StrayList:
+    """Make the kept volumes of a grant or a node their owner's grant again; answers with the strays that are left."""
+    await service.do(co.Adopt(caller=who.caller, what=form.what, seconds=form.seconds))
+    return {"strays": list(_strays(service.state()))}
+
+
+def _strays(live: Live) -> Iterator[StrayDocument]:
+    tables = live.control.tables
+    for _, stray in sorted(tables.strays.items()):
+        removing = f"it cannot be removed: {stray.because}" if stray.because else "it is being removed"
+        why = "the journal does not know it" if stray.held else removing
+        yield _stray(stray, stray.uid, stray.since, why, stray.held)
+    for volume in tables.kept_volumes():
+        grant = tables.grants[volume.grant]
+        yield _stray(volume, grant.ask.uid, grant.start, f"as far as the journal knows, {grant.because}", True)
+
+
+def _stray(volume: Stray | Volume, uid: int, since: float, why: str, kept: bool) -> StrayDocument:
+    return {
+        "name": volume.name,
+        "grant": volume.grant,
+        "node": node_of(volume.disk),
+        "disk": volume.disk.partition("/")[2],
+        "size": volume.size,
+        "uid": uid,
+        "user": user_name(uid) if uid >= 0 else "",
+        "since": since,
+        "path": volume.path,
+        "why": why,
+        "kept": kept,
+    }

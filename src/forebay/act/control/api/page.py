@@ -1,46 +1,119 @@
-"""The page and its own calls, which change with it and are not part of the public API."""
+"""Logins of browsers, the page, and its own calls, which change with it and are not part of the public API."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
 import json
+import socket
 from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, Literal, cast
 
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import Header, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from forebay.act.control.api.dependencies import (
     Administrator,
+    Answer,
     Caller,
     OfService,
+    Routes,
     identify_caller,
     is_visitor,
     login_of,
+    peer_of,
     resume_after,
+    seat_of,
 )
-from forebay.act.control.api.login import login_document
+from forebay.act.control.api.description import document_response
+from forebay.act.control.api.forms import LoginForm
+from forebay.act.control.auth.browsers import cookie_of, find_login, is_browser
 from forebay.act.control.auth.callers import Who
-from forebay.act.control.auth.logins import Login
-from forebay.act.control.errors import NotAuthenticated, error_code, error_document
+from forebay.act.control.auth.logins import COOKIE, Login
+from forebay.act.control.documents import LoginDocument, LoginLink, LogoutDocument
+from forebay.act.control.errors import NotAuthenticated, NotLoggedIn, error_code, error_document
 from forebay.act.control.page.files import HEADERS
 from forebay.act.control.page.views import GROUPS, Eye, Line, Which, eye_of, feed, list_grants, timeline
 from forebay.act.control.service.service import Service
+from forebay.act.forward.net.address import parse_address
+from forebay.history.store import Connection
 from forebay.history.store.journal import Entry, list_entries, read_after
-from forebay.model.errors import UnknownName
+from forebay.model.errors import Refused, UnknownName
+from forebay.model.grant import NotAllowed
 
-routes = APIRouter(include_in_schema=False)
+login_routes = Routes(tags=["page"])
+routes = Routes(include_in_schema=False)
+_ANY_HOST = ("0.0.0.0", "::")
 _SMALL = 1400  # bytes that fit into one packet, so that to compress them gains nothing
 _LARGE = 50_000  # bytes above which another thread compresses
 _WINDOW = 1000  # events that the feed reads in one step
 _STEPS = 20
-_OWN_GRANTS = 100
+_MOST_GRANTS = 100  # of a user, in the feed
 _Name = Annotated[str, Path(max_length=100, description="The name.")]
 _Begin = Annotated[float, Query(ge=-1e12, le=1e12, description="From when.")]
 _End = Annotated[float, Query(ge=-1e12, le=1e12, description="Until when.")]
 _Before = Annotated[int, Query(ge=0, lt=2**62, description="End before this number; 0: at the newest.")]
 _Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
+
+
+@login_routes.post("/v1/login", responses={200: document_response(LoginDocument)})
+async def log_in(request: Request, service: OfService, form: LoginForm) -> Answer:
+    """Exchange a token or a one-time link for a cookie."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise NotAllowed("the request comes from another site's page")
+    seat = seat_of(request)
+    host = seat.address if seat else ""
+    login = await service.logins.log_in(form.secret.strip(), host)
+    service.log.info("login", name=login.who.name, role=login.who.role, host=host)
+    answer = Answer(_login_document(login))
+    answer.set_cookie(
+        COOKIE, login.cookie, max_age=int(login.until - service.clock()), path="/", secure=True, httponly=True,
+        samesite="strict",
+    )  # fmt: skip
+    return answer
+
+
+@login_routes.get("/v1/login")
+async def show_login(request: Request) -> LoginDocument:
+    """Who has logged in."""
+    if not is_browser(request.headers) and peer_of(request) is None:
+        raise NotLoggedIn("log in first")
+    return _login_document(await login_of(request))
+
+
+def _login_document(login: Login) -> LoginDocument:
+    who = login.who
+    role = cast(Literal["user", "administrator"], who.role)
+    return {"role": role, "name": who.name, "uid": who.uid, "until": login.until, "proof": login.proof}
+
+
+@login_routes.post("/v1/logout", responses={200: document_response(LogoutDocument)})
+async def log_out(request: Request, service: OfService) -> Answer:
+    """End the login. Its cookie stops working."""
+    cookie = cookie_of(request.headers)
+    if cookie:
+        await find_login(service.logins, None, "POST", request.headers)
+        service.logins.log_out(cookie)
+    answer = Answer(LogoutDocument(done=1 if cookie else 0))
+    answer.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="strict")
+    return answer
+
+
+@login_routes.post("/v1/login/link")
+async def make_link(request: Request, service: OfService, who: Caller) -> LoginLink:
+    """A link that logs the caller in once, for callers on the UNIX socket or with MUNGE."""
+    if request.headers.get("authorization", "").lower().startswith("bearer") or is_browser(request.headers):
+        raise Refused("log in with your token; links are for callers on the UNIX socket or with MUNGE")
+    secret, until = service.logins.make_link(who)
+    link = ""
+    if service.settings.listen:
+        address = parse_address(service.settings.listen, "service.listen")
+        any_host = address.host in _ANY_HOST
+        host = await asyncio.to_thread(socket.getfqdn) if any_host else address.host  # a name server can be slow
+        # Browsers send the fragment to nobody.
+        link = f"https://{f'[{host}]' if ':' in host else host}:{address.port}/#login={secret}"
+    return {"secret": secret, "until": until, "link": link}
 
 
 @routes.get("/")
@@ -51,15 +124,15 @@ async def index(request: Request, service: OfService) -> Response:
 @routes.get("/page/{name}")
 async def file(request: Request, service: OfService, name: _Name) -> Response:
     """A file of the page, for anybody."""
-    own = service.pages.files.get(name)
-    if own is None:
+    page = service.pages.files.get(name)
+    if page is None:
         raise UnknownName("page", name, service.pages.files)
-    headers = HEADERS | {"ETag": own.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-    if request.headers.get("if-none-match") == own.tag:
+    headers = HEADERS | {"ETag": page.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    if request.headers.get("if-none-match") == page.tag:
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(own.packed, headers=headers | {"Content-Encoding": "gzip"}, media_type=own.kind)
-    return Response(own.content, headers=headers, media_type=own.kind)
+        return Response(page.packed, headers=headers | {"Content-Encoding": "gzip"}, media_type=page.kind)
+    return Response(page.content, headers=headers, media_type=page.kind)
 
 
 @routes.get("/v1/page")
@@ -76,7 +149,7 @@ async def snapshot(request: Request, service: OfService) -> Response:
         return await _answer(request, {"who": None, **error_document(error_code(error), str(error))})
     text = await service.updates.snapshot(eye_of(who))
     login = await login_of(request) if is_visitor(request) else Login(who=who, cookie="", until=0.0, proof="")
-    return await _compress(request, text[:-1] + b',"who":' + _encode(login_document(login)) + b"}")
+    return await _answer(request, text[:-1] + b',"who":' + _encode(_login_document(login)) + b"}")
 
 
 @routes.get("/v1/page/events")
@@ -139,7 +212,7 @@ async def decisions(
     eye = eye_of(who)
     last = (await service.writer.now()).last
     before = min(before or last + 1, last + 1)
-    find = _find_lines(service, before, limit) if eye is None else _find_own_lines(service, eye, before, limit)
+    find = _find_lines(service, before, limit) if eye is None else _find_user_lines(service, eye, before, limit)
     lines, following = await find
     return await _answer(request, {"lines": lines, "next": following})
 
@@ -147,30 +220,27 @@ async def decisions(
 async def _find_lines(service: Service, before: int, limit: int) -> tuple[list[Line], int]:
     lines: list[Line] = []
     for _ in range(_STEPS):
-        entries = await _read_before(service, before)
-        live = await service.writer.now()
-        lines += feed(live, entries, None, limit - len(lines))
+        first = max(0, before - 1 - _WINDOW)
+        entries = await service.writer.read(partial(_read_backwards, after=first, count=before - 1 - first))
+        lines += feed(await service.writer.now(), entries, None, limit - len(lines))
         before = lines[-1]["n"] if len(lines) == limit else max(1, before - _WINDOW)
         if before <= 1 or len(lines) == limit:
             break
     return lines, before if before > 1 else 0
 
 
-async def _read_before(service: Service, number: int) -> list[Entry]:
-    """Some events before a number, the newest first."""
-    first = max(0, number - 1 - _WINDOW)
-    count = number - 1 - first
-    if count <= 0:
-        return []
-    return await service.writer.read(lambda connection: list(read_after(connection, first, count))[::-1])
+def _read_backwards(connection: Connection, after: int, count: int) -> list[Entry]:
+    return list(read_after(connection, after, count))[::-1]
 
 
-async def _find_own_lines(service: Service, uid: int, before: int, limit: int) -> tuple[list[Line], int]:
+async def _find_user_lines(service: Service, uid: int, before: int, limit: int) -> tuple[list[Line], int]:
     """The same for a user's newest grants."""
-    live = await service.writer.now()
-    own = sorted((g.order, g.id) for g in live.control.tables.grants.values() if g.ask.uid == uid)[-_OWN_GRANTS:]
-    read = await service.writer.read(lambda connection: [e for _, name in own for e in list_entries(connection, name)])
-    entries = sorted((e for e in read if e.number < before), key=lambda e: -e.number)
+    grants = (await service.writer.now()).control.tables.grants.values()
+    newest = sorted((grant.order, grant.id) for grant in grants if grant.ask.uid == uid)[-_MOST_GRANTS:]
+    entries = await service.writer.read(
+        lambda connection: [each for _, name in newest for each in list_entries(connection, name)]
+    )
+    entries = sorted((each for each in entries if each.number < before), key=lambda each: -each.number)
     lines = feed(await service.writer.now(), entries, uid, limit)
     return lines, lines[-1]["n"] if len(lines) == limit else 0
 
@@ -194,17 +264,11 @@ def _encode(document: Mapping[str, object]) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-async def _answer(request: Request, document: Mapping[str, object]) -> Response:
-    return await _compress(request, _encode(document))
-
-
-async def _compress(request: Request, text: bytes) -> Response:
+async def _answer(request: Request, document: Mapping[str, object] | bytes) -> Response:
+    text = document if isinstance(document, bytes) else _encode(document)
     headers = HEADERS | {"Cache-Control": "no-store"}
     if len(text) > _SMALL and "gzip" in request.headers.get("accept-encoding", ""):
-        text = await asyncio.to_thread(_gzip, text) if len(text) > _LARGE else _gzip(text)
+        compress = partial(gzip.compress, text, 1, mtime=0)
+        text = await asyncio.to_thread(compress) if len(text) > _LARGE else compress()
         headers |= {"Content-Encoding": "gzip"}
     return Response(text, headers=headers, media_type="application/json")
-
-
-def _gzip(text: bytes) -> bytes:
-    return gzip.compress(text, 1, mtime=0)

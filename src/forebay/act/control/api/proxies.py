@@ -1,14 +1,14 @@
-"""Callers that come by a proxy: who they are only a proxy that the administrator named can tell.
+"""Callers behind a proxy: the service believes only proxies that the administrator named.
 
-One for TCP says it before anything else, by the PROXY protocol (versions 1 and 2, as HAProxy has them); one for HTTP in
-the header X-Forwarded-For of each call. Nobody else is believed.
+A proxy for TCP sends the caller's address first, by the PROXY protocol (versions 1 and 2, as HAProxy has them), a proxy
+for HTTP in the header X-Forwarded-For of each call.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from forebay.model.errors import BadInput
 
@@ -33,26 +33,21 @@ class Proxies:
                 raise BadInput("service.proxies", f"must be addresses or networks, not {name!r}") from None
 
     def has(self, address: str) -> bool:
-        try:
-            found = ip_address(plain_address(address))
-        except ValueError:
-            return False
-        return any(found in network for network in self._networks)
+        parsed = _parse_address(address)
+        return parsed is not None and any(parsed in network for network in self._networks)
 
     def caller(self, forwarded: Iterable[str]) -> str:
-        """For whom a trusted proxy calls, by its X-Forwarded-For; "" if it does not tell.
+        """For whom a trusted proxy calls, by its X-Forwarded-For; "" if it does not say.
 
-        Whoever called it may have sent such a header too, so the last of the addresses counts that is no proxy.
+        Whoever called it may have sent such a header, too, so the last address counts that is not a proxy's.
 
         >>> Proxies(["10.0.0.0/8"]).caller(["6.6.6.6, 192.0.2.1", "10.0.0.2"])
         '192.0.2.1'
         """
-        for word in reversed(",".join(forwarded).split(",")):
-            address = plain_address(word.strip())
-            if not _is_address(address):
-                return ""
-            if not self.has(address):
-                return address
+        for text in reversed(",".join(forwarded).split(",")):
+            address = _parse_address(text.strip())
+            if address is None or not self.has(str(address)):
+                return str(address or "")
         return ""
 
 
@@ -61,50 +56,44 @@ def plain_address(text: str) -> str:
     >>> plain_address("::ffff:192.0.2.1"), plain_address("[2001:db8::1]"), plain_address("192.0.2.1:40000")
     ('192.0.2.1', '2001:db8::1', '192.0.2.1')
     """
+    return str(_parse_address(text) or text)
+
+
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
     if match := _WITH_PORT.fullmatch(text):
         text = match[1] or match[2]
     try:
-        found = ip_address(text)
+        address = ip_address(text)
     except ValueError:
-        return text
-    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return str(mapped or found)
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
 
 
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
+def read_head(received: bytes) -> tuple[int, str] | None:
+    """The number of bytes of a proxy's head, and for whom it calls; None if more must come.
 
-
-def read_head(heard: bytes) -> tuple[int, str] | None:
-    """Of what a proxy sent first: how many bytes its head has, and for whom it calls; None if more must come.
-
-    0 bytes if there is no such head; "" for a call of the proxy itself, or if it does not tell.
+    0 bytes if there is no such head; "" for a call of the proxy itself, or if it does not say.
 
     >>> read_head(b"PROXY TCP4 192.0.2.1 192.0.2.2 40000 7443\\r\\nGET"), read_head(b"PROX"), read_head(b"GET / ")
     ((43, '192.0.2.1'), None, (0, ''))
     """
-    if heard.startswith(_SIGNATURE):
-        return _read_binary(heard)
-    if match := _LINE.match(heard):
-        address = (match[1] or b"").decode("ascii", "replace")
-        return match.end(), plain_address(address) if _is_address(address) else ""
-    begun = b"PROXY ".startswith(heard[:6]) and len(heard) < _LONGEST_LINE and b"\n" not in heard
-    return None if begun or _SIGNATURE.startswith(heard) else (0, "")
+    if received.startswith(_SIGNATURE):
+        return _read_binary(received)
+    if match := _LINE.match(received):
+        return match.end(), str(_parse_address((match[1] or b"").decode("ascii", "replace")) or "")
+    begun = b"PROXY ".startswith(received[:6]) and len(received) < _LONGEST_LINE and b"\n" not in received
+    return None if begun or _SIGNATURE.startswith(received) else (0, "")
 
 
-def _read_binary(heard: bytes) -> tuple[int, str] | None:
-    if len(heard) < 16:
+def _read_binary(received: bytes) -> tuple[int, str] | None:
+    if len(received) < 16:
         return None
-    version, family, length = heard[12], heard[13], int.from_bytes(heard[14:16], "big")
+    version, family, length = received[12], received[13], int.from_bytes(received[14:16], "big")
     if version >> 4 != 2:
         return 0, ""
-    if len(heard) < 16 + length:
+    if len(received) < 16 + length:
         return None
     size = _ADDRESS_BYTES.get(family, 0)
     if version & 0xF == 0 or size == 0 or length < size:  # the proxy's own, or no address of the internet
         return 16 + length, ""
-    return 16 + length, plain_address(str(ip_address(heard[16 : 16 + size])))
+    return 16 + length, plain_address(str(ip_address(received[16 : 16 + size])))

@@ -1,40 +1,45 @@
-"""The service on its sockets. Only this module uses uvicorn."""
+"""The service on its sockets: who is let in, and for how long a caller may take. Only this module uses uvicorn."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import os
+import socket
 import ssl
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from forebay.act.control.api.app import build
-from forebay.act.control.api.limits import Bounded, Crowd, Seat, error_body, room_for
-from forebay.act.control.api.listener import Listener
-from forebay.act.control.api.proxies import Proxies
-from forebay.act.control.api.request_counts import Counted
+from forebay.act.control.api.app import Bounded, build
+from forebay.act.control.api.limits import Crowd, Seat, room_for
+from forebay.act.control.api.proxies import MOST, Proxies, plain_address, read_head
 from forebay.act.control.auth.callers import peer_of
-from forebay.act.control.errors import ErrorCode
+from forebay.act.control.errors import ErrorCode, TooMany, encode_error
 from forebay.act.control.page.files import NO_PAGES, Pages
 from forebay.act.control.service.service import Service
 from forebay.act.control.service.settings import Limits, ServiceSettings, make_private, private_files
 from forebay.act.forward.net.address import Address, open_listener, parse_address
 from forebay.act.log import Log
-from forebay.history.store import Store, open_store
+from forebay.history.store import open_store
 from forebay.model.compile_hooks import hooks
 from forebay.model.errors import BadInput, why
 
 _HEAD = 16_384  # bytes of a request's head
 _GRACE = 5  # seconds for answers that are under way at the end
+_AT_ONCE = 64
+_AGAIN = 0.1  # seconds until somebody is let in again after the system refused
+_LOOK = 0.01  # seconds between looks at a proxy's head that has begun
+_FULL = encode_error(ErrorCode.UNAVAILABLE, "too many connections; close some, or try again later")
+_TURNED_AWAY = b"HTTP/1.1 503 \r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
 Ready = Callable[[list[str]], None]
+Guest = Callable[[Seat], asyncio.Protocol]
+ListeningSocket = tuple[socket.socket, ssl.SSLContext | None]
 
 
 class _Patience:
@@ -99,7 +104,7 @@ class _Protocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """In our own words, and as all errors."""
         del msg
-        body = error_body(ErrorCode.MALFORMED, f"not an HTTP request, or its head is longer than {_HEAD} bytes")
+        body = encode_error(ErrorCode.MALFORMED, f"not an HTTP request, or its head is longer than {_HEAD} bytes")
         headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
         for event in (h11.Response(status_code=400, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
             with suppress(h11.LocalProtocolError):  # an answer was on its way already
@@ -107,89 +112,148 @@ class _Protocol(H11Protocol):
         self.transport.close()
 
 
-class _Server(uvicorn.Server):
-    """Lets callers in by doors of our own."""
+class Listener:
+    """Lets callers in, as long as neither they nor all of them are too many. Open until `close`.
 
-    crowd: Crowd
-    service: Service
+    A guest is made with its seat, which it must leave in the end. On a UNIX socket, administrators are let in however
+    many there are. Trusted proxies say for whom they call, and may have any number of connections.
+    """
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are the business of whoever runs us."""
-        yield
+    def __init__(self, listener: socket.socket, tls: ssl.SSLContext | None, guest: Guest, service: Service) -> None:
+        settings = service.settings
+        self._listener, self._tls, self._guest = listener, tls, guest
+        self._crowd, self._limits = service.crowd, settings.limits
+        self._always = frozenset({os.getuid(), *settings.administrators})
+        self._proxies = Proxies(settings.proxies)
+        self._loop = asyncio.get_running_loop()
+        self._entering: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._open()
 
-    async def startup(self, sockets: Sequence[Any] | None = None) -> None:
-        await self.lifespan.startup()
-        settings, tls = self.service.settings, self._tls()
-        always = frozenset({os.getuid(), *settings.administrators})
-        how: dict[str, Any] = {"tls": tls, "always": always, "proxies": Proxies(settings.proxies)}
-        doors = [Listener(one, self._guest, self.crowd, settings.limits, **how) for one in sockets or ()]
-        self.servers = doors  # type: ignore[assignment]
-        self.started = True
+    def _open(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._listener.fileno(), self._accept)
 
-    def _tls(self) -> ssl.SSLContext | None:
-        found = self.config.ssl
-        return found if isinstance(found, ssl.SSLContext) else None
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._loop.remove_reader(self._listener.fileno())
+            for task in self._entering:
+                task.cancel()
 
-    def _guest(self, seat: Seat) -> _Protocol:
-        guest = _Protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-        guest.limits, guest.seat, guest.crowd = self.service.settings.limits, seat, self.crowd
-        return guest
+    async def wait_closed(self) -> None:
+        await asyncio.gather(*self._entering, return_exceptions=True)
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                sock, address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:  # no more descriptors: to try all the time would not help
+                self._loop.remove_reader(self._listener.fileno())
+                self._loop.call_later(_AGAIN, self._open)
+                return
+            sock.setblocking(False)
+            peer = peer_of(sock)
+            if peer is not None:
+                most = None if peer.uid in self._always else self._limits.each
+                self._seat(sock, Seat(self._crowd, peer.uid, self._limits), peer.uid, most)
+                continue
+            host = plain_address(str(address[0]))
+            proxies = self._proxies if self._proxies.has(host) else None
+            seat = Seat(self._crowd, host, self._limits, address=host, proxies=proxies)
+            self._seat(sock, seat, host, self._limits.host if proxies is None else self._crowd.most)
+
+    def _seat(self, sock: socket.socket, seat: Seat, who: int | str, most: int | None) -> None:
+        if self._crowd.enters(who, most):
+            task = self._loop.create_task(self._let_in(sock, seat))
+            self._entering.add(task)
+            task.add_done_callback(self._entering.discard)
+            return
+        self._crowd.dropped["full"] += 1
+        with sock, suppress(OSError):
+            if self._tls is None:
+                with suppress(BlockingIOError):
+                    sock.recv(1 << 16)  # what is not read would be answered by an error of the system
+                sock.send(_TURNED_AWAY % (len(_FULL), _FULL))
+
+    async def _let_in(self, sock: socket.socket, seat: Seat) -> None:
+        handshake = None if self._tls is None else self._limits.send
+        try:
+            if seat.proxies is not None:
+                async with asyncio.timeout(self._limits.send):
+                    caller = await self._read_head(sock)
+                if caller:  # else a header of each call may say it
+                    seat.settle(caller)
+            await self._loop.connect_accepted_socket(
+                lambda: self._guest(seat), sock, ssl=self._tls, ssl_handshake_timeout=handshake
+            )
+        except BaseException as error:
+            seat.leave()
+            sock.close()
+            self._crowd.dropped["full" if isinstance(error, TooMany) else "handshake"] += 1
+            if not isinstance(error, OSError | TooMany):  # a timeout is one of the system's errors
+                raise
+
+    async def _read_head(self, sock: socket.socket) -> str:
+        """The caller's address by the PROXY protocol, whose bytes are taken; "" if there is none."""
+        while True:
+            ready = asyncio.Event()
+            self._loop.add_reader(sock.fileno(), ready.set)
+            try:
+                await ready.wait()
+            finally:
+                self._loop.remove_reader(sock.fileno())
+            received = sock.recv(MOST, socket.MSG_PEEK)
+            if not received:
+                raise ConnectionResetError
+            if (head := read_head(received)) is not None:
+                length, caller = head
+                sock.recv(length)
+                return caller
+            await asyncio.sleep(_LOOK)
 
 
 async def serve(
     settings: ServiceSettings, end: asyncio.Event, ready: Ready, *, log: Log | None = None, pages: Pages = NO_PAGES
 ) -> None:
-    """Serve until `end` is set. `ready` is told where it listens, once it can answer. `pages` is the page at `/`."""
+    """Serve until `end` is set. `ready` gets the addresses once the service can answer. `pages` is the page at `/`."""
+    log = log or Log(settings.log)
     with private_files():
         store = open_store(settings.db)
-    try:
+    with store:
         make_private(store)
         store.make_durable()
-        await _serve(store, settings, end, ready, log or Log(settings.log), pages)
-    finally:
-        store.close()
-
-
-async def _serve(
-    store: Store, settings: ServiceSettings, end: asyncio.Event, ready: Ready, log: Log, pages: Pages
-) -> None:
-    service = Service(store, settings, log=log, pages=pages)
-    listeners = _listeners(settings)  # before all the work, as somebody else may have the address
-    if not sys.stderr.isatty():
-        _log_compiling(log)
-    try:
-        await service.start()
-        sys.setswitchinterval(0.0003)  # who writes must not wait 5 ms for its turn whenever there is much to decide
-        gc.collect()
-        gc.freeze()  # what is there now stays: the collector need not look at it again and again
-        gc.set_threshold(2_000, 5, 1_000)  # often, so never for long; grants have no cycles, so hardly ever all of them
-        service.crowd.most = room_for(settings.limits.connections)
-        servers = [_server(service, tls) for _, tls in listeners]
-        running = [
-            asyncio.create_task(server.serve(sockets=[listener]))
-            for server, (listener, _) in zip(servers, listeners, strict=True)
-        ]
-        while not all(server.started for server in servers):
-            await asyncio.sleep(0.005)
-            if any(task.done() for task in running):
-                raise BadInput("service", "can't listen")
-        told = [_told(listener) for listener, _ in listeners]
-        log.info("ready", listening=told, store=store.where)
-        ready(told)
-        await end.wait()
-        service.changes.close()
-        for server in servers:
+        service = Service(store, settings, log=log, pages=pages)
+        sockets = _open_sockets(settings)  # before all the work, as somebody else may have the address
+        if not sys.stderr.isatty():
+            _log_compiling(log)
+        try:
+            await service.start()
+            sys.setswitchinterval(0.0003)  # who writes must not wait 5 ms for its turn whenever much is to be decided
+            gc.collect()
+            gc.freeze()  # what is there now stays: the collector need not look at it again and again
+            gc.set_threshold(2_000, 5, 1_000)  # often, so never for long; grants have no cycles, so seldom all of them
+            service.crowd.most = room_for(settings.limits.connections)
+            server = _start_server(service, sockets)
+            running = asyncio.create_task(server.main_loop())
+            addresses = [_address_of(listener) for listener, _ in sockets]
+            log.info("ready", listening=addresses, store=store.where)
+            ready(addresses)
+            await end.wait()
+            service.changes.close()
             server.should_exit = True
-        await asyncio.gather(*running)
-    finally:
-        await service.stop()
-        for listener, _ in listeners:
-            listener.close()
-        if settings.socket is not None:
-            with suppress(OSError):
-                settings.socket.unlink()
-    log.info("ended")
+            await running
+            await server.shutdown()
+        finally:
+            await service.stop()
+            for listener, _ in sockets:
+                listener.close()
+            if settings.socket is not None:
+                with suppress(OSError):
+                    settings.socket.unlink()
+        log.info("ended")
 
 
 def _log_compiling(log: Log) -> None:
@@ -202,9 +266,9 @@ def _log_compiling(log: Log) -> None:
     hooks.before = say_once
 
 
-def _server(service: Service, tls: ssl.SSLContext | None) -> _Server:
+def _start_server(service: Service, sockets: list[ListeningSocket]) -> uvicorn.Server:
     config = uvicorn.Config(
-        Counted(Bounded(build(service), service.settings.limits), service.calls),
+        Bounded(build(service), service.settings.limits, service.calls),
         http=_Protocol,
         ws="none",
         lifespan="off",
@@ -217,44 +281,42 @@ def _server(service: Service, tls: ssl.SSLContext | None) -> _Server:
         timeout_graceful_shutdown=_GRACE,
     )
     config.load()
-    config.ssl = tls
-    server = _Server(config)
-    server.service, server.crowd = service, service.crowd
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+
+    def make_guest(seat: Seat) -> _Protocol:
+        guest = _Protocol(config=config, server_state=server.server_state, app_state=server.lifespan.state)
+        guest.limits, guest.seat, guest.crowd = service.settings.limits, seat, service.crowd
+        return guest
+
+    server.servers = [Listener(each, tls, make_guest, service) for each, tls in sockets]  # type: ignore[misc]
     return server
 
 
-def _listeners(settings: ServiceSettings) -> list[tuple[Any, ssl.SSLContext | None]]:
-    found: list[tuple[Any, ssl.SSLContext | None]] = []
-    if settings.socket is not None:
-        found.append((_unix(settings.socket, settings.socket_mode), None))
+def _open_sockets(settings: ServiceSettings) -> list[ListeningSocket]:
+    sockets: list[ListeningSocket] = []
+    path = settings.socket
+    if path is not None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            sockets.append((open_listener(Address(path=str(path))), None))
+            path.chmod(settings.socket_mode)
+        except OSError as error:
+            raise BadInput(str(path), why(error)) from None
     if settings.listen:
-        tls = _tls(settings)
-        found.append((open_listener(parse_address(settings.listen, "service.listen")), tls))
-    return found
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        assert settings.certificate is not None
+        try:
+            tls.load_cert_chain(settings.certificate, settings.key)
+        except (OSError, ssl.SSLError) as error:
+            sentence = f"is not a certificate with key {settings.key}: {error}"
+            raise BadInput(str(settings.certificate), sentence) from None
+        sockets.append((open_listener(parse_address(settings.listen, "service.listen")), tls))
+    return sockets
 
 
-def _unix(path: Path, mode: int) -> Any:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        listener = open_listener(Address(path=str(path)))
-        path.chmod(mode)
-    except OSError as error:
-        raise BadInput(str(path), why(error)) from None
-    return listener
-
-
-def _tls(settings: ServiceSettings) -> ssl.SSLContext:
-    assert settings.certificate is not None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(settings.certificate, settings.key)
-    except (OSError, ssl.SSLError) as error:
-        raise BadInput(str(settings.certificate), f"is not a certificate with key {settings.key}: {error}") from None
-    return context
-
-
-def _told(listener: Any) -> str:
+def _address_of(listener: socket.socket) -> str:
     name = listener.getsockname()
     if isinstance(name, str):
         return f"unix:{name}"

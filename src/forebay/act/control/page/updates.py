@@ -22,6 +22,7 @@ from forebay.act.control.page.views import (
     PageNode,
     States,
     Tally,
+    entries_after,
     feed,
     fill,
     fills,
@@ -189,15 +190,6 @@ def frame(live: Live, eye: Eye, after: int) -> str:
 
 def _reset(live: Live) -> str:
     return _event("reset", live.last, {"number": live.last})
-
-
-def entries_after(live: Live, after: int) -> Sequence[Entry] | None:
-    """From memory; None if it does not go back so far, or has not come so far."""
-    count = live.last - after
-    if count < 0 or count > len(live.recent):
-        return None
-    first = len(live.recent) - count
-    return [live.recent[at] for at in range(first, len(live.recent))]
 
 
 def touched(live: Live, after: int) -> Touched | None:

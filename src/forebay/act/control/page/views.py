@@ -403,6 +403,15 @@ def feed(live: Live, entries: Iterable[Entry], eye: Eye, most: int) -> list[Line
     return lines
 
 
+def entries_after(live: Live, after: int) -> Sequence[Entry] | None:
+    """From memory; None if it does not go back so far, or has not come so far."""
+    count = live.last - after
+    if count < 0 or count > len(live.recent):
+        return None
+    first = len(live.recent) - count
+    return [live.recent[at] for at in range(first, len(live.recent))]
+
+
 def may_see(live: Live, entry: Entry, eye: Eye) -> bool:
     if eye is None:
         return True

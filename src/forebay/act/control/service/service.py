@@ -10,8 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
-from forebay.act.control.api.limits import Crowd, Waits
-from forebay.act.control.api.request_counts import Calls
+from forebay.act.control.api.limits import Calls, Crowd, Waits
 from forebay.act.control.auth.callers import Authenticator
 from forebay.act.control.auth.logins import Logins, signing_key
 from forebay.act.control.auth.volume_keys import Keys

@@ -1,0 +1,177 @@
+"""A storage node: its disks, the volumes on them, and the actions of the service that its agent carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from forebay.act.control.api.forms import DiskForm, ReportForm, VolumeForm
+from forebay.act.control.auth.volume_keys import without_key
+from forebay.act.volumes.exposure import Exposures
+from forebay.act.volumes.volume import BadRequest, NoRoom, Volume, WrongOwner, check_name
+from forebay.act.volumes.volume_lifecycle import Volumes
+from forebay.decide.grants.action import Action
+from forebay.model.errors import BadInput, UnknownName, UserError
+
+EXPOSE = "expose"
+"""The field of every disk that says how its volumes are reached: "none" is where they are mounted on the node."""
+LONGEST_REASON = 1000
+"""Characters of a reason that are reported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order(Action):
+    """An action with the key of the volume, for means of exposure that need one."""
+
+    key: str = field(default="", repr=False)
+
+
+_NAMES = {each.name for each in fields(Order)}
+
+
+def read_order(document: Mapping[str, Any]) -> Order:
+    """An action as the service sends it; fields of later versions are ignored."""
+    known = {name: value for name, value in document.items() if name in _NAMES and value is not None}
+    return Order(**known | {"hosts": tuple(known.get("hosts", ()))})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDisk:
+    """One disk. `capacity` in bytes, None for all that is usable; bandwidths in bytes per second.
+
+    `expose` is the one means by which its volumes are reached: "none" if they are mounted on the node. `root` is
+    the folder on it that shows whether it is there.
+    """
+
+    name: str
+    volumes: Volumes
+    read_bandwidth: float
+    write_bandwidth: float
+    capacity: int | None = None
+    identity: str = ""
+    expose: str = "none"
+    root: Path | None = None
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    def describe(self, before: int = 0) -> DiskForm:
+        """The disk for the service; `before` is the capacity that it reported last."""
+        return DiskForm(
+            name=self.name,
+            capacity=self._capacity(before),
+            read_bandwidth=self.read_bandwidth,
+            write_bandwidth=self.write_bandwidth,
+            kind=self.volumes.kind,
+            identity=self.identity,
+            fields={EXPOSE: self.expose, "kind": self.volumes.kind, **self.fields},
+        )
+
+    def _capacity(self, before: int) -> int:
+        """At most what is usable. A few bytes more or less are not worth a report."""
+        usable = self.volumes.usable()
+        if self.capacity is not None and self.capacity <= usable:
+            return self.capacity
+        step = 1 << max(0, usable.bit_length() - 8)
+        return before if before <= usable < before + 2 * step else usable // step * step
+
+    def place_of(self, volume: Volume) -> tuple[str, str]:
+        """The path and device of a volume for users; empty for an exposed one, which has settings instead."""
+        return (str(volume.path), volume.device) if self.expose == "none" else ("", "")
+
+    def find_volumes(self, exposures: Exposures) -> list[VolumeForm]:
+        """All of Forebay's volumes on the disk. A volume that should be exposed and is not is only half there."""
+        exposed = {each.name: each for each in exposures.list()}
+        forms = []
+        for volume in self.volumes.find():
+            path, device = self.place_of(volume)
+            served = exposed.get(volume.name)
+            is_served = self.expose == "none" or (served is not None and served.state == "whole")
+            form = VolumeForm(
+                name=volume.name,
+                disk=self.name,
+                size=volume.size,
+                state="whole" if volume.state == "whole" and is_served else "half",
+                path=path,
+                device=device,
+                settings={} if served is None else without_key(served.settings),
+                uid=volume.uid,
+                gid=volume.gid,
+                mode=volume.mode,
+                ceiling=volume.asked_ceiling,
+                since=volume.since,
+            )
+            forms.append(form)
+        return forms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """What an agent works on. At most one action may run on a volume at a time."""
+
+    disks: Mapping[str, AgentDisk]
+    exposures: Exposures
+
+    def disk(self, name: str) -> AgentDisk:
+        if name not in self.disks:
+            raise UnknownName("disk", name, self.disks)
+        return self.disks[name]
+
+    def do(self, order: Order) -> ReportForm:
+        return self.make(order) if order.kind == "make" else self.release(order)
+
+    def make(self, order: Order) -> ReportForm:
+        """Make, mount and expose it; the report. If that fails, nothing new is left behind.
+
+        An error if it can't be brought up, but is there: what its user wrote is not given up at the first try.
+        """
+        is_new = not self.is_there(order)
+        try:
+            return self._make(self.disk(order.disk), order, is_new)
+        except UserError as error:
+            if self.is_there(order):
+                raise
+            return report_trouble("failed", order, error)
+
+    def is_there(self, action: Action) -> bool:
+        """Whether any of the volume is on its disk."""
+        disk = self.disks.get(action.disk)
+        return disk is not None and any(volume.name == action.volume for volume in disk.volumes.find())
+
+    def _make(self, disk: AgentDisk, order: Order, is_new: bool) -> ReportForm:
+        means, settings = order.expose or "none", {}
+        if means != disk.expose:
+            where = "are mounted on the node" if disk.expose == "none" else f"are exposed by {disk.expose}"
+            raise BadInput(f"disk {disk.name}", f"its volumes {where}; {means} is not possible there")
+        volume = disk.volumes.make(
+            order.volume, order.size, uid=order.uid, gid=order.gid, mode=order.mode, ceiling=order.ceiling or None
+        )
+        if means != "none":
+            try:
+                exposed = self.exposures.expose(volume, means, order.hosts, key=order.key)
+            except UserError:
+                if is_new:  # nobody wrote into it yet
+                    disk.volumes.release(order.volume)
+                raise
+            settings = without_key(exposed.settings)  # the service knows the key
+        path, device = disk.place_of(volume)
+        return ReportForm(
+            kind="made", volume=order.volume, disk=order.disk, path=path, device=device, settings=settings
+        )
+
+    def release(self, action: Action) -> ReportForm:
+        """Withdraw it from all hosts and take it away; the report. An error if it is still there."""
+        disk = self.disk(action.disk)
+        self.exposures.withdraw(check_name(action.volume))
+        disk.volumes.release(action.volume)
+        return ReportForm(kind="gone", volume=action.volume, disk=action.disk)
+
+
+def report_trouble(kind: Literal["failed", "stuck"], action: Action, error: UserError) -> ReportForm:
+    """The report of a volume that can't be made or removed; if that is not the disk's fault, whose it is."""
+    report = ReportForm(kind=kind, volume=action.volume, disk=action.disk, because=str(error)[:LONGEST_REASON])
+    if kind == "failed" and isinstance(error, NoRoom):
+        report.fault = "room"
+    elif kind == "failed" and isinstance(error, WrongOwner | BadRequest):
+        report.fault = "request"
+    return report
