@@ -39,7 +39,7 @@ def test_a_folder_is_read_and_what_is_wrong_listed(forebay: Forebay, tmp_path: P
     ran = forebay("ingest", logs, "--workers", 1)
     assert (ran.code, ran.err) == (0, "")
     assert "is truncated: 3,000 bytes, but its header announces 11,472" in ran.out
-    assert "1 log read, 0 known already, 0 copies of known ones, 1 that can't be read" in ran.out
+    assert "1 log read (0 already known, 0 duplicates, 1 unreadable)" in ran.out
     again = forebay("ingest", logs, "--json").json
     assert again["logs"] == {"read": 0, "known": 1, "copies": 0, "failed": 1}
     assert [(Path(entry["path"]).name, entry["status"]) for entry in again["listed"]] == [("b.darshan", "failed")]
@@ -49,7 +49,7 @@ def test_slurms_accounting_shows_beside_the_runs(forebay: Forebay, tmp_path: Pat
     (tmp_path / "jobs.txt").write_text(SACCT)
     ran = forebay("ingest", folder(tmp_path) / "a.darshan", "--sacct", tmp_path / "jobs.txt", "--workers", 1)
     assert ran.code == 0
-    assert "1 job of Slurm's accounting" in ran.out
+    assert "1 job from Slurm's accounting" in ran.out
     [run] = forebay("history", "runs", "--json").json["runs"]
     assert (run["job_name"], run["nodes"], run["job_end_time"]) == ("vpic", 64, None)
     assert run["job_start_time"] - run["submit_time"] == 420

@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 from forebay.cli import app
-from forebay.cli.demo import Step, start_daemon
+from forebay.cli.demo import start_daemon
 from forebay.model.errors import Refused, UserError
 from support.command import Forebay
 
@@ -329,7 +329,8 @@ def test_a_step_of_the_demo_that_fails_says_so_and_ends_it(
         raise Refused("grant 3f is being released: permission denied")
 
     monkeypatch.setattr("forebay.cli.demo.run_line", refuse)
-    monkeypatch.setattr("forebay.cli.demo._machine_steps", lambda _: [Step("May I?", "forebay storage request")])
+    steps = [{"question": "May I?", "line": "forebay storage request"}]
+    monkeypatch.setattr("forebay.cli.demo.read_steps", lambda _: steps)
     ran = forebay("demo", "--out", tmp_path / "demo")
     assert ran.code == 2
     assert "2. " not in ran.out

@@ -32,12 +32,12 @@ from forebay.cli import (
     simulate,
     slurm,
     storage,
-    study,
     token,
 )
 from forebay.cli.packages import describe_missing
 from forebay.model.errors import ForebayError, UserError, why
 from forebay.show.compiling import announce_compiling
+from forebay.studies.registry import STUDIES
 from forebay.studies.sizing import command as size
 
 app = typer.Typer(
@@ -61,39 +61,27 @@ def root(
 ) -> None: ...
 
 
-for command_group in (
-    demo.commands,
-    ingest.commands,
-    profile.commands,
-    advise.commands,
-    allocate.commands,
-    simulate.commands,
-    serve.commands,
-    agent.commands,
-    replay.commands,
-    show.commands,
-    size.commands,
-    policies.commands,
-    compile.commands,
-):
-    app.add_typer(command_group)
-app.add_typer(history.app, name="history")
-app.add_typer(study.app, name="study")
-app.add_typer(forward.app, name="forward")
-app.add_typer(storage.app, name="storage")
-app.add_typer(token.app, name="token")
-app.add_typer(slurm.app, name="slurm")
+for module in (demo, ingest, profile, advise, allocate, simulate, serve, agent, replay, show, size, policies, compile):
+    app.add_typer(module.commands)
+study = typer.Typer(
+    help="Run a paper's whole evaluation: tables, figures and a report.", no_args_is_help=True, rich_markup_mode=None
+)
+for each in STUDIES:
+    each.add_to(study)
+groups = {"history": history.app, "study": study, "forward": forward.app, "storage": storage.app, "token": token.app}
+for name, group in (groups | {"slurm": slurm.app}).items():
+    app.add_typer(group, name=name)
 
 
 @cache
 def command() -> Callable[..., int | None]:
-    """All commands with their options, which take as long to put together as many a command to run."""
+    """All commands with their options; building them takes as long as running many a command."""
     return typer.main.get_command(app)
 
 
 def main() -> None:
     """Run a command; exit with 2 for the user's mistake and 1 for ours, in one line each."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, every command seems to end well
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, every child seems to succeed
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
@@ -106,7 +94,11 @@ def main() -> None:
     except ForebayError as error:
         _fail(str(error), 1)
     except click.ClickException as error:
-        _misused(error.format_message())
+        message = error.format_message()
+        if message.startswith("Usage:"):  # a command line without a command: typer's message is the whole help
+            typer.echo(message, err=True)
+            sys.exit(2)
+        _fail(f"{message} (see --help)", 2)
     except ModuleNotFoundError as error:
         command_name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
         if line := describe_missing(error, command_name):
@@ -118,7 +110,7 @@ def main() -> None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             _fail(why(error), 2)
         _fail_internally(error)
-    if code == 130:  # typer's way to say Ctrl-C
+    if code == 130:  # Ctrl-C
         _fail("interrupted", 130)
     sys.exit(code)
 
@@ -132,14 +124,6 @@ def with_system_folders(path: str) -> str:
     folders = path.split(os.pathsep)
     more = ("/usr/local/sbin", "/usr/sbin", "/sbin")
     return os.pathsep.join([*folders, *(folder for folder in more if folder not in folders)])
-
-
-def _misused(message: str) -> NoReturn:
-    """The command line itself is wrong; where it was only too short, typer's message is the whole help."""
-    if message.startswith("Usage:"):
-        typer.echo(message, err=True)
-        sys.exit(2)
-    _fail(f"{message} (see --help)", 2)
 
 
 def _fail_internally(error: Exception) -> NoReturn:

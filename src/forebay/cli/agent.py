@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -20,18 +21,16 @@ def agent(
     json: Json = False,
 ) -> None:
     """Run a storage node's agent, which manages its volumes. Ctrl-C ends it."""
-    import signal
     import threading
 
     from forebay.act.control.agent.settings import read_agent
 
     agent_file = read_agent(file)
-    disks = list(agent_file.node.disks)
+    document = {"node": agent_file.settings.node, "disks": list(agent_file.node.disks)}
     if check:
         for disk in agent_file.node.disks.values():
             disk.volumes.check()
-        document = {"file": str(file), "node": agent_file.settings.node, "disks": disks}
-        announce(document, f"{file}: valid: {', '.join(disks)}", json_line=json)
+        announce({"file": str(file), **document}, f"{file}: valid: {', '.join(document['disks'])}", json_line=json)
         return
     from forebay.act.control.agent.agent import Agent
 
@@ -45,7 +44,6 @@ def agent(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     running.start()
-    document = {"ready": "agent", "node": agent_file.settings.node, "disks": disks}
-    announce(document, f"agent ready: node {agent_file.settings.node}", json_line=json)
+    announce({"ready": "agent", **document}, f"agent ready: node {document['node']}", json_line=json)
     ended.wait()
     running.stop()

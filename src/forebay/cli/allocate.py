@@ -1,20 +1,22 @@
-"""`forebay allocate`."""
+"""`forebay allocate`: how many I/O targets each application gets, and which."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from forebay.model.units import format_bandwidth
 from forebay.show.options import DEFAULT_ALLOCATE, DEFAULT_PLACE, Json, Seed
-from forebay.show.output import print_json, print_table, ranges
+from forebay.show.output import Document, print_json, print_table, ranges
 
 if TYPE_CHECKING:
     from forebay.model.application import Application
 
 commands = typer.Typer()
+Allocate = Annotated[str | None, typer.Option(help=f"Allocation policy [default: the file's, or {DEFAULT_ALLOCATE}].")]
+Place = Annotated[str | None, typer.Option(help=f"Placement policy [default: the file's, or {DEFAULT_PLACE}].")]
 
 
 @commands.command(
@@ -22,16 +24,12 @@ commands = typer.Typer()
 )
 def allocate(
     file: Annotated[Path, typer.Argument(help="TOML file with [system] and [[application]] tables.")],
-    allocate: Annotated[
-        str | None, typer.Option(help=f"Allocation policy [default: the file's, or {DEFAULT_ALLOCATE}].")
-    ] = None,
-    place: Annotated[
-        str | None, typer.Option(help=f"Placement policy [default: the file's, or {DEFAULT_PLACE}].")
-    ] = None,
+    allocate: Allocate = None,
+    place: Place = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """How many I/O targets each application should get, and which."""
+    """Decide how many I/O targets each application gets, and which."""
     import numpy as np
 
     from forebay.decide.registry import find
@@ -42,32 +40,24 @@ def allocate(
     allocator = find("allocate", allocate or scenario.allocate or DEFAULT_ALLOCATE)
     placer = find("place", place or scenario.place or DEFAULT_PLACE)
     placement = scenario.schedule(allocator, placer, np.random.default_rng(seed))
-    rows = [_row(a, own) for a, own in zip(scenario.applications, placement, strict=True)]
-    io_load = View(scenario.system, scenario.applications).io_load([len(own) for own in placement])
+    documents = [_document(a, targets) for a, targets in zip(scenario.applications, placement, strict=True)]
+    io_load = View(scenario.system, scenario.applications).io_load([len(targets) for targets in placement])
     if json:
-        print_json({"allocate": allocator.name, "place": placer.name, "io_load": io_load, "applications": rows})
+        print_json({"allocate": allocator.name, "place": placer.name, "io_load": io_load, "applications": documents})
         return
-    saturated = " (saturated)" if io_load > 1 else ""
-    print_table(
-        f"{allocator.name} + {placer.name}, I/O-load {io_load:.3f}{saturated}",
-        ("application", "n", "targets", "bandwidth alone", "fastest n", "lightest n", "time in I/O", "curve"),
-        [
-            (
-                r["name"],
-                r["n"],
-                ranges(r["targets"]),
-                format_bandwidth(r["bandwidth"]),
-                r["n_perf"],
-                r["n_sys"],
-                f"{100 * r['io_ratio']:.1f}%",
-                r["curve_class"],
-            )
-            for r in rows
-        ],
-    )
+    rows = [
+        (
+            d["name"], d["n"], ranges(d["targets"]), format_bandwidth(d["bandwidth"]), d["n_perf"], d["n_sys"],
+            f"{100 * d['io_ratio']:.1f}%", d["curve_class"],
+        )
+        for d in documents
+    ]  # fmt: skip
+    title = f"{allocator.name} + {placer.name}, I/O-load {io_load:.3f}{' (saturated)' if io_load > 1 else ''}"
+    heads = ("application", "n", "targets", "bandwidth alone", "fastest n", "lightest n", "time in I/O", "curve")
+    print_table(title, heads, rows)
 
 
-def _row(application: Application, targets: tuple[int, ...]) -> dict[str, Any]:
+def _document(application: Application, targets: tuple[int, ...]) -> Document:
     from forebay.profile.curve_shapes import classify
 
     n = len(targets)

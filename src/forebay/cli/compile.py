@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from forebay.cli.demo import run_line, write_example
 from forebay.cli.packages import describe_missing
 from forebay.show.options import Json
 from forebay.show.output import print_json, progress
 
 commands = typer.Typer()
+Installation = Annotated[bool, typer.Option("--installation", help="Put machine code into the installation.")]
 
 
 @commands.command("compile", epilog="Example: forebay compile --installation  # while a package or an image is built")
-def compile_kernels(
-    installation: Annotated[
-        bool, typer.Option("--installation", help="Put the machine code into the installation, for all its users.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Compile all that Forebay would compile when it is first needed.
+def compile_kernels(installation: Installation = False, json: Json = False) -> None:
+    """Compile everything that Forebay compiles on first use.
 
     Machine code goes to the user's cache folder, where all installations of one version find it. It is made for this
-    machine's kind of processor: on another kind, Forebay compiles again when it is first needed.
+    machine's kind of processor: on another kind, Forebay compiles again on first use.
     """
     from forebay.kernel_cache import keep_in_installation, kernels_folder
     from forebay.model.compile_hooks import hooks
@@ -35,7 +35,17 @@ def compile_kernels(
         keep_in_installation()
     compiled: list[str] = []
     hooks.before, hooks.after = compiled.append, lambda _kernel: None
-    _run_steps()
+    with tempfile.TemporaryDirectory(prefix="forebay-") as name:
+        steps = list(_steps(Path(name)))
+        with progress("Compiling", len(steps)) as report:
+            for number, run_step in enumerate(steps):
+                report(number)
+                try:
+                    with redirect_stdout(io.StringIO()):
+                        run_step()
+                except ModuleNotFoundError as error:
+                    if describe_missing(error, "compile") is None:
+                        raise  # else it is of a group that this machine does not have
     folder = kernels_folder()
     if json:
         print_json({"compiled": len(compiled), "folder": str(folder)})
@@ -43,22 +53,19 @@ def compile_kernels(
         typer.echo(f"{len(compiled)} kernels compiled in {folder}" if compiled else f"nothing to compile in {folder}")
 
 
-def _run_steps() -> None:
-    import io
-    import tempfile
-    from contextlib import redirect_stdout
-
-    with tempfile.TemporaryDirectory(prefix="forebay-") as name:
-        steps = [_warm_service, _warm_forwarding, *_simulation_steps(Path(name))]
-        with progress("Compiling", len(steps)) as show:
-            for number, run_step in enumerate(steps):
-                show(number)
-                try:
-                    with redirect_stdout(io.StringIO()):
-                        run_step()
-                except ModuleNotFoundError as error:
-                    if describe_missing(error, "compile") is None:
-                        raise  # else it is of a group that this machine does not have
+def _steps(folder: Path) -> Iterator[Callable[[], None]]:
+    machine, buffer = write_example(folder / "machine.toml"), write_example(folder / "burst-buffer.toml")
+    yield _warm_service
+    yield _warm_forwarding
+    for line in (
+        f"simulate {machine} --allocate all",
+        f"simulate {buffer} --requests theta-2020:50 --policy all,optimal",
+        f"simulate {buffer} --requests theta-2020:50 --policy all --feedback",
+        f"study striping --policy default --repetitions 1 --no-noise --workers 1 --out {folder / 'striping'}",
+        f"study exascale --months 1 --days 0.1 --no-sensitivity --workers 1 --out {folder / 'exascale'}",
+    ):
+        yield partial(run_line, f"forebay {line}")
+    yield _simulate_requests
 
 
 def _warm_service() -> None:
@@ -76,21 +83,6 @@ def _warm_forwarding() -> None:
     compile_node()
     for name in policies("tune"):
         compile_council(new_council("window", (1, 2), tuner=name), lambda _seen: None)
-
-
-def _simulation_steps(folder: Path) -> Iterator[Callable[[], None]]:
-    from forebay.cli.demo import run_line, write_example
-
-    machine, buffer = write_example(folder / "machine.toml"), write_example(folder / "burst-buffer.toml")
-    for line in (
-        f"simulate {machine} --allocate all",
-        f"simulate {buffer} --requests theta-2020:50 --policy all,optimal",
-        f"simulate {buffer} --requests theta-2020:50 --policy all --feedback",
-        f"study striping --policy default --repetitions 1 --no-noise --workers 1 --out {folder / 'striping'}",
-        f"study exascale --months 1 --days 0.1 --no-sensitivity --workers 1 --out {folder / 'exascale'}",
-    ):
-        yield partial(run_line, f"forebay {line}")
-    yield _simulate_requests
 
 
 def _simulate_requests() -> None:

@@ -1,17 +1,18 @@
-"""`forebay demo`: the whole system once, on this machine."""
+"""`forebay demo`: the whole system once, on this machine. Its steps are in demo.toml."""
 
 from __future__ import annotations
 
 import os
+import re
 import select
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -21,7 +22,6 @@ from forebay.show.options import Json
 from forebay.show.output import print_json, ranges
 
 commands = typer.Typer()
-_SOCKET = "demo.sock"
 _START = 300.0
 """Seconds for a daemon to start: on the first run it compiles."""
 _AGENT = """
@@ -40,15 +40,6 @@ fields = {{ tier = "ssd" }}
 """
 
 
-class Step(NamedTuple):
-    """A question, and the command that answers it; `limits` are options that are not shown."""
-
-    question: str
-    line: str
-    limits: str = ""
-    prepare: Callable[[ExitStack], None] = lambda _running: None
-
-
 @commands.command(epilog="Example: forebay demo")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("demo"),
@@ -56,29 +47,59 @@ def demo(
 ) -> None:
     """Run the whole system once on this machine, in under two minutes."""
     out.mkdir(parents=True, exist_ok=True)
-    documents, skipped = {}, []
+    for name in ("machine.toml", "burst-buffer.toml"):
+        write_example(out / name)
+    documents, skipped, has_grant = {}, [], False
     with ExitStack() as running:
-        for number, step in enumerate(_steps(out, json), start=1):
+        for number, step in enumerate(read_steps(out), start=1):
+            line, limits = step["line"], step.get("limits", "")
+            if "{grant}" in line:
+                if json or not has_grant:
+                    continue
+                line = line.format(grant=_newest_grant())
             if not json:
-                typer.secho(f"\n{number}. {step.question}", bold=True)
-                typer.echo(f"   $ {step.line}")
+                typer.secho(f"\n{number}. {step['question']}", bold=True)
+                typer.echo(f"   $ {line}")
             try:
-                step.prepare(running)
+                if step.get("live"):
+                    _start_live_system(running)
+                    has_grant = True
                 if json:
-                    documents[step.line] = _read_json(step)
+                    documents[line] = _read_json(f"{line} {limits}")
                 else:
-                    run_line(f"{step.line} {step.limits}")
+                    run_line(f"{line} {limits}")
             except UserError as error:
-                raise UserError(f"step {number} of the demo failed: {step.line}: {error}") from error
+                raise UserError(f"step {number} of the demo failed: {line}: {error}") from error
             except ModuleNotFoundError as error:
-                if (line := describe_missing(error, step.line.split()[1])) is None:
+                if (missing := describe_missing(error, line.split()[1])) is None:
                     raise
                 skipped.append(number)
-                typer.echo(f"   skipped: {line}", err=json)
+                typer.echo(f"   skipped: {missing}", err=json)
     if json:
         print_json(documents)
     if skipped:
         raise UserError(f"skipped steps {ranges(skipped)} of the demo; to run all: pip install 'forebay[all]'")
+
+
+def read_steps(out: Path) -> list[dict[str, str]]:
+    """The steps; without figures where matplotlib is not installed."""
+    import tomllib
+
+    darshan = find_spec("darshan")
+    logs = Path(darshan.origin).parent / "examples" if darshan and darshan.origin else Path("LOGS")
+    text = (
+        (files("forebay.cli") / "demo.toml").read_text("utf-8").replace("{out}", str(out)).replace("{logs}", str(logs))
+    )
+    if find_spec("matplotlib") is None:
+        text = re.sub(r" --plot [^\s\"]+", "", text)
+    return [{key: str(value).lstrip() for key, value in step.items()} for step in tomllib.loads(text)["step"]]
+
+
+def _newest_grant() -> str:
+    from forebay.act.control.client import Client, service_of
+
+    with Client(service_of(None)) as client:
+        return next(client.grants())["id"]
 
 
 def run_line(line: str) -> None:
@@ -90,86 +111,18 @@ def run_line(line: str) -> None:
         raise typer.Exit(code)
 
 
-def _read_json(step: Step) -> object:
+def _read_json(line: str) -> object:
     import io
     import json
     from contextlib import redirect_stdout
 
     with redirect_stdout(io.StringIO()) as printed:
-        run_line(f"{step.line} {step.limits} --json")
+        run_line(f"{line} --json")
     return json.loads(printed.getvalue())
-
-
-def _steps(out: Path, json: bool) -> Iterator[Step]:
-    """All steps in order; each is run before the next one is prepared."""
-    yield from _machine_steps(out)
-    yield from _history_steps(out)
-    yield Step(
-        "A real forwarding layer on this machine: 4 data servers, an I/O node, 4 programs. In which order are their\n"
-        "   requests served?",
-        "forebay forward bench --processes 4 --pattern shared-strided --total '32 MiB' "
-        "--schedulers fifo,hbrr,twins-work-conserving",
-    )
-    yield Step(
-        "The live system: a control service and a storage node on this machine. A user requests space.",
-        "forebay storage request --size 50MB --time 1h --tier ssd --wait",
-        limits="--at-most 2min",
-        prepare=_start_live_system,
-    )
-    if not json and os.environ.get("FOREBAY_SERVICE", "").endswith(_SOCKET):
-        from forebay.act.control.client import Client, service_of
-
-        with Client(service_of(None)) as client:
-            grant = next(client.grants())["id"]
-        yield Step("The user gives it back.", f"forebay storage release {grant} --wait", limits="--at-most 2min")
-        yield Step("What happened to it?", f"forebay storage show {grant} --story")
-
-
-def _machine_steps(out: Path) -> Iterator[Step]:
-    machine, buffer = write_example(out / "machine.toml"), write_example(out / "burst-buffer.toml")
-    draws = find_spec("matplotlib") is not None
-    yield Step(
-        "A machine with 8 I/O nodes and three applications. Who gets how many, and which?",
-        f"forebay allocate {machine}",
-    )
-    yield Step(
-        "What would every policy do? Slowdown is I/O time over that alone on the best n;\n"
-        "   idle is the part of the compute nodes that waits for I/O.",
-        f"forebay simulate {machine} --allocate all" + (f" --plot {out / 'machine.png'}" if draws else ""),
-    )
-    yield Step(
-        "Does that hold in general? A small version of the published evaluation, on synthetic curves.",
-        f"forebay study io-nodes --out {out / 'io-nodes'} --sets 4 --loads 0.4:1.2:0.4 "
-        "--place greedy-non-clairvoyant,random",
-    )
-    yield Step(
-        "A burst buffer of 16 TB and a year of requests for space. Which disks hold which job's data?",
-        f"forebay simulate {buffer} --policy all --feedback",
-    )
-    yield Step(
-        "How large must it be to serve 99 % of the bytes?",
-        "forebay size" + (f" --plot {out / 'size.png'}" if draws else ""),
-    )
-
-
-def _history_steps(out: Path) -> Iterator[Step]:
-    spec, store = find_spec("darshan"), out / "history.db"
-    logs = Path(spec.origin).parent / "examples" if spec and spec.origin else Path("LOGS")
-    yield Step(
-        "What did applications do? A history of the Darshan logs that come with PyDarshan.",
-        f"forebay ingest {logs} --db {store}",
-    )
-    yield Step("Which applications are there?", f"forebay history apps --db {store} --plot {out / 'apps.png'}")
-    yield Step(
-        "How should the files of the next run of one of them be striped?",
-        f"forebay advise --app ior --procs 48 --targets 24 --db {store}",
-    )
 
 
 def write_example(path: Path) -> Path:
     """Write the example of that name there."""
-    from importlib.resources import files
-
     path.write_text((files("forebay.show") / "examples" / path.name).read_text())
     return path
 
@@ -179,15 +132,15 @@ def _start_live_system(running: ExitStack) -> None:
     import forebay.act.control.api.server  # noqa: F401  # so that a missing package is named here, not by a daemon
 
     folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="forebay-")))
-    socket = folder / _SOCKET
+    service = f"unix:{folder}/demo.sock"
     (folder / "disk").mkdir()
-    (folder / "agent.toml").write_text(_AGENT.format(service=f"unix:{socket}"))
-    start_daemon(running, "serve", "--socket", str(socket), "--db", str(folder / "service.db"))
+    (folder / "agent.toml").write_text(_AGENT.format(service=service))
+    start_daemon(running, "serve", "--socket", f"{folder}/demo.sock", "--db", str(folder / "service.db"))
     start_daemon(running, "agent", str(folder / "agent.toml"))
     running.callback(_restore_environment, dict(os.environ))
     for variable in ("FOREBAY_TOKEN_FILE", "FOREBAY_AUTHORITY"):
         os.environ.pop(variable, None)
-    os.environ["FOREBAY_SERVICE"] = f"unix:{socket}"
+    os.environ["FOREBAY_SERVICE"] = service
 
 
 def _restore_environment(variables: dict[str, str]) -> None:
@@ -195,11 +148,11 @@ def _restore_environment(variables: dict[str, str]) -> None:
     os.environ.update(variables)
 
 
-def start_daemon(running: ExitStack, *words: str) -> None:
+def start_daemon(running: ExitStack, *arguments: str) -> None:
     """Start a command of Forebay, and wait until it reports that it is ready."""
     from forebay.act.command import Child
 
-    child = Child([sys.executable, "-m", "forebay", *words], quiet=True)
+    child = Child([sys.executable, "-m", "forebay", *arguments], quiet=True)
     running.callback(child.stop, 5.0)
     printed = b""
     while b"ready" not in printed:
@@ -207,5 +160,6 @@ def start_daemon(running: ExitStack, *words: str) -> None:
         more = os.read(child.out, 4096) if has_more else b""
         if not more:
             problem = "ended" if has_more else f"was not ready within {_START:g} s"
-            raise UserError(f"forebay {words[0]} {problem}; run it by hand to see why: forebay {shlex.join(words)}")
+            line = f"forebay {shlex.join(arguments)}"
+            raise UserError(f"forebay {arguments[0]} {problem}; run it by hand to see why: {line}")
         printed += more

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from forebay.show.options import Database, Json
-from forebay.show.output import Document, announce
+from forebay.show.output import announce
 
 commands = typer.Typer()
 
@@ -32,11 +32,12 @@ def serve(
     from forebay.act.control.service.settings import read_service
     from forebay.decide.registry import find
 
-    given: Document = {
-        "socket": _from_here(socket), "listen": listen, "certificate": _from_here(certificate), "key": _from_here(key),
-        "db": db, "policy": policy, "silent": silent, "shadow": shadow or None, "log": log,
-    }  # fmt: skip
-    settings = read_service(config, {name: value for name, value in given.items() if value is not None})
+    texts = {"listen": listen, "db": db, "policy": policy, "silent": silent, "log": log}
+    changes: dict[str, object] = {name: text for name, text in texts.items() if text is not None}
+    for name, path in (("socket", socket), ("certificate", certificate), ("key", key)):
+        if path is not None:  # relative to the working directory, not to the configuration file
+            changes[name] = str(Path(path).absolute()) if path else path
+    settings = read_service(config, changes | ({"shadow": True} if shadow else {}))
     find("storage", settings.policy)
     if check:
         announce({"fine": True}, "the settings are valid", json_line=json)
@@ -50,8 +51,3 @@ def serve(
         announce(document, f"service ready: {' '.join(addresses)}", json_line=json)
 
     run(lambda end: run_service(settings, end, report_ready, pages=pages(settings)))
-
-
-def _from_here(path: str | None) -> str | None:
-    """A path on the command line is relative to the working directory, not to the configuration file."""
-    return str(Path(path).absolute()) if path else path

@@ -7,20 +7,22 @@ from typing import Annotated
 import typer
 
 from forebay.show.options import Json
+from forebay.show.output import announce
 
 commands = typer.Typer()
+What = Annotated[
+    str,
+    typer.Argument(
+        help="A study's folder, a service's database (a path, sqlite:///PATH, postgresql://…), or a journal that "
+        "`forebay replay --export` wrote.",
+        metavar="DIR",
+    ),
+]
 
 
 @commands.command(epilog="Example: forebay show results/io-nodes")
 def show(
-    what: Annotated[
-        str,
-        typer.Argument(
-            help="The folder of a study, a service's database (a path, sqlite:///PATH, postgresql://…), or a journal "
-            "that `forebay replay --export` wrote.",
-            metavar="DIR",
-        ),
-    ],
+    what: What,
     port: Annotated[int, typer.Option(help="Listen at this port [default: any].", min=0, max=65535)] = 0,
     json: Json = False,
 ) -> None:
@@ -29,7 +31,6 @@ def show(
     Only this machine can open the page. Ctrl-C ends it.
     """
     import asyncio
-    import json as codec
 
     from forebay.act.forward.net.loop import run
     from forebay.show.web import pages
@@ -39,11 +40,11 @@ def show(
     with reading(what) as source:
         server = Server(source, pages().files, port)
 
-        async def until(end: asyncio.Event) -> None:
-            typer.echo(codec.dumps({"ready": "page", "address": server.address}) if json else f"open {server.address}")
+        async def serve(end: asyncio.Event) -> None:
+            announce({"ready": "page", "address": server.address}, f"open {server.address}", json_line=json)
             await end.wait()
 
         try:
-            run(until)
+            run(serve)
         finally:
             server.close()

@@ -43,7 +43,7 @@ def make(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Make a token, or replace one, which ends the old one."""
+    """Make a token, or replace one; the old one becomes invalid."""
     import time
 
     from forebay.act.control.api.forms import TokenForm

@@ -378,7 +378,7 @@ def test_the_command_decides_applies_and_gives_back(forebay: Any, pretend: Prete
     assert told["command"] == f"lfs setstripe -c 4 -S 1M -i {told['stripe_offset']} {folder}"
     assert system.system.layout(folder).count == 4
     code, out, _ = forebay("--release", 7)
-    assert (code, out) == (0, "job 7: 4 targets given back\n")
+    assert (code, out) == (0, "job 7: 4 targets released\n")
 
 
 @pytest.mark.parametrize(
@@ -467,4 +467,4 @@ def test_in_shadow_mode_a_known_number_of_targets_asks_nobody(
     file.write_text('[filesystem]\nkind = "lustre"\ntargets = 4\n')
     code, out, err = forebay("--app", "x", "--procs", 3, "--system", file, "--apply", tmp_path, "--shadow")
     assert (code, err) == (0, "")
-    assert "in shadow mode, nothing is touched" in out
+    assert "shadow mode, nothing is changed" in out

@@ -33,36 +33,24 @@ _LOOPS = ("striping",)
 )
 def bench(
     processes: Annotated[int, typer.Option(help="Number of client processes.", min=1, max=1024)] = 8,
-    pattern: Annotated[
-        str, typer.Option(help="file-per-process, shared-contiguous or shared-strided.")
-    ] = "file-per-process",
+    pattern: Annotated[str, typer.Option(help="Or shared-contiguous, or shared-strided.")] = "file-per-process",
     operation: Annotated[str, typer.Option(help="read, write or both.")] = "both",
     request: Annotated[str, typer.Option(help="Size of each request.")] = "256 KiB",
     total: Annotated[str, typer.Option(help="Bytes that all processes together move in a round.")] = "256 MiB",
     rounds: Annotated[int, typer.Option(help="Number of rounds; schedulers take turns.", min=1, max=1000)] = 3,
-    schedulers: Annotated[
-        str, typer.Option(help="Request schedulers, separated by commas; NAME:option=value sets an option.")
-    ] = "fifo",
+    schedulers: Annotated[str, typer.Option(help="Schedulers by commas; NAME:option=value sets an option.")] = "fifo",
     servers: Annotated[int, typer.Option(help="Number of data servers to start.", min=1, max=64)] = 4,
     ions: Annotated[int, typer.Option(help="Number of I/O nodes to start.", min=1, max=64)] = 1,
     stripes: Annotated[int | None, typer.Option(help="Stripe count [default: all servers].", min=1)] = None,
     stripe_size: Annotated[str, typer.Option(help="Stripe size.")] = "64 KiB",
-    emulate: Annotated[
-        float, typer.Option(help="Emulate the modelled servers, in time dilated by this factor; 0: do not emulate.")
-    ] = 0.0,
-    council: Annotated[
-        bool, typer.Option("--council", help="Measure what a council costs, and which windows it chooses.")
-    ] = False,
+    emulate: Annotated[float, typer.Option(help="Emulate modelled servers, this many times slower; 0: do not.")] = 0.0,
+    council: Annotated[bool, typer.Option("--council", help="Measure a council's cost and choices.")] = False,
     tuner: Annotated[str, typer.Option(help="With --council, the tuner.")] = "forebay",
-    loop: Annotated[
-        str | None, typer.Option(help="striping: run one program many times, with layouts advised from its runs.")
-    ] = None,
+    loop: Annotated[str | None, typer.Option(help="striping: advise each run's layout from the runs before.")] = None,
     policy: Annotated[str, typer.Option(help="With --loop, the striping policy.")] = "forebay",
     runs: Annotated[int, typer.Option(help="Number of runs for --council and --loop.", min=1, max=1000)] = 10,
     db: Annotated[str | None, typer.Option(help="With --loop, an existing history [default: a new one].")] = None,
-    nodes: Annotated[
-        str | None, typer.Option(help="I/O nodes of a running layer to use, separated by commas; requires --key.")
-    ] = None,
+    nodes: Annotated[str | None, typer.Option(help="I/O nodes of a running layer, by commas; needs --key.")] = None,
     key: Annotated[Path | None, typer.Option(help="File with the key of the layer in --nodes.")] = None,
     fsync: Annotated[bool, typer.Option("--fsync", help="Count an fsync at the end of writing.")] = False,
     seed: Seed = 1,
@@ -90,13 +78,15 @@ def bench(
         raise BadInput("--loop", "cannot be combined with --council")
     if nodes is not None:
         raise BadInput("--nodes", "cannot be combined with --council or --loop, which start their own layer")
-    scheduler = _only_scheduler("twins" if council and schedulers == "fifo" else schedulers)
-    if loop is not None:
-        if loop not in _LOOPS:
-            raise UnknownName("loop", loop, _LOOPS)
-        _run_advice_loop(plan, shape, scheduler, policy, runs, db, json)
+    names = policy_list("order", "twins" if council and schedulers == "fifo" else schedulers)
+    if len(names) > 1:
+        raise BadInput("--schedulers", "must name one scheduler with --council and --loop")
+    if loop is None:
+        _measure_council(plan, shape, names[0], tuner, runs, plot, json)
+    elif loop in _LOOPS:
+        _run_advice_loop(plan, shape, names[0], policy, runs, db, json)
     else:
-        _measure_council(plan, shape, scheduler, tuner, runs, plot, json)
+        raise UnknownName("loop", loop, _LOOPS)
 
 
 def _bytes(option: str, text: str) -> int:
@@ -119,13 +109,6 @@ def _shape(servers: int, ions: int, stripes: int | None, stripe_size: int, emula
     return Shape(servers=servers, nodes=ions, layout=layout, dilation=emulate)
 
 
-def _only_scheduler(schedulers: str) -> str:
-    names = policy_list("order", schedulers)
-    if len(names) > 1:
-        raise BadInput("--schedulers", "must name one scheduler with --council and --loop")
-    return names[0]
-
-
 def _compare_schedulers(
     plan: Plan, shape: Shape, schedulers: str, nodes: str | None, key: Path | None, plot: Path | None, json: bool
 ) -> None:
@@ -133,15 +116,34 @@ def _compare_schedulers(
 
     with _layers(shape, schedulers, nodes, key) as by_name, progress("rounds", plan.rounds) as report:
         ways = measure(plan, by_name, report)
+    factor = shape.dilation or 1
     if plot is not None:
         from forebay.show.figures.forward_bench import draw_ways
 
         with drawing(plot):
-            draw_ways(ways, shape.dilation or 1, plot)
-    if json:
-        print_json(_comparison_document(plan, shape, ways, nodes))
-    else:
+            draw_ways(ways, factor, plot)
+    if not json:
         _print_comparison(plan, shape, ways, nodes)
+        return
+    load, layer = plan.workload, {"servers": shape.servers, "nodes": shape.nodes, "dilation": shape.dilation}
+    print_json(
+        {
+            **{name: getattr(load, name) for name in ("processes", "pattern", "request", "bytes")},
+            "rounds": plan.rounds,
+            "fsync": plan.sync,
+            "layer": "given" if nodes else layer,
+            "ways": [
+                {
+                    "scheduler": way.name,
+                    "operation": way.doing,
+                    "bandwidth": way.bandwidth * factor,
+                    "bandwidths": [bandwidth * factor for bandwidth in way.bandwidths],
+                    "ratio": way.ratio,
+                }
+                for way in ways
+            ],
+        }
+    )
 
 
 @contextmanager
@@ -168,49 +170,19 @@ def _layers(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) 
         yield accesses
 
 
-def _comparison_document(plan: Plan, shape: Shape, ways: Sequence[Comparison], nodes: str | None) -> Document:
-    load, factor = plan.workload, shape.dilation or 1
-    return {
-        "processes": load.processes,
-        "pattern": load.pattern,
-        "request": load.request,
-        "bytes": load.bytes,
-        "rounds": plan.rounds,
-        "fsync": plan.sync,
-        "layer": "given" if nodes else {"servers": shape.servers, "nodes": shape.nodes, "dilation": shape.dilation},
-        "ways": [
-            {
-                "scheduler": way.name,
-                "operation": way.doing,
-                "bandwidth": way.bandwidth * factor,
-                "bandwidths": [bandwidth * factor for bandwidth in way.bandwidths],
-                "ratio": way.ratio,
-            }
-            for way in ways
-        ],
-    }
-
-
 def _print_comparison(plan: Plan, shape: Shape, ways: Sequence[Comparison], nodes: str | None) -> None:
     from forebay.decide.stripe.reasons import many, stripe_size
 
     load, factor = plan.workload, (shape.dilation or 1) / 1e6
     layer = "the running layer" if nodes else f"{many(shape.nodes, 'I/O node')}, {many(shape.servers, 'data server')}"
-    typer.echo(
-        f"{many(load.processes, 'process')}, {load.pattern}, {stripe_size(load.bytes)} in requests of "
-        f"{stripe_size(load.request)}; {layer}; every byte was checked"
-    )
+    requests = f"{stripe_size(load.bytes)} in requests of {stripe_size(load.request)}"
+    typer.echo(f"{many(load.processes, 'process')}, {load.pattern}, {requests}; {layer}; every byte was checked")
     if shape.dilation:
         typer.echo(f"Servers are emulated in time dilated by {shape.dilation:g}; bandwidths are in emulated time.")
-    rows = [
-        (
-            way.name,
-            way.doing,
-            *(f"{width * factor:.1f}" for width in (way.bandwidth, min(way.bandwidths), max(way.bandwidths))),
-            way.ratio,
-        )
-        for way in ways
-    ]
+    rows = []
+    for way in ways:
+        bandwidths = (way.bandwidth, min(way.bandwidths), max(way.bandwidths))
+        rows.append((way.name, way.doing, *(f"{bandwidth * factor:.1f}" for bandwidth in bandwidths), way.ratio))
     print_table("", ("scheduler", "operation", "MB/s", "least", "most", f"of {ways[0].name}"), rows)
 
 
@@ -218,8 +190,8 @@ def _measure_council(
     plan: Plan, shape: Shape, scheduler: str, tuner: str, runs: int, plot: Path | None, json: bool
 ) -> None:
     """What a council costs while its decisions are ignored, then which windows it chooses while they are not."""
+    from forebay.act.forward.bench import council
     from forebay.act.forward.bench.client_processes import LayerAccess
-    from forebay.act.forward.bench.council import add_council_nodes, busy_decisions, decision_log, learn, read_decisions
     from forebay.act.forward.bench.layer import temporary_layer
     from forebay.act.forward.bench.rounds import bench as measure
     from forebay.decide.registry import check_policy
@@ -229,52 +201,46 @@ def _measure_council(
     with temporary_layer(shape) as layer:
         by_name = {
             "no council": LayerAccess(layer.nodes("alone", "--scheduler", scheduler), layer.key),
-            "council, ignored": add_council_nodes(layer, "ignored", scheduler, "--ignore", "--tuner", tuner),
+            "council, ignored": council.add_council_nodes(layer, "ignored", scheduler, "--ignore", "--tuner", tuner),
         }
-        learning = add_council_nodes(layer, "learning", scheduler, "--tuner", tuner)
+        learning = council.add_council_nodes(layer, "learning", scheduler, "--tuner", tuner)
         layer.ready()
         with progress("rounds", plan.rounds) as report:
             ways = measure(plan, by_name, report)
-        learned = learn(plan, learning, runs)
-        chosen = busy_decisions(read_decisions(decision_log(layer, "learning")))
+        learned = council.learn(plan, learning, runs)
+        decisions = council.busy_decisions(council.read_decisions(council.decision_log(layer, "learning")))
     ignored = [way for way in ways if way.name != "no council"]
     bandwidths = [[measured.bandwidth * dilation for measured in run] for run in learned]
     if plot is not None:
         from forebay.show.figures.forward_bench import draw_windows
 
         with drawing(plot):
-            draw_windows(chosen, dilation, plot)
+            draw_windows(decisions, dilation, plot)
     if json:
         fields = ("seconds", "window", "bandwidth", "patterns", "because")
+        overhead = [{"operation": way.doing, "ratio": way.ratio} for way in ignored]
+        documents = [{field: getattr(decision, field) for field in fields} for decision in decisions]
         print_json(
-            {
-                "overhead": [{"operation": way.doing, "ratio": way.ratio} for way in ignored],
-                "operations": plan.doings,
-                "runs": bandwidths,
-                "decisions": [{field: getattr(decision, field) for field in fields} for decision in chosen],
-            }
+            {"overhead": overhead, "operations": plan.doings, "runs": bandwidths, "decisions": documents},
         )
         return
     for way in ignored:
         typer.echo(f"{way.doing}: with a council that is ignored, {100 * way.ratio:.1f} % of the bandwidth without one")
-    _print_decisions(chosen, dilation)
+    _print_decisions(decisions, dilation)
     for place, doing in enumerate(plan.doings):
         typer.echo(f"{doing}, MB/s run by run: {' '.join(f'{run[place] / 1e6:.0f}' for run in bandwidths)}")
 
 
-def _print_decisions(chosen: Sequence[Decision], dilation: float) -> None:
+def _print_decisions(decisions: Sequence[Decision], dilation: float) -> None:
     if dilation != 1:
         typer.echo(f"Time is dilated: a window of 8 ms lasts {8 * dilation:g} ms, as the reasons say.")
     rows = [
         (
-            f"{d.seconds - chosen[0].seconds:.0f}",
-            "-" if d.window is None else f"{1e3 * d.window / dilation:g}",
-            f"{d.bandwidth * dilation / 1e6:.1f}",
-            ", ".join(d.patterns),
-            d.because,
+            f"{d.seconds - decisions[0].seconds:.0f}", "-" if d.window is None else f"{1e3 * d.window / dilation:g}",
+            f"{d.bandwidth * dilation / 1e6:.1f}", ", ".join(d.patterns), d.because,
         )
-        for d in chosen
-    ]
+        for d in decisions
+    ]  # fmt: skip
     print_table("", ("second", "window ms", "MB/s before", "pattern", "because"), rows)
 
 
@@ -328,16 +294,11 @@ def _print_loop(app: str, steps: Sequence[Step], dilation: float) -> None:
     from forebay.decide.stripe.reasons import stripes
 
     typer.echo(f"{app}: each run enters the history and decides the layout of the next one")
-    rows = [
-        (
-            str(s.number),
-            stripes(s.advice.layout.count, s.advice.layout.size),
-            s.advice.striping.phase,
-            *(f"{m.bandwidth * dilation / 1e6:.1f}" for m in s.measured),
-            f"{s.known.perf_by_slowest * dilation / 1e6:.1f}",
-        )
-        for s in steps
-    ]
+    rows = []
+    for step in steps:
+        layout, bandwidths = step.advice.layout, [m.bandwidth for m in step.measured] + [step.known.perf_by_slowest]
+        numbers = (f"{bandwidth * dilation / 1e6:.1f}" for bandwidth in bandwidths)
+        rows.append((str(step.number), stripes(layout.count, layout.size), step.advice.striping.phase, *numbers))
     operations = [f"{m.doing} MB/s" for m in steps[0].measured]
     print_table("", ("run", "layout", "phase", *operations, "MB/s in the history"), rows)
     first, last, best = steps[0], steps[-1], max(steps, key=lambda step: step.bandwidth)

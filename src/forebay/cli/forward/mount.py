@@ -28,20 +28,13 @@ commands = typer.Typer()
 )
 def mount(
     folder: Annotated[Path, typer.Argument(help="Empty folder at which programs see the layer's files.")],
-    nodes: Annotated[
-        str, typer.Option(help="I/O nodes in order of preference, separated by commas: unix:/PATH or HOST:PORT.")
-    ],
+    nodes: Annotated[str, typer.Option(help="I/O nodes by commas, preferred first: unix:/PATH or HOST:PORT.")],
     key: Annotated[Path, typer.Option(help="File with the layer's key.")],
     daemon: Annotated[bool, typer.Option("--daemon", help="Continue in the background once it is mounted.")] = False,
     threads: Annotated[int, typer.Option(help="Maximum of concurrent requests.", min=1, max=256)] = 8,
-    cache: Annotated[
-        str, typer.Option(help="How long the kernel caches names and attributes; it sees others' changes that late.")
-    ] = "0 s",
+    cache: Annotated[str, typer.Option(help="How late others' changes of names and attributes are seen.")] = "0 s",
     patience: Annotated[str, typer.Option(help="How long a request waits for I/O nodes that do not answer.")] = "30 s",
-    everybody: Annotated[
-        bool,
-        typer.Option("--everybody", help="Let other users use it, each with their own files (FUSE's allow_other)."),
-    ] = False,
+    everybody: Annotated[bool, typer.Option("--everybody", help="Let all users use it (FUSE's allow_other).")] = False,
     checksums: Annotated[bool, typer.Option("--checksums", help="Verify a checksum of every payload.")] = False,
     app: Annotated[str, typer.Option(help="Application name in the history.")] = "mount",
     job: Annotated[str | None, typer.Option(help="Job number [default: from the batch system].")] = None,
@@ -56,8 +49,10 @@ def mount(
 
     check_mount_point(folder)
     who = identify(app, job or "", processes or 0)
-    ions, secret, wait = addresses(nodes), read_key(key), _seconds("--patience", patience)
-    seconds = _seconds("--cache", cache)
+    at_most_a_day = (lambda value: 0 <= value <= 86400), "must be between 0 s and 1 day"
+    wait = parse_quantity("--patience", patience, parse_duration, *at_most_a_day)
+    seconds = parse_quantity("--cache", cache, parse_duration, *at_most_a_day)
+    ions, secret = addresses(nodes), read_key(key)
     options = MountOptions(foreground=not daemon, threads=threads, cache=seconds, everybody=everybody)
     check_layer(nodes, ions, secret, min(wait, LOOK))
     client = Client(ions, secret, who=who, patience=wait, connections=threads, checked=checksums)
@@ -84,9 +79,3 @@ def check_layer(nodes: str, ions: Sequence[Address], key: bytes, seconds: float)
             client.stat("/")
     except OSError as error:
         raise BadInput(f"--nodes {nodes}", error.strerror or str(error)) from None
-
-
-def _seconds(option: str, text: str) -> float:
-    return parse_quantity(
-        option, text, parse_duration, lambda value: 0 <= value <= 86400, "must be between 0 s and 1 day"
-    )

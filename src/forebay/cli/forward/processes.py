@@ -45,9 +45,7 @@ def server(
     of: Annotated[int, typer.Option(help="Number of servers in the layer.", min=1)] = 1,
     stripes: Stripes = None,
     stripe_size: StripeSize = "1 MiB",
-    emulate: Annotated[
-        float | None, typer.Option(help="Answer as late as the modelled server, in time dilated by this factor.")
-    ] = None,
+    emulate: Annotated[float | None, typer.Option(help="Emulate the modelled server, this many times slower.")] = None,
     metrics: Metrics = None,
     json: Json = False,
 ) -> None:
@@ -83,9 +81,7 @@ def ion(
     key: Key,
     server: Annotated[list[str] | None, typer.Option(help="Data server; repeat in the order of their numbers.")] = None,
     root: Annotated[Path | None, typer.Option(help="Forward to this mounted folder instead of data servers.")] = None,
-    layout_from: Annotated[
-        str, typer.Option(help="With --root, source of the files' layouts: given, lustre or ceph.")
-    ] = "given",
+    layout_from: Annotated[str, typer.Option(help="With --root, layouts are given, or of lustre or ceph.")] = "given",
     servers: Annotated[int, typer.Option(help="With --root, number of servers of the file system.", min=1)] = 1,
     stripes: Stripes = None,
     stripe_size: StripeSize = "1 MiB",
@@ -95,7 +91,7 @@ def ion(
     window: Annotated[str | None, typer.Option(help="Window of twins, such as '1 ms'.")] = None,
     aggregate: Annotated[str | None, typer.Option(help="Combine contiguous requests up to this size.")] = None,
     in_flight: Annotated[
-        int | None, typer.Option(help="Maximum of unanswered messages [default: 128, with windows 32].", min=1)
+        int | None, typer.Option(help="Most unanswered messages [128; with windows 32].", min=1)
     ] = None,
     patience: Annotated[str, typer.Option(help="How long requests wait for a server that does not answer.")] = "30 s",
     timeout: Annotated[str | None, typer.Option(help="Time limit of a request at a server [default: none].")] = None,
@@ -143,7 +139,7 @@ def council(
     key: Key,
     parameter: Annotated[str, typer.Option(help="What to tune: window, aggregate, quantum or scheduler.")] = "window",
     values: Annotated[
-        str, typer.Option(help="Values to choose from, separated by commas: durations for window, sizes for aggregate.")
+        str, typer.Option(help="Values to choose from, by commas: durations for window, sizes for aggregate.")
     ] = "0.125ms,0.25ms,0.5ms,1ms,2ms,4ms,8ms",
     tuner: Annotated[str, typer.Option(help="Tuner; NAME:option=value sets an option.")] = "forebay",
     reward: Annotated[str, typer.Option(help="Reward: bandwidth, or demand (normalised by the load).")] = "demand",
@@ -152,9 +148,7 @@ def council(
     ignore: Annotated[bool, typer.Option("--ignore", help="Decide, but let the I/O nodes ignore it.")] = False,
     seed: Seed = 0,
     log: Annotated[Path | None, typer.Option(help="Append every decision to this file as a line of JSON.")] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="Pattern detector that `forebay forward train` wrote [default: built in].")
-    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="File of `forebay forward train` [default: built in].")] = None,
     metrics: Metrics = None,
     db: Annotated[str | None, typer.Option(help="History for the jobs' runs.")] = None,
     json: Json = False,
