@@ -35,6 +35,6 @@ def _part(name: str, found: tuple[Any, ...]) -> str:
 
 def _table(found: tuple[Any, ...]) -> str:
     rows = [
-        (code(one.exposed), one.kind, ", ".join(code(name) for name in one.labels), words(one.help)) for one in found
+        (code(one.full_name), one.kind, ", ".join(code(name) for name in one.labels), words(one.help)) for one in found
     ]
     return table(("metric", "kind", "labels", "is"), rows)

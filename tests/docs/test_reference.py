@@ -109,7 +109,7 @@ def test_every_metric_is_there() -> None:
     told = sections(metrics_page())
     for part, found in PARTS.items():
         own = told[f"{part[0].upper()}{part[1:]}"]
-        assert [one.exposed for one in found if f"| `{one.exposed}` | {one.kind} |" not in own] == []
+        assert [one.full_name for one in found if f"| `{one.full_name}` | {one.kind} |" not in own] == []
 
 
 def test_every_call_is_there_with_its_parameters_and_who_may() -> None:

@@ -15,7 +15,7 @@ from forebay.act.control.api import server as serve
 from forebay.act.control.service.settings import ForwardSettings, ServiceSettings
 from forebay.act.forward.net.address import Address
 from forebay.act.log import Log
-from forebay.act.metrics import Endpoint, Number
+from forebay.act.metrics import Endpoint, Metric
 from forebay.history.store import open_store
 from forebay.history.store.decisions import record_decision
 from forebay.show.web import pages
@@ -77,8 +77,8 @@ def _history(folder: Path) -> str:
 
 
 def _metrics(at_the_end: Callable[[Callable[[], None]], object]) -> str:
-    depths = [Number("forebay_ion_queue_depth", "", 2 + n, (("server", str(n)),)) for n in range(2)]
-    numbers = [Number("forebay_ion_window_seconds", "", 0.0005), *depths]
+    depths = [Metric("forebay_ion_queue_depth", "", ("server",)).number(2 + n, str(n)) for n in range(2)]
+    numbers = [Metric("forebay_ion_window_seconds", "").number(0.0005), *depths]
     endpoint = Endpoint(Address(host="127.0.0.1", port=0), lambda: numbers)
     at_the_end(endpoint.close)
     return str(endpoint.address)

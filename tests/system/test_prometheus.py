@@ -239,7 +239,7 @@ def _what_is_shown_is_what_happened(scene: Scene) -> None:
     scene.soon(f"sum(forebay_server_bytes_written_total) == {4 * _MB}")
     scene.soon("forebay_council_nodes == 1")
     for metric in (metric for part in PARTS.values() for metric in part):
-        scene.soon(f"{metric.exposed}_count" if metric.kind == "histogram" else metric.exposed)
+        scene.soon(f"{metric.full_name}_count" if metric.kind == "histogram" else metric.full_name)
 
 
 def _a_refusal_is_seen(scene: Scene) -> None:

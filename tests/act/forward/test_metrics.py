@@ -8,13 +8,14 @@ from forebay.act.forward.metrics import server_metrics
 from forebay.act.forward.net.wire import Kind
 from forebay.act.metrics import Metric
 from support.forward import Speaker, data_server, unix
+from support.metrics import values_of
 
 
 def test_a_data_server_shows_all_that_is_declared(tmp_path: Path) -> None:
     where = unix(tmp_path, "server")
     with data_server(tmp_path / "data", where, timeout=60.0) as (_, server), Speaker(server.address) as node:
         node.ask(Kind.WRITE, file=1, payload=b"abcd")
-        found = {(one.name, *(value for _, value in one.labels)): one.value for one in server_metrics(server, 3)}
+        found = values_of(server_metrics(server, 3))
     assert {key[0] for key in found} == {metric.name for metric in PARTS["data server"]}
     assert (found["forebay_server_writes",], found["forebay_server_bytes_written",]) == (1, 4)
     assert (found["forebay_server_info", "3"], found["forebay_server_nodes",]) == (1, 1)
@@ -24,8 +25,8 @@ def test_a_data_server_shows_all_that_is_declared(tmp_path: Path) -> None:
 
 def test_what_is_known_is_there_before_it_happens() -> None:
     metric = Metric("forebay_x", "X.", ("event",), "counter")
-    assert [(one.labels[0][1], one.value) for one in metric.counts({"b": 2, "new": 1}, ("a", "b"))] == [
-        ("a", 0), ("b", 2), ("new", 1),
+    assert list(values_of(metric.counts({"b": 2, "new": 1}, ("a", "b"))).items()) == [
+        (("forebay_x", "a"), 0), (("forebay_x", "b"), 2), (("forebay_x", "new"), 1),
     ]  # fmt: skip
 
 

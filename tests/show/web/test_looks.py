@@ -9,7 +9,7 @@ import pytest
 
 from forebay.act.control.service.settings import ForwardSettings, read_service
 from forebay.act.forward.net.address import Address
-from forebay.act.metrics import Endpoint, Number
+from forebay.act.metrics import Endpoint, Metric
 from forebay.history.store import open_store
 from forebay.history.store.decisions import record_decision
 from forebay.show.web import pages
@@ -69,12 +69,12 @@ def test_without_a_layer_the_way_to_one_is_told() -> None:
 def node() -> Iterator[str]:
     """An I/O node's metrics."""
     numbers = [
-        Number("forebay_ion_bytes_read", "", 5e9, kind="counter"),
-        Number("forebay_ion_load", "", 3.5),
-        Number("forebay_ion_queue_depth", "", 2, (("server", "0"),)),
-        Number("forebay_ion_queue_depth", "", 7, (("server", "1"),)),
-        Number("forebay_ion_operation", "", 1, (("operation", "read"),)),
-        Number("forebay_ion_window_seconds", "", 0.001),
+        Metric("forebay_ion_bytes_read", "", kind="counter").number(5e9),
+        Metric("forebay_ion_load", "").number(3.5),
+        Metric("forebay_ion_queue_depth", "", ("server",)).number(2, "0"),
+        Metric("forebay_ion_queue_depth", "", ("server",)).number(7, "1"),
+        Metric("forebay_ion_operation", "", ("operation",)).number(1, "read"),
+        Metric("forebay_ion_window_seconds", "").number(0.001),
     ]
     endpoint = Endpoint(Address(host="127.0.0.1", port=0), lambda: numbers)
     yield str(endpoint.address)
@@ -83,8 +83,8 @@ def node() -> Iterator[str]:
 
 @pytest.fixture
 def council() -> Iterator[str]:
-    labels = (("parameter", "window"), ("value", "500000"))
-    numbers = [Number("forebay_council_nodes", "", 2), Number("forebay_council_decision", "", 1, labels)]
+    decision = Metric("forebay_council_decision", "", ("parameter", "value"))
+    numbers = [Metric("forebay_council_nodes", "").number(2), decision.number(1, "window", "500000")]
     endpoint = Endpoint(Address(host="127.0.0.1", port=0), lambda: numbers)
     yield str(endpoint.address)
     endpoint.close()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from forebay.act.forward.node.window_histogram import BOUNDS
-from forebay.act.metrics import Histogram, Metric, Number
+from forebay.act.metrics import Metric, Sample
 from forebay.decide.order.queue_layout import WINDOW
 from forebay.model.observation import Observation
 
@@ -78,7 +78,7 @@ _COUNCIL_EVENTS = Metric(
 COUNCIL = (_COUNCIL_NODES, _SITUATIONS, _DECISION, _COUNCIL_EVENTS)
 
 
-def server_metrics(server: Server, index: int) -> Iterator[Number]:
+def server_metrics(server: Server, index: int) -> Iterator[Sample]:
     yield _SERVER_INFO.number(1, str(index))
     for name, metric in _SERVER_COUNTS.items():
         yield metric.number(server.counts[name])
@@ -98,11 +98,11 @@ class Totals:
         for name in _TOTALS:
             self._sums[name] += getattr(seen, name)
 
-    def __iter__(self) -> Iterator[Number]:
+    def __iter__(self) -> Iterator[Sample]:
         return (_TOTALS[name].number(value) for name, value in self._sums.items())
 
 
-def node_metrics(node: IoNode, council: CouncilClient, totals: Totals) -> Iterator[Number | Histogram]:
+def node_metrics(node: IoNode, council: CouncilClient, totals: Totals) -> Iterator[Sample]:
     seen, settings = council.observed, node.settings
     yield _INFO.number(1, settings.name, str(settings.index), str(node.dispatch.scheduler))
     yield from totals
@@ -120,7 +120,7 @@ def node_metrics(node: IoNode, council: CouncilClient, totals: Totals) -> Iterat
     yield _RATIO.histogram(BOUNDS, tuple(windows.counts), windows.sum)
 
 
-def council_metrics(process: CouncilProcess) -> Iterator[Number]:
+def council_metrics(process: CouncilProcess) -> Iterator[Sample]:
     yield _COUNCIL_NODES.number(len(process.nodes))
     yield _SITUATIONS.number(len(process.council.known))
     decided = process.decided.value if process.decided else None

@@ -25,6 +25,7 @@ from forebay.history.store import open_store
 from forebay.model.reasons import REFUSALS, Reason
 from support.control import GB, Running, running
 from support.grants import USER, agent, ask, disk
+from support.metrics import values_of
 from support.page_world import PageWorld
 from support.stores import PostgreSQL
 
@@ -45,7 +46,7 @@ def shown(service: Running, token: str = "") -> Numbers:
 
 def of_world(world: PageWorld) -> Numbers:
     found = (*nb._grants(world.live, world.now), *nb._counted(world.live), *nb._machine(world.live, world.now))
-    return {(one.name, *(value for _, value in one.labels)): one.value for one in found}
+    return values_of(found)
 
 
 def soon(what: Callable[[], bool]) -> None:
@@ -72,11 +73,11 @@ def test_what_is_shown_is_declared_and_what_is_declared_is_shown(tmp_path: Path)
 
 @pytest.mark.parametrize("part", PARTS)
 def test_names_and_words_are_as_prometheus_has_them(part: str) -> None:
-    names = [metric.exposed for metric in PARTS[part]]
+    names = [metric.full_name for metric in PARTS[part]]
     assert len(names) == len(set(names))
     for metric in PARTS[part]:
         assert metric.name.startswith("forebay_") and metric.help.endswith(".")
-        assert metric.exposed.endswith("_total") == (metric.kind == "counter")
+        assert metric.full_name.endswith("_total") == (metric.kind == "counter")
 
 
 def test_a_number_has_a_value_for_each_label() -> None:
@@ -195,7 +196,7 @@ def test_an_event_is_counted_under_one_of_few_names() -> None:
     assert ev.NodeSilent(at=1.0, node="n").counted_as == "NodeSilent"
 
 
-SHARED = {metric.exposed for metric in PARTS["service"] if metric.shared and metric.kind == "counter"}
+SHARED = {metric.full_name for metric in PARTS["service"] if metric.shared and metric.kind == "counter"}
 
 
 def counters(service: Running) -> Numbers:
@@ -230,7 +231,7 @@ def test_two_instances_over_one_postgresql_show_the_same(postgresql: PostgreSQL,
             second.ask(1000 * GB)
             soon(lambda: counters(first) == counters(second))
             assert counters(first)["forebay_refused_total", "too-large"] == 1
-            same = {metric.exposed for metric in PARTS["service"] if metric.shared} - {nb.OLDEST.exposed}
+            same = {metric.full_name for metric in PARTS["service"] if metric.shared} - {nb.OLDEST.full_name}
             both = [{k: v for k, v in shown(one).items() if k[0] in same} for one in (first, second)]
             assert both[0] == both[1]
 

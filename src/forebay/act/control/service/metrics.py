@@ -10,7 +10,7 @@ from forebay import __version__
 from forebay.act.control.page.views import fills
 from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.views import mode
-from forebay.act.metrics import Histogram, Metric, Number
+from forebay.act.metrics import Metric, Sample
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.machine import field_value
 from forebay.decide.grants.state import Tables
@@ -98,7 +98,7 @@ _COUNTED: dict[Metric, type[ev.Event]] = {
 _ENDS = (State.RELEASED, State.FAILED, State.EXPIRED)
 
 
-def numbers(live: Live, service: Service) -> Iterator[Number | Histogram]:
+def numbers(live: Live, service: Service) -> Iterator[Sample]:
     """All of them, for one look."""
     now = service.clock()
     yield INFO.number(1, __version__, mode(live), live.control.policy)
@@ -110,7 +110,7 @@ def numbers(live: Live, service: Service) -> Iterator[Number | Histogram]:
     yield from _own(service)
 
 
-def _grants(live: Live, now: float) -> Iterator[Number]:
+def _grants(live: Live, now: float) -> Iterator[Sample]:
     states: Counter[State] = Counter()
     oldest = dict.fromkeys((State.QUEUED, State.GRANTED, State.MAKING, State.RELEASING), 0.0)
     for grant in live.control.tables.grants.values():
@@ -130,7 +130,7 @@ def _since(live: Live, grant: Grant) -> float:
     return grant.start if grant.state is State.GRANTED else live.changed.get(grant.ask.grant, grant.asked)
 
 
-def _counted(live: Live) -> Iterator[Number]:
+def _counted(live: Live) -> Iterator[Sample]:
     counted = live.counted
     yield JOURNAL.number(live.last)
     for metric, kind in _COUNTED.items():
@@ -141,7 +141,7 @@ def _counted(live: Live) -> Iterator[Number]:
         yield ENDED.number(counted[f"Ended {state.value}"], state.value)
 
 
-def _machine(live: Live, now: float) -> Iterator[Number]:
+def _machine(live: Live, now: float) -> Iterator[Sample]:
     tables, full = live.control.tables, fills(live)
     tiers: dict[str, list[int]] = {}  # capacity, used, promised, free
     for key, disk in tables.disks.items():
@@ -165,7 +165,7 @@ def _machine(live: Live, now: float) -> Iterator[Number]:
     yield from _nodes(tables)
 
 
-def _nodes(tables: Tables) -> Iterator[Number]:
+def _nodes(tables: Tables) -> Iterator[Sample]:
     for node in tables.nodes.values():
         yield NODE_SILENT.number(node.silent, node.name)
         yield NODE_DRAINED.number(node.drained, node.name)
@@ -174,7 +174,7 @@ def _nodes(tables: Tables) -> Iterator[Number]:
     yield KEPT.number(tables.kept_count())
 
 
-def _own(service: Service) -> Iterator[Number | Histogram]:
+def _own(service: Service) -> Iterator[Sample]:
     """Of this instance alone; they begin with it."""
     timings = service.writer.timings
     yield BATCHES.number(timings.batches)
