@@ -234,7 +234,7 @@ def test_a_lock_that_is_held_lasts_until_the_last_of_the_commands_has_ended(tmp_
     os.mkfifo(end)
     before = (
         f"import fcntl\nlock = os.open({str(lock)!r}, os.O_RDWR | os.O_CREAT)\n"
-        "fcntl.flock(lock, fcntl.LOCK_EX)\ncommand.hold_descriptor(lock)"
+        "fcntl.flock(lock, fcntl.LOCK_EX)\ncommand.inherited_descriptors.add(lock)"
     )
     outlives = f"os.setsid() if os.fork() else (open({str(begun)!r}, 'w'), open({str(end)!r}).read(), os._exit(0))"
     killed(tmp_path, f"{outlives}\nimport time\ntime.sleep(1000)", before)

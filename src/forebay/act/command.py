@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, Unpack
 
 from forebay.model.errors import UserError, why
 
@@ -85,56 +84,33 @@ def run_unchecked(argv: Sequence[str], *, timeout: float, errors: str = "replace
     command is not started again, as it would hang too. `errors` says how to decode bytes that are not UTF-8. If this
     process is killed meanwhile, the system ends the command too.
     """
-    _check_stuck(argv)
-    with _start(argv, stderr=subprocess.PIPE, env=os.environ | {"LC_ALL": "C"}, pass_fds=tuple(_held)) as process:
+    if (earlier := _stuck.get(tuple(argv))) and earlier.poll() is None:
+        raise CommandHangs(
+            f"{format_command(argv)}: not started: process {earlier.pid} still hangs in the same command"
+        )
+    _stuck.pop(tuple(argv), None)
+    environment = os.environ | {"LC_ALL": "C"}
+    with _start(argv, stderr=subprocess.PIPE, env=environment, pass_fds=tuple(inherited_descriptors)) as process:
         try:
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as late:
-            end = "stopped" if _stop_or_remember(process, argv) else f"process {process.pid} cannot be stopped"
+            end = "stopped" if _stop(process, argv) else f"process {process.pid} cannot be stopped"
             printed = (late.output or b"").decode("utf-8", errors)
             raise CommandHangs(f"{format_command(argv)}: no answer within {timeout:g} s; {end}", printed) from None
         except BaseException:
-            _stop_or_remember(process, argv)
+            _stop(process, argv)
             raise
     out_text, err_text = out.decode("utf-8", errors), err.decode("utf-8", errors)
     return Completed(argv=tuple(argv), code=process.returncode, out=out_text, err=err_text)
 
 
 _stuck: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
-"""Commands that no signal ends, by their words."""
+"""Commands that no signal ends, by their arguments."""
+inherited_descriptors: set[int] = set()
+"""They stay open in all later commands, so that a lock on one lasts until the last command has ended.
 
-
-def _stop_or_remember(process: _Process, argv: Sequence[str]) -> bool:
-    stopped = _stop(process)
-    if not stopped:
-        _stuck[tuple(argv)] = process
-    return stopped
-
-
-def _check_stuck(argv: Sequence[str]) -> None:
-    earlier = _stuck.get(tuple(argv))
-    if earlier is None:
-        return
-    if earlier.poll() is None:
-        raise CommandHangs(
-            f"{format_command(argv)}: not started: process {earlier.pid} still hangs in the same command"
-        )
-    del _stuck[tuple(argv)]
-
-
-_held: set[int] = set()
-
-
-def hold_descriptor(descriptor: int) -> None:
-    """Keep the descriptor open in all later commands, so that a lock on it lasts until the last of them has ended.
-
-    A killed process is not gone at once: it may still be in the middle of a write to a disk.
-    """
-    _held.add(descriptor)
-
-
-def release_descriptor(descriptor: int) -> None:
-    _held.discard(descriptor)
+A killed process is not gone at once: it may still be in the middle of a write to a disk.
+"""
 
 
 class Child:
@@ -173,7 +149,7 @@ class Child:
         self.signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(grace)
-        if not _stop(self._process):
+        if not _stop(self._process, self.argv):
             self._process.returncode = -signal.SIGKILL  # it is never waited for again
         if self._process.stdout:
             self._process.stdout.close()
@@ -222,13 +198,9 @@ class _Process(subprocess.Popen[bytes]):
                 pipe.close()
 
 
-class _Options(TypedDict, total=False):
-    stderr: int | None
-    env: dict[str, str]
-    pass_fds: tuple[int, ...]
-
-
-def _start(argv: Sequence[str], **options: Unpack[_Options]) -> _Process:
+def _start(
+    argv: Sequence[str], *, stderr: int | None, env: dict[str, str] | None = None, pass_fds: tuple[int, ...] = ()
+) -> _Process:
     try:
         return _Process(
             list(argv),
@@ -236,7 +208,9 @@ def _start(argv: Sequence[str], **options: Unpack[_Options]) -> _Process:
             stdout=subprocess.PIPE,
             start_new_session=True,  # so that what the command starts can be stopped with it
             preexec_fn=_end_with_parent(os.getpid()),
-            **options,
+            stderr=stderr,
+            env=env,
+            pass_fds=pass_fds,
         )
     except FileNotFoundError:
         raise CommandFailed(f"{argv[0]}: command not found; install it or add its folder to PATH") from None
@@ -246,13 +220,14 @@ def _start(argv: Sequence[str], **options: Unpack[_Options]) -> _Process:
         raise CommandFailed(f"{format_command(argv)}: cannot be started: {error}") from None
 
 
-def _stop(process: _Process) -> bool:
-    """Kill it and all that it started; False if no signal ends it."""
+def _stop(process: _Process, argv: Sequence[str]) -> bool:
+    """Kill it and all that it started; False if no signal ends it, and then it is remembered."""
     with suppress(ProcessLookupError, PermissionError):  # it ended just now, or runs as another user
         os.killpg(process.pid, signal.SIGKILL)
     try:
         process.wait(_GRACE)
     except subprocess.TimeoutExpired:
+        _stuck[tuple(argv)] = process
         return False
     return True
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from forebay.act.command import hold_descriptor, release_descriptor
+from forebay.act.command import inherited_descriptors
 from forebay.act.control.agent.disk_rates import RateReporter
 from forebay.act.control.agent.node import LONGEST_REASON, AgentDisk, Order, read_order, report_trouble
 from forebay.act.control.agent.outbox import Outbox
@@ -102,7 +102,7 @@ class Agent:
         if not self._listens:  # then it ends by itself, and does nothing with what it hears
             self._thread.join(seconds)
         self._client.close()
-        release_descriptor(self._lock_file)
+        inherited_descriptors.discard(self._lock_file)
         os.close(self._lock_file)
 
     def _run(self) -> None:
@@ -283,7 +283,7 @@ def _lock(settings: AgentSettings) -> int:
     for _ in range(_PATIENCE):
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            hold_descriptor(descriptor)
+            inherited_descriptors.add(descriptor)
             return descriptor
         time.sleep(0.1)
     os.close(descriptor)
