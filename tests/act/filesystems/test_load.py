@@ -5,8 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.command import CommandFailed
-from forebay.act.filesystems.load import Load, add_loads, loads_from_job_stats, loads_from_rates, read_loads
-from forebay.act.filesystems.lustre.job_stats import JobTraffic, parse_job_stats
+from forebay.act.filesystems.load import (
+    JobTraffic,
+    Load,
+    add_loads,
+    loads_from_job_stats,
+    loads_from_rates,
+    parse_job_stats,
+    read_loads,
+)
 from forebay.act.filesystems.settings import Settings
 from forebay.model.errors import BadInput
 from forebay.model.layout import Target

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from forebay.act.command import run, run_unchecked
 from forebay.act.filesystems.filesystem import (
@@ -30,118 +31,6 @@ _LARGEST = 1 << 31
 """Chunk sizes have 32 bits and are powers of two."""
 _NEW_FILES_ONLY = "new files only: an existing file keeps its layout"
 _NO_START = "BeeGFS chooses the targets itself: the first target cannot be set"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _BeeGFS(FileSystem):
-    """What both versions share.
-
-    Every folder has a pattern of its own, and what a command does not name (pool, mirroring) stays: so setting the
-    earlier pattern undoes a change.
-    """
-
-    max_count: int = MOST_TARGETS
-
-    def fit(self, layout: Layout) -> FittedLayout:
-        size = power_of_two(layout.size)
-        notes = [_NEW_FILES_ONLY]
-        if layout.start != ANY:
-            notes.append(_NO_START)
-        if size != layout.size:
-            notes.append(f"a chunk size must be a power of two: {size} bytes instead of {layout.size}")
-        return FittedLayout(layout=Layout(count=layout.count, size=size), notes=tuple(notes))
-
-    def targets(self, folder: Path | None = None) -> tuple[Target, ...]:  # noqa: ARG002 - the same for all mounts
-        if self.known_targets is not None:
-            return numbered_targets(self.known_targets)
-        completed = run_unchecked(self._list_command(), timeout=self.timeout)
-        try:
-            return require_listed(completed, self._parse_targets(completed.out))
-        except BadInput:
-            if completed.code:
-                raise completed.error() from None
-            raise
-
-    def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:  # noqa: ARG002 - no pools
-        """Exclude targets beyond those that exist, if they can be listed: `known_targets` may be too large."""
-        if self.known_targets is None:
-            return tuple(targets)
-        try:
-            existing = len(self._parse_targets(run(self._list_command(), timeout=self.timeout)))
-        except UserError:
-            return tuple(targets)
-        return exclude_targets(targets, {t.index: "no such target" for t in targets[existing:]})
-
-    @abstractmethod
-    def _list_command(self) -> Command:
-        """The command that lists the storage targets."""
-
-    @abstractmethod
-    def _parse_targets(self, text: str) -> tuple[Target, ...]:
-        """The targets in the output of that command."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BeeGFS7(_BeeGFS):
-    def set_command(self, layout: Layout, folder: Path) -> Command:
-        """
-        >>> " ".join(BeeGFS7().set_command(Layout(count=8, size=4 << 20), Path("/beegfs/run")))
-        'beegfs-ctl --setpattern --numtargets=8 --chunksize=4m /beegfs/run'
-        """
-        fitted = self.fit(layout).layout
-        size = f"{fitted.size // MIB}m" if fitted.size >= MIB else f"{fitted.size // KIB}k"
-        numbers = f"--numtargets={fitted.count}", f"--chunksize={size}"
-        return "beegfs-ctl", "--setpattern", *numbers, path_argument(folder)
-
-    def layout(self, folder: Path) -> Layout:
-        command = ("beegfs-ctl", "--getentryinfo", path_argument(folder))
-        return parse_entry7(run(command, timeout=self.timeout), " ".join(command))
-
-    def _list_command(self) -> Command:
-        mount = (f"--mount={self.mount}",) if self.mount else ()
-        return "beegfs-ctl", "--listtargets", "--nodetype=storage", "--state", "--pools", "--spaceinfo", *mount
-
-    def _parse_targets(self, text: str) -> tuple[Target, ...]:
-        return parse_targets7(text)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BeeGFS8(_BeeGFS):
-    def set_command(self, layout: Layout, folder: Path) -> Command:
-        """
-        >>> " ".join(BeeGFS8().set_command(Layout(count=8, size=4 << 20), Path("/beegfs/run")))
-        'beegfs entry set --num-targets 8 --chunk-size 4MiB /beegfs/run'
-        """
-        fitted = self.fit(layout).layout
-        # Unlike version 7, version 8 reads k and M as powers of ten, and m not at all.
-        size = f"{fitted.size // MIB}MiB" if fitted.size >= MIB else f"{fitted.size // KIB}KiB"
-        numbers = "--num-targets", str(fitted.count), "--chunk-size", size
-        return "beegfs", "entry", "set", *numbers, path_argument(folder)
-
-    def layout(self, folder: Path) -> Layout:
-        command = ("beegfs", "entry", "info", "--raw", "--output", "json", path_argument(folder))
-        return parse_entry8(run(command, timeout=self.timeout), " ".join(command))
-
-    def _list_command(self) -> Command:
-        wanted = "--node-type", "storage", "--state", "--capacity", "--raw", "--output", "json"
-        return "beegfs", "target", "list", *wanted
-
-    def _parse_targets(self, text: str) -> tuple[Target, ...]:
-        return parse_targets8(text, "beegfs target list")
-
-
-def power_of_two(size: int) -> int:
-    """The nearest power of two by ratio, as BeeGFS can have it.
-
-    >>> power_of_two(3 << 20) >> 20, power_of_two(5 << 20) >> 20
-    (4, 4)
-    """
-    below: int = 1 << (size.bit_length() - 1)
-    return below if size * size < 2 * below * below or below == _LARGEST else 2 * below
-
-
-# What the commands print, as values.
-
 _GIB = 1 << 30
 _CHUNK = re.compile(r"^\+ Chunksize:\s*(\S+)", re.MULTILINE)
 _DESIRED = re.compile(r"^\+ Number of storage targets:\s*desired:\s*(\d+)", re.MULTILINE)
@@ -157,6 +46,16 @@ _ISSUES = {
     "emergency": "almost full (capacity pool emergency)",
 }
 _FINE = {"online", "good", "normal", "low"}
+
+
+def power_of_two(size: int) -> int:
+    """The nearest power of two by ratio, as BeeGFS can have it.
+
+    >>> power_of_two(3 << 20) >> 20, power_of_two(5 << 20) >> 20
+    (4, 4)
+    """
+    below: int = 1 << (size.bit_length() - 1)
+    return below if size * size < 2 * below * below or below == _LARGEST else 2 * below
 
 
 def parse_entry7(text: str, where: str) -> Layout:
@@ -182,7 +81,7 @@ def parse_targets7(text: str) -> tuple[Target, ...]:
     return _ascending(_make_target(int(r[1]), r[2].split(), int(float(r[3]) * _GIB)) for r in rows)
 
 
-def parse_targets8(text: str, where: str) -> tuple[Target, ...]:
+def parse_targets8(text: str, where: str = "beegfs target list") -> tuple[Target, ...]:
     """The targets of `beegfs target list --state --capacity --raw --output json`, ascending."""
     return _ascending(_parse_target8(row, where) for row in _parse_rows(text, where))
 
@@ -217,18 +116,12 @@ def _parse_id(value: object, where: str) -> int:
 
 
 def _parse_layout(count: str, size: str, where: str) -> Layout:
-    return locate_errors(where, lambda: Layout(count=int(count), size=_parse_chunk_size(size)))
-
-
-def _parse_chunk_size(text: str) -> int:
-    """Bytes, of 1m, 512k, 1M, 1MiB or 1048576: units are binary, however they are written."""
-    match = re.fullmatch(r"(\d{1,12})([kmgt]?)i?b?", text.lower())
+    """The size is 1m, 512k, 1M, 1MiB or 1048576: units are binary, however they are written."""
+    match = re.fullmatch(r"(\d{1,12})([kmgt]?)i?b?", size.lower())
     if not match:
-        raise ValueError(f"invalid chunk size {text!r}")
-    return int(match[1]) * _BINARY[match[2]]
-
-
-_BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+        raise BadInput(where, f"invalid chunk size {size!r}")
+    size_bytes = int(match[1]) << 10 * ("", "k", "m", "g", "t").index(match[2])
+    return locate_errors(where, lambda: Layout(count=int(count), size=size_bytes))
 
 
 def _parse_rows(text: str, where: str) -> list[dict[str, object]]:
@@ -245,3 +138,103 @@ def _parse_rows(text: str, where: str) -> list[dict[str, object]]:
     if not all(isinstance(row, dict) for row in rows):
         raise BadInput(where, "has rows that are not objects")
     return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BeeGFS(FileSystem):
+    """What both versions share.
+
+    Every folder has a pattern of its own, and what a command does not name (pool, mirroring) stays: so setting the
+    earlier pattern undoes a change.
+    """
+
+    max_count: int = MOST_TARGETS
+    show: ClassVar[Command]
+    """The command that shows the pattern of a path."""
+    list: ClassVar[Command]
+    """The command that lists the storage targets."""
+
+    @staticmethod
+    @abstractmethod
+    def parse_entry(text: str, where: str) -> Layout: ...
+
+    @staticmethod
+    @abstractmethod
+    def parse_targets(text: str) -> tuple[Target, ...]: ...
+
+    def fit(self, layout: Layout) -> FittedLayout:
+        size = power_of_two(layout.size)
+        notes = [_NEW_FILES_ONLY]
+        if layout.start != ANY:
+            notes.append(_NO_START)
+        if size != layout.size:
+            notes.append(f"a chunk size must be a power of two: {size} bytes instead of {layout.size}")
+        return FittedLayout(layout=Layout(count=layout.count, size=size), notes=tuple(notes))
+
+    def layout(self, folder: Path) -> Layout:
+        command = (*self.show, path_argument(folder))
+        return self.parse_entry(run(command, timeout=self.timeout), " ".join(command))
+
+    def targets(self, folder: Path | None = None) -> tuple[Target, ...]:  # noqa: ARG002 - the same for all mounts
+        if self.known_targets is not None:
+            return numbered_targets(self.known_targets)
+        completed = run_unchecked(self._list_command(), timeout=self.timeout)
+        try:
+            return require_listed(completed, self.parse_targets(completed.out))
+        except BadInput:
+            if completed.code:
+                raise completed.error() from None
+            raise
+
+    def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:  # noqa: ARG002 - no pools
+        """Exclude targets beyond those that exist, if they can be listed: `known_targets` may be too large."""
+        if self.known_targets is None:
+            return tuple(targets)
+        try:
+            existing = len(self.parse_targets(run(self._list_command(), timeout=self.timeout)))
+        except UserError:
+            return tuple(targets)
+        return exclude_targets(targets, {t.index: "no such target" for t in targets[existing:]})
+
+    def _list_command(self) -> Command:
+        return self.list
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeeGFS7(_BeeGFS):
+    show = ("beegfs-ctl", "--getentryinfo")
+    parse_entry = staticmethod(parse_entry7)
+    list = ("beegfs-ctl", "--listtargets", "--nodetype=storage", "--state", "--pools", "--spaceinfo")
+    parse_targets = staticmethod(parse_targets7)
+
+    def set_command(self, layout: Layout, folder: Path) -> Command:
+        """
+        >>> " ".join(BeeGFS7().set_command(Layout(count=8, size=4 << 20), Path("/beegfs/run")))
+        'beegfs-ctl --setpattern --numtargets=8 --chunksize=4m /beegfs/run'
+        """
+        fitted = self.fit(layout).layout
+        size = f"{fitted.size // MIB}m" if fitted.size >= MIB else f"{fitted.size // KIB}k"
+        numbers = f"--numtargets={fitted.count}", f"--chunksize={size}"
+        return "beegfs-ctl", "--setpattern", *numbers, path_argument(folder)
+
+    def _list_command(self) -> Command:
+        return (*self.list, f"--mount={self.mount}") if self.mount else self.list
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeeGFS8(_BeeGFS):
+    show = ("beegfs", "entry", "info", "--raw", "--output", "json")
+    parse_entry = staticmethod(parse_entry8)
+    list = ("beegfs", "target", "list", "--node-type", "storage", "--state", "--capacity", "--raw", "--output", "json")
+    parse_targets = staticmethod(parse_targets8)
+
+    def set_command(self, layout: Layout, folder: Path) -> Command:
+        """
+        >>> " ".join(BeeGFS8().set_command(Layout(count=8, size=4 << 20), Path("/beegfs/run")))
+        'beegfs entry set --num-targets 8 --chunk-size 4MiB /beegfs/run'
+        """
+        fitted = self.fit(layout).layout
+        # Unlike version 7, version 8 reads k and M as powers of ten, and m not at all.
+        size = f"{fitted.size // MIB}MiB" if fitted.size >= MIB else f"{fitted.size // KIB}KiB"
+        numbers = "--num-targets", str(fitted.count), "--chunk-size", size
+        return "beegfs", "entry", "set", *numbers, path_argument(folder)

@@ -38,16 +38,6 @@ class FittedLayout:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedLayout:
-    """What was set, and how; `before` is what new files in the folder would have got."""
-
-    layout: Layout
-    before: Layout
-    command: Command
-    notes: tuple[str, ...]
-
-
 @dataclass(frozen=True, kw_only=True)
 class FileSystem(ABC):
     """A parallel file system behind its own commands.
@@ -93,23 +83,26 @@ class FileSystem(ABC):
             command = format_command(self.set_command(layout, folder))
             raise LayoutRefused(f"{command}: reads back as {describe_layout(actual)}, not {describe_layout(layout)}")
 
-    def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> AppliedLayout:
+    def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> FittedLayout:
         """Set the layout of new files in `folder` and read it back; a refusal leaves everything as it was.
 
         `targets` are those of the file system, if the caller has just read them.
         """
         fitted = self.fit(layout)
         with self.identity():
-            _check_folder(folder)
+            try:
+                if not folder.is_dir():
+                    raise BadInput(str(folder), "is not a folder" if folder.exists() else "no such folder")
+            except OSError as error:
+                raise BadInput(str(folder), why(error)) from None
         if targets is None:
             targets = self.targets(folder)  # not as the user: root sees more of their state
         with self.identity():
             usable = self.restrict(targets, folder)
             _check_layout(fitted.layout, usable, self.max_count)
-            before, undo = self.layout(folder), self.undo_commands(folder)
-            command = self.set_command(fitted.layout, folder)
+            undo = self.undo_commands(folder)
             try:
-                run(command, timeout=self.timeout)
+                run(self.set_command(fitted.layout, folder), timeout=self.timeout)
                 self.confirm(fitted.layout, folder, usable)
             except UserError as error:
                 lost = error.lost if isinstance(error, LayoutRefused) else frozenset()
@@ -117,7 +110,7 @@ class FileSystem(ABC):
             except BaseException:
                 self._restore(undo, folder)
                 raise
-        return AppliedLayout(layout=fitted.layout, before=before, command=command, notes=fitted.notes)
+        return fitted
 
     def _restore(self, undo: tuple[Command, ...], folder: Path) -> str:
         """Restore the earlier layout if it changed; the outcome, as the end of a sentence."""
@@ -166,14 +159,6 @@ def exclude_targets(targets: Iterable[Target], issues: Mapping[int, str]) -> tup
 def numbered_targets(count: int) -> tuple[Target, ...]:
     """Targets of which only the number is known."""
     return tuple(Target(index=i) for i in range(count))
-
-
-def _check_folder(folder: Path) -> None:
-    try:
-        if not folder.is_dir():
-            raise BadInput(str(folder), "is not a folder" if folder.exists() else "no such folder")
-    except OSError as error:
-        raise BadInput(str(folder), why(error)) from None
 
 
 def _check_layout(layout: Layout, targets: Sequence[Target], max_count: int) -> None:

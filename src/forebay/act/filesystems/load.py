@@ -1,18 +1,38 @@
-"""The current load of each target, and the jobs that cause it."""
+"""The current load of each target, and the jobs that cause it.
+
+There are two sources, both for Lustre only: the job statistics of its servers, and a Prometheus server that collects a
+Lustre exporter.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from http.client import HTTPException
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 from forebay.act.command import run
-from forebay.act.filesystems.lustre.job_stats import JobStats, JobTraffic, parse_job_stats
-from forebay.act.filesystems.lustre.prometheus import query_job_rates
 from forebay.act.filesystems.settings import Settings
+from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import Target
 
-_COMMAND = ("lctl", "get_param", "obdfilter.*.job_stats")
+_OST = re.compile(r"^obdfilter\.(?P<name>.+)-OST(?P<index>[0-9a-fA-F]{4,8})\.job_stats=")
+_JOB = re.compile(r"^\s*- job_id:\s*(?P<job>.*?)\s*$")
+_LATEST = re.compile(r"^\s*snapshot_time:\s*(?P<seconds>\d{1,18}(?:\.\d+)?)(?:\s|$)")
+_BYTES = re.compile(r"^\s*(?:read|write)_bytes:\s*\{.*\bsum:\s*(?P<sum>\d{1,30})\b")
+_ESCAPED = re.compile(rb"\\x([0-9A-Fa-f]{2})")
+_WHERE = "lctl get_param job_stats"
+METRICS = ("lustre_job_write_bytes_total", "lustre_job_read_bytes_total")
+MOST_BYTES = 32 << 20
+"""The largest answer that is read: some 200,000 pairs of target and job."""
+_PIECE = 64 << 10
+_TARGET = re.compile(r"(?P<name>.+)-OST(?P<index>[0-9a-fA-F]{4,8})(?:_UUID)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +52,20 @@ def read_loads(
     ticks: Callable[[], float] = time.monotonic,
 ) -> tuple[Load, ...]:
     """The loads from all sources that the settings name."""
+
+    def read_job_stats() -> JobStats:
+        text = run(("lctl", "get_param", "obdfilter.*.job_stats"), timeout=settings.timeout, errors="surrogateescape")
+        return parse_job_stats(text, settings.name)
+
     loads: list[Load] = []
     if settings.prometheus:
         loads += loads_from_rates(
             query_job_rates(settings.prometheus, settings.name, settings.window, settings.timeout)
         )
     if settings.job_stats:
-        before, started = _read_job_stats(settings), ticks()
+        before, started = read_job_stats(), ticks()
         pause(settings.sample)
-        after, seconds = _read_job_stats(settings), ticks() - started
+        after, seconds = read_job_stats(), ticks() - started
         loads += loads_from_job_stats(before, after, seconds=seconds, since=now() - settings.window)
     return tuple(loads)
 
@@ -85,17 +110,161 @@ def loads_from_job_stats(before: JobStats, after: JobStats, *, seconds: float, s
     loads = []
     for index, traffic in sorted(after.items()):
         earlier = before.get(index, traffic)
-        moved = {job: _moved_bytes(earlier.get(job), t) for job, t in traffic.items()}
+        # A counter that is new, or fell because it was cleared, counts from 0.
+        starts = {job: earlier.get(job, JobTraffic()).total for job in traffic}
+        moved = {job: t.total - (starts[job] if starts[job] <= t.total else 0) for job, t in traffic.items()}
         jobs = frozenset(job for job, t in traffic.items() if moved[job] or (t.total and t.latest >= since))
         if jobs:
             loads.append(Load(index=index, rate=sum(moved.values()) / seconds if seconds > 0 else 0.0, jobs=jobs))
     return loads
 
 
-def _moved_bytes(earlier: JobTraffic | None, later: JobTraffic) -> int:
-    """Bytes between the readings; a counter that is new, or fell because it was cleared, counts from 0."""
-    return later.total if earlier is None or later.total < earlier.total else later.total - earlier.total
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTraffic:
+    """Bytes read and written by one job on one OST, and the time of its last operation there (epoch seconds)."""
+
+    total: int = 0
+    latest: float = 0.0
 
 
-def _read_job_stats(settings: Settings) -> JobStats:
-    return parse_job_stats(run(_COMMAND, timeout=settings.timeout, errors="surrogateescape"), settings.name)
+JobStats = dict[int, dict[str, JobTraffic]]
+"""By OST index, by job id."""
+
+
+def parse_job_stats(text: str, name: str = "") -> JobStats:
+    """The counters of the OSTs that `lctl get_param obdfilter.*.job_stats` prints; with `name`, of one file system.
+
+    The text looks like YAML and is read line by line: job ids are whatever a site puts into them
+    (`kworker/14:1.0`, `@37:uid`), and YAML does not take all of that. Newer releases quote ids that are not plain, and
+    escape some bytes as `\\x20`, even inside a character: so the text is decoded with `surrogateescape`.
+    """
+    stats: JobStats = {}
+    systems: set[str] = set()
+    jobs: dict[str, JobTraffic] = {}
+    job: str | None = None
+    for line in text.split("\n"):
+        if ost := _OST.match(line):
+            systems.add(ost["name"])
+            jobs = stats.setdefault(int(ost["index"], 16), {}) if name in ("", ost["name"]) else {}
+            job = None
+        elif started := _JOB.match(line):
+            if not systems:
+                raise BadInput(_WHERE, "a job before the first OST")
+            job = decode_job(started["job"])
+            jobs[job] = JobTraffic()
+        elif (latest := _LATEST.match(line)) or (moved := _BYTES.match(line)):
+            if job is None:
+                raise BadInput(_WHERE, f"a counter before the first {'job' if systems else 'OST'}")
+            known = jobs[job]
+            if latest:
+                jobs[job] = replace(known, latest=float(latest["seconds"]))
+            elif moved:
+                jobs[job] = replace(known, total=known.total + int(moved["sum"]))
+    if not systems:
+        raise BadInput(_WHERE, "names no OST")
+    if not name:
+        check_single_filesystem(_WHERE, systems)
+    return stats
+
+
+def decode_job(text: str) -> str:
+    r"""The job's id as it was given, with escapes for bytes that are not text.
+
+    >>> decode_job(r'"my\x20prog.0"'), decode_job("4711"), decode_job('"caf\udcc3\\xA9"'), decode_job("a\udcff")
+    ('my prog.0', '4711', 'café', 'a\\xff')
+    """
+    is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    encoded = (text[1:-1] if is_quoted else text).encode("utf-8", "surrogateescape")
+    if is_quoted:
+        encoded = _ESCAPED.sub(lambda byte: bytes([int(byte[1], 16)]), encoded)
+    return encoded.decode("utf-8", "backslashreplace")
+
+
+def check_single_filesystem(where: str, names: set[str]) -> None:
+    """Without a name in the settings there must be one file system only: OST 14 of another is not this one's."""
+    if len(names) > 1:
+        listed = ", ".join(sorted(names))
+        raise BadInput(where, f"has data of several file systems ({listed}); set name under [filesystem] to one")
+
+
+class MetricsUnavailable(UserError):
+    """A metrics server that is unreachable, slow or answers with an error; the message is one line."""
+
+
+def query_job_rates(url: str, name: str, window: float, timeout: float) -> Iterator[tuple[int, str, float]]:
+    """(OST index, job id, bytes/s) over the last `window` seconds, one item for reads and one for writes.
+
+    `name` limits the answer to one file system; "" is for a server with one only.
+    """
+    systems: set[str] = set()
+    for metric in METRICS:
+        for row in _query(url, rate_query(metric, name, window), timeout):
+            for system, index, job, rate in _parse_row(row, name, url):
+                systems.add(system)
+                check_single_filesystem(url, systems)
+                yield index, job, rate
+
+
+def rate_query(metric: str, name: str, window: float) -> str:
+    """
+    >>> rate_query("lustre_job_write_bytes_total", "scratch", 60)
+    'sum by (target, jobid) (rate(lustre_job_write_bytes_total{target=~"scratch-OST.*"}[60s]))'
+    """
+    literal = name.replace(".", "[.]")
+    only = f'{{target=~"{literal}-OST.*"}}' if name else ""
+    return f"sum by (target, jobid) (rate({metric}{only}[{max(1, round(window))}s]))"
+
+
+def _parse_row(row: object, name: str, url: str) -> Iterator[tuple[str, int, str, float]]:
+    try:
+        labels, rate = row["metric"], float(row["value"][1])  # type: ignore[index]
+        target, job = _TARGET.fullmatch(labels.get("target", "")), str(labels.get("jobid", ""))
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        raise BadInput(url, "the answer has a row that is not a sample") from None
+    if target and name in ("", target["name"]) and math.isfinite(rate) and rate >= 0:
+        yield target["name"], int(target["index"], 16), job, rate
+
+
+def _query(url: str, query: str, timeout: float) -> list[object]:
+    text = _get(f"{url.rstrip('/')}/api/v1/query?{urlencode({'query': query})}", url, timeout)
+    try:
+        answer = json.loads(text)
+        result = answer["data"]["result"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        raise BadInput(url, "the answer is not one of Prometheus; check the address") from None
+    if not isinstance(result, list) or answer["data"].get("resultType") != "vector":
+        raise BadInput(url, "the answer is not a vector")
+    return result
+
+
+def _get(address: str, url: str, timeout: float) -> bytes:
+    """The body, within `timeout` seconds in all, however slowly the server sends it."""
+    deadline = time.monotonic() + timeout
+    body = bytearray()
+    try:
+        with urlopen(address, timeout=timeout) as response:
+            while piece := response.read1(_PIECE):
+                body += piece
+                if len(body) > MOST_BYTES:
+                    raise MetricsUnavailable(f"{url}: the answer is larger than {MOST_BYTES >> 20} MiB")
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+    except (OSError, HTTPException) as error:
+        raise MetricsUnavailable(f"{url}: {_describe(error, timeout)}") from None
+    return bytes(body)
+
+
+def _describe(error: OSError | HTTPException, timeout: float) -> str:
+    if isinstance(error, HTTPError):
+        with error:
+            try:  # Prometheus gives the reason in the body
+                reason = json.loads(error.read(_PIECE))["error"]
+            except (OSError, HTTPException, ValueError, RecursionError, KeyError, TypeError):
+                reason = error.reason
+        return " ".join(f"HTTP {error.code}: {reason}".split())[:300]
+    cause = error.reason if isinstance(error, URLError) else error
+    if isinstance(cause, TimeoutError):
+        return f"no answer within {timeout:g} s"
+    if isinstance(cause, HTTPException):
+        return "the answer ended early"
+    return why(cause) if isinstance(cause, OSError) else str(cause)

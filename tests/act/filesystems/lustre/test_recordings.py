@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from forebay.act.filesystems.lustre.job_stats import parse_job_stats
+from forebay.act.filesystems.load import parse_job_stats
 from forebay.act.filesystems.lustre.output import (
     STATE_PARAMETERS,
     parse_check,

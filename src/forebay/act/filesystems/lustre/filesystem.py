@@ -21,19 +21,7 @@ from forebay.act.filesystems.filesystem import (
     path_argument,
     require_listed,
 )
-from forebay.act.filesystems.lustre.output import (
-    STATE_PARAMETERS,
-    Component,
-    Issues,
-    Ost,
-    StripedLayout,
-    parse_check,
-    parse_df,
-    parse_osts,
-    parse_pool,
-    parse_states,
-    parse_stripe,
-)
+from forebay.act.filesystems.lustre import output
 from forebay.history.toml import locate_errors
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import ANY, DEFAULT_SIZE, Layout, Target
@@ -55,16 +43,8 @@ class Lustre(FileSystem):
         'lfs setstripe -c 8 -S 4M -i 12 /scratch/run'
         """
         start = () if layout.start == ANY else ("-i", str(layout.start))
-        return (
-            "lfs",
-            "setstripe",
-            "-c",
-            str(layout.count),
-            "-S",
-            format_size_option(layout.size),
-            *start,
-            path_argument(folder),
-        )
+        numbers = "-c", str(layout.count), "-S", format_size_option(layout.size)
+        return "lfs", "setstripe", *numbers, *start, path_argument(folder)
 
     def targets(self, folder: Path | None = None) -> tuple[Target, ...]:
         if self.known_targets is not None:
@@ -74,16 +54,17 @@ class Lustre(FileSystem):
             osts = self._osts(folder)
             if any((ost.system, ost.index) in lost for ost in osts):
                 return _merge_targets(osts, (), {**drained, **lost})
-        where = self._where(folder)
         try:
-            completed = run_unchecked(("lfs", "df", "-v", *where), timeout=self.timeout)
+            completed = run_unchecked(("lfs", "df", "-v", *self._where(folder)), timeout=self.timeout)
         except CommandHangs as hung:
-            return self._targets_without_df(folder, parse_df(hung.out), drained)
-        targets = require_listed(completed, parse_df(completed.out))
+            return self._targets_without_df(folder, output.parse_df(hung.out), drained)
+        targets = require_listed(completed, output.parse_df(completed.out))
         system = next((ost.system for ost in self._osts(folder)), "") if drained else ""
         return exclude_targets(targets, {index: why for (of, index), why in drained.items() if of == system})
 
-    def _targets_without_df(self, folder: Path | None, seen: Sequence[Target], drained: Issues) -> tuple[Target, ...]:
+    def _targets_without_df(
+        self, folder: Path | None, seen: Sequence[Target], drained: output.Issues
+    ) -> tuple[Target, ...]:
         """The targets while `lfs df` hangs, as it does if one OST is unreachable."""
         osts = self._osts(folder)
         unreachable = self._find_unreachable()
@@ -95,7 +76,7 @@ class Lustre(FileSystem):
 
     def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:
         """Exclude OSTs outside the folder's pool, and those that do not exist if `known_targets` is too large."""
-        pool = self._read_folder(folder).last.pool
+        pool = self._read_layout(folder, "-d").last.pool
         if not pool and self.known_targets is None:
             return tuple(targets)
         osts = self._osts(folder)
@@ -107,7 +88,7 @@ class Lustre(FileSystem):
         return exclude_targets(targets, issues)
 
     def layout(self, folder: Path) -> Layout:
-        striped = self._read_folder(folder)
+        striped = self._read_layout(folder, "-d")
         last = striped.last
         every = sum(ost.active for ost in self._osts(folder)) if last.count < 0 else 1
         count = abs(last.count) * every or 1
@@ -116,7 +97,7 @@ class Lustre(FileSystem):
         )
 
     def undo_commands(self, folder: Path) -> tuple[Command, ...]:
-        striped = self._read_folder(folder, "--raw")
+        striped = self._read_layout(folder, "-d", "--raw")
         # What is not named stays (a pool) or is inherited, so everything is cleared first.
         clear = ("lfs", "setstripe", "-d", path_argument(folder))
         if striped.is_unset or self._is_inherited(striped, folder):
@@ -126,16 +107,17 @@ class Lustre(FileSystem):
     def confirm(self, layout: Layout, folder: Path, targets: Sequence[Target]) -> None:
         """Check the folder and a new file in it: pools, full and drained OSTs silently change what files get."""
         super().confirm(layout, folder, targets)
-        with _new_file(folder) as path:
-            striped = self._read_file(path)
+        with _new_path(folder) as path:
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            except OSError as error:
+                reason = f"cannot create a file there to check the layout of new files: {why(error)}"
+                raise BadInput(str(folder), reason) from None
+            striped = self._read_layout(path)
         part = striped.components[0]
         start = part.osts[0] if part.osts and layout.start != ANY else ANY
-        matches = (len(striped.components), part.count, part.size, start) == (
-            1,
-            layout.count,
-            layout.size,
-            layout.start,
-        )
+        is_same = (part.count, part.size, start) == (layout.count, layout.size, layout.start)
+        matches = is_same and len(striped.components) == 1
         usable = [t.index for t in targets if t.usable]
         # A file with a first OST gets those after it, and the caller may rely on these.
         following = sorted(usable, key=lambda index: (index < layout.start, index))[: layout.count]
@@ -149,59 +131,50 @@ class Lustre(FileSystem):
         gets = describe_layout(locate_errors(striped.where, lambda: Layout(count=part.count, size=part.size)))
         raise LayoutRefused(f"a new file in {folder} gets {gets}{on}, not {describe_layout(layout)}", lost)
 
-    def _find_accepting(self, folder: Path, part: Component) -> frozenset[int]:
+    def _find_accepting(self, folder: Path, part: output.Component) -> frozenset[int]:
         """The OSTs that accept new files: those of a file that asks for all of them, and those of `part`."""
         pool = ("-p", part.pool) if part.pool else ()
-        path = _new_path(folder)
-        try:
-            run(("lfs", "setstripe", "-c", "-1", *pool, path_argument(path)), timeout=self.timeout)
-            return frozenset((*self._read_file(path).components[0].osts, *part.osts))
-        except UserError:
-            return frozenset(part.osts)
-        finally:
-            _remove(path)
+        with _new_path(folder) as path:
+            try:
+                run(("lfs", "setstripe", "-c", "-1", *pool, path_argument(path)), timeout=self.timeout)
+                return frozenset((*self._read_layout(path).components[0].osts, *part.osts))
+            except UserError:
+                return frozenset(part.osts)
 
-    def _is_inherited(self, striped: StripedLayout, folder: Path) -> bool:
+    def _is_inherited(self, striped: output.StripedLayout, folder: Path) -> bool:
         """Whether it is the layout of the file system's root, which folders without a layout show."""
         root = self.mount or _mount_of(folder)
         if root is None or os.path.realpath(root) == os.path.realpath(folder):
             return False
         try:
-            above = self._read_folder(root, "--raw")
+            above = self._read_layout(root, "-d", "--raw")
         except (CommandFailed, BadInput):
             return False
         return (above.components, above.mirrors) == (striped.components, striped.mirrors)
 
-    def _read_folder(self, folder: Path, *options: str) -> StripedLayout:
-        return self._read_layout("-d", *options, "-y", path_argument(folder))
+    def _read_layout(self, path: Path, *options: str) -> output.StripedLayout:
+        command = ("lfs", "getstripe", *options, "-y", path_argument(path))
+        return output.parse_stripe(run(command, timeout=self.timeout), " ".join(command))
 
-    def _read_file(self, path: Path) -> StripedLayout:
-        return self._read_layout("-y", path_argument(path))
+    def _read_states(self) -> tuple[output.Issues, output.Issues]:
+        """As far as this machine and this user can see; see `output.parse_states`."""
+        command = ("lctl", "get_param", *output.STATE_PARAMETERS)
+        with suppress(CommandFailed):  # it is not on everybody's PATH
+            return output.parse_states(run_unchecked(command, timeout=self.timeout).out)
+        return {}, {}
 
-    def _read_layout(self, *options: str) -> StripedLayout:
-        command = ("lfs", "getstripe", *options)
-        return parse_stripe(run(command, timeout=self.timeout), " ".join(command))
+    def _find_unreachable(self) -> output.Issues:
+        with suppress(CommandFailed):
+            return output.parse_check(run_unchecked(("lfs", "check", "osts"), timeout=self.timeout).err)
+        return {}
 
-    def _read_states(self) -> tuple[Issues, Issues]:
-        """As far as this machine and this user can see; see `parse_states`."""
-        try:
-            return parse_states(run_unchecked(("lctl", "get_param", *STATE_PARAMETERS), timeout=self.timeout).out)
-        except CommandFailed:  # it is not on everybody's PATH
-            return {}, {}
-
-    def _find_unreachable(self) -> Issues:
-        try:
-            return parse_check(run_unchecked(("lfs", "check", "osts"), timeout=self.timeout).err)
-        except CommandFailed:
-            return {}
-
-    def _osts(self, folder: Path | None) -> tuple[Ost, ...]:
+    def _osts(self, folder: Path | None) -> tuple[output.Ost, ...]:
         completed = run_unchecked(("lfs", "osts", *self._where(folder)), timeout=self.timeout)
-        return require_listed(completed, parse_osts(completed.out))
+        return require_listed(completed, output.parse_osts(completed.out))
 
     def _read_pool(self, system: str, pool: str) -> frozenset[int]:
         try:
-            return parse_pool(run(("lfs", "pool_list", f"{system}.{pool}"), timeout=self.timeout))
+            return output.parse_pool(run(("lfs", "pool_list", f"{system}.{pool}"), timeout=self.timeout))
         except CommandFailed:  # a new file shows it, too
             return frozenset()
 
@@ -211,7 +184,7 @@ class Lustre(FileSystem):
         return (path_argument(where),) if where else ()
 
 
-def _merge_targets(osts: Sequence[Ost], seen: Sequence[Target], issues: Issues) -> tuple[Target, ...]:
+def _merge_targets(osts: Sequence[output.Ost], seen: Sequence[Target], issues: output.Issues) -> tuple[Target, ...]:
     """The OSTs that `lfs osts` lists, with what `lfs df` showed of them and their issues."""
     inactive = {(ost.system, ost.index): "inactive device" for ost in osts if not ost.active}
     by_index = {t.index: t for t in seen}
@@ -220,29 +193,15 @@ def _merge_targets(osts: Sequence[Ost], seen: Sequence[Target], issues: Issues) 
     return exclude_targets(targets, {o.index: issues[o.system, o.index] for o in osts if (o.system, o.index) in issues})
 
 
-def _new_path(folder: Path) -> Path:
-    return folder / f".forebay-{secrets.token_hex(8)}"
-
-
 @contextmanager
-def _new_file(folder: Path) -> Iterator[Path]:
-    """An empty file, for a moment. Nothing reads its size: with an OST down, that would hang."""
-    path = _new_path(folder)
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except OSError as error:
-        raise BadInput(
-            str(folder), f"cannot create a file there to check the layout of new files: {why(error)}"
-        ) from None
+def _new_path(folder: Path) -> Iterator[Path]:
+    """A path for an empty file, for a moment. Nothing reads its size: with an OST down, that would hang."""
+    path = folder / f".forebay-{secrets.token_hex(8)}"
     try:
         yield path
     finally:
-        _remove(path)
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):  # an empty file left behind is not worth a failure
-        path.unlink()
+        with suppress(OSError):  # an empty file left behind is not worth a failure
+            path.unlink()
 
 
 def _mount_of(folder: Path) -> Path | None:

@@ -269,9 +269,8 @@ def parse_stripe(text: str, where: str) -> StripedLayout:
         raise BadInput(where, f"lists {len(parts)} of {head['lcm_entry_count']} components")
     tables = zip(parts, osts[1:], strict=True) if parts else [(head, osts[0])]
     components = tuple(_parse_component(table, tuple(indices), where) for table, indices in tables)
-    return StripedLayout(
-        components=components, mirrors=_integer(head, "lcm_mirror_count", where, default=1) if parts else 1, where=where
-    )
+    mirrors = _integer(head, "lcm_mirror_count", where, default=1) if parts else 1
+    return StripedLayout(components=components, mirrors=mirrors, where=where)
 
 
 def _parse_component(table: Mapping[str, str], osts: tuple[int, ...], where: str) -> Component:
@@ -283,24 +282,22 @@ def _parse_component(table: Mapping[str, str], osts: tuple[int, ...], where: str
     pattern = table.get("pattern", _PLAIN)
     if pattern == "0":  # older releases write this for none
         pattern = _PLAIN if count or size else ""
+    end = table.get("lcme_extent.e_end", "")
+    if end == "EOF" or (end and "lcme_id" not in table):
+        end = TO_THE_END
+    elif "lcme_id" in table:
+        end = str(_integer(table, "lcme_extent.e_end", where))
     return Component(
         count=count,
         size=size,
         start=start,
         pattern=pattern,
         pool=table.get("pool", ""),
-        end=_parse_end(table, where),
+        end=end,
         flags=table.get("lcme_flags", ""),
         osts=osts,
         extension=extension,
     )
-
-
-def _parse_end(table: Mapping[str, str], where: str) -> str:
-    end = table.get("lcme_extent.e_end", "")
-    if "lcme_id" in table and end != "EOF":
-        return str(_integer(table, "lcme_extent.e_end", where))
-    return TO_THE_END if end else ""
 
 
 def _integer(table: Mapping[str, str], key: str, where: str, *, default: int | None = None) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from forebay.act.advice.decision import Advice, advise
 from forebay.act.advice.stripe_view import JobRequest
-from forebay.act.filesystems.filesystem import AppliedLayout, Command, FileSystem, FittedLayout, numbered_targets
+from forebay.act.filesystems.filesystem import Command, FileSystem, FittedLayout, numbered_targets
 from forebay.act.filesystems.forebay_mount import ForebayMount
 from forebay.act.forward.bench.client_processes import LayerAccess, Measurement, run_task
 from forebay.act.forward.bench.rounds import Plan, empty_folder, make_folder, prepare, remove_folder, task
@@ -62,12 +62,11 @@ class Unmounted(FileSystem):
         with self.access.client() as client:
             return client.layout(folder)
 
-    def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> AppliedLayout:  # noqa: ARG002
-        fitted, before = self.fit(layout), self.layout(folder)
+    def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> FittedLayout:  # noqa: ARG002
+        fitted = self.fit(layout)
         with self.access.client() as client:
             client.set_layout(folder, fitted.layout)
-        command = self.set_command(fitted.layout, folder)
-        return AppliedLayout(layout=self.layout(folder), before=before, command=command, notes=fitted.notes)
+        return fitted
 
 
 def loop(

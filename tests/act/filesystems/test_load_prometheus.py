@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import forebay.act.filesystems.lustre.prometheus as module
-from forebay.act.filesystems.load import Load, read_loads
-from forebay.act.filesystems.lustre.prometheus import METRICS, MetricsUnavailable, query_job_rates, rate_query
+import forebay.act.filesystems.load as module
+from forebay.act.filesystems.load import METRICS, Load, MetricsUnavailable, query_job_rates, rate_query, read_loads
 from forebay.act.filesystems.settings import Settings
 from forebay.model.errors import BadInput
 
