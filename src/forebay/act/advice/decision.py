@@ -27,6 +27,8 @@ Outcome = Literal["advised", "shadow", "applied"]
 SEEN_RUNS = 200
 """The number of an application's runs that a policy sees, the newest."""
 _TRIES = 3
+_MOST_LISTED = 10
+"""Excluded targets that a note lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,11 +156,21 @@ def _advise_once(
             partial_runs=sum(run.partial_flag for run in past),
         )
         if not is_question:
-            decision = record_decision(connection, _decision_row(advice, apply_to))
-        if request.job and not shadow:
-            take_targets(
-                connection, request.system, request.job, striping.targets, until=request.until, now=request.now
+            row = request.decision_row(
+                policy=policy.name,
+                phase=striping.phase,
+                stripe_count=fitted.layout.count,
+                stripe_size=fitted.layout.size,
+                stripe_offset=fitted.layout.start,
+                because=striping.reason,
+                outcome=outcome,
+                applied_to=str(apply_to) if apply_to else None,
+                filesystem=request.filesystem,
             )
+            decision = record_decision(connection, row)
+        if request.job and not shadow:
+            times = {"until": request.until, "now": request.now}
+            take_targets(connection, request.system, request.job, striping.targets, **times)
     if apply_to is None or shadow:
         return advice
     try:
@@ -186,35 +198,16 @@ def _free_first_target(view: StripeView, striping: Striping) -> tuple[Striping, 
     return replace(striping, layout=replace(striping.layout, start=ANY), targets=(), where=""), (note,)
 
 
-def _decision_row(advice: Advice, folder: Path | None) -> dict[str, object]:
-    request = advice.request
-    return {
-        "time": request.now,
-        "job": request.job,
-        "app": request.app,
-        "nprocs": request.nprocs,
-        "policy": advice.policy,
-        "phase": advice.striping.phase,
-        "stripe_count": advice.layout.count,
-        "stripe_size": advice.layout.size,
-        "stripe_offset": advice.layout.start,
-        "because": advice.striping.reason,
-        "outcome": advice.outcome,
-        "applied_to": str(folder) if folder else None,
-        "filesystem": request.filesystem,
-    }
-
-
 def _exclusion_notes(targets: Sequence[Target]) -> list[str]:
     """
     >>> _exclusion_notes([Target(index=0), *(Target(index=i, usable=False, because="degraded") for i in (3, 4))])
     ['targets 3, 4 excluded: degraded']
     """
     excluded = sorted((t for t in targets if not t.usable), key=lambda t: (t.because, t.index))
-    groups = [(because, [t.index for t in group]) for because, group in groupby(excluded, key=lambda t: t.because)]
-    return [f"{_format_indices(indices)} excluded: {because or 'not usable'}" for because, indices in groups]
-
-
-def _format_indices(indices: Sequence[int], most: int = 10) -> str:
-    more = f" and {len(indices) - most} more" if len(indices) > most else ""
-    return f"target{'s' * (len(indices) > 1)} {', '.join(map(str, indices[:most]))}{more}"
+    notes = []
+    for because, group in groupby(excluded, key=lambda t: t.because):
+        indices = [t.index for t in group]
+        more = f" and {len(indices) - _MOST_LISTED} more" if len(indices) > _MOST_LISTED else ""
+        names = f"target{'s' * (len(indices) > 1)} {', '.join(map(str, indices[:_MOST_LISTED]))}{more}"
+        notes.append(f"{names} excluded: {because or 'not usable'}")
+    return notes

@@ -28,6 +28,10 @@ class JobRequest:
     filesystem: str | None = None
     """Where the file system is mounted: only runs there count. None: all runs count."""
 
+    def decision_row(self, **columns: object) -> dict[str, object]:
+        """A row for the history: a decision on this job."""
+        return {"time": self.now, "job": self.job, "app": self.app, "nprocs": self.nprocs, **columns}
+
 
 def build_view(
     connection: Connection,

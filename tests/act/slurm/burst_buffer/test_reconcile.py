@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from forebay.act.command import CommandFailed
 from forebay.act.slurm.burst_buffer import reconcile
-from forebay.act.slurm.burst_buffer.queue import QueuedJob, parse_jobs
 from forebay.act.slurm.burst_buffer.reconcile import Terms, find_corrections
 from forebay.act.slurm.burst_buffer.staging import KEPT
-from forebay.act.slurm.durations import parse_time_limit
+from forebay.act.slurm.queue import QueuedJob, parse_jobs, parse_time_limit
 
 TERMS = Terms(time=1000.0, margin=10.0, queue=100.0, grace=60.0)
 NOW = 5000.0

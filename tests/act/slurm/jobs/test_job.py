@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.slurm.durations import parse_time_limit
 from forebay.act.slurm.jobs.job import Job, JobOptions, identify_job, parse_job, query_controller
+from forebay.act.slurm.queue import parse_time_limit
 from forebay.model.errors import BadInput
 
 ME = getpass.getuser()

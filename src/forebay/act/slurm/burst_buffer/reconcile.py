@@ -20,9 +20,9 @@ from forebay.act.command import CommandFailed
 from forebay.act.control.client import Client, TurnedAway
 from forebay.act.control.documents import GrantDocument
 from forebay.act.slurm.burst_buffer.installation import JOBS
-from forebay.act.slurm.burst_buffer.queue import QueuedJob, Slurm
 from forebay.act.slurm.burst_buffer.staging import KEPT
 from forebay.act.slurm.burst_buffer.stuck_jobs import Repair, find_stuck
+from forebay.act.slurm.queue import QueuedJob, Slurm
 from forebay.model.grant import LIVE
 
 _WAITS = frozenset({"PENDING", "CONFIGURING"})

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from forebay.act.slurm.burst_buffer.queue import QueuedJob
+from forebay.act.slurm.queue import QueuedJob
 
 AWAY = "[service-away]"
 """The end of a reason from our hooks if the service did not answer; the same as in lua/forebay.lua."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from forebay.act.advice.decision import Advice, advise, check_usable, choose_filesystem, recorded_mount
+from forebay.act.advice.decision import advise, check_usable, choose_filesystem, recorded_mount
 from forebay.act.advice.stripe_view import JobRequest
 from forebay.act.filesystems.filesystem import describe_layout
 from forebay.act.filesystems.load import read_loads
@@ -19,7 +19,7 @@ from forebay.act.slurm.jobs.environment import (
 )
 from forebay.act.slurm.jobs.folder import acting_as, check_folder, create_folder, fill_pattern, shared_part
 from forebay.act.slurm.jobs.job import Job
-from forebay.act.slurm.jobs.settings import JobSettings, Scratch, Targets
+from forebay.act.slurm.jobs.settings import JobSettings
 from forebay.act.slurm.jobs.target_share import allocate_targets, decide_share
 from forebay.decide.registry import check_policy, find
 from forebay.history.store import Connection, Store
@@ -47,7 +47,10 @@ def prepare_job(
     check_policies(settings)
     with store.writing() as connection:
         app = find_application(connection, job)
-        _record_job(connection, job, now)
+        if job.number is not None:  # so that the runs in its logs can be found by its name
+            row = {"job_id": job.number, "job_name": job.name or None, "user": job.user, "nodes": job.nodes}
+            times = {"submit_time": None, "job_start_time": now, "job_end_time": None, "state": None}
+            add_jobs(connection, [row | times])
     request = JobRequest(job=job.job, app=app, nprocs=job.nprocs, now=now, until=until, chance=chance)
     variables, log_fields, troubles = {"FOREBAY_APP": app}, dict[str, str](), list[str]()
     for step in (_prepare_targets, _prepare_folder, _prepare_layout):
@@ -109,18 +112,10 @@ def _prepare_folder(_store: Store, settings: JobSettings, job: Job, _request: Jo
 
 
 def _prepare_layout(store: Store, settings: JobSettings, job: Job, request: JobRequest) -> _Part:
-    if settings.scratch is None:
-        return {}, {}
-    shadow = settings.jobs.mode == "shadow"
-    advice = _advise(store, settings.scratch, settings.targets, job, request, shadow=shadow)
-    fields = {"layout": describe_layout(advice.layout), "because": advice.striping.reason, "outcome": advice.outcome}
-    return layout_variables(advice.layout, advice.striping.targets), fields
-
-
-def _advise(
-    store: Store, scratch: Scratch, targets: Targets | None, job: Job, request: JobRequest, *, shadow: bool
-) -> Advice:
     """Advise and apply; the allocation among running jobs, if there is one, limits the stripe count."""
+    scratch, targets, shadow = settings.scratch, settings.targets, settings.jobs.mode == "shadow"
+    if scratch is None:
+        return {}, {}
     filesystem, above = scratch.settings, shared_part(scratch.folder)
     folder = Path(fill_pattern(scratch.folder, job))
     files = open_filesystem(filesystem)
@@ -135,7 +130,7 @@ def _advise(
         with store.reading() as connection:
             share = decide_share(connection, targets, request, sum(t.usable for t in current), system, mount)
         files = replace(files, max_count=min(share.count, files.max_count))
-    return advise(
+    advice = advise(
         store,
         replace(request, system=system, filesystem=mount),
         find("stripe", scratch.policy),
@@ -145,12 +140,5 @@ def _advise(
         apply_to=folder,
         shadow=shadow,
     )
-
-
-def _record_job(connection: Connection, job: Job, now: float) -> None:
-    """Record the job, so that the runs in its logs can be found by its name."""
-    if job.number is None:
-        return
-    row = {"job_id": job.number, "job_name": job.name or None, "user": job.user, "nodes": job.nodes}
-    times = {"submit_time": None, "job_start_time": now, "job_end_time": None, "state": None}
-    add_jobs(connection, [row | times])
+    fields = {"layout": describe_layout(advice.layout), "because": advice.striping.reason, "outcome": advice.outcome}
+    return layout_variables(advice.layout, advice.striping.targets), fields

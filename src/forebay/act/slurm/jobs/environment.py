@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from forebay.act.files import write_file
 from forebay.act.filesystems.settings import Settings
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobSettings
@@ -17,15 +16,8 @@ from forebay.history.store.jobs import applied_layout, last_app, list_targets
 from forebay.model.errors import BadInput, why
 from forebay.model.layout import Layout
 
-NAMES = (
-    "FOREBAY_APP",
-    "FOREBAY_SCRATCH",
-    "FOREBAY_STRIPE_COUNT",
-    "FOREBAY_STRIPE_SIZE",
-    "FOREBAY_STRIPE_OFFSET",
-    "FOREBAY_OSTS",
-    "FOREBAY_TARGETS",
-)
+NAMES = ("FOREBAY_APP", "FOREBAY_SCRATCH", "FOREBAY_STRIPE_COUNT", "FOREBAY_STRIPE_SIZE", "FOREBAY_STRIPE_OFFSET",
+         "FOREBAY_OSTS", "FOREBAY_TARGETS")  # fmt: skip
 """The variables about a job's files; FOREBAY_TARGETS are the OSTs unless other targets are shared among jobs."""
 _SPACE_NAMES = ("FOREBAY_PATH", "FOREBAY_PATHS")
 """The variables about exposed space. (The hooks of a burst buffer set the same ones.)"""
@@ -99,13 +91,8 @@ def environment_file(settings: JobSettings, job: Job) -> Path:
 def write_environment(settings: JobSettings, job: Job, environment: Mapping[str, str]) -> None:
     """Write the file, readable by everybody, whole or not at all."""
     path = environment_file(settings, job)
-    part = path.with_name(f".{job.job}.{os.getpid()}")
     try:
         path.parent.mkdir(0o755, parents=True, exist_ok=True)
-        part.write_text("".join(f"{line}\n" for line in export_lines(environment)))
-        part.chmod(0o644)
-        part.rename(path)
+        write_file(path, "".join(f"{line}\n" for line in export_lines(environment)))
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise BadInput(str(path), why(error)) from None

@@ -36,9 +36,14 @@ def run_epilog(store: Store, settings: JobSettings, job: Job, *, now: float) -> 
     environment_file(settings, job).unlink(missing_ok=True)
     report, troubles = Report(), list[str]()
     if settings.space is not None:
-        from forebay.act.slurm.jobs.exposed_space import detach_space
+        from forebay.act.volumes.attach import Attachments
 
-        troubles += detach_space(settings.space, job)
+        node = Attachments(folder=Path(settings.space.folder))
+        for name in node.list_names(job=job.job):
+            try:
+                node.detach(name)
+            except UserError as error:
+                troubles.append(str(error))
     try:
         paths = list(find_logs(settings, job, began=began, now=now))
         if paths:

@@ -46,9 +46,7 @@ def shared_part(pattern: str) -> Path:
     >>> str(shared_part("/scratch/of-{user}/{job}"))
     '/scratch'
     """
-    parts = pattern.split("/")
-    at = next((number for number, part in enumerate(parts) if "{" in part), len(parts))
-    return Path("/".join(parts[:at]) or "/")
+    return Path(pattern.partition("{")[0].rpartition("/")[0] or "/")
 
 
 def create_folder(pattern: str, job: Job) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from forebay.act.slurm.jobs.environment import Preparation, read_variables, write_environment
 from forebay.act.slurm.jobs.job import Job
@@ -16,6 +17,8 @@ from forebay.model.errors import UserError
 _SLACK = 600.0
 """Seconds that a job keeps its targets beyond its time limit, for a late epilog."""
 _POLL = 0.1
+_PATIENCE = 2.0
+"""Seconds to wait for a service that does not answer, while the job waits."""
 
 
 def run_prolog(
@@ -64,15 +67,24 @@ def run_prolog(
 
 
 def _add_space(preparation: Preparation, settings: JobSettings, job: Job) -> Preparation:
-    """Mount the exposed space of the job on this node."""
+    """Mount the exposed space of the job on this node. Only the first node of a job can mount a volume."""
     if settings.space is None:
         return preparation
-    from forebay.act.slurm.jobs.exposed_space import attach_space
+    from forebay.act.control.client import Client, parse_service
+    from forebay.act.volumes.attach import Attachments, attach_grant, list_job_grants
 
+    space, paths, troubles = settings.space, list[str](), list[str]()
+    node, service = Attachments(folder=Path(space.folder)), parse_service(space.service, "space.service")
     try:
-        variables, troubles = attach_space(settings.space, job)
+        with Client(service, token=space.token, authority=space.authority, patience=_PATIENCE) as client:
+            for grant in list_job_grants(client, job.user, job.job):
+                try:
+                    paths += [str(volume.path) for volume in attach_grant(client, node, grant, job=job.job)]
+                except UserError as error:
+                    troubles.append(str(error))
     except UserError as error:
-        variables, troubles = {}, (str(error),)
+        troubles.append(str(error))
+    variables = {"FOREBAY_PATH": paths[0], "FOREBAY_PATHS": ":".join(paths)} if paths else {}
     return replace(
         preparation,
         environment={**preparation.environment, **variables},

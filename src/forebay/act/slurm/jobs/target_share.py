@@ -31,6 +31,7 @@ from forebay.model.errors import UserError
 from forebay.model.system import System
 from forebay.profile.application import profile_of
 
+_Curves = Mapping[str, Curve] | None
 _PLACE = "greedy-non-clairvoyant"  # it aims at the same number of jobs on every target, as `least_used` does
 LATEST_RUNS = 200
 """The number of an application's runs that describe it, the newest."""
@@ -73,7 +74,17 @@ def allocate_targets(connection: Connection, rules: Targets, request: JobRequest
     leases = jobs_by_target(connection, rules.name, request.now)
     users = {target: jobs - {request.job} for target, jobs in leases.items()}
     chosen = least_used(range(rules.count), users, share.count)
-    record_decision(connection, _decision_row(rules, request, share))
+    row = request.decision_row(
+        policy=rules.allocate,
+        phase=TARGETS,
+        stripe_count=share.count,
+        stripe_size=0,
+        stripe_offset=-1,
+        because=share.because,
+        outcome="applied",
+        applied_to=rules.name,
+    )
+    record_decision(connection, row)
     take_targets(connection, rules.name, request.job, chosen, until=request.until, now=request.now)
     return chosen, share.because
 
@@ -88,12 +99,7 @@ def least_used(targets: Sequence[int], users: Mapping[int, Collection[str]], cou
 
 
 def _model_application(
-    connection: Connection,
-    app: str,
-    nprocs: int,
-    curves: Mapping[str, Curve] | None,
-    most: int,
-    filesystem: str | None,
+    connection: Connection, app: str, nprocs: int, curves: _Curves, most: int, filesystem: str | None
 ) -> Application | None:
     """The application as its runs show it; None if its curve is unknown."""
     if not is_known_app(connection, app):
@@ -105,26 +111,19 @@ def _model_application(
     curve = profile.curve if curves is None else curves.get(app)
     if curve is None or profile.forecast is None:
         return None
-    seconds, volume = profile.measures["run_time"].median, profile.forecast.total_bytes.median
-    computing = max(seconds - profile.measures["time_by_slowest"].median, 1.0)
+    points = {n: b for n, b in zip(curve.counts, curve.bandwidths, strict=True) if n <= most}
     return Application(
         name=app,
         compute_nodes=float(nprocs),
         phases=1,
-        compute_seconds=computing,
-        volume=volume,
-        curve=_limit_curve(curve, most),
+        compute_seconds=max(profile.measures["run_time"].median - profile.measures["time_by_slowest"].median, 1.0),
+        volume=profile.forecast.total_bytes.median,
+        curve=Curve.of(points or {most: curve.bandwidths[0]}),  # beyond all its points, it has its first bandwidth
     )
 
 
-def _limit_curve(curve: Curve, most: int) -> Curve:
-    """The curve up to `most` targets; if all its points are beyond, one with its first bandwidth."""
-    points = {n: b for n, b in zip(curve.counts, curve.bandwidths, strict=True) if n <= most}
-    return Curve.of(points or {most: curve.bandwidths[0]})
-
-
 def _model_running(
-    connection: Connection, job: RunningJob, curves: Mapping[str, Curve] | None, most: int, filesystem: str | None
+    connection: Connection, job: RunningJob, curves: _Curves, most: int, filesystem: str | None
 ) -> Application:
     """A running job on exactly the targets that it has; if its application is unknown, without I/O."""
     n = min(len(job.targets), most)
@@ -138,23 +137,6 @@ def _model_running(
         volume=0.0 if known is None else known.volume,
         curve=Curve.of({n: bandwidth}),
     )
-
-
-def _decision_row(rules: Targets, request: JobRequest, share: Share) -> dict[str, object]:
-    return {
-        "time": request.now,
-        "job": request.job,
-        "app": request.app,
-        "nprocs": request.nprocs,
-        "policy": rules.allocate,
-        "phase": TARGETS,
-        "stripe_count": share.count,
-        "stripe_size": 0,
-        "stripe_offset": -1,
-        "because": share.because,
-        "outcome": "applied",
-        "applied_to": rules.name,
-    }
 
 
 def warm_up(rules: Targets) -> None:

@@ -29,7 +29,8 @@ def run_within(seconds: float, work: Callable[[], None], *, grace: float = _GRAC
     watch = os.pidfd_open(child)
     try:
         if _has_ended(watch, seconds):
-            return _describe_status(os.waitpid(child, 0)[1])
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            return "" if code == 0 else f"ended with {code}" if code > 0 else f"ended by signal {-code}"
         for number, patience in ((signal.SIGINT, grace), (signal.SIGKILL, 0.2)):
             with suppress(ProcessLookupError):
                 os.kill(child, number)
@@ -41,26 +42,20 @@ def run_within(seconds: float, work: Callable[[], None], *, grace: float = _GRAC
         os.close(watch)
 
 
+def _has_ended(watch: int, seconds: float) -> bool:
+    return bool(select.select([watch], [], [], seconds)[0])
+
+
 def _run_child(work: Callable[[], None]) -> None:
     """Do the work in the child; never returns."""
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent may ignore it
-        work()
-        code = 0
-    except KeyboardInterrupt:
-        code = 1
+        with suppress(KeyboardInterrupt):
+            work()
+            code = 0
     finally:
         with suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
-
-
-def _has_ended(watch: int, seconds: float) -> bool:
-    return bool(select.select([watch], [], [], seconds)[0])
-
-
-def _describe_status(status: int) -> str:
-    code = os.waitstatus_to_exitcode(status)
-    return "" if code == 0 else f"ended with {code}" if code > 0 else f"ended by signal {-code}"

@@ -1,4 +1,4 @@
-"""Slurm's queue: its jobs, and those for which Slurm itself has a burst buffer."""
+"""Slurm's queue: its jobs, and those for which Slurm itself has a burst buffer, as its commands print them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.act.command import run
-from forebay.act.slurm.durations import parse_time_limit
 
 _TIMEOUT = 60.0
 _OVER = frozenset(
@@ -133,3 +132,20 @@ def parse_dependents(text: str) -> Mapping[str, frozenset[str]]:
         for number in re.findall(r"[:,](\d+)", dependencies):
             dependents.setdefault(number, set()).add(name)
     return {number: frozenset(names) for number, names in dependents.items()}
+
+
+def parse_time_limit(text: str) -> float | None:
+    """Seconds, of [days-]hours:minutes:seconds or its shorter forms; None if there is no limit.
+
+    >>> parse_time_limit("10:00"), parse_time_limit("1-00:00:30"), parse_time_limit("30"), parse_time_limit("UNLIMITED")
+    (600.0, 86430.0, 1800.0, None)
+    """
+    days, dash, time = text.rpartition("-")
+    parts = time.split(":")
+    numbers = (*parts, *([days] if dash else ()))
+    if len(parts) > 3 or not all(re.fullmatch(r"[0-9]{1,9}", number) for number in numbers):
+        return None
+    if not dash:  # without days the first number is not the hours, unless there are three
+        parts = ["0", *parts] if len(parts) < 3 else parts
+    hours, minutes, seconds = map(int, (*parts, "0", "0")[:3])
+    return int(days or 0) * 86400.0 + hours * 3600 + minutes * 60 + seconds
