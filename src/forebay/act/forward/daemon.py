@@ -9,9 +9,9 @@ from typing import Any
 
 from forebay.act.forward.net.address import Address, parse_address
 from forebay.act.forward.net.loop import run
-from forebay.act.metrics import Endpoint, Histogram, Number
+from forebay.act.metrics import Endpoint, Sample
 
-Numbers = Callable[[], Iterable[Number | Histogram]]
+Numbers = Callable[[], Iterable[Sample]]
 Start = Callable[[AsyncExitStack, asyncio.Event], Awaitable[tuple[Sequence[Address], Numbers]]]
 """Starts a process and returns where it listens, and its metrics; what ends it goes to the stack."""
 Ready = Callable[[Sequence[Address], str | None], None]
