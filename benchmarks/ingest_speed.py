@@ -24,7 +24,7 @@ import darshan
 from bench import seconds, verdict
 
 from forebay.history.darshan.ingest import BATCH, ingest
-from forebay.history.darshan.log_worker import read_one
+from forebay.history.scanned_log import read_one
 from forebay.history.store import open_store
 from forebay.history.store.runs import record_logs
 

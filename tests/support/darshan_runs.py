@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from darshan.backend import cffi_backend as backend
 
-from forebay.history.darshan.log import BINS, _record, counter_prefix
+from forebay.history.darshan.log import BINS, _record, counter_names
 from forebay.history.darshan.request_statistics import _BOUNDS, STREAMS
 from support.darshan_logs import MPIIO, POSIX, Parts, wheel_log
 
@@ -104,11 +103,11 @@ def record(
     """One record of a module; counters go by their names without the module's."""
     made = np.zeros((), dtype=_record(module))
     made["id"], made["rank"] = file, rank
-    names, reals = backend.counter_names(module), backend.fcounter_names(module)
+    names, reals = counter_names(module)
     for name, value in counters.items():
-        made["counters"][names.index(f"{counter_prefix(module)}_{name}")] = value
+        made["counters"][names.index(name)] = value
     for name, second in (seconds or {}).items():
-        made["fcounters"][reals.index(f"{counter_prefix(module)}_{name}")] = second
+        made["fcounters"][reals.index(name)] = second
     return made
 
 

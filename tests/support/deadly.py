@@ -4,9 +4,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from forebay.history.darshan import log_worker, summary
-from forebay.history.darshan.log_worker import read_many as read_all
+from forebay.history import scanned_log
+from forebay.history.darshan import summary
 from forebay.history.scanned_log import ScannedLog
+from forebay.history.scanned_log import read_many as read_all
 
 NAME = "deadly.darshan"
 ENDLESS = "endless.darshan"
@@ -31,7 +32,7 @@ def read_for_ever(paths: Sequence[str]) -> list[ScannedLog]:
             pass
         return read(path)
 
-    log_worker.MOST_SECONDS, log_worker.SECONDS_PER_BYTE, summary.read_log = 0.2, 0.0, read_log
+    scanned_log.MOST_SECONDS, scanned_log.SECONDS_PER_BYTE, summary.read_log = 0.2, 0.0, read_log
     try:
         return read_all(paths)
     finally:

@@ -17,9 +17,8 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
-from forebay.history.darshan.log_worker import PRELOADED, failed_log, read_many
 from forebay.history.darshan.process_logs import merge_processes
-from forebay.history.scanned_log import ScannedLog, Status, path_text
+from forebay.history.scanned_log import PRELOADED, ScannedLog, Status, failed_log, path_text, read_many
 from forebay.history.store import Store
 from forebay.history.store.runs import (
     add_runs,

@@ -5,14 +5,15 @@ One impossible number would spoil the sums over all runs, or not fit into the da
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from forebay.history.darshan.header import UnreadableLog
-from forebay.history.darshan.log import BINS, Job, counter_columns, counter_prefix, whole_counters
+from forebay.history.darshan.log import BINS, Job, counter_columns, counter_names
+from forebay.history.darshan.sections import UnreadableLog
 from forebay.history.run_fields import LARGEST
 
 _UNCHECKED = ("job_id", "uid", "stripe_offset")
@@ -54,21 +55,16 @@ def _shares(name: str) -> tuple[list[str], Any, Any]:
     both = requests["READ"] + requests["WRITE"]
     strides = [f"STRIDE{i}_COUNT" for i in range(1, 5)]
     kinds = [("requests with a known stride", strides, both), ("unaligned requests", ["FILE_NOT_ALIGNED"], both)]
-    for kind, every in requests.items():
+    for kind, names in requests.items():
         sizes = [f"SIZE_{kind}_{agg}{size}" for agg in ("", "AGG_") for size in BINS]
         kinds += [
-            (f"sequential {kind.lower()}s", [f"SEQ_{kind}S"], every),
-            (f"consecutive {kind.lower()}s", [f"CONSEC_{kind}S"], every),
-            (f"{kind.lower()}s of a known size", sizes, every),
+            (f"sequential {kind.lower()}s", [f"SEQ_{kind}S"], names),
+            (f"consecutive {kind.lower()}s", [f"CONSEC_{kind}S"], names),
+            (f"{kind.lower()}s of a known size", sizes, names),
         ]
-    some = np.array([_adder(name, names) for _, names, _ in kinds]).T
-    return [what for what, _, _ in kinds], some, np.array([_adder(name, names) for _, _, names in kinds]).T
-
-
-def _adder(name: str, counters: Iterable[str]) -> Any:
-    """1 for each of these counters that the module has, and 0 for the others."""
-    named = [f"{counter_prefix(name)}_{counter}" for counter in counters]
-    return np.isin(whole_counters(name), named).astype(np.int64)
+    whole, _ = counter_names(name)
+    some, every = ([np.isin(whole, kind[i]).astype(np.int64) for kind in kinds] for i in (1, 2))
+    return [what for what, _, _ in kinds], np.array(some).T, np.array(every).T
 
 
 def _find_wrong_time(name: str, job: Job, chunk: Any) -> str | None:
@@ -76,19 +72,14 @@ def _find_wrong_time(name: str, job: Job, chunk: Any) -> str | None:
     record of all processes has the sum over them and the time of the slowest."""
     if not job.run_time:  # the log has no end
         return None
-    parts, slowest = _times(name)
+    at = counter_columns(name)
+    parts = [at[f"F_{kind}_TIME"] for kind in ("READ", "WRITE", "META")]
     spent, shared = chunk["fcounters"][:, parts].sum(axis=1), chunk["rank"] < 0
-    spent[shared] = np.fmax(spent[shared] / job.nprocs, chunk["fcounters"][shared, slowest])
+    spent[shared] = np.fmax(spent[shared] / job.nprocs, chunk["fcounters"][shared, at["F_SLOWEST_RANK_TIME"]])
     longest = spent.max()
     if longest <= job.run_time * (1 + _SLACK_SHARE) + _SLACK_SECONDS:
         return None
     return f"{longest:.3g} s of I/O of a process in a run of {job.run_time:.3g} s"
-
-
-@cache
-def _times(name: str) -> tuple[list[int], int]:
-    at, known = counter_columns(name), counter_prefix(name)
-    return [at[f"{known}_F_{kind}_TIME"] for kind in ("READ", "WRITE", "META")], at[f"{known}_F_SLOWEST_RANK_TIME"]
 
 
 def find_impossible(row: Mapping[str, Any]) -> str | None:
@@ -97,16 +88,10 @@ def find_impossible(row: Mapping[str, Any]) -> str | None:
     >>> find_impossible({"total_bytes": -5, "module_rows": [], "osts": {}})
     'total_bytes of -5'
     """
-    for name, value in _numbers(row):
-        if not 0 <= value <= LARGEST:  # also false for NaN
+    parts = (row, *row["module_rows"], *row.get("request_rows", ()))
+    numbers = ((name, value) for part in parts for name, value in part.items() if isinstance(value, int | float))
+    columns = ((name, value) for name, column in row["osts"].items() if name != "filesystem" for value in column)
+    for name, value in chain(numbers, columns):
+        if value is not None and name not in _UNCHECKED and not 0 <= value <= LARGEST:  # also false for NaN
             return f"{name} of {value}"
     return None
-
-
-def _numbers(row: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
-    for part in (row, *row["module_rows"], *row.get("request_rows", ())):
-        yield from ((n, v) for n, v in part.items() if isinstance(v, int | float) and n not in _UNCHECKED)
-    for name, column in row["osts"].items():
-        if name == "filesystem":
-            continue
-        yield from ((name, value) for value in column if value is not None)

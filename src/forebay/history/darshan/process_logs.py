@@ -1,4 +1,7 @@
-"""Jobs without MPI, which leave one log for each process: combining these into one run."""
+"""Jobs without MPI, which leave one log for each process: combining these into one run.
+
+How slow an OST was in a run, compared with the others, is computed here, for such runs and for those of one log.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
+from statistics import median
 from typing import Any
 
-from forebay.history.darshan.slowness import slowness
 from forebay.history.run_fields import ORDERS, Row
 from forebay.history.scanned_log import ProcessSummary
 
+FEWEST_OSTS = 3
+"""With fewer OSTs in a run, they are not compared."""
 _SUMMED = (
     "total_bytes", "bytes_read", "bytes_written", "read_time", "write_time", "meta_time", "read_requests",
     "write_requests", "seq_requests", "consec_requests", "strided_requests", "unaligned_requests",
@@ -123,3 +128,20 @@ def _merge_osts(rows: Sequence[Row]) -> dict[str, list[Any]]:
 def _group_by(name: str, rows: Iterable[Row]) -> list[tuple[Any, list[Row]]]:
     key = itemgetter(name)
     return [(value, list(same)) for value, same in groupby(sorted(rows, key=key), key)]
+
+
+def slowness(systems: Sequence[str], moved: Sequence[float], seconds: Sequence[float]) -> list[float | None]:
+    """The seconds per byte of each OST over the median of its file system in this run; None if unknown.
+
+    >>> slowness(["/a"] * 3, [2e9, 2e9, 2e9], [1.0, 1.0, 40.0])
+    [1.0, 1.0, 40.0]
+    """
+    relative: list[float | None] = [None] * len(systems)
+    for system in set(systems):
+        places = (i for i, name in enumerate(systems) if name == system and moved[i] > 0 and seconds[i] > 0)
+        pace = {i: seconds[i] / moved[i] for i in places}
+        if len(pace) >= FEWEST_OSTS:
+            middle = median(pace.values())
+            for i, value in pace.items():
+                relative[i] = value / middle
+    return relative

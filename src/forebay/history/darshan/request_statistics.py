@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.history.darshan.log import BINS, Sums, counter_columns, counter_prefix
+from forebay.history.darshan.log import BINS, Sums, counter_columns
 from forebay.history.run_fields import OPERATIONS, ORDERS, Row
 
 Ints = NDArray[np.int64]
@@ -71,7 +71,7 @@ class RequestStatistics:
         counters = np.maximum(chunk["counters"], 0)  # -1 stands for unknown
 
         def get(counter: str) -> Ints:
-            place = at.get(f"{counter_prefix(name)}_{counter}")
+            place = at.get(counter)
             return np.zeros(len(counters), dtype=np.int64) if place is None else counters[:, place]
 
         moved = {o: get(f"BYTES_{_VERBS[o][0]}") for o in OPERATIONS}
@@ -129,7 +129,7 @@ class RequestStatistics:
         for record in chunk[np.isin(chunk["id"], STREAMS)]:
             counts = self._streams.setdefault(int(record["id"]), [0, 0, 0])
             counts[0] += 2 if record["rank"] < 0 else 1
-            for place, counter in enumerate(("STDIO_BYTES_READ", "STDIO_BYTES_WRITTEN"), 1):
+            for place, counter in enumerate(("BYTES_READ", "BYTES_WRITTEN"), 1):
                 counts[place] += max(int(record["counters"][at[counter]]), 0)
 
     def _note_callers(self, chunk: Any) -> None:

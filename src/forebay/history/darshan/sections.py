@@ -1,8 +1,8 @@
-"""The sections of a log, decompressed and parsed.
+"""The header of a Darshan log and its sections, checked, decompressed and parsed.
 
-Darshan's library trusts what it reads: a wrong length in a record makes it write beyond its memory, and it silently
-drops a truncated record. So records of varying length are parsed here and never by the library, and the others are
-checked before the library reads them.
+The library says little about a log that it can't read, so the checks here explain what is wrong. It also trusts what it
+reads: a wrong length in a record makes it write beyond its memory, and it silently drops a truncated record. So records
+of varying length are parsed here and never by the library, and the others are checked before the library reads them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,21 @@ import struct
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from forebay.history.darshan.header import Header, Place, UnreadableLog
 from forebay.history.run_fields import MOST_OSTS, MOST_STRIPES
+from forebay.model.errors import BadInput, why
+
+MAGIC = 6567223
+NEWEST = (3, 41)
+"""The newest known log format, that of Darshan 3.4.1 and later."""
+_OLDEST = (3, 0)
+_KNOWN = (_OLDEST, (3, 10), (3, 20), (3, 21), NEWEST)
+_FIRST_WIDE = (3, 41)  # from here on with room for 64 modules, before for 16
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2"}
+_INSERTED = {6: (3, 41), 4: (3, 20)}  # PNETCDF_VAR and H5D moved all later module numbers up, since these formats
 
 _READ = 1 << 16
 _PIECE = 1 << 20
@@ -25,20 +35,37 @@ RECORD_SIZES = {
     "STDIO": {1: 240, 2: 248},
     "DFS": {1: 584},
     "DAOS": {1: 696},
+    "LUSTRE": {1: 56, 2: 32},
+    "HEATMAP": {1: 48},
 }
-"""Bytes of a record, by the version of its module."""
-LUSTRE_VERSIONS = (1, 2)
-HEATMAP_VERSIONS = (1,)
+"""Bytes of a record, by the version of its module; of LUSTRE and HEATMAP, of the head of a record."""
 _COMPONENT = 72
 _MOST_COMPONENTS = 4096
 _MOST_BINS = 1 << 20
 _MPIIO_HEATMAP = 3668870418325792824  # what processes asked of MPI-IO, not what reached the file system
 _JOB_BYTES = 4096
-_NUMBER, _NUMBER_AND_LENGTH = struct.Struct("=Q"), struct.Struct("=QI")
+
+
+class UnreadableLog(BadInput):
+    """A log that can't be read."""
 
 
 class UnreadableSection(UnreadableLog):
     """One section of a log can't be read; others may be readable."""
+
+
+class Place(NamedTuple):
+    """The place of a section of a log, in bytes."""
+
+    offset: int
+    length: int
+
+
+class Module(NamedTuple):
+    name: str
+    number: int
+    version: int
+    partial: bool
 
 
 class Component(NamedTuple):
@@ -59,11 +86,107 @@ class FileLayout(NamedTuple):
     pool: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """`order` is the byte order, as `struct` writes it. `modules` are the places of the modules' sections, by module
+    number in the log's own format."""
+
+    version: tuple[int, int]
+    version_text: str
+    order: str
+    job: Place
+    names: Place
+    modules: tuple[Place, ...]
+
+    @property
+    def wide(self) -> bool:
+        """Whether the format has room for 64 modules, and times in nanoseconds."""
+        return self.version >= _FIRST_WIDE
+
+    def module(self, number: int) -> Place:
+        """The place of a module's section, by its number in the current library."""
+        for inserted, since in _INSERTED.items():
+            number -= self.version < since and number > inserted
+        return self.modules[number]
+
+
+def read_header(path: Path) -> Header:
+    """The header of a complete log of a known format."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(2048)
+    except OSError as error:
+        raise UnreadableLog(str(path), why(error)) from None
+    try:
+        return _parse_header(head, size)
+    except ValueError as error:
+        raise UnreadableLog(str(path), str(error)) from None
+
+
+def _parse_header(head: bytes, size: int) -> Header:
+    """The header of a log of `size` bytes; a ValueError says what is wrong with it."""
+    order = _check_kind(head)
+    text = head[:8].split(b"\0")[0].decode("ascii", "replace")
+    version = _parse_version(text)
+    if head[16:17] == b"\1":
+        raise ValueError("is compressed with bzip2; convert it with `darshan-convert`")
+    if head[16:17] not in (b"", b"\0"):
+        raise ValueError("is damaged: its compression is unknown")
+    modules, start = (64, 32) if version >= _FIRST_WIDE else (16, 24)
+    count = 2 * (modules + 1)  # offset and length of the names, then of each module
+    end = start + 8 * count + 4 * modules
+    if len(head) < end:
+        raise ValueError(f"is truncated: {size:,} bytes")
+    numbers = struct.unpack_from(f"{order}{count}Q", head, start)
+    names, *others = places = list(map(Place, numbers[::2], numbers[1::2]))
+    announced = max(sum(place) for place in places)
+    if announced > size:
+        raise ValueError(f"is truncated: {size:,} bytes, but its header announces {announced:,}")
+    job = Place(end, next((place.offset for place in places if place.offset), size) - end)
+    if job.length <= 0 or any(place.length and place.offset < job.offset for place in places):
+        raise ValueError("is damaged: its sections overlap")
+    return Header(version=version, version_text=text, order=order, job=job, names=names, modules=tuple(others))
+
+
+def _check_kind(head: bytes) -> str:
+    """The byte order, which may be that of another machine; the library converts it."""
+    if not head:
+        raise ValueError("is empty (0 bytes)")
+    for start, kind in _COMPRESSED.items():
+        if head.startswith(start):
+            raise ValueError(f"is {kind}-compressed, like logs before Darshan 3.0, which can't be read")
+    if len(head) < 16 and head[:2] in (b"3.", b"4."):
+        raise ValueError(f"is truncated: {len(head)} bytes")
+    for order in "<>":
+        if head[8:16] == struct.pack(f"{order}q", MAGIC):
+            return order
+    raise ValueError("is not a Darshan log")
+
+
+def _parse_version(text: str) -> tuple[int, int]:
+    try:
+        major, minor = (int(part) for part in text.split("."))
+    except ValueError:
+        raise ValueError(f"has no valid format version ({text!r})") from None
+    if (major, minor) > NEWEST:
+        raise ValueError(f"has log format {text}; the newest known one is {NEWEST[0]}.{NEWEST[1]}")
+    if (major, minor) < _OLDEST:
+        raise ValueError(f"has log format {text}; the oldest readable one is 3.00")
+    if (major, minor) not in _KNOWN:
+        raise ValueError(f"has log format {text}, which no Darshan release writes")
+    return major, minor
+
+
 class Sections:
     """The sections of one log."""
 
     def __init__(self, path: Path, header: Header, file: IO[bytes]) -> None:
         self._path, self._header, self._file = path, header, file
+
+    def damage(self, what: str) -> UnreadableLog:
+        """The error for a log that is damaged."""
+        return UnreadableLog(str(self._path), f"is damaged: {what}")
 
     def job(self) -> tuple[tuple[int, ...], bytes]:
         """The job's numbers (user, start, end, processes, job id; from format 3.41 on with nanoseconds), and its text:
@@ -92,46 +215,39 @@ class Sections:
 
     def _parse_name(self, buffer: bytearray, at: int) -> tuple[int, bytes, int] | None:
         """The file id, its name and where the next entry begins; None if the entry is incomplete."""
-        head = _NUMBER_AND_LENGTH if self._header.version == (3, 0) else _NUMBER
-        if len(buffer) < at + head.size:
+        has_length = self._header.version == (3, 0)  # later formats end a name with a zero
+        begin = at + (12 if has_length else 8)
+        if len(buffer) < begin:
             return None
-        if head is _NUMBER:
-            end = buffer.find(0, at + head.size)
-            after = end + 1
+        if has_length:
+            end = after = begin + struct.unpack_from(f"{self._header.order}I", buffer, at + 8)[0]
         else:
-            end = after = at + head.size + struct.unpack_from(f"{self._header.order}I", buffer, at + 8)[0]
-        if not at + head.size <= end <= len(buffer) or after > len(buffer):
+            end = buffer.find(0, begin)
+            after = end + 1
+        if not begin <= end <= len(buffer) or after > len(buffer):
             return None
         [file] = struct.unpack_from(f"{self._header.order}Q", buffer, at)
-        return file, bytes(buffer[at + head.size : end]), after
+        return file, bytes(buffer[begin:end]), after
 
-    def check_records(self, name: str, number: int, version: int) -> None:
-        """Check that a module has whole records of the size of its version."""
-        size = RECORD_SIZES[name].get(version)
-        if size is None:
-            raise self._unknown(name, version, max(RECORD_SIZES[name]))
-        length = sum(map(len, self._pieces(self._header.module(number), name)))
+    def check_records(self, module: Module) -> None:
+        """Check that a module has whole records of the size of its version, before the library sums them up."""
+        size = self._record_size(module)
+        length = sum(map(len, self._pieces(self._header.module(module.number), module.name)))
         if length % size:
-            raise UnreadableLog(
-                str(self._path),
-                f"is damaged: its {name} section has {length:,} bytes, not a multiple of the record size {size}",
-            )
+            what = f"its {module.name} section has {length:,} bytes, not a multiple of the record size {size}"
+            raise self.damage(what)
 
-    def layouts(self, number: int, version: int) -> Iterator[FileLayout]:
+    def layouts(self, module: Module) -> Iterator[FileLayout]:
         """The layout of each file on Lustre."""
-        if version not in LUSTRE_VERSIONS:
-            raise self._unknown("LUSTRE", version, max(LUSTRE_VERSIONS))
-        head, rest, parse = (56, self._rest_1, self._layout_1) if version == 1 else (32, self._rest_2, self._layout_2)
-        for record in self._records("LUSTRE", number, head, rest):
+        rest, parse = (self._rest_1, self._layout_1) if module.version == 1 else (self._rest_2, self._layout_2)
+        for record in self._records(module, rest):
             layout = parse(record)
             if layout is None:
-                raise UnreadableLog(str(self._path), "is damaged: the layout of a file is impossible")
+                raise self.damage("the layout of a file is impossible")
             yield layout
 
-    def active_ranks(self, number: int, version: int) -> set[int]:
+    def active_ranks(self, module: Module) -> set[int]:
         """The ranks of the processes that moved any bytes, by the heat maps."""
-        if version not in HEATMAP_VERSIONS:
-            raise self._unknown("HEATMAP", version, max(HEATMAP_VERSIONS))
         head = struct.Struct(f"{self._header.order}Qqdq")
 
         def rest(record: memoryview) -> int | None:
@@ -139,7 +255,7 @@ class Sections:
             return 16 * bins if 0 <= bins <= _MOST_BINS else None
 
         ranks: set[int] = set()
-        for record in self._records("HEATMAP", number, 48, rest):
+        for record in self._records(module, rest):
             kind, rank, _, _ = head.unpack_from(record)
             if kind != _MPIIO_HEATMAP and any(record[48:]):
                 ranks.add(rank)
@@ -151,7 +267,7 @@ class Sections:
 
     def _layout_1(self, record: memoryview) -> FileLayout | None:
         file, _, _, _, _, size, count, *osts = struct.unpack(f"{self._header.order}Q{len(record) // 8 - 1}q", record)
-        return _checked_layout(file, [Component(size, 0, -1, count)], osts, "")
+        return _check_layout(file, [Component(size, 0, -1, count)], osts, "")
 
     def _rest_2(self, head: memoryview) -> int | None:
         components, stripes = struct.unpack_from(f"{self._header.order}2q", head, 16)
@@ -171,23 +287,27 @@ class Sections:
             components.append(Component(size, begin, end, max(stripes, 0)))
             pool = pool or name.partition(b"\0")[0].decode("utf-8", "replace")
         used = sum(component.stripes for component in components)
-        return _checked_layout(file, components, osts[:used], pool)
+        return _check_layout(file, components, osts[:used], pool)
 
-    def _records(
-        self, name: str, number: int, head: int, rest: Callable[[memoryview], int | None]
-    ) -> Iterator[memoryview]:
-        """Records of `head` bytes plus as many as `rest` says. Each is valid until the next."""
+    def _record_size(self, module: Module) -> int:
+        sizes = RECORD_SIZES[module.name]
+        if module.version not in sizes:
+            reason = f"has {module.name} records of version {module.version}; the newest known one is {max(sizes)}"
+            raise UnreadableSection(str(self._path), reason)
+        return sizes[module.version]
+
+    def _records(self, module: Module, rest: Callable[[memoryview], int | None]) -> Iterator[memoryview]:
+        """Records of a head, and as many bytes as `rest` says. Each is valid until the next."""
+        head = self._record_size(module)
         buffer = bytearray()
-        for piece in self._pieces(self._header.module(number), name):
+        for piece in self._pieces(self._header.module(module.number), module.name):
             buffer += piece
             at = 0
             with memoryview(buffer) as view:
                 while len(view) - at >= head:
                     more = rest(view[at : at + head])
                     if more is None:
-                        raise UnreadableLog(
-                            str(self._path), f"is damaged: the length of its {name} records is impossible"
-                        )
+                        raise self.damage(f"the length of its {module.name} records is impossible")
                     if len(view) - at < head + more:
                         break
                     with view[at : at + head + more] as record:
@@ -195,42 +315,31 @@ class Sections:
                     at += head + more
             del buffer[:at]
         if buffer:
-            raise UnreadableLog(str(self._path), f"is damaged: its last {name} record is truncated")
+            raise self.damage(f"its last {module.name} record is truncated")
 
     def _pieces(self, place: Place, name: str) -> Iterator[bytes]:
         """A decompressed section; each process may have compressed its own records."""
         stream: Any = None
-        for packed in self._packed(place):
-            rest = packed
-            while rest:
-                stream = stream or zlib.decompressobj()
-                try:
-                    yield from _decompressed(stream, rest)
-                except zlib.error:
-                    raise UnreadableSection(
-                        str(self._path), f"is damaged: its {name} section can't be decompressed"
-                    ) from None
-                rest, stream = (stream.unused_data, None) if stream.eof else (b"", stream)
-        if stream is not None:
-            raise UnreadableSection(str(self._path), f"is damaged: its {name} section is truncated")
-
-    def _packed(self, place: Place) -> Iterator[bytes]:
         at, end = place.offset, place.offset + place.length
         while at < end:
             self._file.seek(at)  # another section may have been read meanwhile
             packed = self._file.read(min(end - at, _READ))
             if not packed:
-                return
+                break
             at += len(packed)
-            yield packed
+            while packed:
+                stream = stream or zlib.decompressobj()
+                try:
+                    yield from _decompress(stream, packed)
+                except zlib.error:
+                    reason = f"is damaged: its {name} section can't be decompressed"
+                    raise UnreadableSection(str(self._path), reason) from None
+                packed, stream = (stream.unused_data, None) if stream.eof else (b"", stream)
+        if stream is not None:
+            raise UnreadableSection(str(self._path), f"is damaged: its {name} section is truncated")
 
-    def _unknown(self, name: str, version: int, newest: int) -> UnreadableSection:
-        return UnreadableSection(
-            str(self._path), f"has {name} records of version {version}; the newest known one is {newest}"
-        )
 
-
-def _decompressed(stream: Any, packed: bytes) -> Iterator[bytes]:
+def _decompress(stream: Any, packed: bytes) -> Iterator[bytes]:
     """The decompressed bytes, in pieces of limited size."""
     while True:
         piece = stream.decompress(packed, _PIECE)
@@ -241,7 +350,7 @@ def _decompressed(stream: Any, packed: bytes) -> Iterator[bytes]:
             return
 
 
-def _checked_layout(file: int, components: list[Component], osts: Sequence[int], pool: str) -> FileLayout | None:
+def _check_layout(file: int, components: list[Component], osts: Sequence[int], pool: str) -> FileLayout | None:
     """The layout; None if it is impossible."""
     if sum(c.stripes for c in components) > len(osts) or any(c.size < 0 or c.begin < 0 for c in components):
         return None

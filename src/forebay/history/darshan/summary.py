@@ -16,13 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from forebay.history.darshan.header import UnreadableLog
-from forebay.history.darshan.log import BINS, Job, Log, Module, Sums, counter_columns, counter_prefix, open_log
-from forebay.history.darshan.mounts import NONE
-from forebay.history.darshan.ost_usage import OstUsage
+from forebay.history.darshan.log import BINS, Job, Log, Sums, counter_columns, open_log
+from forebay.history.darshan.ost_usage import NONE, OstUsage
 from forebay.history.darshan.plausibility import check_records, find_impossible
 from forebay.history.darshan.request_statistics import RequestStatistics
-from forebay.history.darshan.sections import UnreadableSection
+from forebay.history.darshan.sections import Module, UnreadableLog, UnreadableSection
 from forebay.history.run_fields import Row
 from forebay.history.scanned_log import Status, path_text
 
@@ -60,16 +58,16 @@ def read_log(path: Path) -> Summary:
         sums: dict[str, Sums] = {}
         for name in (n for n in SUMMED if n in modules):
             try:
-                log.check_records(name, modules[name])
+                log.sections.check_records(modules[name])
             except UnreadableSection as error:
                 if name == counted[0]:
                     raise
                 remarks.append(("partial" if name in counted else "incomplete", error.reason))
                 continue
-            known = check_records(str(path), name, job, log.records(name, modules[name]))
+            known = check_records(str(path), name, job, log.records(modules[name]))
             records = requests.watch(name, known)
             watched = watch.add_all(name, records) if name in counted else records
-            total = log.sums(name, modules[name], job.nprocs, watched)
+            total = log.sums(modules[name], job.nprocs, watched)
             if total is not None:
                 sums[name] = total
         active = _count_active(log, modules, watch, job, remarks)
@@ -100,7 +98,7 @@ def _read_layouts(log: Log, modules: dict[str, Module], remarks: list[tuple[Stat
     except UnreadableSection as error:
         remarks.append(("incomplete", error.reason))
     try:
-        return OstUsage(log.layouts(modules["LUSTRE"]), systems)
+        return OstUsage(log.sections.layouts(modules["LUSTRE"]), systems)
     except UnreadableSection as error:
         remarks.append(("incomplete", error.reason))
     return OstUsage(())
@@ -117,7 +115,7 @@ def _count_active(
     """How many processes did I/O. A record shared by all does not say which; the heat maps do."""
     if watch.by_all and "HEATMAP" in modules and not modules["HEATMAP"].partial:
         try:
-            ranks = log.active_ranks(modules["HEATMAP"])
+            ranks = log.sections.active_ranks(modules["HEATMAP"])
         except UnreadableSection as error:
             remarks.append(("incomplete", error.reason))
             ranks = set()
@@ -137,10 +135,9 @@ class _RecordWatch:
         self.files: dict[int, int] = {}
 
     def add_all(self, name: str, chunks: Iterator[Any]) -> Iterator[Any]:
-        known, at = counter_prefix(name), counter_columns(name)
-        integer = [at[f"{known}_BYTES_READ"], at[f"{known}_BYTES_WRITTEN"]]
-        real = [at[f"{known}_F_READ_TIME"], at[f"{known}_F_WRITE_TIME"]]
-        ends = [at[n] for n in (f"{known}_MAX_BYTE_READ", f"{known}_MAX_BYTE_WRITTEN") if n in at]
+        at = counter_columns(name)
+        integer, real = [at["BYTES_READ"], at["BYTES_WRITTEN"]], [at["F_READ_TIME"], at["F_WRITE_TIME"]]
+        ends = [at[n] for n in ("MAX_BYTE_READ", "MAX_BYTE_WRITTEN") if n in at]
         for chunk in chunks:
             moved = chunk["counters"][:, integer].sum(axis=1)
             active = moved > 0
