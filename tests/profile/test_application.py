@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from forebay.history.store.past_runs import Behaviour
 from forebay.model.curve import Curve
 from forebay.profile.access_pattern import pattern_of
-from forebay.profile.application import commonest, nearest, profile_of, spread
-from forebay.profile.drift import drift_of
+from forebay.profile.application import commonest, drift_of, nearest, profile_of, spread
 from support.made_up_runs import MIB, START, behaviour
 
 RUN = st.fixed_dictionaries(

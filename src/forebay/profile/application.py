@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -13,9 +14,13 @@ import numpy as np
 from forebay.history.store.past_runs import Behaviour, RequestTotals
 from forebay.model.curve import Curve
 from forebay.profile.access_pattern import Pattern, pattern_of
-from forebay.profile.drift import Drift, drift_of
 
 Key = TypeVar("Key", bound=Hashable)
+DriftVerdict = Literal["faster", "slower", "no drift", "too few runs"]
+LEAST_RUNS = 4
+"""In each third: a rank test of three against three never reaches 5 %."""
+SURE = 0.05
+LEAST_CHANGE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +64,21 @@ class LayoutPoint:
     file_stripe_count: int
     stripe_size: int
     perf: Spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """The `ratio` of the median performance of the last third of the runs to that of the first.
+
+    `p_value` is from a Mann-Whitney test. It is a drift if that is under 5 % and the ratio is more than 10 % away
+    from 1.
+    """
+
+    early_runs: int
+    late_runs: int
+    ratio: float | None
+    p_value: float | None
+    verdict: DriftVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +136,8 @@ def profile_of(
     there = runs if filesystem is None else runs_on(runs, filesystem)
     number = commonest(there) if processes is None else nearest([r.nprocs for r in there], processes)
     same_count = [r for r in runs if r.nprocs == number]
-    mount = latest_filesystem(same_count) if filesystem is None else filesystem
+    known = (run.filesystem for run in reversed(same_count) if run.filesystem)
+    mount = next(known, None) if filesystem is None else filesystem
     elsewhere = Counter(r.filesystem for r in same_count if r.filesystem and r.filesystem != mount)
     alike = runs_on(same_count, mount)
     whole = [r for r in alike if not r.partial_flag]
@@ -128,7 +149,7 @@ def profile_of(
         filesystem=mount,
         elsewhere=tuple(sorted(elsewhere.items())),
         processes=number,
-        process_counts=_process_counts(runs),
+        process_counts=tuple(sorted(Counter(run.nprocs for run in runs).items())),
         runs=len(alike),
         partial_runs=len(alike) - len(whole),
         only_partial=not whole,
@@ -143,10 +164,6 @@ def profile_of(
         drift=drift_of(timed),
         forecast=forecast_of(timed, curve),
     )
-
-
-def latest_filesystem(runs: Sequence[Behaviour]) -> str | None:
-    return next((run.filesystem for run in reversed(runs) if run.filesystem), None)
 
 
 def runs_on(runs: Sequence[Behaviour], filesystem: str | None) -> list[Behaviour]:
@@ -174,11 +191,12 @@ def commonest(runs: Sequence[Behaviour]) -> int:
 
 def measures_of(runs: Sequence[Behaviour]) -> dict[str, Spread]:
     """Processes that did I/O, volumes, files, request sizes, times and performance, by column."""
-    spreads: dict[str, Spread | None] = {}
+    spreads = {}
     for name, read in _MEASURES.items():
-        values = (read(run) for run in runs)
-        spreads[name] = spread((v for v in values if v is not None), that_occurred=name.startswith("common_"))
-    return {name: measure for name, measure in spreads.items() if measure is not None}
+        values = [value for run in runs if (value := read(run)) is not None]
+        if measure := spread(values, that_occurred=name.startswith("common_")):
+            spreads[name] = measure
+    return spreads
 
 
 def points_of(runs: Sequence[Behaviour]) -> tuple[Point, ...]:
@@ -196,6 +214,41 @@ def layouts_of(runs: Sequence[Behaviour]) -> tuple[LayoutPoint, ...]:
         if count and size
     ]
     return tuple(sorted(points, key=lambda p: (-p.perf.median, p.file_stripe_count, p.stripe_size)))
+
+
+def drift_of(runs: Sequence[Behaviour]) -> Drift:
+    """The drift over whole, timed runs, oldest first.
+
+    Only runs with the same number of processes and layout are compared, each by its performance over their median: a
+    better layout is not a drift.
+    """
+    third = len(runs) // 3
+    early, late = _relative(runs[:third], runs[len(runs) - third :])
+    if min(len(early), len(late)) < LEAST_RUNS:
+        return Drift(early_runs=len(early), late_runs=len(late), ratio=None, p_value=None, verdict="too few runs")
+    from scipy.stats import mannwhitneyu
+
+    ratio = float(np.median(late) / np.median(early))
+    chance = float(mannwhitneyu(early, late).pvalue)
+    verdict: DriftVerdict = "no drift"
+    if chance < SURE and abs(ratio - 1) > LEAST_CHANGE:
+        verdict = "faster" if ratio > 1 else "slower"
+    return Drift(early_runs=len(early), late_runs=len(late), ratio=ratio, p_value=chance, verdict=verdict)
+
+
+def _relative(early: Sequence[Behaviour], late: Sequence[Behaviour]) -> tuple[list[float], list[float]]:
+    """Performance over the median of similar runs; runs without similar ones at the other end are left out."""
+    alike: dict[tuple[int | None, ...], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    for end, runs in enumerate((early, late)):
+        for run in runs:
+            alike[run.nprocs, run.stripe_count, run.file_stripe_count, run.stripe_size][end].append(run.perf_by_slowest)
+    relative: tuple[list[float], list[float]] = ([], [])
+    for first, last in alike.values():
+        if first and last:
+            usual = float(np.median(first + last))
+            relative[0].extend(value / usual for value in first)
+            relative[1].extend(value / usual for value in last)
+    return relative
 
 
 def forecast_of(runs: Sequence[Behaviour], curve: Curve | None) -> Forecast | None:
@@ -217,18 +270,6 @@ def _perf_by(runs: Sequence[Behaviour], key: Callable[[Behaviour], Key]) -> dict
     return {k: perf for k, perf in measured.items() if perf is not None}
 
 
-def _process_counts(runs: Sequence[Behaviour]) -> tuple[tuple[int, int], ...]:
-    return tuple(sorted(Counter(run.nprocs for run in runs).items()))
-
-
-def _column(name: str) -> Callable[[Behaviour], float | None]:
-    return lambda run: getattr(run, name)
-
-
-def _mean_size(run: Behaviour) -> float | None:
-    return pattern_of([run]).mean_size
-
-
 def _of(operation: Literal["reads", "writes"], name: str) -> Callable[[Behaviour], float | None]:
     """A function for a size of a run's reads or writes; None if it has none."""
 
@@ -243,12 +284,12 @@ def _of(operation: Literal["reads", "writes"], name: str) -> Callable[[Behaviour
 
 _ALWAYS = ("io_procs", "total_bytes", "bytes_read", "bytes_written", "total_files", "run_time", "time_by_slowest")
 _MEASURES: dict[str, Callable[[Behaviour], float | None]] = {
-    **{name: _column(name) for name in _ALWAYS},
+    **{name: attrgetter(name) for name in _ALWAYS},
     "perf_by_slowest": lambda run: run.perf_by_slowest or None,
     "common_size": lambda run: run.common_size or None,
     "common_read_size": _of("reads", "common_size"),
     "common_write_size": _of("writes", "common_size"),
-    "mean_request_size": _mean_size,
+    "mean_request_size": lambda run: pattern_of([run]).mean_size,
     "mean_read_size": _of("reads", "mean"),
     "mean_write_size": _of("writes", "mean"),
 }

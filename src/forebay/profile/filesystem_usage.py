@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from forebay.history.store.totals import LayoutSums
@@ -69,14 +69,11 @@ def usage(sums: Sequence[LayoutSums]) -> Usage:
         total_bytes=sum(s.total_bytes for s in sums),
         stripe_counts=_count_bins(counted),
         stripe_sizes=_size_bins(sized),
-        default_count=_share(_runs(s for s in counted if s.stripe_count == DEFAULT_COUNT), _runs(counted)),
-        default_size=_share(_runs(s for s in sized if s.stripe_size == DEFAULT_SIZE), _runs(sized)),
-        default_both=_share(
-            _runs(s for s in both if s.stripe_count == DEFAULT_COUNT and s.stripe_size == DEFAULT_SIZE), _runs(both)
-        ),
-        default_layout=_share(
-            _runs(s for s in laid_out if s.file_stripe_count == DEFAULT_COUNT and s.stripe_size == DEFAULT_SIZE),
-            _runs(laid_out),
+        default_count=_share_of(counted, lambda s: s.stripe_count == DEFAULT_COUNT),
+        default_size=_share_of(sized, lambda s: s.stripe_size == DEFAULT_SIZE),
+        default_both=_share_of(both, lambda s: (s.stripe_count, s.stripe_size) == (DEFAULT_COUNT, DEFAULT_SIZE)),
+        default_layout=_share_of(
+            laid_out, lambda s: (s.file_stripe_count, s.stripe_size) == (DEFAULT_COUNT, DEFAULT_SIZE)
         ),
         sequential=_share(sum(s.seq_requests for s in sums), requests),
         less_1k=_share(sum(s.io_less_1k for s in sums), requests),
@@ -114,6 +111,10 @@ def _size_bins(sums: Sequence[LayoutSums]) -> tuple[Bin, ...]:
 
 def _runs(sums: Iterable[LayoutSums]) -> int:
     return sum(s.runs for s in sums)
+
+
+def _share_of(sums: Sequence[LayoutSums], is_wanted: Callable[[LayoutSums], bool]) -> float | None:
+    return _share(_runs(filter(is_wanted, sums)), _runs(sums))
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -7,7 +7,7 @@ hidden neurons and three classes, and a decision tree of depth five. Neither nee
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -24,6 +24,15 @@ from forebay.model.situation import PATTERNS
 FEATURES = ("files", "smallest", "mean", "largest", "spread")
 """Fields of an `Observation`. The paper uses the distance between requests in bytes, which depends on file sizes."""
 VERSION = 1
+# Arrays of a document with the names of their dimensions.
+_NETWORK = {
+    **dict.fromkeys(("powers", "centre", "scale"), "features"),
+    "hidden_bias": "neurons",
+    "hidden": "features neurons",
+    "output": "neurons classes",
+    "output_bias": "classes",
+}
+_TREE = {**dict.fromkeys(("left", "right", "feature", "threshold"), "nodes"), "shares": "nodes classes"}
 Classifier = Literal["network", "tree"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -146,68 +155,48 @@ def read_detector(path: Path) -> Detector:
 
 def parse_detector(document: object, where: str) -> Detector:
     """The detector in a document of `detector_training`; errors say `where` it is from."""
-    top = _table(document, where)
-    for key, value in (("version", VERSION), ("classes", list(PATTERNS)), ("features", list(FEATURES))):
-        if top.get(key) != value:
-            raise BadInput(f"{where}: {key}", f"must be {value}")
-    if top.get("default") not in ("network", "tree"):
-        raise BadInput(f"{where}: default", "must be 'network' or 'tree'")
-    network = _parse_network(_table(top.get("network"), f"{where}: network"), f"{where}: network")
-    tree = _parse_tree(_table(top.get("tree"), f"{where}: tree"), f"{where}: tree")
-    return Detector(network=network, tree=tree, default=top["default"], document=top)
-
-
-def _parse_network(table: Mapping[str, object], where: str) -> Network:
-    inputs, classes = len(FEATURES), len(PATTERNS)
-    hidden = _numbers(table, "hidden_bias", where, (-1,))
-    neurons = hidden.size
-    return Network(
-        powers=_numbers(table, "powers", where, (inputs,)),
-        centre=_numbers(table, "centre", where, (inputs,)),
-        scale=_numbers(table, "scale", where, (inputs,), lambda scale: scale > 0),
-        hidden=_numbers(table, "hidden", where, (inputs, neurons)),
-        hidden_bias=hidden,
-        output=_numbers(table, "output", where, (neurons, classes)),
-        output_bias=_numbers(table, "output_bias", where, (classes,)),
-    )
-
-
-def _parse_tree(table: Mapping[str, object], where: str) -> Tree:
-    left = _numbers(table, "left", where, (-1,))
-    nodes, numbers = left.size, np.arange(left.size)
-    right = _numbers(table, "right", where, (nodes,))
-    # A child comes after its parent, so that every path down ends.
-    good = ((left > numbers) & (right > numbers) & (left < nodes) & (right < nodes)) | ((left == -1) & (right == -1))
-    if not nodes or not good.all():
-        raise BadInput(where, "left and right must be later nodes, or both -1")
-    feature = _numbers(table, "feature", where, (nodes,), lambda f: (f >= 0) & (f < len(FEATURES)) | (left < 0))
-    return Tree(
-        feature=feature.astype(np.int64),
-        threshold=_numbers(table, "threshold", where, (nodes,)),
-        left=left.astype(np.int64),
-        right=right.astype(np.int64),
-        shares=_numbers(table, "shares", where, (nodes, len(PATTERNS)), lambda shares: shares >= 0),
-    )
-
-
-def _numbers(
-    table: Mapping[str, object],
-    key: str,
-    where: str,
-    shape: tuple[int, ...],
-    good: Callable[[Floats], NDArray[np.bool_]] = np.isfinite,
-) -> Floats:
-    try:
-        values = np.array(table.get(key), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise BadInput(f"{where}.{key}", "must be a list of numbers") from None
-    fits = values.ndim == len(shape) and all(want in (-1, got) for want, got in zip(shape, values.shape, strict=True))
-    if not fits or not np.isfinite(values).all() or not np.all(good(values)):
-        raise BadInput(f"{where}.{key}", "has impossible numbers, or the wrong number of them")
-    return values
-
-
-def _table(value: object, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
+    if not isinstance(document, dict):
         raise BadInput(where, "must be a JSON object")
-    return value
+    for key, value in (("version", VERSION), ("classes", list(PATTERNS)), ("features", list(FEATURES))):
+        if document.get(key) != value:
+            raise BadInput(f"{where}: {key}", f"must be {value}")
+    if document.get("default") not in ("network", "tree"):
+        raise BadInput(f"{where}: default", "must be 'network' or 'tree'")
+    network = _parse_arrays(document.get("network"), f"{where}: network", _NETWORK)
+    _require(network["scale"] > 0, f"{where}: network.scale")
+    tree = _parse_arrays(document.get("tree"), f"{where}: tree", _TREE)
+    left, right, nodes = tree["left"], tree["right"], tree["left"].size
+    # A child comes after its parent, so that every path down ends.
+    later = (np.minimum(left, right) > np.arange(nodes)) & (np.maximum(left, right) < nodes)
+    if not nodes or not (later | ((left == -1) & (right == -1))).all():
+        raise BadInput(f"{where}: tree", "left and right must be later nodes, or both -1")
+    feature = tree["feature"]
+    _require((feature >= 0) & (feature < len(FEATURES)) | (left < 0), f"{where}: tree.feature")
+    _require(tree["shares"] >= 0, f"{where}: tree.shares")
+    whole = {key: tree[key].astype(np.int64) for key in ("feature", "left", "right")}
+    return Detector(
+        network=Network(**network), tree=Tree(**{**tree, **whole}), default=document["default"], document=document
+    )
+
+
+def _parse_arrays(table: object, where: str, shapes: Mapping[str, str]) -> dict[str, Any]:
+    """Arrays of numbers, by key; the lengths of their dimensions must agree."""
+    if not isinstance(table, dict):
+        raise BadInput(where, "must be a JSON object")
+    lengths = {"features": len(FEATURES), "classes": len(PATTERNS)}
+    arrays = {}
+    for key, shape in shapes.items():
+        try:
+            values = arrays[key] = np.array(table.get(key), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise BadInput(f"{where}.{key}", "must be a list of numbers") from None
+        dimensions = shape.split()
+        _require(values.ndim == len(dimensions) and np.isfinite(values), f"{where}.{key}")
+        agree = [lengths.setdefault(name, n) == n for name, n in zip(dimensions, values.shape, strict=True)]
+        _require(agree, f"{where}.{key}")
+    return arrays
+
+
+def _require(good: object, where: str) -> None:
+    if not np.all(good):
+        raise BadInput(where, "has impossible numbers, or the wrong number of them")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.model.request import Floats, Ints, Requests
+from forebay.profile.synthetic_curves import apportion
 
 REQUESTS = 24_001
 FIRST_START = 1_577_931_378  # 2 January 2020
@@ -99,38 +100,39 @@ def theta_2020(rng: np.random.Generator, requests: int = REQUESTS) -> Requests:
     if requests < 1:
         raise ValueError(f"the number of requests must be at least 1, not {requests}")
     classes = (_MEDIUM, _LONG, _SHORT, _RARE, _LARGE)
-    small, medium, long, short, rare, large = _apportioned(requests, [_SMALL, *(each.requests for each in classes)])
+    small, medium, long, short, rare, large = apportion(requests, [_SMALL, *(each.requests for each in classes)])
     span = round(SPAN * requests / REQUESTS)
 
-    large_sizes = _large_sizes(large, rng)
+    whole, rest = _wholes_and_rests(_LARGE, large, rng)
+    ranks = np.argsort(np.argsort((np.arange(large) * _GOLDEN + _OFFSET) % 1))
+    large_sizes = np.sort(_PART * whole + rest[ranks])[::-1]
     large_durations = _large_durations(large_sizes, rng)
     short_sizes = _sizes(_SHORT, short, rng)
-    attendants, others = np.split(short_sizes, [_ATTENDANTS * _ranked(large, _ATTENDED).size])
-    attending = _attending(large_durations)[: attendants.size]
+    attended = large_durations[_in_range(large, _ATTENDED)]
+    attendants, others = np.split(short_sizes, [_ATTENDANTS * attended.size])
+    # Attendants run one after the other in the second half of what they attend.
+    attending = np.repeat(np.ceil(0.45 * attended / _ATTENDANTS), _ATTENDANTS)[: attendants.size]
     left = _SHORT.seconds * short_sizes.sum() - (attendants * attending).sum()
-    alone = _joined(
+    alone = _join(
         _medium(medium, span, rng),
         _in_sets(_LONG, _sizes(_LONG, long, rng), span, rng),
         _in_sets(_SHORT._replace(seconds=left / max(others.sum(), 1)), others, span, rng),
         _in_sets(_RARE, _sizes(_RARE, rare, rng), span, rng),
     )
     sessions = _in_sessions(large_sizes, large_durations, alone, span, rng)
-    beside = _joined(alone, sessions, _attended(sessions, attendants, attending, rng))
-    drawn = _joined(_small(small, span, beside, rng), beside)
-    return _as_requests(_anchored(drawn, span), rng)
+    beside = _join(alone, sessions, _attend(sessions, attendants, attending, rng))
+    drawn = _join(_small(small, span, beside, rng), beside)
+    # The first to start does so at once, and the last to end ends with the time.
+    drawn.start[drawn.start.argmin()] = 0
+    last = (drawn.start + drawn.duration).argmax()
+    drawn.start[last] = max(span - drawn.duration[last], 0)
+    return _as_requests(drawn, rng)
 
 
 def _sizes(kind: _Class, count: int, rng: np.random.Generator) -> Ints:
     """So many sizes of the class in no order, GB."""
     whole, rest = _wholes_and_rests(kind, count, rng)
     return rng.permutation(_PART * whole + rng.permutation(rest))
-
-
-def _large_sizes(count: int, rng: np.random.Generator) -> Ints:
-    """Sizes of large requests from the largest down, GB."""
-    whole, rest = _wholes_and_rests(_LARGE, count, rng)
-    ranks = np.argsort(np.argsort((np.arange(count) * _GOLDEN + _OFFSET) % 1))
-    return np.sort(_PART * whole + rest[ranks])[::-1]
 
 
 def _wholes_and_rests(kind: _Class, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
@@ -181,11 +183,7 @@ def _whole(numbers: Floats, total: int, least: int, most: int) -> Ints:
     return whole
 
 
-def _durations(kind: _Class, sizes: Ints, rng: np.random.Generator) -> Floats:
-    return _scaled(rng.lognormal(0, kind.spread, sizes.size), sizes, kind.seconds, kind.longest)
-
-
-def _scaled(durations: Floats, weights: Ints, mean: float, longest: float) -> Floats:
+def _scale(durations: Floats, weights: Ints, mean: float, longest: float) -> Floats:
     """The durations multiplied so that their weighted mean is `mean` although none is over `longest`; whole seconds."""
     for _ in range(_ROUNDS * min(durations.size, 1)):
         durations = np.clip(durations * (mean * weights.sum() / (durations * weights).sum()), _SHORTEST, longest)
@@ -195,19 +193,13 @@ def _scaled(durations: Floats, weights: Ints, mean: float, longest: float) -> Fl
 def _large_durations(sizes: Ints, rng: np.random.Generator) -> Floats:
     """The shortest ones are of those that have attendants."""
     drawn = np.sort(rng.lognormal(0, _LARGE.spread, sizes.size))
-    attended = _ranked(sizes.size, _ATTENDED)
+    attended = _in_range(sizes.size, _ATTENDED)
     others = np.setdiff1d(np.arange(sizes.size), attended)
     drawn[np.concatenate((rng.permutation(attended), rng.permutation(others)))] = drawn.copy()
-    return _scaled(drawn, sizes, _LARGE.seconds, _LARGE.longest)
+    return _scale(drawn, sizes, _LARGE.seconds, _LARGE.longest)
 
 
-def _attending(large_durations: Floats) -> Floats:
-    """How long attendants run: one after the other in the second half of what they attend."""
-    attended = large_durations[_ranked(large_durations.size, _ATTENDED)]
-    return np.repeat(np.ceil(0.45 * attended / _ATTENDANTS), _ATTENDANTS)
-
-
-def _ranked(count: int, places: tuple[float, float]) -> NDArray[np.intp]:
+def _in_range(count: int, places: tuple[float, float]) -> NDArray[np.intp]:
     """Which of `count` have a place in this range, the first's being near 0 and the last's near 1."""
     place = (np.arange(count) + 0.5) / max(count, 1)
     return np.flatnonzero((place >= places[0]) & (place < places[1]))
@@ -221,14 +213,15 @@ def _medium(count: int, span: int, rng: np.random.Generator) -> _Drawn:
     durations = chance
     for _ in range(25 * min(count, 1)):
         power = (low + high) / 2
-        durations = _scaled(chance * (sizes / sizes.mean()) ** -power, sizes, _MEDIUM.seconds, _MEDIUM.longest)
+        durations = _scale(chance * (sizes / sizes.mean()) ** -power, sizes, _MEDIUM.seconds, _MEDIUM.longest)
         low, high = (power, high) if durations.mean() < _MEDIUM_MEAN else (low, power)
-    return _placed(sizes, durations, _set_starts(count, _MEDIUM.together, _MEDIUM.within, span, rng), span, rng)
+    return _place(sizes, durations, _set_starts(count, _MEDIUM.together, _MEDIUM.within, span, rng), span, rng)
 
 
 def _in_sets(kind: _Class, sizes: Ints, span: int, rng: np.random.Generator) -> _Drawn:
     starts = _set_starts(sizes.size, kind.together, kind.within, span, rng)
-    return _placed(sizes, _durations(kind, sizes, rng), starts, span, rng)
+    durations = _scale(rng.lognormal(0, kind.spread, sizes.size), sizes, kind.seconds, kind.longest)
+    return _place(sizes, durations, starts, span, rng)
 
 
 def _set_starts(count: int, together: int, within: float, span: int, rng: np.random.Generator) -> Floats:
@@ -237,7 +230,7 @@ def _set_starts(count: int, together: int, within: float, span: int, rng: np.ran
     return np.repeat(span * rng.permutation(_even(sets, rng)), together)[:count] + within * rng.random(count)
 
 
-def _placed(sizes: Ints, durations: Floats, starts: Floats, span: int, rng: np.random.Generator) -> _Drawn:
+def _place(sizes: Ints, durations: Floats, starts: Floats, span: int, rng: np.random.Generator) -> _Drawn:
     """Whoever would end after the end of time starts anew at its beginning."""
     starts = np.floor(starts % np.maximum(span - durations, 1))
     return _Drawn(sizes, starts, durations, starts - _WAIT * rng.lognormal(0, _WAIT_SPREAD, sizes.size))
@@ -250,34 +243,29 @@ def _small(count: int, span: int, beside: _Drawn, rng: np.random.Generator) -> _
     others = _whole(_between(2, _PART, total / max(count - tiny, 1), count - tiny, rng), total, 2, _PART - 1)
     sizes = np.concatenate((np.ones(tiny, np.int64), rng.permutation(others)))
     durations = rng.lognormal(0, _SMALL_SPREAD, count)
-    durations = _scaled(durations, np.ones(count, np.int64), _SMALL_SECONDS, _LONGEST)
+    durations = _scale(durations, np.ones(count, np.int64), _SMALL_SECONDS, _LONGEST)
     starts = _set_starts(count, _SMALL_TOGETHER, _SMALL_WITHIN, span, rng)
+    # An ensemble starts in each of equal parts of the time, when others hold the wanted number of parts.
     ensembles = round(count / _SMALL)
-    moments = np.repeat(_ensemble_starts(ensembles, beside, span, rng), _ENSEMBLE)
-    starts[: moments.size] = moments + (_SHORTEST - 1) * rng.random(moments.size)
-    return _placed(sizes, durations, starts, span, rng)
-
-
-def _ensemble_starts(count: int, others: _Drawn, span: int, rng: np.random.Generator) -> Floats:
-    """In each of `count` equal parts of the time, the moment at which others hold the wanted number of parts."""
-    parts = others._replace(gigabytes=-(-others.gigabytes // _PART))
-    moments = span / max(count, 1) * (np.arange(count)[:, None] + rng.random((count, _ENSEMBLE_MOMENTS)))
-    nearest = np.abs(_held(parts, moments) - _ENSEMBLE_BESIDE).argmin(axis=1)
-    starts: Floats = moments[np.arange(count), nearest]
-    return starts
+    moments = span / max(ensembles, 1) * (np.arange(ensembles)[:, None] + rng.random((ensembles, _ENSEMBLE_MOMENTS)))
+    parts = beside._replace(gigabytes=-(-beside.gigabytes // _PART))
+    nearest = np.abs(_count_held(parts, moments) - _ENSEMBLE_BESIDE).argmin(axis=1)
+    of_ensembles = np.repeat(moments[np.arange(ensembles), nearest], _ENSEMBLE)
+    starts[: of_ensembles.size] = of_ensembles + (_SHORTEST - 1) * rng.random(of_ensembles.size)
+    return _place(sizes, durations, starts, span, rng)
 
 
 def _in_sessions(sizes: Ints, durations: Floats, others: _Drawn, span: int, rng: np.random.Generator) -> _Drawn:
     """Large requests, some of which come with another."""
     count = sizes.size
     sessions = max(round(_SESSIONS * count / _LARGE.requests), 1)
-    peaks = list(zip(*(_ranked(count, places) for places in _PEAK), strict=False))
+    peaks = list(zip(*(_in_range(count, places) for places in _PEAK), strict=False))
     turn = rng.permutation(count)
     for session, (first, _) in enumerate(peaks):
         turn[turn == session], turn[first] = turn[first], session
     starts = _session_starts(sessions, -(-count // sessions), others, span, rng)[turn % sessions]
     starts += _BETWEEN * (turn // sessions + 0.3 * (rng.random(count) - 0.5))
-    paired = rng.permutation(_ranked(count, _PAIRED))
+    paired = rng.permutation(_in_range(count, _PAIRED))
     pairs = paired.size // 2
     lead, follow = paired[:pairs], paired[pairs : 2 * pairs]
     starts[follow] = starts[lead] + durations[lead] * rng.uniform(0.05, 0.15, pairs)
@@ -291,12 +279,12 @@ def _session_starts(sessions: int, turns: int, others: _Drawn, span: int, rng: n
     """One moment in each of `sessions` equal parts of the time, those at which others hold least first."""
     within = (np.arange(_MOMENTS) + rng.random((sessions, _MOMENTS))) / _MOMENTS
     moments = span / sessions * (np.arange(sessions)[:, None] + 0.02 + 0.94 * within)
-    held = _held(others, moments[:, :, None] + _BETWEEN * np.arange(turns)).max(axis=2, initial=0)
+    held = _count_held(others, moments[:, :, None] + _BETWEEN * np.arange(turns)).max(axis=2, initial=0)
     chosen = np.arange(sessions), np.argsort(held, axis=1, kind="stable")[:, _QUIETER]
     return moments[chosen][np.argsort(held[chosen], kind="stable")]
 
 
-def _held(by: _Drawn, moments: Floats) -> Ints:
+def _count_held(by: _Drawn, moments: Floats) -> Ints:
     """How many gigabytes are held at these moments."""
     level = np.zeros(moments.shape, np.int64)
     for times, sign in ((by.start, 1), (by.start + by.duration, -1)):
@@ -306,53 +294,35 @@ def _held(by: _Drawn, moments: Floats) -> Ints:
     return level
 
 
-def _attended(large: _Drawn, sizes: Ints, durations: Floats, rng: np.random.Generator) -> _Drawn:
+def _attend(large: _Drawn, sizes: Ints, durations: Floats, rng: np.random.Generator) -> _Drawn:
     """Short requests that run while a large one does, submitted shortly before it."""
-    hosts = np.repeat(_ranked(large.start.size, _ATTENDED), _ATTENDANTS)[: sizes.size]
+    hosts = np.repeat(_in_range(large.start.size, _ATTENDED), _ATTENDANTS)[: sizes.size]
     turn = np.arange(sizes.size) % _ATTENDANTS + 0.1 * rng.random(sizes.size)
     starts = large.start[hosts] + np.floor(large.duration[hosts] * (0.5 + 0.5 * turn / _ATTENDANTS))
     return _Drawn(sizes, starts, durations, large.submitted[hosts] - 60)
 
 
-def _joined(*drawn: _Drawn) -> _Drawn:
+def _join(*drawn: _Drawn) -> _Drawn:
     return _Drawn(*(np.concatenate(columns) for columns in zip(*drawn, strict=True)))
 
 
-def _anchored(drawn: _Drawn, span: int) -> _Drawn:
-    """The first to start does so at once, and the last to end ends with the time."""
-    start = drawn.start.copy()
-    start[start.argmin()] = 0
-    last = (start + drawn.duration).argmax()
-    start[last] = max(span - drawn.duration[last], 0)
-    return drawn._replace(start=start, submitted=np.minimum(drawn.submitted, start))
-
-
 def _as_requests(drawn: _Drawn, rng: np.random.Generator) -> Requests:
-    order = np.argsort(drawn.submitted, kind="stable")
-    size = _bytes(drawn.gigabytes[order], rng)
+    """Sizes are the drawn ones when rounded up to gigabytes; those of 1 GB are tiny."""
+    submitted = np.minimum(drawn.submitted, drawn.start)
+    order = np.argsort(submitted, kind="stable")
+    gigabytes = drawn.gigabytes[order]
+    size = gigabytes * _GB - (0.99 * _GB * rng.random(gigabytes.size)).astype(np.int64)
+    tiny = np.flatnonzero(gigabytes == 1)
+    left = _UNROUNDED * _GB / REQUESTS * gigabytes.size - (size.sum() - size[tiny].sum())
+    shares = rng.lognormal(0, 1, tiny.size)
+    shares *= max(left, _GB / 1000 * tiny.size) / max(shares.sum(), 1)
+    size[tiny] = np.clip(shares, 1, _GB).astype(np.int64)
     return Requests(
         ids=np.arange(size.size),
-        submitted=FIRST_START + np.floor(drawn.submitted[order]),
+        submitted=FIRST_START + np.floor(submitted[order]),
         start=FIRST_START + drawn.start[order],
         duration=drawn.duration[order],
         bytes=size,
         volume=size.astype(np.float64),
         origin=f"{size.size:,} synthetic requests like those of Theta in 2020",
     )
-
-
-def _bytes(gigabytes: Ints, rng: np.random.Generator) -> Ints:
-    """Sizes that are the given ones when rounded up; those of 1 GB are tiny."""
-    size = gigabytes * _GB - (0.99 * _GB * rng.random(gigabytes.size)).astype(np.int64)
-    tiny = np.flatnonzero(gigabytes == 1)
-    left = _UNROUNDED * _GB / REQUESTS * gigabytes.size - (size.sum() - size[tiny].sum())
-    drawn = rng.lognormal(0, 1, tiny.size)
-    drawn *= max(left, _GB / 1000 * tiny.size) / max(drawn.sum(), 1)
-    size[tiny] = np.clip(drawn, 1, _GB).astype(np.int64)
-    return size
-
-
-def _apportioned(count: int, weights: list[int]) -> list[int]:
-    """`count` divided by `weights` into whole parts, the largest remainders rounded up."""
-    shares = np.array(weights) * count / sum(weights)
-    return [int(part) for part in _whole(shares, count, 0, count)]
