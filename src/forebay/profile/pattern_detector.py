@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from forebay.model.errors import BadInput, why
 from forebay.model.observation import Observation
@@ -197,6 +197,6 @@ def _parse_arrays(table: object, where: str, shapes: Mapping[str, str]) -> dict[
     return arrays
 
 
-def _require(good: object, where: str) -> None:
+def _require(good: ArrayLike, where: str) -> None:
     if not np.all(good):
         raise BadInput(where, "has impossible numbers, or the wrong number of them")

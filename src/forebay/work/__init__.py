@@ -1,18 +1,77 @@
-"""Many independent pieces of work, done by processes here, by a Dask cluster, or by jobs of Slurm."""
+"""Many independent pieces of work, done by processes here, by a Dask cluster, or by jobs of Slurm.
 
-from forebay.work.pieces import Workers, is_local, run_pieces
-from forebay.work.workers import Dask, Died, Gone, Processes, Slurm, SlurmOptions, Work, parse_workers
+A piece must not depend on others: any worker may do it, in any order, and more than once.
+"""
 
-__all__ = [
-    "Dask",
-    "Died",
-    "Gone",
-    "Processes",
-    "Slurm",
-    "SlurmOptions",
-    "Work",
-    "Workers",
-    "is_local",
-    "parse_workers",
-    "run_pieces",
-]
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+from forebay.work.processes import ProcessCrew
+from forebay.work.workers import Cluster, Crew, Dask, Died, Gone, Processes, Slurm, SlurmOptions, Work, parse_workers
+
+__all__ = ["Dask", "Died", "Gone", "Processes", "Slurm", "SlurmOptions", "Work", "parse_workers"]
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+Workers = int | Processes | Cluster
+"""Who does the work; a number means that many processes."""
+
+
+def run_pieces(
+    workers: Workers,
+    work: Callable[[Piece], Result],
+    pieces: Iterable[Piece],
+    *,
+    ahead: int = 2,
+    in_order: bool = False,
+    apart: bool = False,
+    preload: Sequence[str] = (),
+) -> Generator[tuple[Piece, Result | Died], None, None]:
+    """Every piece with its result or `Died`, as soon as it is ready, or in the order of the pieces.
+
+    If a worker dies, another one does its piece; if that dies too, the result is `Died`. The loop draws `ahead` pieces
+    for each worker from the iterable, so that workers have something to do while results are processed.
+
+    A single local process is this one, unless the work must be done `apart`: because it may crash its process, or
+    because it prints. The modules to `preload` are imported once for all processes. Closing the iterator stops all
+    workers.
+    """
+    chosen = Processes(workers) if isinstance(workers, int) else workers
+    remaining = iter(pieces)
+    first = list(islice(remaining, 2))
+    if not first:
+        return  # without starting any worker
+    all_pieces = chain(first, remaining)
+    if not isinstance(chosen, Processes):
+        with chosen.crew(work) as crew:
+            yield from _results(crew, all_pieces, ahead, in_order)
+    elif not apart and (chosen.count == 1 or len(first) == 1):
+        yield from ((piece, work(piece)) for piece in all_pieces)
+    else:
+        with ProcessCrew(chosen.count, work, quiet=apart, preload=preload) as crew:
+            yield from _results(crew, all_pieces, ahead, in_order)
+
+
+def is_local(workers: Workers) -> bool:
+    """Whether the work is done on this machine."""
+    return isinstance(workers, int | Processes)
+
+
+def _results(crew: Crew, pieces: Iterator[Piece], ahead: int, in_order: bool) -> Iterator[tuple[Piece, Any]]:
+    remaining = enumerate(pieces)
+    given: dict[int, Piece] = {}
+    ready: dict[int, tuple[Piece, Any]] = {}  # with `in_order`, those that wait for an earlier piece
+    due = 0
+    while True:
+        for number, piece in islice(remaining, max(0, ahead * crew.size() - len(given) - len(ready))):
+            given[number] = piece
+            crew.give(number, piece)
+        if not given:
+            return
+        for number, result in crew.wait():
+            ready[number] = given.pop(number), result
+        while ready and (not in_order or due in ready):
+            yield ready.pop(due if in_order else next(iter(ready)))
+            due += 1

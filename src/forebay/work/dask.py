@@ -31,8 +31,6 @@ SAME = ("python", "dask", "distributed", "cloudpickle", "numpy", "numba", "foreb
 _SCHEDULER = ("python", "dask", "distributed")
 _INSTALL = "install the same versions there as here"
 Notify = Callable[[str], None]
-Versions = Mapping[str, Mapping[str, str | None]]
-"""By "packages": the version of each package, None if it is missing."""
 
 
 @contextmanager
@@ -174,50 +172,37 @@ class DaskWorkers:
         """How many workers there are, as of the last look, which checks new ones; `Gone` if none for too long."""
         now = time.monotonic()
         if now - self._looked >= LOOK or not self._count:
-            self._look()
-            self._looked = now
+            try:
+                present = set(self.client.nthreads())
+                if present - self._checked:
+                    _check_versions(self.client.get_versions(packages=["forebay", "numba"]), self.where)
+            except (OSError, TimeoutError):
+                raise Gone(f"{self.where}: lost the connection to the Dask scheduler") from None
+            self._checked |= present
+            self._count, self._looked = len(present), now
         if self._count:
             self._last_seen = now
         elif now - self._last_seen > self._wait:
-            raise Gone(f"{self.where}: no workers after {format_duration(self._wait)}; {self._way_out()}")
+            way_out = "squeue shows why the jobs wait; [workers.slurm] in forebay.toml sets what they request"
+            if not self.where.startswith("slurm:"):
+                way_out = f"start some with: dask worker {self.where.removeprefix('dask://')} --nworkers N --nthreads 1"
+            raise Gone(f"{self.where}: no workers after {format_duration(self._wait)}; {way_out}")
         return self._count
-
-    def _way_out(self) -> str:
-        if self.where.startswith("slurm:"):
-            return "squeue shows why the jobs wait; [workers.slurm] in forebay.toml sets what they request"
-        return f"start some with: dask worker {self.where.removeprefix('dask://')} --nworkers N --nthreads 1"
-
-    def _look(self) -> None:
-        try:
-            present = set(self.client.nthreads())
-            if present - self._checked:
-                _check_versions(self.client.get_versions(packages=["forebay", "numba"]), self.where)
-        except (OSError, TimeoutError):
-            raise Gone(f"{self.where}: lost the connection to the Dask scheduler") from None
-        self._checked |= present
-        self._count = len(present)
 
 
 def _check_versions(versions: Mapping[str, Any], where: str) -> None:
     """Refuse a scheduler or workers with other versions than here."""
-    ours: Versions = versions["client"]
-    _compare(where, "the scheduler", versions["scheduler"], ours, _SCHEDULER)
-    for address, theirs in versions["workers"].items():
-        if theirs is not None:  # None if it left before it answered
-            _compare(where, f"the worker {address}", theirs, ours, SAME)
-
-
-def _compare(where: str, who: str, theirs: Versions, ours: Versions, names: tuple[str, ...]) -> None:
-    if "forebay" in names and theirs["packages"].get("forebay") is None:
-        way_out = f"install it with the worker's Python: pip install 'forebay[scale]=={__version__}'"
-        raise BadInput(where, f"{who} lacks the package forebay; {way_out}")
-    for name in names:
-        there, here = (_significant(name, side["packages"].get(name)) for side in (theirs, ours))
-        if there != here:
-            raise BadInput(where, f"{who} has {name} {there or '(none)'}, here it is {here}; {_INSTALL}")
-
-
-def _significant(name: str, text: str | None) -> str:
-    """The part of a version that must agree: of Python, 3.11 is enough."""
-    parts = (text or "").split(".")
-    return ".".join(parts[:2] if name == "python" else parts)
+    checked: list[tuple[str, Any, tuple[str, ...]]] = [("the scheduler", versions["scheduler"], _SCHEDULER)]
+    for address, worker in versions["workers"].items():
+        if worker is not None:  # None if it left before it answered
+            checked.append((f"the worker {address}", worker, SAME))
+    for who, part, names in checked:
+        theirs, ours = part["packages"], versions["client"]["packages"]
+        if "forebay" in names and theirs.get("forebay") is None:
+            way_out = f"install it with the worker's Python: pip install 'forebay[scale]=={__version__}'"
+            raise BadInput(where, f"{who} lacks the package forebay; {way_out}")
+        for name in names:
+            significant = 2 if name == "python" else None  # 3.11 is enough
+            there, here = (".".join((side.get(name) or "").split(".")[:significant]) for side in (theirs, ours))
+            if there != here:
+                raise BadInput(where, f"{who} has {name} {there or '(none)'}, here it is {here}; {_INSTALL}")

@@ -70,7 +70,7 @@ def ingest(
     wanted = _find_new(store, find_logs(paths, report.add_failed), report)
     batch: list[ScannedLog] = []
     try:
-        with closing(_read_all(wanted, workers)) as chunks:
+        with closing(_read(iter(lambda: list(islice(wanted, CHUNK)), []), workers)) as chunks:
             for chunk in chunks:
                 batch += chunk
                 if len(batch) >= BATCH:
@@ -183,31 +183,19 @@ def _combine_runs(store: Store) -> None:
             clear_stale(connection, keys)
 
 
-def _read_all(paths: Iterator[str], workers: Workers) -> Generator[list[ScannedLog], None, None]:
+def _read(chunks: Iterable[list[str]], workers: Workers) -> Generator[list[ScannedLog], None, None]:
     """All logs, in chunks. A chunk that killed its reader is read log by log, to find the one."""
-    with closing(_read(iter(lambda: list(islice(paths, CHUNK)), []), workers)) as chunks:
-        for chunk, logs in chunks:
-            if isinstance(logs, Died):
-                yield from _read_one_by_one(chunk, workers)
-            else:
-                yield logs if is_local(workers) else list(map(_explain_absence, chunk, logs))
-
-
-def _read_one_by_one(chunk: list[str], workers: Workers) -> Iterator[list[ScannedLog]]:
-    with closing(_read(([path] for path in chunk), workers)) as results:
-        for [path], logs in results:
-            yield [failed_log(path, "is damaged: the process that read it died")] if isinstance(logs, Died) else logs
-
-
-def _read(
-    chunks: Iterable[list[str]], workers: Workers
-) -> Generator[tuple[list[str], list[ScannedLog] | Died], None, None]:
     # Apart, because Darshan's library may crash, and prints.
-    return run_pieces(workers, read_many, chunks, ahead=AHEAD, in_order=True, apart=True, preload=PRELOADED)
-
-
-def _explain_absence(path: str, log: ScannedLog) -> ScannedLog:
-    """Say if a log exists here, but not on the worker's machine."""
-    if log.size < 0 and Path(path).exists():
-        log.reason += " on the worker's machine; it must see the same files as this one"
-    return log
+    results = run_pieces(workers, read_many, chunks, ahead=AHEAD, in_order=True, apart=True, preload=PRELOADED)
+    with closing(results):
+        for chunk, logs in results:
+            if isinstance(logs, Died):
+                if len(chunk) == 1:
+                    yield [failed_log(chunk[0], "is damaged: the process that read it died")]
+                else:
+                    yield from _read(([path] for path in chunk), workers)
+                continue
+            for path, log in zip(chunk, logs, strict=True):
+                if log.size < 0 and not is_local(workers) and Path(path).exists():
+                    log.reason += " on the worker's machine; it must see the same files as this one"
+            yield logs

@@ -17,7 +17,6 @@ import numpy as np
 from darshan.backend import cffi_backend as backend
 from numpy.typing import NDArray
 
-from forebay.history.darshan.ost_usage import FileSystems, mounts_of
 from forebay.history.darshan.sections import Header, Module, Sections, UnreadableLog, read_header
 from forebay.history.run_fields import LATEST, MOST_PROCESSES
 
@@ -123,10 +122,6 @@ class Log:
         ]
         _lib.darshan_free(infos[0])
         return {module.name: module for module in named}, unknown
-
-    def file_systems(self) -> FileSystems:
-        """The mounted Lustre file systems, and which of them each file is on."""
-        return FileSystems(mounts_of(self.sections.job()[1]), self.sections.names)
 
     def records(self, module: Module) -> Iterator[Chunk]:
         """Chunks of a module's records: fields id, rank, counters and fcounters. A chunk is valid until the next."""

@@ -11,13 +11,14 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from forebay.history.darshan.log import BINS, Job, Log, Sums, counter_columns, open_log
-from forebay.history.darshan.ost_usage import NONE, OstUsage
+from forebay.history.darshan.ost_usage import NONE, FileSystems, OstUsage, mounts_of
 from forebay.history.darshan.plausibility import check_records, find_impossible
 from forebay.history.darshan.request_statistics import RequestStatistics
 from forebay.history.darshan.sections import Module, UnreadableLog, UnreadableSection
@@ -51,10 +52,14 @@ def read_log(path: Path) -> Summary:
     with open_log(path) as log:
         job, (modules, unknown) = log.job(), log.modules()
         remarks = _check_modules(modules, unknown)
-        of_many = job.nprocs == 1 and "MPI-IO" not in modules and not _is_job_of_one(path, job)
+        # Without a batch system, Darshan uses the process's number as the job's, so the log has no others.
+        match = _NAME.search(path.name)
+        is_alone = match is not None and match["pid"] == str(job.job_id)
+        of_many = job.nprocs == 1 and "MPI-IO" not in modules and not is_alone
         watch = _RecordWatch(_read_layouts(log, modules, remarks), MOST_FILES if of_many else 0)
         requests = RequestStatistics(job.nprocs)
-        counted = _counted_modules(modules)
+        instead = {"MPI-IO": "POSIX", "DAOS": "DFS"}
+        counted = [name for name in SUMMED if name in modules and instead.get(name) not in modules]
         sums: dict[str, Sums] = {}
         for name in (n for n in SUMMED if n in modules):
             try:
@@ -92,21 +97,16 @@ def _check_modules(modules: dict[str, Module], unknown: list[int]) -> list[tuple
 def _read_layouts(log: Log, modules: dict[str, Module], remarks: list[tuple[Status, str]]) -> OstUsage:
     if "LUSTRE" not in modules:
         return OstUsage(())
-    systems = NONE
     try:
-        systems = log.file_systems()
+        systems = FileSystems(mounts_of(log.sections.job()[1]), log.sections.names)
     except UnreadableSection as error:
+        systems = NONE
         remarks.append(("incomplete", error.reason))
     try:
         return OstUsage(log.sections.layouts(modules["LUSTRE"]), systems)
     except UnreadableSection as error:
         remarks.append(("incomplete", error.reason))
-    return OstUsage(())
-
-
-def _counted_modules(modules: dict[str, Module]) -> list[str]:
-    instead = {"MPI-IO": "POSIX", "DAOS": "DFS"}
-    return [n for n in SUMMED if n in modules and instead.get(n) not in modules]
+        return OstUsage(())
 
 
 def _count_active(
@@ -152,12 +152,6 @@ class _RecordWatch:
             yield chunk
 
 
-def _is_job_of_one(path: Path, job: Job) -> bool:
-    """Without a batch system, Darshan uses the process's number as the job's, so the log has no others."""
-    match = _NAME.search(path.name)
-    return match is not None and match["pid"] == str(job.job_id)
-
-
 def _row(
     path: Path,
     job: Job,
@@ -167,7 +161,9 @@ def _row(
     watch: _RecordWatch,
     requests: RequestStatistics,
 ) -> Row:
-    app = program_name(job.exe) or _program_in_name(path_text(path.name)) or UNKNOWN
+    match = _NAME.search(path_text(path.name))
+    in_name = path_text(path.name)[: match.start()].partition("_")[2] if match else ""  # if the user has no underscore
+    app = program_name(job.exe) or in_name or UNKNOWN
     seconds = sum(sums[n].time_by_slowest for n in counted)
     moved = sum(sums[n].total_bytes for n in counted)
     layout = watch.targets.main_layout()
@@ -209,8 +205,10 @@ def _row(
 
 
 def _counters(sums: dict[str, Sums], counted: list[str]) -> Row:
-    every = _added([sums[m].counters for m in counted])
-    posix = _added([sums[m].counters for m in counted if m == "POSIX"])  # the only one with the order of requests
+    every = _add_counters([sums[m].counters for m in counted])
+    posix = _add_counters(
+        [sums[m].counters for m in counted if m == "POSIX"]
+    )  # the only one with the order of requests
 
     def total(*names: str, of: dict[str, Any] = every) -> Any:
         """The sum of these counters; one that no module has counts as 0."""
@@ -242,13 +240,12 @@ def _counters(sums: dict[str, Sums], counted: list[str]) -> Row:
     }
 
 
-def _added(counters: list[dict[str, float]]) -> dict[str, Any]:
+def _add_counters(counters: list[dict[str, float]]) -> dict[str, Any]:
     """Each counter summed over modules; -1 stands for unknown."""
     added: dict[str, Any] = {}
-    for module in counters:
-        for name, value in module.items():
-            if value > 0:
-                added[name] = added.get(name, 0) + value
+    for name, value in chain.from_iterable(module.items() for module in counters):
+        if value > 0:
+            added[name] = added.get(name, 0) + value
     return added
 
 
@@ -271,14 +268,7 @@ def program_name(exe: str) -> str:
     >>> program_name("/opt/apps/vpic/bin/vpic.x deck.in")
     'vpic.x'
     """
-    words = exe.split()
-    return words[0].rstrip("/").rpartition("/")[2] if words else ""
-
-
-def _program_in_name(name: str) -> str:
-    """The program in USER_PROGRAM_idJOB_…, if the user has no underscore."""
-    match = _NAME.search(name)
-    return name[: match.start()].partition("_")[2] if match else ""
+    return exe.split()[0].rstrip("/").rpartition("/")[2] if exe.split() else ""
 
 
 def _user(path: Path, app: str, job: Job) -> str | None:
