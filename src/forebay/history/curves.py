@@ -1,7 +1,5 @@
 """Measured bandwidth curves from files: FORGE results, or a plain CSV."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Slurm's accounting in the format of `sacct -P`: a header, then one line for each job and step."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping
 from datetime import datetime

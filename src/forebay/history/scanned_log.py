@@ -3,8 +3,6 @@
 Only the worker loads Darshan's library.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Text files of users, gzipped or not; errors name the file and, in a table, the line."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """YAML as events with line numbers: faster than objects, and errors can name the line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO

@@ -1,7 +1,5 @@
 """An application: what it computes, what it reads and writes, and how b(n) serves it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

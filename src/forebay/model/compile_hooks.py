@@ -1,7 +1,5 @@
 """Hooks around the compilation of a kernel, which may take seconds. Apart from numba, which is slow to import."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What policies answer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from forebay.model.reasons import Reason

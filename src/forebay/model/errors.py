@@ -8,8 +8,6 @@ ForebayError
 └── PolicyError           a policy broke its contract; its author can fix it
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """The door to numba: `@kernel` compiles a function over arrays when it is first called."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 

@@ -1,7 +1,5 @@
 """How a file is striped over targets, and the state of the targets to choose from."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -10,8 +10,6 @@ If requests come in the order of their starts, only ends remain ahead, and a dis
 The simulator and the live service share the ledger.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What an I/O node observed of its requests in one period."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Random numbers for kernels, from a state that the caller keeps: the same seed gives the same draws everywhere."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from forebay.model.kernels import Array, kernel

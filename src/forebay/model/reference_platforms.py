@@ -1,7 +1,5 @@
 """The platforms of the StorAlloc paper, by name."""
 
-from __future__ import annotations
-
 from forebay.model.errors import UnknownName
 from forebay.model.system import Disk, Node, Platform, Server
 

@@ -1,7 +1,5 @@
 """Requests for space on disks, as columns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ The simulator and the live servers that emulate it share this formula. Its const
 of request schedulers, so a simulation with them does not validate those results.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import astuple, dataclass
 

@@ -1,7 +1,5 @@
 """The situation of an I/O node, for each of which the council has one bandit instance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

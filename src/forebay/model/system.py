@@ -1,7 +1,5 @@
 """The machine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

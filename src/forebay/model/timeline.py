@@ -15,8 +15,6 @@ Every event also describes the subtree below it:
   (an end counts as a booking of negative duration, which is never the longest).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from forebay.model.kernels import Array, kernel

@@ -1,7 +1,5 @@
 """Queries of a timeline (see `timeline`), each in one or two passes down its tree."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from forebay.model.kernels import Array, kernel

@@ -3,8 +3,6 @@
 Decimal and binary prefixes differ (GB is 1e9, GiB is 2**30), and so do bits and bytes (Gbit, GB).
 """
 
-from __future__ import annotations
-
 import math
 import re
 

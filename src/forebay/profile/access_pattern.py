@@ -1,7 +1,5 @@
 """The access pattern of an application: sharing, order and size of its requests."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The profile of an application from its runs: pattern, volumes, bandwidth curve, drift, forecast."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """The four shapes of b(n), and one curve to stand for all applications of a shape."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 

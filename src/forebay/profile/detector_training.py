@@ -1,7 +1,5 @@
 """Training of the pattern detector, the only module that needs scikit-learn."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """How a machine's file system is used, over all runs: the tables of Kim et al. 2022 (DCA-IO), Section 3."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

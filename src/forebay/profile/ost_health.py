@@ -15,8 +15,6 @@ It is *sick* if one of these holds:
 With fewer than five runs and fewer than 30 files there is *too little data*.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal

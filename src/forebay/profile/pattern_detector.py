@@ -4,8 +4,6 @@ Two classifiers, trained by `detector_training` and read from one JSON document:
 hidden neurons and three classes, and a decision tree of depth five. Neither needs scikit-learn here.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ has the sums of the period, then the state of each file, then the files of the p
 caller; sizes and distances are bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Synthetic bandwidth curves for studies, in place of measured ones; `synthetic_curves.toml` says why they are so."""
 
-from __future__ import annotations
-
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ are, their volumes and durations, and what is refused and what fails on 256 plat
 with them, in the totals exactly, in the rest closely.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

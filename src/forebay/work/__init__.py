@@ -3,8 +3,6 @@
 A piece must not depend on others: any worker may do it, in any order, and more than once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, TypeVar

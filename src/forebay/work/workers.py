@@ -1,7 +1,5 @@
 """Who does the work: as a user names it, and what the loop over the pieces needs of it."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

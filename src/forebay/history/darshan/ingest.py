@@ -5,8 +5,6 @@ continues after its last batch. Logs are recorded in the order in which they wer
 depend on the number of workers.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ Each file system numbers its own OSTs, so an OST is only known together with its
 file's name and the mounts. Layouts are flat arrays of some 60 bytes per file, because a log can have millions of files.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 One impossible number would spoil the sums over all runs, or not fit into the database.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import chain

@@ -3,8 +3,6 @@
 How slow an OST was in a run, compared with the others, is computed here, for such runs and for those of one log.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby

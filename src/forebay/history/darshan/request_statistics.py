@@ -6,8 +6,6 @@ up here record by record, because the library's own sums of strides and sizes ar
 never occurred.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

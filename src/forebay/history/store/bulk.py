@@ -1,7 +1,5 @@
 """Rows of tables: as values of a class, and many at a time, in the fastest way of each database."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """What was decided for jobs, and what they then did."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import sqlalchemy as sa

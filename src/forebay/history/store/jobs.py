@@ -4,8 +4,6 @@ A running job has a lease that belongs to no file system. So whatever frees its 
 that nobody ended is over when its lease expires.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

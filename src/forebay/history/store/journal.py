@@ -1,7 +1,5 @@
 """The control service's journal: events in their order, checkpoints of the state, and messages of agents."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Lists of runs, one run with everything that is known of it, and whole tables for export."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Earlier runs of an application: what they did, for its profile, and how fast, for its next run."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Which logs have been read; adding and removing their runs, and the sums over these."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby

@@ -4,8 +4,6 @@ Names are those of `darshan job_stats` if it has them. Sizes are bytes, duration
 and performance is bytes per second.
 """
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, String, Table, Text
 

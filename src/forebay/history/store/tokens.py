@@ -1,7 +1,5 @@
 """Tokens of the control service; the store has only their digests."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sums over all runs, by layout, file system, application and OST; single runs are only looked up by an index."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any

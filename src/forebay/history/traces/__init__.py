@@ -1,7 +1,5 @@
 """Requests for storage from job traces: StorAlloc's IOJobs, Theta's Darshan CSV, SWF, or the history."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

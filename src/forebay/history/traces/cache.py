@@ -3,8 +3,6 @@
 Nothing here raises an error: without a writable folder, or with a damaged entry, the trace is read again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import tempfile

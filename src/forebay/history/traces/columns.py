@@ -1,7 +1,5 @@
 """The values that traces have in common, and the requests that follow from them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

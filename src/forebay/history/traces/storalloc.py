@@ -1,7 +1,5 @@
 """Requests from StorAlloc's `IOJobs.yml`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Requests from a job log in the Standard Workload Format (Feitelson's archive)."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -1,7 +1,5 @@
 """Requests from the CSV files on Theta in ALCF's data portal: Darshan's counters and the scheduler's times."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
