@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forebay.decide.conformance import check_striping
 from forebay.decide.registry import find
-from forebay.decide.stripe.forebay import forebay, grid, left, look
+from forebay.decide.stripe.forebay import bandwidth_share, forebay, grid, look
 from forebay.decide.stripe.response import noise_of, respond, usable_runs
 from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
 from forebay.model.errors import BadInput
@@ -109,9 +109,8 @@ def test_any_history_gives_a_layout_that_is_possible_and_safe_by_its_own_predict
     assert layout.size % GRAIN == 0 and GRAIN <= layout.size <= MOST_SIZE
     assert {t.index for t in seen.usable} >= set(answer.targets) and len(answer.targets) == layout.count
     outlook = look(seen, usable_runs(seen), margin)
-    chosen = outlook.grid.find(layout.count, layout.size)
-    assert chosen is not None
-    gain, risk = outlook.chances.gain[chosen], outlook.chances.risk[chosen]
+    [chosen] = np.flatnonzero((outlook.grid.counts == layout.count) & (outlook.grid.sizes == layout.size))
+    gain, risk = outlook.gain[chosen], outlook.risk[chosen]
     assert chosen == outlook.best or (gain >= math.log1p(-margin) and risk <= 0.5)
 
 
@@ -242,8 +241,8 @@ def test_what_others_leave_is_that_of_the_busiest_target_where_most_are_free(
     seen = view(targets=tuple(Target(index=i, users=n) for i, n in enumerate(users)))
     windows = [[users[(first + k) % len(users)] for k in range(count)] for first in range(len(users))]
     chosen = max(windows, key=lambda window: window.count(0))  # the first of equals
-    assert left(seen, count) == 1 / (1 + max(chosen))
-    in_a_row = max((n for n in range(1, len(users) + 1) if left(seen, n) == 1.0), default=0)
+    assert bandwidth_share(seen, count) == 1 / (1 + max(chosen))
+    in_a_row = max((n for n in range(1, len(users) + 1) if bandwidth_share(seen, n) == 1.0), default=0)
     assert grid(seen, ()).free == in_a_row
 
 

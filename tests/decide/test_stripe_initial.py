@@ -6,7 +6,7 @@ from math import log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.decide.stripe.dca_io import initial, nearest
+from forebay.decide.stripe.dca_io import follow_others, nearest
 from forebay.decide.stripe.view import Peers, StripeView
 from forebay.model.layout import MIB, MOST_SIZE, Target
 
@@ -48,7 +48,7 @@ def listing(processes: int, known: list[Peers]) -> tuple[int, int]:
 
 @given(PEERS, st.sampled_from([1, 2, 3, 8, 16, 48, 1000]), st.sampled_from([1, 6, 256]))
 def test_the_listing_finds_the_same(known: list[Peers], processes: int, targets: int) -> None:
-    choice = initial(view(processes, *known, targets=targets))
+    choice = follow_others(view(processes, *known, targets=targets))
     assert (choice.phase, choice.runs) == ("initial", ())
     if not known:
         assert (choice.count, choice.size) == (1, MIB)
@@ -62,33 +62,33 @@ def test_the_listing_finds_the_same(known: list[Peers], processes: int, targets:
 
 def test_figure_6_one_process_gets_128_stripes() -> None:
     means = {1: 95e6, 8: 180e6, 16: 240e6, 32: 210e6, 64: 330e6, 128: 480e6}
-    choice = initial(view(1, *(peers(1, count, mean, runs=900 // count + 1) for count, mean in means.items())))
+    choice = follow_others(view(1, *(peers(1, count, mean, runs=900 // count + 1) for count, mean in means.items())))
     assert (choice.count, choice.size) == (128, MIB)
     assert "those with 128 stripes were fastest on average (480.00 MB/s)" in choice.because
 
 
 def test_means_are_over_runs_and_not_over_groups() -> None:
-    choice = initial(view(4, peers(4, 2, 9.0), peers(4, 2, 1.0, size=2 * MIB, runs=9), peers(4, 8, 4.0)))
+    choice = follow_others(view(4, peers(4, 2, 9.0), peers(4, 2, 1.0, size=2 * MIB, runs=9), peers(4, 8, 4.0)))
     assert choice.count == 8
 
 
 def test_count_and_size_are_chosen_apart() -> None:
-    choice = initial(view(4, peers(4, 2, 6.0, size=8 * MIB), peers(4, 8, 9.0), peers(4, 4, 1.0)))
+    choice = follow_others(view(4, peers(4, 2, 6.0, size=8 * MIB), peers(4, 8, 9.0), peers(4, 4, 1.0)))
     assert (choice.count, choice.size) == (8, 8 * MIB)  # no run had both
 
 
 def test_ties_go_to_fewer_and_smaller_stripes() -> None:
-    choice = initial(view(4, peers(4, 8, 5.0, size=4 * MIB), peers(4, 2, 5.0, size=2 * MIB), peers(4, 4, 5.0)))
+    choice = follow_others(view(4, peers(4, 8, 5.0, size=4 * MIB), peers(4, 2, 5.0, size=2 * MIB), peers(4, 4, 5.0)))
     assert (choice.count, choice.size) == (2, MIB)
 
 
 def test_the_nearest_number_of_processes_is_on_a_log_scale_and_said() -> None:
-    choice = initial(view(12, peers(2, 1, 1.0), peers(32, 8, 1.0), peers(5, 4, 1.0, runs=1200)))
+    choice = follow_others(view(12, peers(2, 1, 1.0), peers(32, 8, 1.0), peers(5, 4, 1.0, runs=1200)))
     assert choice.count == 4  # 12 is 2.4 times 5, and 32 is 2.7 times 12, though 20 away from 5 is farther than 7
     assert (
         "as no other ran with 12 processes, of the 1,200 runs of others with 5, the nearest number," in choice.because
     )
-    choice = initial(view(12, peers(4, 2, 1.0), peers(32, 8, 1.0)))
+    choice = follow_others(view(12, peers(4, 2, 1.0), peers(32, 8, 1.0)))
     assert choice.count == 8  # though 4 is only 8 away
 
 
@@ -106,13 +106,13 @@ def test_of_two_equally_near_numbers_the_smaller_is_taken() -> None:
 
 
 def test_sizes_that_no_file_can_have_here_become_ones_that_it_can() -> None:
-    assert initial(view(4, peers(4, 2, 1.0, size=100_000))).size == 65536
-    assert initial(view(4, peers(4, 2, 1.0, size=1))).size == 65536
-    assert initial(view(4, peers(4, 2, 1.0, size=2**40))).size == MOST_SIZE
+    assert follow_others(view(4, peers(4, 2, 1.0, size=100_000))).size == 65536
+    assert follow_others(view(4, peers(4, 2, 1.0, size=1))).size == 65536
+    assert follow_others(view(4, peers(4, 2, 1.0, size=2**40))).size == MOST_SIZE
 
 
 def test_with_nothing_to_go_by_the_layout_is_the_default_one_and_that_is_said() -> None:
     for empty in (view(4), view(4, peers(4, 8, 1.0, runs=0))):
-        choice = initial(empty)
+        choice = follow_others(empty)
         assert (choice.count, choice.size) == (1, MIB)
         assert choice.because.endswith("so it gets the default layout")

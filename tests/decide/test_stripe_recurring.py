@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.decide.registry import find
-from forebay.decide.stripe.dca_io import climbed, ruled
+from forebay.decide.stripe.dca_io import climb, follow_rule
 from forebay.decide.stripe.view import Past, StripeView, Striping
 from forebay.model.layout import MIB, MOST_SIZE, Target
 
@@ -138,7 +138,7 @@ def test_the_size_stops_below_4_gib() -> None:
 
 
 def test_the_reason_of_a_faster_run() -> None:
-    choice = climbed(view(past(16, 2, 0.8e9), past(17, 4, 1.2e9)))
+    choice = climb(view(past(16, 2, 0.8e9), past(17, 4, 1.2e9)))
     assert (choice.count, choice.size, choice.runs) == (8, MIB, (16, 17))
     assert choice.because == (
         "its run 17 with 4 stripes of 1 MiB reached 1.20 GB/s, more than the 800.00 MB/s of run 16 with 2, "
@@ -147,7 +147,7 @@ def test_the_reason_of_a_faster_run() -> None:
 
 
 def test_the_reason_of_a_slower_run() -> None:
-    choice = climbed(view(past(16, 2, 0.8e9), past(17, 4, 0.7e9)))
+    choice = climb(view(past(16, 2, 0.8e9), past(17, 4, 0.7e9)))
     assert (choice.count, choice.size) == (2, 2 * MIB)
     assert choice.because == (
         "its run 17 with 4 stripes of 1 MiB reached 700.00 MB/s, no more than the 800.00 MB/s of run 16 with 2, "
@@ -156,7 +156,7 @@ def test_the_reason_of_a_slower_run() -> None:
 
 
 def test_the_reason_names_the_run_that_rules_more_stripes_out() -> None:
-    choice = climbed(view(past(3, 2, 8e8), past(5, 4, 7e8), past(6, 2, 9e8)))
+    choice = climb(view(past(3, 2, 8e8), past(5, 4, 7e8), past(6, 2, 9e8)))
     assert choice.runs == (3, 5, 6)
     assert choice.because == (
         "its run 6 with 2 stripes of 1 MiB reached 900.00 MB/s, after 800.00 MB/s with the same in run 3, "
@@ -166,12 +166,12 @@ def test_the_reason_names_the_run_that_rules_more_stripes_out() -> None:
 
 def test_the_latest_run_of_a_layout_counts_and_not_its_best() -> None:
     runs = [past(1, 2, 9.0), past(2, 2, 5.0), past(3, 4, 6.0)]
-    assert climbed(view(*runs)).count == 8  # 6 is more than the 5 of the latest run with 2
+    assert climb(view(*runs)).count == 8  # 6 is more than the 5 of the latest run with 2
 
 
 def test_partial_runs_and_those_with_other_processes_are_left_out() -> None:
     runs = [past(1, 1, 1.0), past(2, 8, 9.0, partial=True), past(3, 16, 9.0, processes=4), past(4, 2, 2.0)]
-    choice = climbed(view(*runs))
+    choice = climb(view(*runs))
     assert (choice.count, choice.runs) == (4, (1, 4))
     assert choice.because.endswith("so it tries 4 stripes (1 partial run left out)")
 
@@ -192,12 +192,12 @@ def test_partial_runs_and_those_with_other_processes_are_left_out() -> None:
     ],
 )
 def test_the_rule_counts_the_processes_that_will_do_io(known: dict[str, Any], count: int) -> None:
-    choice = ruled(view(past(7, 4, 1e9, size=4 * MIB), **known))
+    choice = follow_rule(view(past(7, 4, 1e9, size=4 * MIB), **known))
     assert (choice.count, choice.size, choice.phase, choice.runs) == (count, MIB, "rule", (7,))
 
 
 def test_the_rule_says_what_it_rests_on() -> None:
-    choice = ruled(view(past(7, 4, 1e9), past(9, 4, 1e9, partial=True), shared_file=True, targets=4))
+    choice = follow_rule(view(past(7, 4, 1e9), past(9, 4, 1e9, partial=True), shared_file=True, targets=4))
     assert choice.because == (
         "it has only one run with 8 processes and a known layout (1 partial run left out); "
         "in its latest run with 8 processes (run 9) processes "
@@ -215,10 +215,10 @@ def test_runs_with_another_number_of_processes_only_tell_the_pattern() -> None:
 
 
 def test_layouts_that_no_file_can_have_here_any_more_are_moved_to_ones_that_it_can() -> None:
-    fewer = climbed(view(past(1, 16, 1.0), past(2, 64, 2.0), targets=4))
+    fewer = climb(view(past(1, 16, 1.0), past(2, 64, 2.0), targets=4))
     assert (fewer.count, fewer.size) == (4, MIB)
     assert fewer.because.endswith("so it tries 4 stripes, as there are only 4 usable targets")
-    slower = climbed(view(past(1, 16, 1.0), past(2, 64, 2.0), past(3, 4, 0.5), targets=4))
+    slower = climb(view(past(1, 16, 1.0), past(2, 64, 2.0), past(3, 4, 0.5), targets=4))
     assert (slower.count, slower.size) == (4, 2 * MIB)
-    odd = climbed(view(past(1, 0, 1.0, size=0), past(2, 16, 2.0, size=2**50), targets=16))
+    odd = climb(view(past(1, 0, 1.0, size=0), past(2, 16, 2.0, size=2**50), targets=16))
     assert (odd.count, odd.size) == (16, MOST_SIZE)

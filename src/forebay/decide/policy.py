@@ -41,6 +41,16 @@ class Input(Enum):
         self.difficulty = difficulty
 
 
+STRIPING_INPUTS = (
+    Input.PROCESSES,
+    Input.FREE_SPACE,
+    Input.TARGETS_IN_USE,
+    Input.ACCESS_PATTERN,
+    Input.OWN_RUNS,
+    Input.RUNS_OF_OTHERS,
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """One policy of one kind; what `decide` gets and answers depends on the kind.

@@ -171,12 +171,14 @@ def _layers(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) 
 
 
 def _print_comparison(plan: Plan, shape: Shape, ways: Sequence[Comparison], nodes: str | None) -> None:
-    from forebay.decide.stripe.reasons import many, stripe_size
+    from forebay.decide.stripe.reasons import stripe_size
+    from forebay.model.units import plural
 
     load, factor = plan.workload, (shape.dilation or 1) / 1e6
-    layer = "the running layer" if nodes else f"{many(shape.nodes, 'I/O node')}, {many(shape.servers, 'data server')}"
+    made = f"{plural(shape.nodes, 'I/O node')}, {plural(shape.servers, 'data server')}"
+    layer = "the running layer" if nodes else made
     requests = f"{stripe_size(load.bytes)} in requests of {stripe_size(load.request)}"
-    typer.echo(f"{many(load.processes, 'process')}, {load.pattern}, {requests}; {layer}; every byte was checked")
+    typer.echo(f"{plural(load.processes, 'process')}, {load.pattern}, {requests}; {layer}; every byte was checked")
     if shape.dilation:
         typer.echo(f"Servers are emulated in time dilated by {shape.dilation:g}; bandwidths are in emulated time.")
     rows = []

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from forebay.decide.stripe.view import StripeView
-from forebay.model.layout import Target
 from forebay.model.units import format_size, plural
 
 
@@ -30,14 +29,19 @@ def place(view: StripeView, count: int) -> Start:
     free = _windows([int(target.users == 0) for target in view.usable], count)
     most = max(free)
     if most == count:
-        return _from(view, free.index(count), count, _apart(count))
+        which = "this target" if count == 1 else f"these {count} targets"
+        return _from(view, free.index(count), count, f"no running job uses {which}")
     if most:
         # Whole bytes per second, so that sums are exact and equal windows are equal.
         busy = _windows([round(target.busy) for target in view.usable], count)
         first = min(range(len(view.usable)), key=lambda k: (-free[k], busy[k], k))
-        return _from(view, first, count, _partly(count, most))
+        shared = f"running jobs use {count - most} of these {plural(count, 'target')}, the fewest possible"
+        return _from(view, first, count, shared)
     emptiest = max(range(len(view.usable)), key=lambda k: (view.usable[k].free_bytes, -k))
-    return _from(view, emptiest, count, _emptiest(view.usable[emptiest]))
+    # "The lowest capacity" of the listing is the lowest used capacity: the aim is to balance it.
+    target = view.usable[emptiest]
+    most_free = f"target {target.index} has the most free space, {format_size(target.free_bytes)}"
+    return _from(view, emptiest, count, f"running jobs use every target, and {most_free}")
 
 
 def anywhere(view: StripeView, count: int) -> Start:
@@ -61,17 +65,3 @@ def _windows(values: Sequence[int], count: int) -> list[int]:
 def _from(view: StripeView, first: int, count: int, because: str) -> Start:
     ring = (*view.usable[first:], *view.usable[:first])
     return Start(index=ring[0].index, targets=tuple(t.index for t in ring[:count]), because=because)
-
-
-def _apart(count: int) -> str:
-    return "no running job uses this target" if count == 1 else f"no running job uses these {count} targets"
-
-
-def _partly(count: int, free: int) -> str:
-    return f"running jobs use {count - free} of these {plural(count, 'target')}, the fewest possible"
-
-
-def _emptiest(target: Target) -> str:
-    # "The lowest capacity" of the listing is the lowest used capacity: the aim is to balance it.
-    free = format_size(target.free_bytes)
-    return f"running jobs use every target, and target {target.index} has the most free space, {free}"

@@ -31,16 +31,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.decide.policy import Input, striping
+from forebay.decide.policy import STRIPING_INPUTS, striping
 from forebay.decide.stripe.choice import Choice
 from forebay.decide.stripe.first_target import place
-from forebay.decide.stripe.reasons import many, no_run_tells, small_files, stripes
+from forebay.decide.stripe.reasons import no_run_tells, small_files, stripes
 from forebay.decide.stripe.response import Floats, Response, respond, usable_peers, usable_runs
 from forebay.decide.stripe.view import Past, Phase, StripeView, Striping
 from forebay.model.errors import BadInput
 from forebay.model.layout import DEFAULT_SIZE, GRAIN, KIB, MOST_SIZE
-from forebay.model.units import format_bandwidth
+from forebay.model.units import format_bandwidth, plural
 
+Flags = NDArray[np.bool_]
+
+SIZES = tuple(256 * KIB << doublings for doublings in range(9))
+"""Stripe sizes that are tried: 256 KiB to 64 MiB."""
+_OLD = 6  # counts and sizes of its latest runs that are options too
 _RISK = 0.25  # that is borne of being worse than the margin allows
 _LOOK_RISK = 0.5  # the same for a first look and for a promise: more likely than not it is no worse
 _SURE_RISK = 0.16  # of being worse at all (one standard deviation): no more is called sure
@@ -56,12 +61,18 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(11)
 
 
 @dataclass(frozen=True, slots=True)
-class _Chances:
-    """Every option against the best known one: the gain to expect (log), and the probabilities of losing."""
+class Grid:
+    """Stripe counts and sizes (bytes) of the options, ascending, and which of them the application ran with.
 
-    gain: Floats
-    worse: Floats  # of being worse at all
-    risk: Floats  # of being worse by more than the margin
+    `share` is the part of a target's bandwidth that is left on the busiest target of each;
+    `free` is how many targets next to each other nobody uses.
+    """
+
+    counts: NDArray[np.int_]
+    sizes: NDArray[np.int_]
+    known: Flags
+    share: Floats
+    free: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,52 +83,100 @@ class _Outlook:
     response: Response
     mean: Floats  # with what others leave
     best: int  # the best that is known
-    chances: _Chances
+    gain: Floats  # to expect, against the best known one
+    risk: Floats  # of being worse than that by more than the margin
     margin: float
-    safe: NDArray[np.bool_]
+    safe: Flags
     last: int | None  # the layout of the last run, if it turned out worse than the margin allows
+
+    def layout(self, option: int) -> str:
+        """The option in words."""
+        return stripes(int(self.grid.counts[option]), int(self.grid.sizes[option]))
 
 
 @striping(
     "forebay",
-    inputs=[
-        Input.PROCESSES,
-        Input.FREE_SPACE,
-        Input.TARGETS_IN_USE,
-        Input.ACCESS_PATTERN,
-        Input.OWN_RUNS,
-        Input.RUNS_OF_OTHERS,
-    ],
+    inputs=STRIPING_INPUTS,
     source="Forebay; knowledge gradient (Frazier et al. 2009) in a safe set (Sui et al. 2015)",
 )
 def forebay(view: StripeView, *, margin: float = 0.1) -> Striping:
     """What its runs, as noisy measurements, promise most of, without risking more than the margin."""
     if not 0 <= margin < 1:
         raise BadInput("policy option", f"margin must be at least 0 and less than 1, not {margin:g}")
-    runs = usable_runs(view)
+    phase: Phase = "initial" if not view.runs else "rule" if len(view.runs) == 1 else "heuristic"
     if view.file_size is not None and view.file_size <= SIZES[0]:
-        return _in_one_stripe(view)
+        # Files that fit into the smallest stripe lie on one target whatever their layout: nothing is to be gained.
+        because = f"{small_files(view, DEFAULT_SIZE)}: no layout can make it faster"
+        whose = () if view.file_size_run is None else (view.file_size_run,)
+        return Choice(count=1, phase=phase, because=because, runs=whose).at(place(view, 1))
+    runs = usable_runs(view)
     outlook = look(view, runs, margin)
     chosen = outlook.best if outlook.last is not None else explore(outlook)
     choice = Choice(
-        count=outlook.grid.counts[chosen],
-        size=outlook.grid.sizes[chosen],
-        phase=_phase(view),
+        count=int(outlook.grid.counts[chosen]),
+        size=int(outlook.grid.sizes[chosen]),
+        phase=phase,
         because=_because(view, runs, outlook, chosen),
         runs=tuple(run.run for run in runs),
     )
     return choice.at(place(view, choice.count))
 
 
-def _in_one_stripe(view: StripeView) -> Striping:
-    """Files that fit into the smallest stripe lie on one target whatever their layout: nothing is to be gained."""
-    told = () if view.file_size_run is None else (view.file_size_run,)
-    because = f"{small_files(view, DEFAULT_SIZE)}: no layout can make it faster"
-    return Choice(count=1, phase=_phase(view), because=because, runs=told).at(place(view, 1))
+def grid(view: StripeView, runs: Sequence[Past]) -> Grid:
+    """Powers of two, all targets, all free targets, the request size, and what was run before.
+
+    Files that hold less than all stripes lie on fewer targets, so such a layout counts as the one with as many stripes
+    as there are in use, and is not offered.
+    """
+    free = _free_in_a_row(view)
+    latest = runs[::-1]
+    counts = {1 << k for k in range(view.most.bit_length())} | {view.most, min(max(free, 1), view.most)}
+    counts |= _first_few(run.count for run in latest if run.count <= view.most)
+    sizes = {*SIZES} | _first_few(run.size for run in latest if _is_possible(run.size))
+    if _is_possible(view.request_size) and SIZES[0] <= view.request_size < SIZES[-1]:
+        sizes.add(view.request_size)
+    if view.file_size is not None:
+        counts |= {view.useful(size) for size in sizes}
+    options = [(count, size) for count in sorted(counts) for size in sorted(sizes) if count <= view.useful(size)]
+    ran = {(min(run.count, view.useful(run.size)), run.size) for run in runs}
+    shares = {count: bandwidth_share(view, count) for count in counts}
+    return Grid(
+        counts=np.array([count for count, _ in options]),
+        sizes=np.array([size for _, size in options]),
+        known=np.array([option in ran for option in options]),
+        share=np.array([shares[count] for count, _ in options]),
+        free=free,
+    )
 
 
-def _phase(view: StripeView) -> Phase:
-    return "initial" if not view.runs else "rule" if len(view.runs) == 1 else "heuristic"
+def bandwidth_share(view: StripeView, count: int) -> float:
+    """What part of its bandwidth the busiest of `count` targets has left, where most of them are free.
+
+    A target with n users gives each newcomer 1 / (n + 1), and the slowest target sets the pace,
+    as all of them hold equal parts of the file.
+    """
+    users = np.array([target.users for target in view.usable])
+    ring = np.concatenate([users, users[: count - 1]])
+    idle = np.concatenate([[0], np.cumsum(ring == 0)])
+    first = int(np.argmax(idle[count:] - idle[:-count]))
+    return 1.0 / (1.0 + float(ring[first : first + count].max()))
+
+
+def _free_in_a_row(view: StripeView) -> int:
+    """The most free targets next to each other; after the last comes the first."""
+    longest = length = 0
+    for target in view.usable * 2:
+        length = length + 1 if target.users == 0 else 0
+        longest = max(longest, length)
+    return min(longest, len(view.usable))
+
+
+def _first_few(values: Iterable[int]) -> set[int]:
+    return set(list(dict.fromkeys(values))[:_OLD])
+
+
+def _is_possible(size: int) -> bool:
+    return size % GRAIN == 0 and GRAIN <= size <= MOST_SIZE
 
 
 def look(view: StripeView, runs: tuple[Past, ...], margin: float) -> _Outlook:
@@ -125,16 +184,22 @@ def look(view: StripeView, runs: tuple[Past, ...], margin: float) -> _Outlook:
     options = grid(view, runs)
     response = respond(view, options.counts, options.sizes)
     mean = response.mean + np.log(options.share)
-    known = options.known if options.known.any() else _default(options)
+    # Before the first run, what is known is the default layout.
+    default = (options.counts == 1) & (options.sizes == DEFAULT_SIZE)
+    known = options.known if options.known.any() else default
     best = int(np.flatnonzero(known)[np.argmax(mean[known])])
     least, left = math.log1p(-margin), np.log(options.share / options.share[best])
-    chances = _Chances(mean - mean[best], response.risk(best, -left), response.risk(best, least - left))
-    near = _within_steps(options, known, _reach(view, options, chances))
-    safe = near & (chances.gain >= least) & (chances.risk <= _bearable(options, known, best, chances))
+    gain, worse, risk = mean - mean[best], response.risk(best, -left), response.risk(best, least - left)
+    near = _within_steps(options, known, _reach(view, options, gain, worse))
+    bearable = np.where(_first_look(options.counts, known, best, worse) | (gain >= _PROMISE), _LOOK_RISK, _RISK)
+    safe = near & (gain >= least) & (risk <= bearable)
     safe[best] = True
-    last = options.find(runs[-1].count, runs[-1].size) if runs else None
-    worse = last is not None and response.mean[last] - response.mean[best] < least
-    return _Outlook(options, response, mean, best, chances, margin, safe, last if worse else None)
+    last = None
+    if runs:
+        same = np.flatnonzero((options.counts == runs[-1].count) & (options.sizes == runs[-1].size))
+        if same.size and response.mean[same[0]] - response.mean[best] < least:
+            last = int(same[0])
+    return _Outlook(options, response, mean, best, gain, risk, margin, safe, last)
 
 
 def explore(outlook: _Outlook) -> int:
@@ -151,18 +216,7 @@ def explore(outlook: _Outlook) -> int:
     return int(safe[top]) if value[top] >= _SETTLED else outlook.best
 
 
-def _default(options: Grid) -> NDArray[np.bool_]:
-    """Before the first run, what is known is the default layout."""
-    return np.asarray((np.array(options.counts) == 1) & (np.array(options.sizes) == DEFAULT_SIZE))
-
-
-def _bearable(options: Grid, known: NDArray[np.bool_], best: int, chances: _Chances) -> Floats:
-    """The risk that is borne with each option."""
-    look = _first_look(np.array(options.counts), known, best, chances.worse)
-    return np.where(look | (chances.gain >= _PROMISE), _LOOK_RISK, _RISK)
-
-
-def _first_look(counts: NDArray[np.int_], known: NDArray[np.bool_], best: int, worse: Floats) -> NDArray[np.bool_]:
+def _first_look(counts: NDArray[np.int_], known: Flags, best: int, worse: Floats) -> Flags:
     """The options with more stripes than were ever run, if the best known has the most so far.
 
     If it has the fewest, those with fewer, but only once more are sure to be worse or not possible:
@@ -175,18 +229,21 @@ def _first_look(counts: NDArray[np.int_], known: NDArray[np.bool_], best: int, w
     return np.asarray((counts < fewest) & (counts[best] == fewest) & turned)
 
 
-def _reach(view: StripeView, options: Grid, chances: _Chances) -> Floats:
+def _reach(view: StripeView, options: Grid, gain: Floats, worse: Floats) -> Floats:
     """How many doublings the count of each option may be away from a known one."""
-    counts = np.array(options.counts)
-    followed = counts <= _most_of_others(view)
+    runs: Counter[int] = Counter()  # of others with about as many processes, by their count
+    for peer in usable_peers(view):
+        if abs(math.log2(peer.processes / view.processes)) <= _NEAR:
+            runs[peer.count] += peer.runs
+    followed = options.counts <= max((count for count, number in runs.items() if number >= _ENOUGH), default=0)
     # As long as no two counts can be compared, it is physics alone that speaks: worth one long step at most.
-    first, compared = not options.known.any(), len(np.unique(counts[options.known])) > 1
-    promising = chances.gain >= _PROMISE
-    long = (followed | compared) & (promising | (chances.worse <= _SURE_RISK)) | promising & first
+    first, compared = not options.known.any(), len(np.unique(options.counts[options.known])) > 1
+    promising = gain >= _PROMISE
+    long = (followed | compared) & (promising | (worse <= _SURE_RISK)) | promising & first
     return np.where(long, np.where(followed, math.inf, _LONG_STEP), _STEP)
 
 
-def _within_steps(options: Grid, known: NDArray[np.bool_], reach: Floats) -> NDArray[np.bool_]:
+def _within_steps(options: Grid, known: Flags, reach: Floats) -> Flags:
     """The options that are within a step from a known one; or as many stripes as there are free targets.
 
     Where the count may go further than a step (`reach`, in doublings), the size may change with it.
@@ -195,61 +252,37 @@ def _within_steps(options: Grid, known: NDArray[np.bool_], reach: Floats) -> NDA
     counts_apart = np.abs(np.subtract.outer(count, count[known]))
     sizes_apart = np.abs(np.subtract.outer(size, size[known]))
     both = (counts_apart <= reach[:, None]) & (sizes_apart <= np.where(reach > _STEP, _SIZE_STEP, 0.0)[:, None])
-    crowded = options.free < max(options.counts)
-    free = (crowded & (np.array(options.counts) == options.free))[:, None]
+    free = ((options.free < options.counts.max()) & (options.counts == options.free))[:, None]
     steps = both | (sizes_apart == 0) & free | (counts_apart == 0) & (sizes_apart <= _SIZE_STEP)
     return np.asarray(steps.any(axis=1))
 
 
-def _most_of_others(view: StripeView) -> int:
-    """The most stripes that enough runs of others with about as many processes had; 0 if there are none."""
-    runs: Counter[int] = Counter()
-    for peer in usable_peers(view):
-        if abs(math.log2(peer.processes / view.processes)) <= _NEAR:
-            runs[peer.count] += peer.runs
-    return max((count for count, number in runs.items() if number >= _ENOUGH), default=0)
-
-
 def _because(view: StripeView, runs: tuple[Past, ...], outlook: _Outlook, chosen: int) -> str:
-    said = f"{_layout(outlook, chosen)}: {_prediction(view, runs, outlook, chosen)}"
-    count, size = outlook.grid.counts[chosen], outlook.grid.sizes[chosen]
-    if count == view.useful(size) < min(view.most, outlook.grid.free):
-        return f"{said}; {small_files(view, size)}"
-    return f"{said}; {_only_free(outlook.grid.free)}" if count == outlook.grid.free < view.most else said
-
-
-def _prediction(view: StripeView, runs: tuple[Past, ...], outlook: _Outlook, chosen: int) -> str:
-    best = "the best known" if outlook.grid.known.any() else "the default"
-    start = _from_runs(outlook, chosen, len(runs)) if runs else _from_others(view)
+    options, best = outlook.grid, "the best known" if outlook.grid.known.any() else "the default"
+    if runs:
+        percent = 100 * math.sqrt(max(0.0, outlook.response.covariance[chosen, chosen]))
+        rate = format_bandwidth(math.exp(outlook.mean[chosen]))
+        start = f"predicted {rate} (± {percent:.0f} %) from {plural(len(runs), 'run')},"
+    else:
+        others = sum(peer.runs for peer in view.peers)
+        known = f" and {plural(others, 'run')} of others" if others else " alone"
+        start = f"{no_run_tells(view, 'both layout and performance')}; from physics{known},"
     if outlook.last not in (None, outlook.best):
-        return f"{start} back to {best}, as the last layout, {_regression(outlook)}"
-    if chosen == outlook.best:
-        return f"{start} {best}, and no other safe layout promises enough more"
-    gain, risk = _percent(outlook.chances.gain[chosen]), 100 * outlook.chances.risk[chosen]
-    said = f"{start} {gain} than {best}, {_layout(outlook, outlook.best)}"
-    return f"{said}; the risk of more than {100 * outlook.margin:.0f} % less is {risk:.0f} %"
-
-
-def _from_runs(outlook: _Outlook, chosen: int, runs: int) -> str:
-    percent = 100 * math.sqrt(max(0.0, outlook.response.covariance[chosen, chosen]))
-    rate = format_bandwidth(math.exp(outlook.mean[chosen]))
-    return f"predicted {rate} (± {percent:.0f} %) from {many(runs, 'run')},"
-
-
-def _from_others(view: StripeView) -> str:
-    others = sum(peer.runs for peer in view.peers)
-    known = f" and {many(others, 'run')} of others" if others else " alone"
-    return f"{no_run_tells(view, 'both layout and performance')}; from physics{known},"
-
-
-def _regression(outlook: _Outlook) -> str:
-    last = outlook.last or 0
-    loss = _percent(outlook.response.mean[last] - outlook.response.mean[outlook.best])
-    return f"{_layout(outlook, last)}, is predicted to give {loss}"
-
-
-def _layout(outlook: _Outlook, option: int) -> str:
-    return stripes(outlook.grid.counts[option], outlook.grid.sizes[option])
+        last = outlook.last or 0
+        loss = _percent(outlook.response.mean[last] - outlook.response.mean[outlook.best])
+        why = f"back to {best}, as the last layout, {outlook.layout(last)}, is predicted to give {loss}"
+    elif chosen == outlook.best:
+        why = f"{best}, and no other safe layout promises enough more"
+    else:
+        why = f"{_percent(outlook.gain[chosen])} than {best}, {outlook.layout(outlook.best)}; the risk of more than "
+        why += f"{100 * outlook.margin:.0f} % less is {100 * outlook.risk[chosen]:.0f} %"
+    because = f"{outlook.layout(chosen)}: {start} {why}"
+    count, size, free = int(options.counts[chosen]), int(options.sizes[chosen]), options.free
+    if count == view.useful(size) < min(view.most, free):
+        return f"{because}; {small_files(view, size)}"
+    if count == free < view.most:
+        return f"{because}; no more than {plural(free, 'target')} in a row {'is' if free == 1 else 'are'} free"
+    return because
 
 
 def _percent(log: float) -> str:
@@ -259,93 +292,3 @@ def _percent(log: float) -> str:
     """
     percent = 100 * math.expm1(log)
     return f"{abs(percent):.0f} % {'less' if percent < 0 else 'more'}"
-
-
-def _only_free(free: int) -> str:
-    return f"no more than {many(free, 'target')} in a row {'is' if free == 1 else 'are'} free"
-
-
-SIZES = tuple(256 * KIB << doublings for doublings in range(9))
-"""Stripe sizes that are tried: 256 KiB to 64 MiB."""
-_OLD = 6  # counts and sizes of its latest runs that are options too
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Stripe counts and sizes (bytes) of the options, ascending, and which of them the application ran with.
-
-    `share` is the part of a target's bandwidth that is left on the busiest target of each;
-    `free` is how many targets next to each other nobody uses.
-    """
-
-    counts: tuple[int, ...]
-    sizes: tuple[int, ...]
-    known: NDArray[np.bool_]
-    share: NDArray[np.float64]
-    free: int
-
-    def find(self, count: int, size: int) -> int | None:
-        """Where that layout is."""
-        return next(
-            (i for i, option in enumerate(zip(self.counts, self.sizes, strict=True)) if option == (count, size)), None
-        )
-
-
-def grid(view: StripeView, runs: Sequence[Past]) -> Grid:
-    """Powers of two, all targets, all free targets, the request size, and what was run before.
-
-    Files that hold less than all stripes lie on fewer targets, so such a layout counts as the one with as many stripes
-    as there are in use, and is not offered.
-    """
-    free = _free_in_a_row(view)
-    latest = runs[::-1]
-    counts = {1 << k for k in range(view.most.bit_length())} | {view.most, min(max(free, 1), view.most)}
-    counts |= _first(run.count for run in latest if run.count <= view.most)
-    sizes = {*SIZES} | (
-        {view.request_size}
-        if _possible(view.request_size) and view.request_size in range(SIZES[0], SIZES[-1])
-        else set()
-    )
-    sizes |= _first(run.size for run in latest if _possible(run.size))
-    counts |= {view.useful(size) for size in sizes} if view.file_size is not None else set()
-    options = [(count, size) for count in sorted(counts) for size in sorted(sizes) if count <= view.useful(size)]
-    ran = {(min(run.count, view.useful(run.size)), run.size) for run in runs}
-    shares = {count: left(view, count) for count in counts}
-    return Grid(
-        counts=tuple(count for count, _ in options),
-        sizes=tuple(size for _, size in options),
-        known=np.array([option in ran for option in options]),
-        share=np.array([shares[count] for count, _ in options]),
-        free=free,
-    )
-
-
-def left(view: StripeView, count: int) -> float:
-    """What part of its bandwidth the busiest of `count` targets has left, where most of them are free.
-
-    A target with n users gives each newcomer 1 / (n + 1), and the slowest target sets the pace,
-    as all of them hold equal parts of the file.
-    """
-    users = np.array([target.users for target in view.usable])
-    ring = np.concatenate([users, users[: count - 1]])
-    idle = np.concatenate([[0], np.cumsum(ring == 0)])
-    first = int(np.argmax(idle[count:] - idle[:-count]))
-    return 1.0 / (1.0 + float(ring[first : first + count].max()))
-
-
-def _free_in_a_row(view: StripeView) -> int:
-    """The most free targets next to each other; after the last comes the first."""
-    free = [target.users == 0 for target in view.usable]
-    longest = length = 0
-    for one in free * 2:
-        length = length + 1 if one else 0
-        longest = max(longest, length)
-    return min(longest, len(free))
-
-
-def _first(values: Iterable[int]) -> set[int]:
-    return set(list(dict.fromkeys(values))[:_OLD])
-
-
-def _possible(size: int) -> bool:
-    return size % GRAIN == 0 and GRAIN <= size <= MOST_SIZE

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from forebay.decide.stripe.view import Past, StripeView
+from forebay.decide.stripe.view import StripeView
 from forebay.model.layout import KIB, MIB
-from forebay.model.units import format_size
+from forebay.model.units import format_size, plural
 
 _GIB = 1 << 30
 
@@ -21,20 +19,12 @@ def stripe_size(size: int) -> str:
     return f"{size / unit:g} {name}"
 
 
-def many(number: int, what: str) -> str:
-    """
-    >>> many(1, "stripe"), many(8, "stripe")
-    ('1 stripe', '8 stripes')
-    """
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}{'es' if what.endswith('s') else 's'}"
-
-
 def stripes(count: int, size: int) -> str:
     """
     >>> stripes(8, 1048576)
     '8 stripes of 1 MiB'
     """
-    return f"{many(count, 'stripe')} of {stripe_size(size)}"
+    return f"{plural(count, 'stripe')} of {stripe_size(size)}"
 
 
 def only(most: int) -> str:
@@ -42,13 +32,13 @@ def only(most: int) -> str:
     >>> only(4)
     'there are only 4 usable targets'
     """
-    return f"there {'is' if most == 1 else 'are'} only {many(most, 'usable target')}"
+    return f"there {'is' if most == 1 else 'are'} only {plural(most, 'usable target')}"
 
 
-def left_out(runs: Iterable[Past]) -> str:
-    """How many of `runs` had an incomplete log, as the end of a sentence; nothing if none had."""
-    partial = sum(run.partial for run in runs)
-    return f" ({many(partial, 'partial run')} left out)" if partial else ""
+def left_out(view: StripeView) -> str:
+    """How many runs with as many processes had an incomplete log, as the end of a sentence; nothing if none had."""
+    partial = sum(run.partial for run in view.runs if run.processes == view.processes)
+    return f" ({plural(partial, 'partial run')} left out)" if partial else ""
 
 
 def no_run_tells(view: StripeView, what: str) -> str:
@@ -62,6 +52,6 @@ def no_run_tells(view: StripeView, what: str) -> str:
 def small_files(view: StripeView, size: int) -> str:
     """Why more stripes of this size would be of no use, where it is because the files are small."""
     where = "" if view.file_size_run is None else f" (run {view.file_size_run})"
-    fill = many(view.useful(size), "stripe")
+    fill = plural(view.useful(size), "stripe")
     held = f"its files hold up to {format_size(view.file_size or 0)}{where}"
     return f"{held}, which fills no more than {fill} of {stripe_size(size)}"

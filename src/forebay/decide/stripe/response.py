@@ -3,7 +3,7 @@
 The logarithm of the throughput is a smooth function of log2(stripe count), log2(stripe size) and
 log2(processes), measured with multiplicative noise. Three kinds of knowledge meet:
 
-- physics, as a dozen hypotheses of what saturates when (see `expected`), equally likely before any run and then
+- physics, as a dozen hypotheses of what saturates when (`expect_throughput`), equally likely before any run and then
   as likely as the measurements make them; around each one the response is free to be somewhat different;
 - the runs of other applications, as measurements of a response that is somewhat like this one,
   those with and those without shared files at levels of their own;
@@ -98,8 +98,8 @@ class Response:
 
     def risk(self, of: int, gain: Floats | float) -> Floats:
         """The probability that each layout brings less than `gain` (log) more than layout `of`."""
-        own = np.diag(self.within)
-        spread = np.sqrt(np.maximum(_NO_SPREAD, own + own[of] - 2.0 * self.within[of]))
+        variance = np.diag(self.within)
+        spread = np.sqrt(np.maximum(_NO_SPREAD, variance + variance[of] - 2.0 * self.within[of]))
         above = (self.means - self.means[:, [of]] - gain) / spread
         # The logistic function is within 0.01 of the normal distribution's, and needs no other library.
         return np.asarray(self.likely @ (0.5 - 0.5 * np.tanh(0.851 * above)))
@@ -114,29 +114,27 @@ def usable_runs(view: StripeView) -> tuple[Past, ...]:
     return tuple(replace(r, count=min(r.count, view.useful(r.size))) for r in latest)
 
 
-def respond(view: StripeView, counts: Sequence[int], sizes: Sequence[int]) -> Response:
+def respond(view: StripeView, counts: ArrayLike, sizes: ArrayLike) -> Response:
     """What to expect of each layout (counts[i], sizes[i]) in a run with the view's number of processes."""
     runs = usable_runs(view)
     noise = noise_of(runs)
-    asked = _points(view, counts, sizes, [view.processes] * len(counts), 1.0, math.nan)
-    prior, open_ = expected(view, asked), _covariance(asked, asked)
+    asked = _points(view, counts, sizes, np.full(np.shape(counts), view.processes), 1.0, math.nan)
+    prior, open_ = expect_throughput(view, asked), _covariance(asked, asked)
     measured, values, variances = _measurements(view, runs, noise)
     if not len(values):
         return Response(prior, np.full(len(prior), 1 / len(prior)), open_, noise)
-    surprise = values - expected(view, measured)
-    level = _levels(surprise, measured.whose)
+    surprise = values - expect_throughput(view, measured)
+    level = np.zeros(surprise.shape)  # under every hypothesis, the mean over all measurements of the same kind
+    for kind in np.unique(measured.whose):
+        same = measured.whose == kind
+        level[:, same] = surprise[:, same].mean(axis=1, keepdims=True)
     root = np.linalg.cholesky(_covariance(measured, measured) + np.diag(variances))
     cross = np.linalg.solve(root, _covariance(measured, asked))
-    odd = np.linalg.solve(root, (surprise - level).T)
-    own = level[:, :1] if runs else 0.0
-    return Response(own + prior + odd.T @ cross, _likely(odd), open_ - cross.T @ cross, noise)
-
-
-def _likely(odd: Floats) -> Floats:
-    """Probability of each hypothesis, from how far off the measurements are under it (a column, in units of spread)."""
+    odd = np.linalg.solve(root, (surprise - level).T)  # in units of spread, a column for each hypothesis
     log = -0.5 * np.sum(odd**2, axis=0)
     weight = np.exp(log - log.max())
-    return np.asarray(weight / weight.sum())
+    means = (level[:, :1] if runs else 0.0) + prior + odd.T @ cross
+    return Response(means, np.asarray(weight / weight.sum()), open_ - cross.T @ cross, noise)
 
 
 def noise_of(runs: Sequence[Past]) -> float:
@@ -148,7 +146,7 @@ def noise_of(runs: Sequence[Past]) -> float:
     return max(_LEAST_NOISE, math.sqrt(squares / freedom))
 
 
-def expected(view: StripeView, at: Points) -> Floats:
+def expect_throughput(view: StripeView, at: Points) -> Floats:
     """Log throughput against one stripe before anything was measured: a row for every hypothesis.
 
     c stripes and R targets that the processes can keep busy give c R / (c + R): R is in
@@ -157,37 +155,20 @@ def expected(view: StripeView, at: Points) -> Floats:
     pattern if it is not known. Requests to a shared file may lie side by side: then large stripes
     leave targets idle. Stripes cost the more the more there are.
     """
-    writers = _writers(view, at)
+    latest = view.telling_run[1] if view.telling_run else view.processes
+    writers = np.maximum(1.0, min(1.0, (view.io_processes or latest) / latest) * 2.0**at.processes)
     beside = np.log2(np.maximum(1.0, writers * max(view.request_size, MIB) / 2.0**at.size))
+    # Whether processes share files, and whether their requests then lie side by side: all that is possible.
+    patterns = [p for p in ((True, False), (True, True), (False, False)) if view.shared_file in (None, p[0])]
     rows = []
-    for feed, (shared, idle) in product(_FEED, _patterns(view)):
+    for feed, (shared, idle) in product(_FEED, patterns):
         together = np.where(np.isnan(at.shared), shared, at.shared == 1.0)
         busy = feed * np.where(together, writers, np.minimum(1.0, view.most / writers))
-        rows.append(_rise(np.where(together & idle, np.minimum(at.count, beside), at.count), busy))
-    return np.array(rows) - _costs(at)
-
-
-def _patterns(view: StripeView) -> list[tuple[bool, bool]]:
-    """Whether processes share files, and whether their requests then lie side by side: all that is possible."""
-    every = [(True, False), (True, True), (False, False)]
-    return [(shared, idle) for shared, idle in every if view.shared_file in (None, shared)]
-
-
-def _writers(view: StripeView, at: Points) -> Floats:
-    """How many processes do I/O."""
-    latest = view.telling_run[1] if view.telling_run else view.processes
-    return np.maximum(1.0, min(1.0, (view.io_processes or latest) / latest) * 2.0**at.processes)
-
-
-def _rise(count: Floats, busy: Floats) -> Floats:
-    """Log throughput of 2 ** count stripes against one, with so many targets that can be kept busy."""
-    return np.asarray(np.log1p(busy) - np.log1p(busy / 2.0**count))
-
-
-def _costs(at: Points) -> Floats:
+        count = np.where(together & idle, np.minimum(at.count, beside), at.count)
+        rows.append(np.log1p(busy) - np.log1p(busy / 2.0**count))
     larger = at.size - math.log2(_TRANSFER)
-    size = _LARGE_COST * np.maximum(larger, 0.0) + _SMALL_COST * np.maximum(-larger, 0.0)
-    return np.asarray(_STRIPE_COST * at.count**2 + size + _MISALIGNED_COST * at.misaligned)
+    size_cost = _LARGE_COST * np.maximum(larger, 0.0) + _SMALL_COST * np.maximum(-larger, 0.0)
+    return np.array(rows) - (_STRIPE_COST * at.count**2 + size_cost + _MISALIGNED_COST * at.misaligned)
 
 
 def _repeats(runs: Sequence[Past]) -> dict[tuple[int, int, int], tuple[Floats, Floats]]:
@@ -241,14 +222,6 @@ def _points(
         shared=np.broadcast_to(np.asarray(shared, dtype=float), count.shape),
         alike=np.broadcast_to(np.asarray(alike, dtype=float), count.shape),
     )
-
-
-def _levels(surprise: Floats, whose: Floats) -> Floats:
-    """Under every hypothesis, for each measurement the mean level of all those of the same kind."""
-    level = np.zeros(surprise.shape)
-    for one in np.unique(whose):
-        level[:, whose == one] = surprise[:, whose == one].mean(axis=1, keepdims=True)
-    return level
 
 
 def _covariance(a: Points, b: Points) -> Floats:
