@@ -17,7 +17,7 @@ from typing import Any
 
 from bench import verdict
 
-from forebay.decide.order.queue import arrive, done, new_queue, take
+from forebay.decide.order.queue import arrive, complete, new_queue, take
 from forebay.decide.registry import policies
 from forebay.model.kernels import kernel
 
@@ -71,7 +71,7 @@ def pass_through(q: Any, requests: int, depth: int) -> int:
             now += 125_000
             continue
         sent += 1
-        done(q, slot)
+        complete(q, slot)
         asked = _ask(q, asked, now)
     return sent
 

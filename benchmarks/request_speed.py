@@ -19,8 +19,7 @@ from bench import SEED, verdict
 
 from forebay.decide.registry import policies
 from forebay.model.layout import KIB
-from forebay.simulate.requests.layer import Forwarding
-from forebay.simulate.requests.run import simulate_requests
+from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.servers import Contended
 from forebay.simulate.requests.workload import Workload
 

@@ -10,7 +10,7 @@ from forebay.decide.conformance import check_order
 from forebay.decide.order.queue_layout import LEFT, NONE
 from forebay.decide.order.slots import (
     after,
-    arrived,
+    arrival_of,
     file_of,
     first,
     offset_of,
@@ -86,7 +86,7 @@ def another_file(q: Any, now: int) -> int:  # noqa: ARG001
 @kernel
 def holds_back(q: Any, now: int) -> int:
     """In the order of arrival, but not before 50 microseconds after it."""
-    due = arrived(q, first(q)) + 50_000
+    due = arrival_of(q, first(q)) + 50_000
     if now < due:
         wake_at(q, due)
         return NONE

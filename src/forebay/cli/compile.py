@@ -89,8 +89,7 @@ def _simulate_requests() -> None:
     """Under every scheduler that may be compiled ahead."""
     from forebay.decide.registry import policies
     from forebay.model.situation import PATTERNS
-    from forebay.simulate.requests.layer import Forwarding
-    from forebay.simulate.requests.run import simulate_requests
+    from forebay.simulate.requests.run import Forwarding, simulate_requests
     from forebay.simulate.requests.workload import Workload
 
     load = Workload(processes=2, pattern=PATTERNS[0], operation="write", request=1 << 20, total=1 << 23)

@@ -289,7 +289,7 @@ def _run_storage(scenario: StorageScenario, policy: str, seed: int) -> Run:
 
 
 def _bound_document(scenario: StorageScenario) -> Document:
-    from forebay.simulate.storage.bound import bound_of
+    from forebay.simulate.storage.run import bound_of
 
     if scenario.rules.letter:
         raise BadInput("policy 'optimal'", "is a bound for what is really stored; it goes with as = 'correct'")

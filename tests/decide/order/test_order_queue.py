@@ -10,7 +10,7 @@ from forebay.decide.order.queue import (
     HEAVIEST,
     LONGEST_WINDOW,
     arrive,
-    done,
+    complete,
     drop,
     follower,
     in_flight,
@@ -39,7 +39,7 @@ from forebay.decide.order.queue_layout import (
     WINDOW,
 )
 from forebay.decide.order.slots import (
-    arrived,
+    arrival_of,
     file_of,
     first,
     flow_of,
@@ -69,14 +69,14 @@ def messages(q: Any, now: int = 0) -> list[list[int]]:
             parts.append(int(offset_of(q, part)))
             part = follower(q, part)
         found.append(parts)
-        assert done(q, slot)
+        assert complete(q, slot)
     return found
 
 
 def test_a_slot_tells_what_was_asked() -> None:
     q = new_queue("fifo", servers=3)
     slot = arrive(q, 17, 2, 65535, 1023, 2**62, 4096, 1)
-    told = [f(q, slot) for f in (server_of, file_of, flow_of, offset_of, size_of, is_write, arrived)]
+    told = [f(q, slot) for f in (server_of, file_of, flow_of, offset_of, size_of, is_write, arrival_of)]
     assert told == [2, 65535, 1023, 2**62, 4096, True, 17]
     assert not is_write(q, arrive(q, 17, 0, 0, 0, 0, 0, 0))
 
@@ -97,17 +97,17 @@ def test_a_full_queue_refuses_until_a_message_is_answered() -> None:
     assert [ask(q), ask(q), ask(q)] == [0, 1, NONE]
     sent = take(q, 0)
     assert ask(q) == NONE  # what is in flight holds its slot
-    done(q, sent)
+    complete(q, sent)
     assert ask(q) == sent
 
 
 def test_nothing_is_answered_or_withdrawn_twice() -> None:
     q = new_queue("fifo", servers=1)
     slot = ask(q)
-    assert not done(q, slot)  # it was not sent
+    assert not complete(q, slot)  # it was not sent
     assert take(q, 0) == slot
     assert not drop(q, slot)  # it is on its way
-    assert [done(q, slot), done(q, slot), done(q, -1), done(q, 10**9)] == [True, False, False, False]
+    assert [complete(q, slot), complete(q, slot), complete(q, -1), complete(q, 10**9)] == [True, False, False, False]
     other = ask(q)
     assert [drop(q, other), drop(q, other), drop(q, -1), drop(q, 10**9)] == [True, False, False, False]
     assert (waiting(q), in_flight(q)) == (0, 0)
@@ -117,9 +117,9 @@ def test_a_follower_is_answered_with_its_message_only() -> None:
     q = new_queue("to-agg", servers=1)
     slots = [ask(q, offset=0), ask(q, offset=10)]
     assert take(q, 0) == slots[0]
-    assert not done(q, slots[1])
+    assert not complete(q, slots[1])
     assert in_flight(q) == 1
-    assert done(q, slots[0])
+    assert complete(q, slots[0])
     assert {ask(q), ask(q)} == set(slots)
 
 
@@ -131,7 +131,7 @@ def test_no_more_messages_are_in_flight_than_allowed_and_nobody_is_to_ask_before
     assert (take(q, 0), q[WAKE]) == (NONE, NEVER)
     q[MOST_IN_FLIGHT] = 2
     assert take(q, 0) != NONE
-    assert done(q, sent)
+    assert complete(q, sent)
 
 
 @pytest.mark.parametrize(

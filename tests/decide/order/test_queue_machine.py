@@ -18,8 +18,8 @@ from hypothesis.stateful import (
 
 from forebay.decide.order.queue import (
     arrive,
+    complete,
     depth,
-    done,
     drop,
     follower,
     in_flight,
@@ -110,7 +110,7 @@ class Queues(RuleBasedStateMachine):
     def done(self, data: st.DataObject) -> None:
         slot = data.draw(st.integers(-2, SLOTS))
         answered = slot in self.naive.sent
-        assert done(self.q, slot) == answered
+        assert complete(self.q, slot) == answered
         if answered:
             self.naive.done(slot)
 
@@ -118,7 +118,7 @@ class Queues(RuleBasedStateMachine):
     @rule()
     def all_done(self) -> None:
         for slot in list(self.naive.sent):
-            assert done(self.q, slot)
+            assert complete(self.q, slot)
             self.naive.done(slot)
 
     @rule(slot=st.integers(-2, SLOTS))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.decide.order.queue import arrive, done, follower, new_queue, set_quantum, set_weight, set_window, take
+from forebay.decide.order.queue import arrive, complete, follower, new_queue, set_quantum, set_weight, set_window, take
 from forebay.decide.order.queue_layout import NEVER, NONE, WAKE
-from forebay.decide.order.slots import arrived, file_of, flow_of, server_of, size_of
+from forebay.decide.order.slots import arrival_of, file_of, flow_of, server_of, size_of
 
 
 def fill(q: Any, **columns: list[int]) -> None:
@@ -23,7 +23,7 @@ def sent(q: Any, tell: Any, many: int = 1000, now: int = 0) -> list[int]:
     found: list[int] = []
     while len(found) < many and (slot := take(q, now)) != NONE:
         found.append(int(tell(q, slot)))
-        done(q, slot)
+        complete(q, slot)
     return found
 
 
@@ -61,7 +61,7 @@ def test_patience_is_a_bound_for_every_request(sizes: list[int], patience: int, 
             ends += size
         if number >= ahead and (slot := take(q, 0)) != NONE:
             order += _parts(q, slot)
-            done(q, slot)
+            complete(q, slot)
     for at, number in enumerate(order):
         assert sum(later > number for later in order[:at]) <= patience
 
@@ -69,7 +69,7 @@ def test_patience_is_a_bound_for_every_request(sizes: list[int], patience: int, 
 def _parts(q: Any, slot: int) -> list[int]:
     found = []
     while slot != NONE:
-        found.append(int(arrived(q, slot)))
+        found.append(int(arrival_of(q, slot)))
         slot = follower(q, slot)
     return found
 

@@ -9,9 +9,8 @@ import pytest
 
 from forebay.decide.registry import find
 from forebay.simulate.centre.draw import Drawn, draw_month
-from forebay.simulate.centre.month import DECISIONS, Outcome, run_month
+from forebay.simulate.centre.month import DECISIONS, Outcome, Space, run_month
 from forebay.simulate.centre.request_gains import Gain, gain_of, gains
-from forebay.simulate.centre.space import Space
 from support.centre import small_centre, small_workload
 
 CENTRE, WORKLOAD = small_centre(), small_workload()

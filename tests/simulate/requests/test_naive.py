@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.model.situation import OPERATIONS, PATTERNS
-from forebay.simulate.requests.layer import Forwarding
-from forebay.simulate.requests.run import simulate_requests
+from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.servers import Contended, Flash, Server
 from forebay.simulate.requests.workload import Workload
 from support.examples import examples

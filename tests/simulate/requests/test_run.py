@@ -14,8 +14,7 @@ from forebay.model.kernels import kernel
 from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
 from forebay.profile.request_watch import TALLY
-from forebay.simulate.requests.layer import Forwarding
-from forebay.simulate.requests.run import Outcome, Simulation, simulate_requests
+from forebay.simulate.requests.run import Forwarding, Outcome, Simulation, simulate_requests
 from forebay.simulate.requests.servers import Contended, Disk, Flash
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Workload
 
@@ -179,7 +178,7 @@ def test_workloads_run_side_by_side() -> None:
 
 def test_what_is_observed_is_a_value() -> None:
     found = simulate_requests(Forwarding(nodes=2), workload(total=16 * MIB), period=0.01)
-    whole, rest = found.observed(0, 1), found.observed(len(found.periods) - 1, 1)
+    whole, rest = found.observe(0, 1), found.observe(len(found.periods) - 1, 1)
     assert (whole.seconds, whole.files, whole.smallest, whole.largest) == (0.01, 1, 32 * KIB, 32 * KIB)
     assert rest.seconds == pytest.approx(found.seconds - 200e-6 - 0.01 * (len(found.periods) - 1))
     assert whole.operation == "read"

@@ -5,8 +5,7 @@ import pytest
 
 from forebay.model.errors import BadInput
 from forebay.model.kernels import kernel
-from forebay.simulate.requests.layer import Forwarding
-from forebay.simulate.requests.run import simulate_requests
+from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.servers import Contended, Disk, Flash, Server, ServerModel
 from forebay.simulate.requests.state import MEMORY
 from forebay.simulate.requests.workload import Workload

@@ -14,8 +14,7 @@ from forebay.decide.tune.tuners import bandit_for, pick
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import seed_state
 from forebay.profile.request_watch import make_observation
-from forebay.simulate.requests.layer import Forwarding
-from forebay.simulate.requests.run import Simulation, simulate_requests
+from forebay.simulate.requests.run import Forwarding, Simulation, simulate_requests
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Experiment, Workload, paper_experiments
 
 NODES, PROCESSES, SECONDS, STEPS = 4, 128, 0.1, 400

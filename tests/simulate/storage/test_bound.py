@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from forebay.decide.storage import optimal
-from forebay.simulate.storage.bound import bound_of
 from forebay.simulate.storage.rules import Rules
+from forebay.simulate.storage.run import bound_of
 from support.storage import GB, platform_of, requests_of
 
 ONE_DISK = platform_of([(10 * GB, 1.0)])

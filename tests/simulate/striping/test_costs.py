@@ -7,15 +7,16 @@ from dataclasses import replace
 import pytest
 
 from forebay.model.layout import MIB, Layout
-from forebay.simulate.striping.costs import aggregators, costs, writing_nodes
-from forebay.simulate.striping.flows import throughput
-from forebay.simulate.striping.machine import CORI, LOCAL, Machine
-from forebay.simulate.striping.program import (
+from forebay.simulate.striping.flows import aggregators, costs, throughput, writing_nodes
+from forebay.simulate.striping.machine import (
+    CORI,
     FIO_RANDOM,
     FIO_SEQUENTIAL,
+    LOCAL,
     VPIC,
     VPIC_COLLECTIVE,
     VPIC_INDEPENDENT,
+    Machine,
     Program,
 )
 

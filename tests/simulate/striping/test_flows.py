@@ -10,10 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.model.layout import KIB, MIB, Layout
-from forebay.simulate.striping.costs import aggregators, costs, writing_nodes
-from forebay.simulate.striping.flows import finishes, throughput
-from forebay.simulate.striping.machine import CORI, LOCAL, Machine
-from forebay.simulate.striping.program import FIO_RANDOM, FIO_SEQUENTIAL, GCRM, VORPAL, VPIC, VPIC_INDEPENDENT, Program
+from forebay.simulate.striping.flows import aggregators, costs, finishes, throughput, writing_nodes
+from forebay.simulate.striping.machine import (
+    CORI,
+    FIO_RANDOM,
+    FIO_SEQUENTIAL,
+    GCRM,
+    LOCAL,
+    VORPAL,
+    VPIC,
+    VPIC_INDEPENDENT,
+    Machine,
+    Program,
+)
 
 # A machine without overheads: what a run gets can be worked out in one's head.
 PLAIN = Machine(

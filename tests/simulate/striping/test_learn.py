@@ -14,10 +14,8 @@ from forebay.decide.stripe.view import StripeView, Striping
 from forebay.model.errors import PolicyError
 from forebay.model.layout import MIB, Layout
 from forebay.simulate.striping.flows import throughput
-from forebay.simulate.striping.learn import Case, first_runs, noisy, weather
-from forebay.simulate.striping.machine import CORI, LOCAL
-from forebay.simulate.striping.peer_applications import OTHERS, RUNS, peers_of
-from forebay.simulate.striping.program import FIO_SEQUENTIAL, VPIC, VPIC_COLLECTIVE
+from forebay.simulate.striping.learn import OTHERS, RUNS, Case, first_runs, noisy, peers_of, weather
+from forebay.simulate.striping.machine import CORI, FIO_SEQUENTIAL, LOCAL, VPIC, VPIC_COLLECTIVE
 
 ALONE = Case(machine=LOCAL, program=VPIC, processes=4)
 BESIDE = replace(ALONE, others=(4, 4, 0, 0))

@@ -14,8 +14,7 @@ from forebay.model.errors import UnknownName
 from forebay.model.layout import MIB, Layout
 from forebay.show.rows import select
 from forebay.simulate.striping.learn import Case
-from forebay.simulate.striping.machine import CORI, LOCAL
-from forebay.simulate.striping.program import FIO_SEQUENTIAL, GCRM, VPIC, VPIC_INDEPENDENT
+from forebay.simulate.striping.machine import CORI, FIO_SEQUENTIAL, GCRM, LOCAL, VPIC, VPIC_INDEPENDENT
 from forebay.studies.pieces import Interrupted
 from forebay.studies.runner import run_study
 from forebay.studies.striping.experiment import (

@@ -8,9 +8,8 @@
 A policy that breaks its contract gets a `PolicyError` that names it, the case and what it broke.
 """
 
-from forebay.decide.conformance.allocate import check_allocator
+from forebay.decide.conformance.applications import check_allocator, check_placer
 from forebay.decide.conformance.order import check_order
-from forebay.decide.conformance.place import check_placer
 from forebay.decide.conformance.storage import check_storage
 from forebay.decide.conformance.stripe import check_striping
 from forebay.decide.conformance.tune import check_tuner

@@ -1,27 +1,73 @@
-"""What every request scheduler must do."""
+"""What every request scheduler must do, checked by an I/O node in virtual time that looks closely."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, product
+from typing import Any, NoReturn
 
-from forebay.decide.conformance.contract import broke, expect_kind
-from forebay.decide.conformance.order_cases import Arrivals, Ask, cases, one_among_many
-from forebay.decide.conformance.order_node import PATIENCE, Node, arrives, fresh_queue
-from forebay.decide.order.queue import done, take_of, use
+import numpy as np
+
+from forebay.decide.conformance.contract import broke, expect_kind, is_int, name_errors
+from forebay.decide.order.queue import arrive, complete, follower, in_flight, new_queue, take_of, use, waiting
 from forebay.decide.order.queue import take as any_built_in
-from forebay.decide.order.queue_layout import NEVER, NONE, WAKE
+from forebay.decide.order.queue_layout import NEVER, NO_SUCH, NONE, NOTES, NOTES_AT, OTHER, WAKE
+from forebay.decide.order.schedulers import number
 from forebay.decide.policy import Policy
+from forebay.model.layout import KIB
 
+SERVERS, FILES, FLOWS = 4, 12, 6
+_AGGREGATE = 256 * KIB
+_PATIENCE = 40  # of the queue, where the scheduler wants it to be patient
 _ENOUGH = 20_000  # messages: who sends so many before one that waits lets it starve
-_AGGREGATE = 256 * 1024
 _EARLIER = 8  # requests that wait before the one that must not starve
+_ASKS = 1000  # in a row, each at the time that the scheduler itself named, of which one must give something
+_STUCK = "sends nothing more although requests wait and none are in flight, nor says when to ask again"
+
+Take = Callable[[Any, int], int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Special:
+class Ask:
+    """One request, `at` so many nanoseconds after the first."""
+
+    at: int
+    server: int
+    file: int
+    flow: int
+    offset: int
+    size: int
+    write: bool = False
+
+    def arrive(self, q: Any, now: int) -> int:
+        """Its slot, or NONE if the queue is full."""
+        return arrive(q, now, self.server, self.file, self.flow, self.offset, self.size, self.write)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """What arrives, in this order, at an I/O node whose messages are answered after `service` nanoseconds."""
+
     what: str
+    asked: tuple[Ask, ...]
+    in_flight: int = 4
+    service: int = 30_000
+    begin: int = 0
+    servers: int = SERVERS
+
+    def queue(self, policy: Policy, slots: int, aggregate: int | None) -> Any:
+        """An empty one."""
+        return new_queue(
+            policy,
+            servers=self.servers,
+            slots=slots,
+            files=FILES,
+            flows=FLOWS,
+            in_flight=self.in_flight,
+            aggregate=aggregate,
+            patience=_PATIENCE,
+        )
 
 
 def check_order(policy: Policy) -> None:
@@ -34,7 +80,7 @@ def check_order(policy: Policy) -> None:
     """
     expect_kind(policy, "order")
     take = take_of(policy)
-    for case in cases():
+    for case in _cases():
         sent = Node(policy, take, case).run()
         if Node(policy, take, case).run() != sent:
             broke(policy, case, "does not send the same requests in the same order again")
@@ -42,18 +88,17 @@ def check_order(policy: Policy) -> None:
             Node(policy, take, case, aggregate=limit).run()
         _check_change(policy, take, case)
         _check_full(policy, take, case)
-    for what, one, others in one_among_many():
-        _check_starving(policy, take, _Special(what), one, others)
+    for case, last in _starving_cases():
+        _check_starving(policy, take, case, last)
 
 
-def _check_change(policy: Policy, take: Callable[[Any, int], int], case: Arrivals) -> None:
+def _check_change(policy: Policy, take: Take, case: Arrivals) -> None:
     """Another scheduler for some of the time: nothing is lost."""
-    case = replace(case, what=f"{case.what}, another scheduler in between")
+    half = len(case.asked) // 2
     for other in ("fifo", "hbrr", "wfq", "twins"):
-        node = Node(policy, take, case)
-        half = len(case.asked) // 2
+        node = Node(policy, take, replace(case, what=f"{case.what}, another scheduler in between"))
         for which, ask in enumerate(case.asked):
-            node.until(case.begin + ask.at)
+            node.run_until(case.begin + ask.at)
             node.accept(which, ask)
             if which == half // 2:
                 use(node.q, other)
@@ -61,31 +106,31 @@ def _check_change(policy: Policy, take: Callable[[Any, int], int], case: Arrival
             if which == half:
                 use(node.q, policy)
                 node.take = take
-        node.until(NEVER)
-        if sorted(node.sent) != list(range(len(case.asked))):
-            node.broke("does not send every request once and only once")
+        node.run_until(NEVER)
+        node.expect_all_sent()
 
 
-def _check_full(policy: Policy, take: Callable[[Any, int], int], case: Arrivals) -> None:
+def _check_full(policy: Policy, take: Take, case: Arrivals) -> None:
     """A queue for fewer requests than arrive refuses, takes more when it has room again, and loses nothing."""
-    case = replace(case, what=f"{case.what}, in a queue that is full")
-    node = Node(policy, take, case, slots=5)
+    node = Node(policy, take, replace(case, what=f"{case.what}, in a queue that is full"), slots=5)
     for which, ask in enumerate(case.asked):
-        while node.held() == node.slots:
-            if arrives(node.q, node.now, ask) != NONE:
+        while node.count_held() == node.slots:
+            if ask.arrive(node.q, node.now) != NONE:
                 node.broke("is in a queue that takes more than it has room for")
-            node.go_on()
+            node.now = min(node.send_all(), min(node.flying, default=(NEVER,))[0])
+            if node.now == NEVER:
+                node.broke(_STUCK)
+            node.answer()
         node.accept(which, ask)
-    node.until(NEVER)
-    node.finished()
+    node.run_until(NEVER)
+    node.expect_all_sent()
+    node.expect_file_order()
 
 
-def _check_starving(
-    policy: Policy, take: Callable[[Any, int], int], case: _Special, one: Ask, others: Sequence[Ask]
-) -> None:
-    """Of a stream, in which as many arrive as are sent, those that came first have to be sent too, and that one."""
-    q = fresh_queue(policy, Arrivals(case.what, ()), 64, 0)
-    wait = {arrives(q, 0, ask) for ask in (*others[:_EARLIER], one)}
+def _check_starving(policy: Policy, take: Take, case: Arrivals, last: Ask) -> None:
+    """Of a stream, in which as many arrive as are sent, those that came first have to be sent too, and the last."""
+    q, stream = case.queue(policy, 64, 0), case.asked
+    wait = {ask.arrive(q, 0) for ask in (*stream[:_EARLIER], last)}
     now, gone = 0, 0
     for k in range(_ENOUGH):
         slot = take(q, now)
@@ -95,10 +140,205 @@ def _check_starving(
         wait.discard(slot)
         if not wait:
             return
-        done(q, slot)
+        complete(q, slot)
         now += 5_000 + (k * 2_654_435_761 >> 7) % 10_007  # not in step with windows
-        arrives(q, now, others[(_EARLIER + k) % len(others)])
+        stream[(_EARLIER + k) % len(stream)].arrive(q, now)
         gone += 1
-        if policy.patient and gone > PATIENCE + _EARLIER:
-            broke(policy, case, f"lets more than {PATIENCE} later requests overtake one")
+        if policy.patient and gone > _PATIENCE + _EARLIER:
+            broke(policy, case, f"lets more than {_PATIENCE} later requests overtake one")
     broke(policy, case, f"lets a request wait while {gone} others go")
+
+
+@dataclass(slots=True)
+class Node:
+    """Sends what the scheduler says when it says so."""
+
+    policy: Policy
+    take: Take
+    case: Arrivals
+    aggregate: int | None = None
+    slots: int = 512
+    now: int = 0
+    q: Any = None
+    known: dict[int, int] = field(default_factory=dict)  # which request is in which slot
+    flying: list[tuple[int, int]] = field(default_factory=list)  # when a message is answered, and its first slot
+    sent: list[int] = field(default_factory=list)
+    asks: int = 0  # since something was sent
+
+    def __post_init__(self) -> None:
+        self.now = self.case.begin
+        self.q = self.case.queue(self.policy, self.slots, self.aggregate)
+
+    def run(self) -> list[int]:
+        """Let all requests arrive and be sent; which ones were, in the order in which they were."""
+        for which, ask in enumerate(self.case.asked):
+            self.run_until(self.case.begin + ask.at)
+            self.accept(which, ask)
+        self.run_until(NEVER)
+        self.expect_all_sent()
+        self.expect_file_order()
+        return self.sent
+
+    def accept(self, which: int, ask: Ask) -> None:
+        """A request arrives, and finds room."""
+        slot = ask.arrive(self.q, self.now)
+        if slot < 0:
+            self.broke(f"is given requests that the queue refuses ({slot})")
+        self.known[slot] = which
+
+    def run_until(self, end: int) -> None:
+        """Send what can be sent before `end`; if that is NEVER, all of it."""
+        while (when := min(self.send_all(), min(self.flying, default=(NEVER,))[0])) < end:
+            self.now = when
+            self.answer()
+        if end != NEVER:
+            self.now = end
+            self.answer()
+        elif waiting(self.q):
+            self.broke(_STUCK)
+
+    def count_held(self) -> int:
+        """How many slots are not free, as far as can be seen from outside."""
+        return len(self.known) + sum(len(self.message(slot)) for _, slot in self.flying)
+
+    def message(self, slot: int) -> list[int]:
+        """The slots of the message that begins there."""
+        slots = [slot]
+        while (behind := follower(self.q, slots[-1])) != NONE:
+            slots.append(behind)
+        return slots
+
+    def send_all(self) -> int:
+        """Send as long as there is something to; when to ask again."""
+        while (slot := self.pick()) != NONE:
+            self.note(slot)
+        wake = int(self.q[WAKE])
+        if wake <= self.now:
+            self.broke("wants to be asked again at a time that is not to come")
+        self.asks += 1
+        if self.asks > _ASKS and waiting(self.q):
+            self.broke(f"has sent nothing for {_ASKS} times although requests wait")
+        return wake
+
+    def pick(self) -> int:
+        """What it sends now."""
+        if not self.known and not self.sent:
+            return NONE  # nothing came yet
+        with name_errors(self.policy, f"for {self.case.what}"):
+            if number(self.policy) == OTHER and waiting(self.q) and in_flight(self.q) < self.case.in_flight:
+                self.expect_only_looks()
+            slot = self.take(self.q, self.now)
+        if slot == NO_SUCH:
+            self.broke("picks a slot in which no request waits")
+        return slot
+
+    def expect_only_looks(self) -> None:
+        """Let it pick from a copy, of which it may change nothing but its notes."""
+        copy = self.q.copy()
+        slot = self.policy.decide(copy, self.now)
+        if not is_int(slot):
+            self.broke(f"picks {slot!r}, which is no int")
+        changed = np.flatnonzero(copy != self.q)
+        if not np.all((changed == WAKE) | ((changed >= NOTES_AT) & (changed < NOTES_AT + NOTES))):
+            self.broke("changes the queue that it is only to look at")
+
+    def note(self, slot: int) -> None:
+        """Look at a message that was sent."""
+        message = self.message(slot)
+        if any(part not in self.known for part in message):
+            self.broke("sends a request that had been sent")
+        parts = [self.known.pop(part) for part in message]
+        self.sent += parts
+        self.asks = 0
+        self.flying.append((self.now + self.case.service, slot))
+        if max(len(self.flying), in_flight(self.q)) > self.case.in_flight:
+            self.broke(f"has more than {self.case.in_flight} messages in flight")
+        for a, b in pairwise(self.case.asked[which] for which in parts):
+            if (a.server, a.file, a.write, a.offset + a.size) != (b.server, b.file, b.write, b.offset):
+                self.broke("sends requests in one message that are not contiguous")
+
+    def answer(self) -> None:
+        """All messages that are due by now are answered."""
+        for when, slot in sorted(self.flying):
+            if when <= self.now and not complete(self.q, slot):
+                self.broke("has a message answered that is not in flight")
+        self.flying = [(when, slot) for when, slot in self.flying if when > self.now]
+
+    def expect_all_sent(self) -> None:
+        if sorted(self.sent) != list(range(len(self.case.asked))):
+            self.broke("does not send every request once and only once")
+
+    def expect_file_order(self) -> None:
+        """Unless requests are aggregated, and if it is promised."""
+        if not self.policy.keeps_file_order:
+            return
+        if self.policy.options.get("aggregate", 0) if self.aggregate is None else self.aggregate:
+            return
+        last: dict[tuple[int, int], int] = {}
+        for which in self.sent:
+            ask = self.case.asked[which]
+            if last.get((ask.server, ask.file), -1) > which:
+                self.broke("promises to keep the order of requests to a file, and does not")
+            last[ask.server, ask.file] = which
+
+    def broke(self, what: str) -> NoReturn:
+        """Raise a `PolicyError`."""
+        broke(self.policy, self.case, what)
+
+
+def _cases() -> Iterator[Arrivals]:
+    """Ordinary and awkward ones."""
+    mixed = tuple(_mixed_requests(160))
+    one_file = tuple(Ask(k * 1000, 0, 0, 0, k * 32 * KIB, 32 * KIB) for k in range(40))
+    empty = tuple(Ask(0, k % SERVERS, k % 3, 0, 0, 0) for k in range(30))
+    yield Arrivals("one request", mixed[:1])
+    yield Arrivals("one server and one file", one_file, servers=1)
+    yield Arrivals("all at once", _space_requests(mixed, 0))
+    yield Arrivals("one message in flight", mixed, in_flight=1)
+    yield Arrivals("all kinds of requests", mixed)
+    yield Arrivals("servers that are fast", mixed, service=1)
+    yield Arrivals("a clock that counts from 1970", mixed, begin=1_700_000_000_123_456_789)
+    yield Arrivals("processes that share a file, strided", tuple(_strided_requests(120)))
+    yield Arrivals("a file per process", tuple(_requests_per_process(120)))
+    yield Arrivals("requests of no bytes", empty)
+    yield Arrivals("the same request again and again", _space_requests(mixed[:1] * 50, 0))
+    yield Arrivals("long pauses", _space_requests(mixed[:40], 5_000_000))
+
+
+def _starving_cases() -> Iterator[tuple[Arrivals, Ask]]:
+    """A stream that would keep a queue busy for ever, and a large request that comes after some of it."""
+    large = Ask(0, 1, 0, 0, 0, 1 << 20)
+    servers = {"to one server": (0,), "to its server": (1,), "to all servers": (0, 1, 2, 3)}
+    sizes = {"small": (4 * KIB,), "all sizes of": (4 * KIB, 512 * KIB, 64 * KIB)}
+    for (size, many), (where, to) in product(sizes.items(), servers.items()):
+        yield Arrivals(f"{size} requests of other files {where}", tuple(_stream(to, many, (1, 2, 3)))), large
+    own_file = tuple(_stream((1,), (4 * KIB,), (0,)))
+    yield Arrivals("small requests of its own file to its server", own_file), large
+
+
+def _stream(servers: Sequence[int], sizes: Sequence[int], files: Sequence[int]) -> Iterator[Ask]:
+    for k in range(48):
+        size, file = sizes[k % len(sizes)], files[k % len(files)]
+        yield Ask(0, servers[k % len(servers)], file, file % FLOWS, (2 + k) << 20, size)
+
+
+def _mixed_requests(many: int) -> Iterator[Ask]:
+    for k in range(many):
+        size = (4, 64, 512, 32, 1024)[k * 7 % 5] * KIB
+        yield Ask(k * 9_000, k * k % SERVERS, k * 5 % FILES, k * 3 % FLOWS, k * 11 % 40 * 64 * KIB, size, k % 3 == 0)
+
+
+def _strided_requests(many: int) -> Iterator[Ask]:
+    for k in range(many):
+        process, turn = k % 8, k // 8
+        yield Ask(k * 3000, turn % SERVERS, 0, process % FLOWS, (turn * 8 + process) * 32 * KIB, 32 * KIB, True)
+
+
+def _requests_per_process(many: int) -> Iterator[Ask]:
+    for k in range(many):
+        process, turn = k % 8, k // 8
+        yield Ask(k * 3000, (process + turn) % SERVERS, process, process % FLOWS, turn // 4 * 64 * KIB, 64 * KIB)
+
+
+def _space_requests(asked: Iterable[Ask], pause: int) -> tuple[Ask, ...]:
+    return tuple(replace(ask, at=k * pause) for k, ask in enumerate(asked))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, pairwise
+from itertools import count, pairwise, repeat
 from typing import Any
 
 import numpy as np
 
-from forebay.decide.conformance.contract import broke, expect_kind
+from forebay.decide.conformance.contract import broke, check_answers, expect_kind, is_int, name_errors
 from forebay.decide.policy import Input, Policy
 from forebay.decide.storage.policy_memory import REFUSED, turn
-from forebay.model.errors import PolicyError
 from forebay.model.ledger import Ledger, book, ledger, survey
 from forebay.model.system import Disk, Node, Platform, Server
-
-_INPUTS = (Input.BOOKED, Input.DISK_BANDWIDTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +30,18 @@ class _Space:
 def check_storage(policy: Policy) -> None:
     """Raise a `PolicyError` if `policy` is no proper storage policy."""
     expect_kind(policy, "storage")
-    cases = list(_spaces())
-    answers = [_choose(policy, case) for case in cases]
-    for case, answer in reversed(list(zip(cases, answers, strict=True))):
-        if _choose(policy, case) != answer:
-            broke(policy, case, "does not give the same answer to the same ledger, request and seed again")
-        if not case.booked and REFUSED in answer and _all_fit(case):
+    answers = check_answers(
+        policy,
+        _spaces(),
+        _choose,
+        same="ledger, request and seed",
+        inputs=(Input.BOOKED, Input.DISK_BANDWIDTH),
+        change_input=_with_another_input,
+    )
+    for case, answer in answers:
+        fits = max(size for size, *_ in case.asked) < min(disk.capacity for disk in case.platform.disks)
+        if not case.booked and REFUSED in answer and fits:
             broke(policy, case, "refuses a request although nothing is booked and every disk has room for it")
-        for hidden in _INPUTS:
-            if hidden not in policy.inputs and _choose(policy, _space_without(case, hidden)) != answer:
-                broke(policy, case, f"depends on the {hidden.label}, which it does not declare as an input")
 
 
 def _choose(policy: Policy, case: _Space) -> list[int]:
@@ -52,19 +51,17 @@ def _choose(policy: Policy, case: _Space) -> list[int]:
         book(space, *booking)
     space.horizon[0] = case.now
     state = turn(space, seed=1)
-    told = _visible_bookings(space, case)
+    before = _visible_bookings(space, case)
     answers, decide = [], None
     for ask in case.asked:
-        try:
+        with name_errors(policy, f"for {case.what}"):
             decide = decide or (policy.decide(case.platform) if policy.prepares else policy.decide)
             disk = decide(space, *ask, state)
-        except Exception as error:  # whatever it is, the author wants to know in which case
-            raise PolicyError(f"{policy.name}: raises {type(error).__name__} for {case.what}: {error}") from error
-        if isinstance(disk, bool) or not isinstance(disk, int | np.integer):
+        if not is_int(disk):
             broke(policy, case, f"answers {disk!r}, which is no int")
         if not REFUSED <= disk < space.disks.size:
             broke(policy, case, f"answers disk {disk}; there are 0 to {space.disks.size - 1}, or {REFUSED}")
-        if _visible_bookings(space, case) != told:
+        if _visible_bookings(space, case) != before:
             broke(policy, case, "changes the ledger that it is only to look at")
         answers.append(int(disk))
     return answers
@@ -74,68 +71,57 @@ def _visible_bookings(space: Ledger, case: _Space) -> list[Any]:
     """All that a policy could learn of the ledger: what it is made of, and what is booked between any two times."""
     times = sorted({time for _, start, end, _ in case.booked for time in (start, end) if time >= case.now})
     spans = [(max(case.now, -1.0), 1e9), *((start, end) for _, start, end, _ in case.asked), *pairwise(times)]
-    found: list[Any] = [space.horizon.tolist(), space.nodes.tolist(), space.servers.tolist()]
-    found += [space.disks[name].tolist() for name in ("capacity", "write_bandwidth", "read_bandwidth", "node")]
+    visible: list[Any] = [space.horizon.tolist(), space.nodes.tolist(), space.servers.tolist()]
+    visible += [space.disks[name].tolist() for name in ("capacity", "write_bandwidth", "read_bandwidth", "node")]
     taken, others = np.zeros(space.disks.size, dtype=np.int64), np.zeros(space.disks.size, dtype=np.int64)
     for start, end in spans:
         for at_most in (True, False):
             survey(space, start, end, at_most, taken, others)
-            found += [taken.tolist(), others.tolist()]
-    return found
+            visible += [taken.tolist(), others.tolist()]
+    return visible
 
 
-def _all_fit(case: _Space) -> bool:
-    """Whether every disk has room to spare for each of the requests."""
-    return max(size for size, *_ in case.asked) < min(disk.capacity for disk in case.platform.disks)
-
-
-def _space_without(case: _Space, hidden: Input) -> _Space:
+def _with_another_input(case: _Space, hidden: Input) -> _Space:
     """The same case with other bookings, or other bandwidths."""
     if hidden is Input.BOOKED:
         disks = len(case.platform.disks)
         held = tuple((k // 2, 0.0, 5000.0, case.platform.disks[k // 2].capacity // 2) for k in range(2 * disks - 2))
         return replace(case, booked=() if case.booked else held)
-    rising = count(1)
-    return replace(case, platform=_with_disks(case.platform, lambda disk: _as_fast(disk, next(rising) * 1e8)))
+    return replace(case, platform=_with_bandwidths(case.platform, (k * 1e8 for k in count(1))))
 
 
-def _with_disks(platform: Platform, change: Callable[[Disk], Disk]) -> Platform:
-    return replace(
-        platform,
-        servers=tuple(
-            replace(
-                server,
-                nodes=tuple(replace(node, disks=tuple(change(disk) for disk in node.disks)) for node in server.nodes),
-            )
-            for server in platform.servers
-        ),
+def _with_bandwidths(platform: Platform, bandwidths: Iterator[float]) -> Platform:
+    def change(disk: Disk) -> Disk:
+        bandwidth = next(bandwidths)
+        return replace(disk, write_bandwidth=bandwidth, read_bandwidth=bandwidth)
+
+    servers = tuple(
+        replace(server, nodes=tuple(replace(node, disks=tuple(map(change, node.disks))) for node in server.nodes))
+        for server in platform.servers
     )
-
-
-def _as_fast(disk: Disk, bandwidth: float) -> Disk:
-    return replace(disk, write_bandwidth=bandwidth, read_bandwidth=bandwidth)
+    return replace(platform, servers=servers)
 
 
 def _spaces() -> Iterable[_Space]:
     few, many = [100, 7, 30, 100, 64], list(range(1, 40))
-    one, alike = _storage([[[1000]]]), _storage([[[1000] * 2] * 4])
+    single, alike = _storage([[[1000]]]), _storage([[[1000] * 2] * 4])
     mixed = _storage([[[1000, 200], [50]], [[700], [3000, 1], [40] * 3]])
-    yield _Space("one disk", one, _asks(few))
+    yield _Space("one disk", single, _asks(few))
     yield _Space("disks that are all equal", alike, _asks(few))
     yield _Space("many nodes", _storage([[[1000] * 2] * 30]), _asks(many))
     yield _Space("several servers", _storage([[[500], [500] * 2], [[500]]]), _asks(many))
-    yield _Space("one disk, partly booked", one, _asks(few), _bookings(one))
+    yield _Space("one disk, partly booked", single, _asks(few), _bookings(single))
     yield _Space("disks that are all equal, partly booked", alike, _asks(many), _bookings(alike))
     yield _Space("disks of all kinds", mixed, _asks(few))
     yield _Space("disks of all kinds, partly booked", mixed, _asks(many), _bookings(mixed))
     yield _Space("bookings that began before now", mixed, _asks(many), _bookings(mixed), now=300.0)
     yield _Space("requests larger than any disk", mixed, _asks([3001, 10_000]), _bookings(mixed))
     yield _Space("requests for no time at all", mixed, _asks(few, seconds=0.0), _bookings(mixed))
-    yield _Space("a request for no time at all on an empty disk", one, _asks(few, seconds=0.0))
+    yield _Space("a request for no time at all on an empty disk", single, _asks(few, seconds=0.0))
     yield _Space("starts that were put off", mixed, _asks(few, put_off=300.0), _bookings(mixed))
     full = tuple((disk, 0.0, 5000.0, what.capacity) for disk, what in enumerate(alike.disks))
     yield _Space("disks that are full", alike, _asks(few), full)
-    endless = _with_disks(alike, lambda disk: _as_fast(disk, np.inf))
+    endless = _with_bandwidths(alike, repeat(np.inf))
     yield _Space("disks without a limit of bandwidth", endless, _asks(few), _bookings(endless))
 
 
@@ -150,9 +136,9 @@ def _storage(servers: Sequence[Sequence[Sequence[int]]]) -> Platform:
                     Node(
                         name=f"node-{s}-{n}",
                         network_bandwidth=12.5e9,
-                        disks=tuple(Disk(capacity=c, write_bandwidth=3e12 / c, read_bandwidth=4e12 / c) for c in own),
+                        disks=tuple(Disk(capacity=c, write_bandwidth=3e12 / c, read_bandwidth=4e12 / c) for c in disks),
                     )
-                    for n, own in enumerate(nodes)
+                    for n, disks in enumerate(nodes)
                 ),
             )
             for s, nodes in enumerate(servers)

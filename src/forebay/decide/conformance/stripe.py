@@ -2,50 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from math import log2
 from typing import Any, get_args
 
-from forebay.decide.conformance.contract import broke, expect_kind, is_tuple_of_ints
-from forebay.decide.conformance.stripe_views import PROCESSES, Case, cases, job, without
-from forebay.decide.policy import Input, Policy
-from forebay.decide.stripe.view import Past, Phase, Striping
-from forebay.model.errors import PolicyError
-from forebay.model.layout import ANY, MIB, Layout
+from forebay.decide.conformance.contract import broke, check_answers, expect_kind, is_tuple_of_ints, name_errors
+from forebay.decide.policy import STRIPING_INPUTS, Input, Policy
+from forebay.decide.stripe.view import Past, Peers, Phase, StripeView, Striping
+from forebay.model.layout import ANY, GRAIN, KIB, MIB, MOST_SIZE, Layout, Target
 
-_INPUTS = (
-    Input.PROCESSES,
-    Input.FREE_SPACE,
-    Input.TARGETS_IN_USE,
-    Input.ACCESS_PATTERN,
-    Input.OWN_RUNS,
-    Input.RUNS_OF_OTHERS,
-)
+PROCESSES = 8
 _RUNS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One call: `what` says in words what is special about it."""
+
+    what: str
+    view: StripeView
 
 
 def check_striping(policy: Policy) -> None:
     """Raise a `PolicyError` if `policy` is no proper striping policy."""
     expect_kind(policy, "stripe")
-    views = list(cases())
-    answers = [_decide(policy, case) for case in views]
-    for case, answer in reversed(list(zip(views, answers, strict=True))):
-        if _decide(policy, case) != answer:
-            broke(policy, case, "does not give the same answer to the same view again")
-        for hidden in _INPUTS:
-            if hidden not in policy.inputs and _decide(policy, without(case, hidden)) != answer:
-                broke(policy, case, f"depends on the {hidden.label}, which it does not declare as an input")
+    check_answers(policy, cases(), _decide, same="view", inputs=STRIPING_INPUTS, change_input=_with_another_input)
     for shared, what in ((False, "files of its own"), (True, "shared files")):
-        _run_on(policy, Case(what, job(16, shared_file=shared, io_processes=PROCESSES)))
+        _run_on(policy, Case(what, _job(16, shared_file=shared, io_processes=PROCESSES)))
 
 
 def _decide(policy: Policy, case: Case) -> Striping:
     """One call and its answer, which has to be one; the view must be as it was afterwards."""
     shown = replace(case.view)
-    try:
+    with name_errors(policy, f"for {case.what}"):
         answer = policy.decide(shown)
-    except Exception as error:  # whatever it is, the author wants to know in which case
-        raise PolicyError(f"{policy.name}: raises {type(error).__name__} for {case.what}: {error}") from error
     if not isinstance(answer, Striping):
         broke(policy, case, f"answers {answer!r}, which is no Striping, although there are usable targets")
     if shown != case.view:
@@ -103,11 +95,136 @@ def _run_on(policy: Policy, case: Case) -> None:
         seen = case.view if runs else replace(case.view, shared_file=None, io_processes=None)
         now = replace(seen, runs=tuple(runs), chance=number / (_RUNS + 1))
         layout = _decide(policy, Case(f"run {number} of an application with {case.what}", now)).layout
-        runs.append(_past(number, layout))
+        off_count, off_size = log2(layout.count / 4), log2(layout.size / (4 * MIB))
+        throughput = 1e9 * (1 - off_count**2 / 64 - off_size**2 / 256)  # concave in both logarithms
+        runs.append(Past(run=number, processes=PROCESSES, count=layout.count, size=layout.size, throughput=throughput))
 
 
-def _past(number: int, layout: Layout) -> Past:
-    """A run with this layout; its throughput is concave in the logarithms of count and size."""
-    off_count, off_size = log2(layout.count / 4), log2(layout.size / (4 * MIB))
-    throughput = 1e9 * (1 - off_count**2 / 64 - off_size**2 / 256)
-    return Past(run=number, processes=PROCESSES, count=layout.count, size=layout.size, throughput=throughput)
+def _job(targets: int | Sequence[Target], **known: Any) -> StripeView:
+    """A job of 8 processes, unless said otherwise; of targets given by number every third is in use."""
+    given = _targets(targets) if isinstance(targets, int) else tuple(targets)
+    return StripeView(**{"application": "app", "processes": PROCESSES, "targets": given, "chance": 0.7, **known})
+
+
+def cases() -> Iterable[Case]:
+    """Every view that policies are checked with."""
+    return chain(_strangers(), _acquaintances(), _machines())
+
+
+def _strangers() -> Iterable[Case]:
+    yield Case("nothing known of anybody", _job(256))
+    yield Case("an application that never ran", _job(256, peers=_PEERS))
+    yield Case("an application that never ran, on one target", _job(1, peers=_PEERS))
+    yield Case("a number of processes that nobody ran with", _job(256, processes=11, peers=_PEERS))
+    yield Case("more processes than can be", _job(256, processes=10**12, peers=_PEERS))
+    yield Case("others without throughput", _job(16, peers=tuple(replace(p, throughput=0.0) for p in _PEERS)))
+
+
+def _acquaintances() -> Iterable[Case]:
+    alone = {"shared_file": False, "io_processes": PROCESSES}
+    shared = {"shared_file": True, "io_processes": PROCESSES}
+    once, twice = _runs((1, MIB, 4e8)), _runs((1, MIB, 4e8), (8, MIB, 9e8))
+    yield Case("one run with files of its own", _job(256, runs=once, **alone))
+    yield Case("one run with shared files", _job(256, runs=once, **shared))
+    yield Case("shared files and a request size", _job(16, runs=once, request_size=3 * MIB, **shared))
+    yield Case("one run of a few processes, now far more", _job(256, processes=10**12, runs=once, **shared))
+    yield Case("runs whose layouts are not known", _job(256, **shared))
+    yield Case("a run without processes that do I/O", _job(16, runs=once, shared_file=True, io_processes=0))
+    yield Case("two runs, the second faster", _job(256, runs=twice, peers=_PEERS, **shared))
+    yield Case("two runs, the second slower", _job(256, runs=_runs((8, MIB, 9e8), (1, MIB, 4e8)), **alone))
+    yield Case("only partial runs", _job(256, runs=tuple(replace(run, partial=True) for run in twice), **shared))
+    mixed = _runs((1, MIB, 4e8), (8, MIB, 9e8), (16, MIB, 8e8))
+    yield Case("a partial run", _job(256, runs=(mixed[0], replace(mixed[1], partial=True), mixed[2]), **alone))
+    yield Case("runs without throughput", _job(16, runs=_runs(*[(n, MIB, 0.0) for n in (1, 2, 4, 2)]), **shared))
+    yield Case("equal runs", _job(16, runs=_runs(*[(4, MIB, 5e8)] * 5), **alone))
+    yield Case("runs on all targets", _job(16, runs=_runs((8, MIB, 5e8), (16, MIB, 6e8)), **alone))
+    yield Case(
+        "the largest stripes on all targets", _job(16, runs=_runs((16, MIB, 5e8), (16, MOST_SIZE, 6e8)), **alone)
+    )
+    yield Case("runs on more targets than there are now", _job(4, runs=_runs((16, MIB, 5e8), (64, MIB, 6e8)), **shared))
+    yield Case("runs on one target", _job(1, runs=twice, **shared))
+    odd = _runs((3, 1_000_000, 5e8), (7, 5, 6e8), (5, 2**40, 7e8))
+    yield Case("runs with stripe sizes of another file system", _job(16, runs=odd, **shared))
+    yield Case("many runs", _job(64, runs=_runs(*[(1 << k % 6, MIB << k % 5, 1e9 + k) for k in range(300)]), **shared))
+
+
+def _machines() -> Iterable[Case]:
+    known: dict[str, Any] = {"runs": _runs((1, MIB, 4e8), (4, MIB, 9e8)), "shared_file": True, "io_processes": 4}
+    spread = [replace(target, index=3 * target.index + 2) for target in _targets(20)]
+    gaps = [replace(target, usable=target.index % 5 > 1) for target in _targets(40)]
+    yield Case("indices that don't follow each other, the last first", _job(spread[::-1], **known))
+    yield Case("unusable targets in between", _job(gaps, **known))
+    yield Case("unusable targets at both ends", _job([replace(t, usable=3 < t.index < 9) for t in gaps], **known))
+    yield Case("no target in use", _job(_without_users(gaps), **known))
+    yield Case("fewer stripes allowed than targets are free", _job(_without_users(_targets(40)), max_count=4, **known))
+    yield Case("one stripe allowed", _job(_without_users(_targets(40)), max_count=1, peers=_PEERS))
+    yield Case("every target in use", _job([replace(t, users=t.users + 1) for t in gaps], **known))
+    yield Case("targets without free space", _job([replace(t, users=2, free_bytes=0) for t in gaps], **known))
+    for chance in (0.0, 1 - 2**-53):
+        yield Case(f"chance of {chance}", _job(gaps, chance=chance, **known))
+
+
+def _with_another_input(case: Case, hidden: Input) -> Case:
+    """The same case with another value of what the policy doesn't ask for; what isn't known stays unknown."""
+    view = case.view
+    match hidden:
+        case Input.PROCESSES:
+            changed: dict[str, Any] = {"processes": 2 * view.processes + 1}
+        case Input.FREE_SPACE:
+            changed = {"targets": tuple(replace(t, free_bytes=10**12 - t.free_bytes) for t in view.targets)}
+        case Input.TARGETS_IN_USE:
+            changed = {
+                "targets": tuple(
+                    replace(t, users=0 if t.users else 2, busy=0.0 if t.users else 1e9 / (t.index + 1))
+                    for t in view.targets
+                )
+            }
+        case Input.ACCESS_PATTERN if view.shared_file is not None:
+            request = 2 * view.request_size + MIB
+            changed = {"shared_file": not view.shared_file, "io_processes": 3, "request_size": request}
+        case Input.OWN_RUNS:  # that it ran, and with how many processes, is no secret
+            changed = {"runs": tuple(_change_run(run, k) for k, run in enumerate(view.runs))}
+        case Input.RUNS_OF_OTHERS:
+            changed = {"peers": () if view.peers else _PEERS}
+        case _:
+            changed = {}
+    return Case(case.what, replace(view, **changed))
+
+
+def _change_run(run: Past, k: int) -> Past:
+    return replace(run, count=1 + k % 3, size=(2 + k % 4) * MIB, throughput=1e9 / (k + 1), io_bytes=10**12 * (k + 1))
+
+
+def _targets(number: int) -> tuple[Target, ...]:
+    """Each with other free space, every third in use."""
+    return tuple(
+        Target(index=k, free_bytes=10**9 * (1 + 7 * k % number), users=int(k % 3 == 1), busy=1e6 * (k % 3 == 1) * k)
+        for k in range(number)
+    )
+
+
+def _without_users(targets: Iterable[Target]) -> list[Target]:
+    return [replace(target, users=0, busy=0.0) for target in targets]
+
+
+def _runs(*made: tuple[int, int, float]) -> tuple[Past, ...]:
+    """Runs with such counts, sizes and throughputs, numbered as a history that knows other applications would."""
+    return tuple(
+        Past(run=11 + 3 * k, processes=PROCESSES, count=count, size=size, throughput=speed, io_bytes=10**9)
+        for k, (count, size, speed) in enumerate(made)
+    )
+
+
+_PEERS = tuple(
+    Peers(processes=processes, count=count, size=size, runs=runs, throughput=throughput)
+    for processes, count, size, runs, throughput in (
+        (1, 1, MIB, 900, 2e8),
+        (1, 128, MIB, 3, 6e8),
+        (8, 1, MIB, 5000, 3e8),
+        (8, 4, 4 * MIB, 20, 8e8),
+        (8, 4, 64 * KIB, 1, 1e7),
+        (8, 1000, MOST_SIZE // GRAIN * GRAIN, 1, 9e8),
+        (64, 64, 16 * MIB, 7, 5e9),
+        (64, 64, 1_000_000, 1, 6e9),
+    )
+)

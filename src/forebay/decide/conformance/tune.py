@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from forebay.decide.conformance.contract import broke, expect_kind
+from forebay.decide.conformance.contract import broke, expect_kind, is_int, name_errors
 from forebay.decide.policy import Policy
 from forebay.decide.tune.bandit import learn
 from forebay.decide.tune.random_draws import normal, uniform
 from forebay.decide.tune.tuners import HALF_LIFE, OTHER, bandit_for, choose, number
-from forebay.model.errors import PolicyError
 from forebay.model.random_numbers import seed_state
 
 Reward = Callable[[int, int, Any], float]
@@ -58,26 +57,21 @@ def _expect(policy: Policy, lesson: _Lesson, best: int, what: str) -> None:
 
 def _choose_arms(policy: Policy, lesson: _Lesson, *, seed: int) -> list[int]:
     """The arms of all steps; chance of the tuner and of the rewards are apart."""
-    bandit, own, others = (
-        bandit_for(policy, lesson.arms, ordered=lesson.ordered),
-        seed_state(seed),
-        seed_state(seed + 1000),
-    )
+    bandit = bandit_for(policy, lesson.arms, ordered=lesson.ordered)
+    chance, of_rewards = seed_state(seed), seed_state(seed + 1000)
     taken = []
     for step in range(lesson.steps):
-        arm = _choose_arm(policy, lesson, bandit, own)
-        learn(bandit, arm, lesson.reward(arm, step, others))
+        arm = _choose_arm(policy, lesson, bandit, chance)
+        learn(bandit, arm, lesson.reward(arm, step, of_rewards))
         taken.append(arm)
     return taken
 
 
 def _choose_arm(policy: Policy, lesson: _Lesson, bandit: Any, chance: Any) -> int:
     before, built_in = bandit.copy(), number(policy)
-    try:
+    with name_errors(policy, f"({lesson.what})"):
         arm = policy.decide(bandit, chance) if built_in == OTHER else choose(built_in, bandit, chance)
-    except Exception as error:  # whatever it is, the author wants to know in which case
-        raise PolicyError(f"{policy.name}: raises {type(error).__name__} ({lesson.what}): {error}") from error
-    if isinstance(arm, bool) or not isinstance(arm, int | np.integer):
+    if not is_int(arm):
         broke(policy, lesson, f"answers {arm!r}, which is no int")
     if not 0 <= arm < lesson.arms:
         broke(policy, lesson, f"answers arm {arm}; there are 0 to {lesson.arms - 1}")

@@ -4,7 +4,7 @@
     arrive(q, now, server, file, flow, offset, size, write)     # a slot; NONE if the queue is full
     slot = take(q, now)                                         # what to send now; NONE: ask again at q[WAKE]
     while slot != NONE: ...; slot = follower(q, slot)           # the parts of one message
-    done(q, slot)                                               # it was answered
+    complete(q, slot)                                           # it was answered
 
 Times are nanoseconds. `take` is to be asked after every arrival and every answer, at q[WAKE], and after a setting
 was changed. Everything is O(1), but O(log waiting) for `sjf` and `wfq`.
@@ -91,7 +91,7 @@ def follower(q: Array, slot: int) -> int:
 
 
 @kernel
-def done(q: Array, slot: int) -> bool:
+def complete(q: Array, slot: int) -> bool:
     """The message that begins with that request was answered: its slots are free. False if there is none."""
     if not 0 <= slot < q[w.SLOTS]:
         return False

@@ -76,7 +76,7 @@ def is_write(q: Array, slot: int) -> bool:
 
 
 @kernel
-def arrived(q: Array, slot: int) -> int:
+def arrival_of(q: Array, slot: int) -> int:
     """When it came, in nanoseconds."""
     return q[address(slot) + w.S_TIME]  # type: ignore[no-any-return]
 

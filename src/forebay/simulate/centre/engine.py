@@ -8,11 +8,11 @@ waits for. Disk targets come first, flash targets after them.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from forebay.model.kernels import hot_kernel
+from forebay.model.kernels import Array, hot_kernel
 from forebay.simulate.centre.layouts import LAYOUT
 from forebay.simulate.sharing import Flows, begin_flow, end_flow, has_seats, new_flows
 from forebay.simulate.tournament import first, put, tournament
@@ -22,7 +22,7 @@ _SLOTS = DRAINS + 1
 JOB = np.dtype(
     [
         ("nodes", np.int64),
-        ("decided", np.bool_),  # its end is told
+        ("decided", np.bool_),  # its end is reported
         ("reads", np.bool_),  # in all its phases, not only the first
         ("phases", np.int64),  # after the input
         ("compute", np.float64),  # seconds before each of them
@@ -45,7 +45,7 @@ JOB = np.dtype(
         ("end", np.float64),
     ]
 )
-PART = np.dtype([("disk", np.int64), ("share", np.float64)])
+FLASH_PART = np.dtype([("disk", np.int64), ("share", np.float64)])
 NOTHING, ENDED, DRAINED, NO_SEAT = 0, 1, 2, 3
 WHO, EVENTS = 0, 1
 
@@ -53,20 +53,20 @@ WHO, EVENTS = 0, 1
 class State(NamedTuple):
     """All of one month."""
 
-    jobs: Any
-    layouts: Any  # [job, 2]: of its input, and of its own phases
-    pools: Any  # [job, pools]: which are its own
-    parts: Any
-    draining: Any  # [job, DRAINS]: flows under way
-    timers: Any  # tournament over the jobs: when each goes on by itself
+    jobs: Array
+    layouts: Array  # [job, 2]: of its input, and of its own phases
+    pools: Array  # [job, pools]: which are its own
+    parts: Array
+    draining: Array  # [job, DRAINS]: flows under way
+    timers: Array  # tournament over the jobs: when each goes on by itself
     flows: Flows  # on all targets; a flow's owner is job * _SLOTS, and 1 + slot more if it is a drain
-    moved: Any  # bytes that went to each target
-    load: Any  # scratch: bytes for each disk target
-    touched: Any  # scratch: which of them
-    counters: Any  # WHO, EVENTS
+    moved: Array  # bytes that went to each target
+    load: Array  # scratch: bytes for each disk target
+    touched: Array  # scratch: which of them
+    counters: Array  # WHO, EVENTS
 
 
-def state(jobs: Any, starts: Any, disks: int, flash: int, pools: int, seats: int = 64) -> State:
+def state(jobs: Array, starts: Array, disks: int, flash: int, pools: int, seats: int = 64) -> State:
     """Nothing has begun; everybody has all disks, and nobody any flash."""
     count, everything = disks + flash, np.tile(np.arange(pools, dtype=np.int32), (jobs.size, 1))
     jobs["pools"], jobs["began"] = pools, -1.0
@@ -74,7 +74,7 @@ def state(jobs: Any, starts: Any, disks: int, flash: int, pools: int, seats: int
         jobs=jobs,
         layouts=np.zeros((jobs.size, 2), dtype=LAYOUT),
         pools=everything,
-        parts=np.zeros(flash, dtype=PART),
+        parts=np.zeros(flash, dtype=FLASH_PART),
         draining=np.zeros((jobs.size, DRAINS), dtype=np.int64),
         timers=tournament(starts),
         flows=new_flows(count, seats),
@@ -86,8 +86,8 @@ def state(jobs: Any, starts: Any, disks: int, flash: int, pools: int, seats: int
 
 
 @hot_kernel
-def advance(s: Any, until: float) -> int:
-    """Let everything happen before `until`, or up to what somebody has to be told of: WHO has ENDED or DRAINED.
+def advance(s: Array, until: float) -> int:
+    """Let everything happen before `until`, or until WHO has ENDED or DRAINED, which the caller must know.
 
     NO_SEAT: go on with more seats for flows.
     """
@@ -101,20 +101,20 @@ def advance(s: Any, until: float) -> int:
         if finishing[1] <= now:
             if not has_seats(flows, 1):  # a phase in the burst buffer that ends is drained to the disks
                 return NO_SEAT
-            told = _end_flow(s, flows, now)
+            outcome = _end_flow(s, flows, now)
         else:
             j = first(timed, 0, timers.size // 2)
             if not has_seats(flows, max(s.jobs[j].last - s.jobs[j].part, 1)):
                 return NO_SEAT
             put(timers, 0, timers.size // 2, j, np.inf)
             # One with a phase under way only waited for its client.
-            told = _end_phase(s, flows, j, now) if s.jobs[j].began >= 0.0 else _begin(s, flows, j, now)
-        if told != NOTHING:
-            return told
+            outcome = _end_phase(s, flows, j, now) if s.jobs[j].began >= 0.0 else _begin(s, flows, j, now)
+        if outcome != NOTHING:
+            return outcome
 
 
 @hot_kernel
-def _begin(s: Any, flows: Any, j: int, now: float) -> int:
+def _begin(s: Array, flows: Array, j: int, now: float) -> int:
     """The job's next phase begins."""
     job = s.jobs[j]
     is_input = job.phase == 0
@@ -141,7 +141,7 @@ def _begin(s: Any, flows: Any, j: int, now: float) -> int:
 
 
 @hot_kernel
-def _to_disks(s: Any, flows: Any, j: int, layout: Any, size: float, code: int, now: float) -> int:
+def _to_disks(s: Array, flows: Array, j: int, layout: Array, size: float, code: int, now: float) -> int:
     """Flows to every disk target that some of `size` bytes are on; returns how many."""
     ahead = min(size, layout.files * layout.head)
     targets = s.jobs[j].pools * (s.load.size // s.pools.shape[1])
@@ -156,7 +156,7 @@ def _to_disks(s: Any, flows: Any, j: int, layout: Any, size: float, code: int, n
 
 
 @hot_kernel
-def _spread(s: Any, j: int, begin: int, stripes: int, size: float, targets: int, n: int) -> int:
+def _spread(s: Array, j: int, begin: int, stripes: int, size: float, targets: int, n: int) -> int:
     """Add `size` bytes in equal stripes over the job's targets, in turn; `n` of them have something already."""
     if size <= 0.0:
         return n
@@ -173,13 +173,13 @@ def _spread(s: Any, j: int, begin: int, stripes: int, size: float, targets: int,
 
 
 @hot_kernel
-def _begin_flow(s: Any, flows: Any, target: int, code: int, size: float, seconds: float, now: float) -> None:
+def _begin_flow(s: Array, flows: Array, target: int, code: int, size: float, seconds: float, now: float) -> None:
     s.moved[target] += size
     begin_flow(flows, target, code, size * seconds, now)
 
 
 @hot_kernel
-def _end_flow(s: Any, flows: Any, now: float) -> int:
+def _end_flow(s: Array, flows: Array, now: float) -> int:
     code = end_flow(flows, now)
     j, slot = code // _SLOTS, code % _SLOTS - 1
     job = s.jobs[j]
@@ -199,7 +199,7 @@ def _end_flow(s: Any, flows: Any, now: float) -> int:
 
 
 @hot_kernel
-def _end_phase(s: Any, flows: Any, j: int, now: float) -> int:
+def _end_phase(s: Array, flows: Array, j: int, now: float) -> int:
     job = s.jobs[j]
     took = now - job.began
     job.waited += took

@@ -11,9 +11,8 @@ import numpy as np
 from forebay.model.layout import ANY, Layout
 from forebay.simulate.centre.machine import Centre, Stripes
 from forebay.simulate.centre.workload import Style
-from forebay.simulate.striping.costs import costs, writing_nodes
-from forebay.simulate.striping.machine import Machine
-from forebay.simulate.striping.program import Program
+from forebay.simulate.striping.flows import costs, writing_nodes
+from forebay.simulate.striping.machine import Machine, Program
 
 LAYOUT = np.dtype(
     [

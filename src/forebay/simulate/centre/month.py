@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forebay.decide.policy import Policy
 from forebay.decide.registry import find
+from forebay.decide.storage.policies import OTHER, number
+from forebay.decide.storage.policy_memory import turn
+from forebay.decide.storage.request_placement import PART, PLACING, try_place
 from forebay.decide.stripe.view import Past, StripeView
 from forebay.model.application import Application
 from forebay.model.curve import Curve
+from forebay.model.errors import BadInput
+from forebay.model.kernels import Array, kernel
 from forebay.model.layout import ANY, Target
-from forebay.model.system import System
+from forebay.model.ledger import book, has_room, ledger, shorten, widen
+from forebay.model.system import Platform, System
 from forebay.simulate.centre.draw import App, Drawn
 from forebay.simulate.centre.engine import (
     DRAINED,
     DRAINS,
     ENDED,
     EVENTS,
+    FLASH_PART,
     NO_SEAT,
     NOTHING,
-    PART,
     WHO,
     State,
     advance,
@@ -31,7 +37,6 @@ from forebay.simulate.centre.engine import (
 from forebay.simulate.centre.layouts import Laid, alone, on_flash, record
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.request_gains import Gain, gain_of
-from forebay.simulate.centre.space import Space
 from forebay.simulate.centre.workload import Workload
 from forebay.simulate.run import decide_placement
 from forebay.simulate.sharing import with_more_seats
@@ -39,7 +44,7 @@ from forebay.simulate.sharing import with_more_seats
 STORAGE, STRIPE, ALLOCATE, REQUESTS = DECISIONS = ("storage", "stripe", "allocate", "requests")
 _HEADROOM = 1.25  # of space that is asked for: profiles can be too small
 _FREE = 10**15
-_NOBODY = -1
+_MORE = 3600.0  # seconds by which a grant is prolonged whose job still runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,19 +65,12 @@ def run_month(
     centre: Centre, workload: Workload, drawn: Drawn, on: frozenset[str], gains: tuple[Gain, ...], *, seed: int
 ) -> Outcome:
     """The month with these decisions on; chance is the same whatever is on."""
-    return _Month(centre, workload, drawn, on, gains, seed=seed).run()
+    return _Month(centre, workload, drawn, on, gains, seed).run()
 
 
 class _Month:
     def __init__(
-        self,
-        centre: Centre,
-        workload: Workload,
-        drawn: Drawn,
-        on: frozenset[str],
-        gains: tuple[Gain, ...],
-        *,
-        seed: int,
+        self, centre: Centre, workload: Workload, drawn: Drawn, on: frozenset[str], gains: tuple[Gain, ...], seed: int
     ) -> None:
         self._centre, self._workload, self._drawn, self._on, self._gains = centre, workload, drawn, on, gains
         policies = workload.policies
@@ -81,8 +79,9 @@ class _Month:
         self._space = Space(centre.platform, find("storage", policies.storage), int(policies.split), seed)
         self._rng = np.random.default_rng([seed, 1])
         self._first = np.random.default_rng([seed, 2]).integers(centre.targets, size=drawn.jobs.size)
-        targets, flash, pools = centre.targets, centre.flash.osts, centre.capacity.pools
-        self._state: State = state(drawn.jobs.copy(), drawn.start, targets, flash, pools)
+        self._state: State = state(
+            drawn.jobs.copy(), drawn.start, centre.targets, centre.flash.osts, centre.capacity.pools
+        )
         self._running: dict[int, Laid] = {}
         self._seen: dict[int, Application] = {}  # of those, what their profiles say
         self._runs: dict[int, list[Past]] = {}
@@ -93,16 +92,11 @@ class _Month:
         drawn = self._drawn
         for j in range(drawn.jobs.size):
             self._lay(j, self._app(j).laid, self._app(j).laid)
-        asked = [int(j) for j in np.argsort(drawn.start, kind="stable") if drawn.jobs["decided"][j]]
-        for j in [*asked, _NOBODY]:
-            until = np.inf if j == _NOBODY else float(drawn.start[j])
-            while (told := advance(self._state, until)) != NOTHING:
-                if told == NO_SEAT:
-                    self._state = self._state._replace(flows=with_more_seats(self._state.flows))
-                else:
-                    self._tell(told, int(self._state.counters[WHO]))
-            if j != _NOBODY:
-                self._start(j, until)
+        for j in np.argsort(drawn.start, kind="stable").tolist():
+            if drawn.jobs["decided"][j]:
+                self._advance(float(drawn.start[j]))
+                self._start(j, float(drawn.start[j]))
+        self._advance(np.inf)
         s = self._state
         return Outcome(
             waited=s.jobs["waited"].copy(),
@@ -114,6 +108,13 @@ class _Month:
             refused=self._space.refused,
             events=int(s.counters[EVENTS]),
         )
+
+    def _advance(self, until: float) -> None:
+        while (event := advance(self._state, until)) != NOTHING:
+            if event == NO_SEAT:
+                self._state = self._state._replace(flows=with_more_seats(self._state.flows))
+            else:
+                self._end(event, int(self._state.counters[WHO]))
 
     def _app(self, j: int) -> App:
         return self._drawn.apps[int(self._drawn.app[j])]
@@ -130,17 +131,16 @@ class _Month:
         if STORAGE in self._on and not self._state.jobs["reads"][j]:
             self._ask_for_space(j, now)
 
-    def _tell(self, told: int, j: int) -> None:
+    def _end(self, event: int, j: int) -> None:
+        """A job has ENDED, or what it left in the burst buffer is DRAINED."""
         s = self._state
-        job = s.jobs[j]
-        if told == ENDED:
-            laid = self._running.pop(j)
-            self._note(j, laid)
+        if event == ENDED:
+            self._note(j, self._running.pop(j))
             if ALLOCATE in self._on:
                 del self._seen[j]
                 self._share_out()
-        if told == DRAINED or not s.draining[j].any():
-            self._space.release(j, max(float(job["end"]), float(s.flows.resources["since"].max())))
+        if event == DRAINED or not s.draining[j].any():
+            self._space.release(j, max(float(s.jobs[j]["end"]), float(s.flows.resources["since"].max())))
 
     def _lay(self, j: int, before: Laid, now: Laid) -> None:
         """Write down what the layouts of its input and of its own files mean."""
@@ -151,18 +151,18 @@ class _Month:
     def _lay_own(self, j: int, laid: Laid) -> None:
         jobs = self._state.jobs
         targets = int(jobs["pools"][j]) * self._centre.width
-        found = self._record(j, laid, float(jobs["volume"][j]), bool(jobs["reads"][j]), targets)
-        self._state.layouts[j, 1] = found
-        self._stripes[j] = found["count"]
+        layout = self._record(j, laid, float(jobs["volume"][j]), bool(jobs["reads"][j]), targets)
+        self._state.layouts[j, 1] = layout
+        self._stripes[j] = layout["count"]
 
-    def _record(self, j: int, laid: Laid, volume: float, reads: bool, targets: int) -> Any:
+    def _record(self, j: int, laid: Laid, volume: float, reads: bool, targets: int) -> Array:
         app, gain = self._app(j), 1.0
         if REQUESTS in self._on:
             operation = "read" if reads else "write"
             gain = gain_of(self._gains, operation, app.style.pattern, int(app.style.request))
-        found = record(self._centre, app.style, app.nodes, laid, volume, reads=reads, gain=gain, targets=targets)
-        found["first"] = self._first[j] if laid.start == ANY else laid.start
-        return found
+        layout = record(self._centre, app.style, app.nodes, laid, volume, reads=reads, gain=gain, targets=targets)
+        layout["first"] = self._first[j] if laid.start == ANY else laid.start
+        return layout
 
     def _note(self, j: int, laid: Laid) -> None:
         """A run more for the history, as Darshan would have measured it."""
@@ -206,16 +206,14 @@ class _Month:
         runs = self._workload.profiles.runs
         return [self._past(j, k - runs, int(layout["count"]), app.laid.size, reached) for k in range(runs)]
 
-    def _targets_of(self, j: int) -> Any:
-        s, width = self._state, self._centre.width
-        own = s.pools[j, : s.jobs["pools"][j]].astype(np.int64)
-        return (own[:, None] * width + np.arange(width)).ravel()
-
-    def _occupied_targets(self, j: int) -> Any:
+    def _occupied_targets(self, j: int) -> Array:
         """The targets that its files are on."""
-        own, layout = self._targets_of(j), self._state.layouts[j, 1]
-        stripes = min(own.size, int(layout["files"]) * (min(int(layout["count"]), own.size) + (layout["head"] > 0)))
-        return own[(int(layout["first"]) + np.arange(stripes)) % own.size]
+        s, width = self._state, self._centre.width
+        pools = s.pools[j, : s.jobs["pools"][j]].astype(np.int64)
+        targets, layout = (pools[:, None] * width + np.arange(width)).ravel(), s.layouts[j, 1]
+        count = min(int(layout["count"]), targets.size) + (layout["head"] > 0)
+        stripes = min(targets.size, int(layout["files"]) * count)
+        return targets[(int(layout["first"]) + np.arange(stripes)) % targets.size]
 
     def _ask_for_space(self, j: int, now: float) -> None:
         app, job, centre = self._app(j), self._state.jobs[j], self._centre
@@ -225,26 +223,23 @@ class _Month:
         if parts is None:
             return
         size = int(parts["bytes"].sum())
-        own = np.zeros(parts.size, dtype=PART)
-        own["disk"], own["share"] = parts["disk"], parts["bytes"] / size
+        shares = np.zeros(parts.size, dtype=FLASH_PART)
+        shares["disk"], shares["share"] = parts["disk"], parts["bytes"] / size
         seconds, floor = on_flash(centre, app.style, app.nodes, parts.size)
-        there = max(floor, float(own["share"].max()) * seconds)
+        there = max(floor, float(shares["share"].max()) * seconds)
         here = alone(self._state.layouts[j, 1], float(job["volume"]), centre.targets) * app.wrong[2]
         if there * here >= 1:  # by its profile it is as fast on the disks
             self._space.release(j, now)
             return
         job["slots"] = min(DRAINS, int(size // max(float(job["volume"]), 1.0)))
         job["flash_seconds"], job["flash_floor"] = seconds, floor
-        job["part"], job["last"] = self._add(own)
-
-    def _add(self, own: Any) -> tuple[int, int]:
-        """Parts are never taken away again; a month has some hundred thousand."""
         s = self._state
-        used = int(s.jobs["last"].max())
-        if used + own.size > s.parts.size:
-            self._state = s = s._replace(parts=np.concatenate([s.parts, np.zeros(2 * s.parts.size + own.size, PART)]))
-        s.parts[used : used + own.size] = own
-        return used, used + own.size
+        used = int(s.jobs["last"].max())  # parts are never taken away again; a month has some hundred thousand
+        if used + shares.size > s.parts.size:
+            more = np.zeros(2 * s.parts.size + shares.size, FLASH_PART)
+            self._state = s = s._replace(parts=np.concatenate([s.parts, more]))
+        s.parts[used : used + shares.size] = shares
+        job["part"], job["last"] = used, used + shares.size
 
     def _share_out(self) -> None:
         """Ask how many pools every running application gets, and which; what it writes from now on goes there."""
@@ -255,9 +250,9 @@ class _Month:
         placement = decide_placement(
             system, tuple(self._seen.values()), self._allocate, self._place, rng=self._rng, horizon=86_400.0
         )
-        for j, own in zip(self._seen, placement, strict=True):
-            s.pools[j, : len(own)] = own
-            s.jobs["pools"][j] = len(own)
+        for j, pools in zip(self._seen, placement, strict=True):
+            s.pools[j, : len(pools)] = pools
+            s.jobs["pools"][j] = len(pools)
             self._lay_own(j, self._running[j])
 
     def _profiled_application(self, j: int) -> Application:
@@ -278,3 +273,70 @@ class _Month:
             volume=volume * float(job["phases"]) * app.wrong[0],
             curve=Curve(tuple(counts.tolist()), tuple(curve.tolist())),
         )
+
+
+@dataclass(slots=True)
+class _Grant:
+    parts: Array  # PART
+    start: float
+    end: float
+
+
+class Space:
+    """The burst buffer's space: who holds what. Times in seconds must not go back."""
+
+    def __init__(self, platform: Platform, policy: Policy, split: int, seed: int) -> None:
+        if number(policy) == OTHER:
+            raise BadInput("policies.storage", f"must be a built-in policy, not {policy.name!r}")
+        self._ledger = ledger(platform, bookings=4096)
+        self._turn = turn(self._ledger, seed=seed)
+        self._policy, self._split = number(policy), split
+        self._held: dict[int, _Grant] = {}
+        self.refused = 0
+
+    def ask(self, job: int, size: int, now: float, end: float) -> Array:
+        """The job's parts as disks and bytes; None if it is refused."""
+        self._pass_time(now)
+        most = max(self._ledger.disks.size, size // self._split + 1)
+        self._widen(most)
+        parts, cursor = np.zeros(most, dtype=PART), np.zeros(1, dtype=np.dtype(PLACING))
+        request = (size, now, end, end - now)
+        count = try_place(self._ledger, self._turn, parts, cursor, *request, self._policy, self._split)
+        if not count:
+            self.refused += 1
+            return None
+        self._held[job] = grant = _Grant(parts[:count], now, end)
+        _book_all(self._ledger, grant.parts, now, end)
+        return grant.parts
+
+    def release(self, job: int, now: float) -> None:
+        """What the job holds is free again."""
+        self._pass_time(now)
+        grant = self._held.pop(job, None)
+        if grant is not None:
+            _shorten_all(self._ledger, grant.parts, grant.start, grant.end, now)
+
+    def _pass_time(self, now: float) -> None:
+        """Prolong what should have ended and hasn't, and forget the past."""
+        for grant in self._held.values():
+            while grant.end <= now:
+                self._widen(len(grant.parts))
+                grant.start, grant.end = grant.end, grant.end + _MORE
+                _book_all(self._ledger, grant.parts, grant.start, grant.end)
+        self._ledger.horizon[0] = now
+
+    def _widen(self, bookings: int) -> None:
+        while not has_room(self._ledger, bookings):
+            self._ledger = widen(self._ledger)
+
+
+@kernel
+def _book_all(space: Array, parts: Array, start: float, end: float) -> None:
+    for part in parts:
+        part.booking = book(space, part.disk, start, end, part.bytes)
+
+
+@kernel
+def _shorten_all(space: Array, parts: Array, start: float, end: float, sooner: float) -> None:
+    for part in parts:
+        shorten(space, part.disk, start, end, sooner, part.booking)

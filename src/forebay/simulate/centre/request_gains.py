@@ -15,9 +15,8 @@ import numpy as np
 from forebay.model.layout import MIB
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.workload import Workload as Jobs
-from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.learning import Samples, learn_all
-from forebay.simulate.requests.run import simulate_requests
+from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.servers import Contended
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Experiment, Workload
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.decide.order.queue import arrive, done, follower, take
+from forebay.decide.order.queue import arrive, complete, follower, take
 from forebay.decide.order.queue_layout import WAKE
 from forebay.model.kernels import hot_kernel
 from forebay.model.random_numbers import draw
@@ -241,7 +241,7 @@ def _come_back(choose: Any, s: Any, now: int) -> None:
     while more >= 0:
         _answer(s, now, node, s.parts[base + more].owner)
         more = follower(queue, more)
-    done(queue, number - base)
+    complete(queue, number - base)
     _pump(choose, s, now, node)
 
 

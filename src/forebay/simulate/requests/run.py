@@ -4,24 +4,69 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
-from forebay.decide.order.queue import set_window, take, take_of
+from forebay.decide.order.queue import new_queue, set_window, take, take_of
+from forebay.decide.policy import Policy
 from forebay.decide.registry import find
 from forebay.model.errors import BadInput, PolicyError
+from forebay.model.kernels import Array
+from forebay.model.layout import KIB
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import seed_state
 from forebay.profile.request_watch import TALLY, make_observation, new_watch
 from forebay.simulate.requests.events import advance, end_period, start
-from forebay.simulate.requests.layer import Forwarding, lognormal, middles, new_queue, new_state, processes_of
-from forebay.simulate.requests.servers import built_in
-from forebay.simulate.requests.state import FROM_PERIODS, NEVER
+from forebay.simulate.requests.servers import Contended, Server, built_in
+from forebay.simulate.requests.state import (
+    FROM_PERIODS,
+    FROM_SERVERS,
+    LANE,
+    LAYER,
+    MEMORY,
+    NEVER,
+    PART,
+    QUANTILES,
+    State,
+    new_rings,
+)
 from forebay.simulate.requests.workload import Workload
 
 NANO = 1_000_000_000
+_MIDDLES = (np.arange(QUANTILES) + 0.5) / QUANTILES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forwarding:
+    """I/O nodes in front of data servers; times in seconds, sizes in bytes.
+
+    `to_client` and `to_server` are the network's delays one way. An I/O node takes in one request after the other,
+    which takes `reading` or `writing`. `scheduler` is a policy of kind "order" with its `window` and `aggregate`.
+    """
+
+    nodes: int
+    servers: int = 4
+    server: Server = field(default_factory=Contended)
+    stripe: int = 64 * KIB
+    scheduler: Policy | str = "fifo"
+    window: int | None = None  # nanoseconds; None: the scheduler's own
+    aggregate: int | None = None
+    in_flight: int = 32
+    to_client: float = 200e-6
+    to_server: float = 40e-6
+    reading: float = 26e-6
+    writing: float = 51e-6
+
+    def __post_init__(self) -> None:
+        for name in ("nodes", "servers", "stripe", "in_flight"):
+            if getattr(self, name) < 1:
+                raise BadInput(name, f"must be 1 or more, not {getattr(self, name)}")
+        for name in ("to_client", "to_server", "reading", "writing"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise BadInput(name, f"must be from 0 to 1 second, not {getattr(self, name):g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +82,14 @@ class Outcome:
     messages: int  # served by the servers
     period: float
     last: float  # seconds of the last period
-    periods: Any
+    periods: Array
 
     @property
     def bandwidth(self) -> float:
         """Bytes a second."""
         return self.bytes / self.seconds
 
-    def observed(self, period: int, node: int) -> Observation:
+    def observe(self, period: int, node: int) -> Observation:
         """What the I/O node saw in the period."""
         seconds = self.last if period == len(self.periods) - 1 else self.period
         return make_observation(self.periods[period, node], seconds)
@@ -62,23 +107,11 @@ class Simulation:
         period: float = 1.0,
         periods: int = 1000,
     ) -> None:
-        model, processes = layer.server.model(), processes_of(layer, workloads)
-        each, files = int(np.bincount(processes["node"]).max()), int(processes["file"].max()) + 1
-        slots = each * ((int(processes["size"].max()) - 2) // layer.stripe + 2)
-        taking = take_of(find("order", layer.scheduler) if isinstance(layer.scheduler, str) else layer.scheduler)
+        scheduler = find("order", layer.scheduler) if isinstance(layer.scheduler, str) else layer.scheduler
+        taking, timing = take_of(scheduler), layer.server.model().time
         self._choose = None if taking is take else taking
-        self._time = None if model.time is built_in else model.time
-        self._state = new_state(
-            layer,
-            processes,
-            slots,
-            round(period * NANO),
-            queues=np.stack([new_queue(layer, node, slots, files, len(workloads)) for node in range(layer.nodes)]),
-            watches=np.stack([new_watch(files) for _ in range(layer.nodes)]),
-            rows=np.zeros((periods, layer.nodes, len(TALLY))),
-            floats=np.concatenate([lognormal(model.noise), -np.log1p(-middles()), model.numbers]),
-            chance=seed_state(seed),
-        )
+        self._time = None if timing is built_in else timing
+        self._state = _new_state(layer, workloads, seed, round(period * NANO), periods)
         self._layer = self._state.layer[0]
         self._now = 0
         rng = np.random.default_rng([seed % 2**32, 0])
@@ -96,12 +129,12 @@ class Simulation:
         return self._now
 
     @property
-    def processes(self) -> Any:
+    def processes(self) -> Array:
         """A PROCESS for each."""
         return self._state.processes
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> Array:
         """What each I/O node saw in each period that has ended."""
         return self._state.rows[: self._layer["rows"]]
 
@@ -155,3 +188,78 @@ def simulate_requests(
         name = layer.scheduler if isinstance(layer.scheduler, str) else layer.scheduler.name
         raise PolicyError(f"{name}: leaves requests waiting for ever")
     return simulation.outcome()
+
+
+NANO = 1_000_000_000
+
+
+def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, period: int, periods: int) -> State:
+    """Nothing has begun."""
+    model, nodes, servers = layer.server.model(), layer.nodes, layer.servers
+    processes = _processes(layer, workloads)
+    each, files = int(np.bincount(processes["node"]).max()), int(processes["file"].max()) + 1
+    slots = each * ((int(processes["size"].max()) - 2) // layer.stripe + 2)
+    record, lanes = np.zeros(1, dtype=LAYER), np.zeros((servers, model.lanes), dtype=LANE)
+    record["nodes"], record["servers"], record["lanes"], record["slots"] = nodes, servers, model.lanes, slots
+    record["stripe"], record["period"], record["left"] = layer.stripe, period, processes["requests"].sum()
+    for name in ("to_client", "to_server", "reading", "writing"):
+        record[name] = round(getattr(layer, name) * NANO)
+    record["thinks"] = processes["think"].any()
+    lanes["until"] = NEVER
+    when = np.full(FROM_SERVERS + servers, NEVER)
+    when[FROM_PERIODS] = period
+    process_rings, process_cells = new_rings(2 + nodes, len(processes))
+    message_rings, message_cells = new_rings(2 + servers, nodes * min(slots, layer.in_flight))
+    queues = [
+        new_queue(
+            layer.scheduler,
+            servers=servers,
+            slots=slots,
+            files=files,
+            flows=len(workloads),
+            node=node,
+            in_flight=layer.in_flight,
+            window=layer.window,
+            aggregate=layer.aggregate,
+        )
+        for node in range(nodes)
+    ]
+    return State(
+        layer=record,
+        when=when,
+        enters=np.full(nodes, NEVER),
+        wakes=np.full(nodes, NEVER),
+        processes=processes,
+        parts=np.zeros(nodes * slots, dtype=PART),
+        lanes=lanes,
+        memories=np.full((servers, MEMORY), -1),
+        present=np.zeros((servers, nodes + 1), dtype=np.int64),
+        process_rings=process_rings,
+        process_cells=process_cells,
+        message_rings=message_rings,
+        message_cells=message_cells,
+        queues=np.stack(queues),
+        watches=np.stack([new_watch(files) for _ in range(nodes)]),
+        rows=np.zeros((periods, nodes, len(TALLY))),
+        floats=np.concatenate([_lognormal(model.noise), -np.log1p(-_MIDDLES), model.numbers]),
+        chance=seed_state(seed),
+    )
+
+
+def _processes(layer: Forwarding, workloads: Sequence[Workload]) -> Array:
+    """Of each workload in turn; its processes go to the I/O nodes in equal blocks, its files begin at any server."""
+    processes, file = [], 0
+    for flow, workload in enumerate(workloads):
+        rows = workload.rows(file)
+        rows["flow"] = flow
+        rows["node"] = np.arange(workload.processes) * layer.nodes // workload.processes
+        rows["start"] = rows["file"] % layer.servers
+        file += workload.files
+        processes.append(rows)
+    return np.concatenate(processes)
+
+
+@lru_cache
+def _lognormal(sigma: float) -> Array:
+    """Quantiles of the lognormal distribution of median 1: a draw among them costs a look-up, not an exponential."""
+    return np.exp([sigma * NormalDist().inv_cdf(share) for share in _MIDDLES])

@@ -18,8 +18,7 @@ from forebay.model.layout import KIB
 from forebay.model.observation import Observation
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.profile.detector_training import train
-from forebay.simulate.requests.layer import Forwarding
-from forebay.simulate.requests.run import Simulation
+from forebay.simulate.requests.run import Forwarding, Simulation
 from forebay.simulate.requests.workload import Workload
 from forebay.work import Died, Gone, Workers, run_pieces
 
@@ -123,7 +122,7 @@ def _periods(sizes: Sizes, pattern: str, rng: Any) -> list[Observation]:
     simulation = Simulation(layer, programs, seed=int(rng.integers(2**32)), period=float(rng.choice(PERIODS)))
     simulation.advance()
     outcome = simulation.outcome()
-    every = [outcome.observed(period, node) for period in range(len(outcome.periods)) for node in range(nodes)]
+    every = [outcome.observe(period, node) for period in range(len(outcome.periods)) for node in range(nodes)]
     seen = [period for period in every if period.requests >= FEWEST]
     return [seen[at] for at in rng.permutation(len(seen))[:EACH]]
 

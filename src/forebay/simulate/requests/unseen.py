@@ -7,8 +7,7 @@ from itertools import product
 
 from forebay.model.observation import Observation
 from forebay.model.situation import OPERATIONS, PATTERNS
-from forebay.simulate.requests.layer import Forwarding
-from forebay.simulate.requests.run import simulate_requests
+from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.workload import Experiment, Workload
 
 EDGES = 1  # periods left out at the beginning and at the end of a run, where there is more than the edges
@@ -27,7 +26,7 @@ def periods_of(experiment: Experiment, window: int, *, seed: int, period: float)
     count = len(found.periods)
     inner = range(EDGES, count - EDGES) if count > 2 * EDGES else range(count)
     for at, node in product(inner, range(experiment.nodes)):
-        yield found.observed(at, node)
+        yield found.observe(at, node)
 
 
 def _grid(

@@ -14,14 +14,14 @@ its booking is then prolonged, each time by what the phases still to come take a
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from forebay.model.kernels import hot_kernel
+from forebay.model.kernels import Array, hot_kernel
 from forebay.model.ledger import Ledger, book, has_room, shorten
 from forebay.simulate.sharing import Flows, begin_flow, end_flow, has_seats, new_flows, with_more_seats
-from forebay.simulate.storage.plan import GRANTED
+from forebay.simulate.storage.plan import DONE, GRANTED, MORE_ROOM, MORE_SEATS
 from forebay.simulate.storage.usage import ALLOCATED, FAILED, begin, finish
 from forebay.simulate.tournament import first, put, tournament
 
@@ -37,7 +37,6 @@ JOB = np.dtype(
         ("end", np.float64),
     ]
 )
-DONE, MORE_ROOM, MORE_SEATS = 0, 1, 2
 _SEATS = 64
 _LEAST_PROLONGED = 60.0
 
@@ -45,15 +44,15 @@ _LEAST_PROLONGED = 60.0
 class Jobs(NamedTuple):
     """All jobs and what they share: the disks, then the nodes, then the parallel file system."""
 
-    jobs: Any  # a JOB for each request
-    arriving: Any  # tournament over the requests: when each starts
-    computing: Any  # and when its computing ends
-    overdue: Any  # and when what the ledger holds for it ends
+    jobs: Array  # a JOB for each request
+    arriving: Array  # tournament over the requests: when each starts
+    computing: Array  # and when its computing ends
+    overdue: Array  # and when what the ledger holds for it ends
     flows: Flows
-    bandwidth: Any  # of everything shared
+    bandwidth: Array  # of everything shared
 
 
-def jobs(ledger: Ledger, volumes: Any, pfs: float) -> Jobs:
+def jobs(ledger: Ledger, volumes: Array, pfs: float) -> Jobs:
     """Nothing has arrived yet."""
     bandwidth = np.concatenate(
         [ledger.disks["write_bandwidth"], ledger.nodes["network_bandwidth"], np.array([pfs], dtype=np.float64)]
@@ -70,7 +69,7 @@ def with_seats(full: Jobs) -> Jobs:
 
 
 @hot_kernel
-def expect(state: Any, plan: Any, begin_at: int, end_at: int) -> None:
+def expect(state: Array, plan: Array, begin_at: int, end_at: int) -> None:
     """The requests from `begin_at` to `end_at` have been decided: let them start when it is time."""
     arriving = state.arriving
     for request in range(begin_at, end_at):
@@ -78,7 +77,7 @@ def expect(state: Any, plan: Any, begin_at: int, end_at: int) -> None:
 
 
 @hot_kernel
-def advance(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, until: float) -> int:
+def advance(state: Array, ledger: Array, use: Array, plan: Array, asks: Array, phases: int, until: float) -> int:
     """Let everything happen up to `until`, except what starts at that very time."""
     arriving, computing, overdue, finishing = state.arriving, state.computing, state.overdue, state.flows.finishing
     waits = computing.size // 2
@@ -111,13 +110,13 @@ def advance(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int
 
 
 @hot_kernel
-def _start(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, request: int) -> None:
+def _start(state: Array, ledger: Array, use: Array, plan: Array, asks: Array, phases: int, request: int) -> None:
     job, verdict = state.jobs[request], plan.verdicts[request]
     waits = state.computing.size // 2
     if verdict.state == GRANTED:
-        own = plan.parts[verdict.first : verdict.last]
-        verdict.put = begin(ledger, use, own, verdict.start, False)
-        if verdict.put == own.size:
+        parts = plan.parts[verdict.first : verdict.last]
+        verdict.put = begin(ledger, use, parts, verdict.start, False)
+        if verdict.put == parts.size:
             verdict.state = ALLOCATED
             job["from"] = verdict.start
             job.until = verdict.start + asks[request].booked
@@ -128,7 +127,7 @@ def _start(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int,
 
 
 @hot_kernel
-def _compute_end(job: Any, verdict: Any, ask: Any, phases: int) -> float:
+def _compute_end(job: Array, verdict: Array, ask: Array, phases: int) -> float:
     """When the computing before the next I/O phase ends; all of it, if the job does no I/O."""
     done = job.phase + 1
     whole = done == phases or job.volume == 0.0
@@ -136,7 +135,9 @@ def _compute_end(job: Any, verdict: Any, ask: Any, phases: int) -> float:
 
 
 @hot_kernel
-def _start_io(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, request: int, now: float) -> None:
+def _start_io(
+    state: Array, ledger: Array, use: Array, plan: Array, asks: Array, phases: int, request: int, now: float
+) -> None:
     job, verdict, ask = state.jobs[request], plan.verdicts[request], asks[request]
     if job.volume == 0.0:
         _end_job(state, ledger, use, plan, request, now)
@@ -153,13 +154,13 @@ def _start_io(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: i
 
 
 @hot_kernel
-def _begin_flow(state: Any, which: int, request: int, size: float, now: float) -> None:
+def _begin_flow(state: Array, which: int, request: int, size: float, now: float) -> None:
     begin_flow(state.flows, which, request, size / state.bandwidth[which], now)
     state.jobs[request].open += 1
 
 
 @hot_kernel
-def _end_flow(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: int, now: float) -> None:
+def _end_flow(state: Array, ledger: Array, use: Array, plan: Array, asks: Array, phases: int, now: float) -> None:
     """A flow ends, with a job's last one its phase, and with its last phase the job."""
     request = end_flow(state.flows, now)
     job = state.jobs[request]
@@ -175,20 +176,20 @@ def _end_flow(state: Any, ledger: Any, use: Any, plan: Any, asks: Any, phases: i
 
 
 @hot_kernel
-def _end_job(state: Any, ledger: Any, use: Any, plan: Any, request: int, now: float) -> None:
+def _end_job(state: Array, ledger: Array, use: Array, plan: Array, request: int, now: float) -> None:
     job, verdict = state.jobs[request], plan.verdicts[request]
     job.end = now
     if verdict.state == ALLOCATED:
-        own = plan.parts[verdict.first : verdict.last]
-        finish(ledger, use, own, now)
+        parts = plan.parts[verdict.first : verdict.last]
+        finish(ledger, use, parts, now)
         put(state.overdue, 0, state.overdue.size // 2, request, np.inf)
         if now < job.until:
-            for part in own:
+            for part in parts:
                 shorten(ledger, part.disk, job["from"], job.until, now, part.booking)
 
 
 @hot_kernel
-def _prolong(state: Any, ledger: Any, plan: Any, phases: int, request: int, now: float) -> None:
+def _prolong(state: Array, ledger: Array, plan: Array, phases: int, request: int, now: float) -> None:
     """The job still runs when its time is up: go on booking for it."""
     job, verdict = state.jobs[request], plan.verdicts[request]
     so_far = (now - verdict.start) / max(job.phase, 1)

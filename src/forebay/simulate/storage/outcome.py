@@ -31,8 +31,17 @@ def document(run: Run) -> dict[str, Any]:
     allocated = int(sizes[states == ALLOCATED].sum()) if not run.rules.letter else int(run.total["put"])
     reasons = reasons_of(run)
     span = span_of(run)
-    disks = list(_disks(run, span))
-    found: dict[str, Any] = {
+    used = iter(run.disks)
+    disks: list[dict[str, Any]] = [
+        {"node": node.name, "disk": index} | _usage_row(next(used), disk.capacity, span)
+        for node in run.platform.nodes
+        for index, disk in enumerate(node.disks)
+    ]
+    nodes = [
+        {"node": node.name} | _usage_row(used, sum(disk.capacity for disk in node.disks), span)
+        for node, used in zip(run.platform.nodes, run.nodes, strict=True)
+    ]
+    measures: dict[str, Any] = {
         "mode": run.rules.mode,
         "platform": run.platform.name,
         "policy": run.policy,
@@ -73,13 +82,13 @@ def document(run: Run) -> dict[str, Any]:
         "fairness": {
             f"{of}_{name}": float(value)
             for name in ("mean_allocations", "max_allocations")
-            for of, value in _spread(np.array([disk[name] for disk in disks]))
+            for of, value in _spread(np.array([disk[name] for disk in disks])).items()
         },
         "disks": disks,
-        "nodes": list(_nodes(run, span)),
+        "nodes": nodes,
         "jobs": None if run.feedback is None else jobs_of(run, run.feedback),
     }
-    return found | (storalloc_fields(run) if run.rules.letter else {})
+    return measures | (storalloc_fields(run) if run.rules.letter else {})
 
 
 def sizes_of(run: Run) -> Any:
@@ -118,11 +127,9 @@ def reasons_of(run: Run) -> Any:
     return reasons
 
 
-def _spread(values: Any) -> Iterator[tuple[str, float]]:
+def _spread(values: Any) -> dict[str, float]:
     """The mean over the disks, and by how much they differ."""
-    yield "mean", values.mean()
-    yield "std", values.std(ddof=1) if values.size > 1 else 0.0
-    yield "max", values.max()
+    return {"mean": values.mean(), "std": values.std(ddof=1) if values.size > 1 else 0.0, "max": values.max()}
 
 
 def slowdowns(run: Run) -> Any:
@@ -144,23 +151,9 @@ def jobs_of(run: Run, feedback: Feedback) -> dict[str, Any]:
     }
 
 
-def _disks(run: Run, span: float) -> Iterator[dict[str, Any]]:
-    used = iter(run.disks)
-    for node in run.platform.nodes:
-        for index, disk in enumerate(node.disks):
-            yield {"node": node.name, "disk": index, "capacity": disk.capacity} | _usage_row(
-                next(used), disk.capacity, span
-            )
-
-
-def _nodes(run: Run, span: float) -> Iterator[dict[str, Any]]:
-    for node, used in zip(run.platform.nodes, run.nodes, strict=True):
-        capacity = sum(disk.capacity for disk in node.disks)
-        yield {"node": node.name, "capacity": capacity} | _usage_row(used, capacity, span)
-
-
-def _usage_row(used: Any, capacity: int, span: float) -> dict[str, Any]:
+def _usage_row(used: Any, capacity: int, span: float) -> dict[str, object]:
     return {
+        "capacity": capacity,
         "max_use": int(used["most_bytes"]) / capacity,
         "mean_use": float(used["use_seconds"]) / span,
         "max_allocations": int(used["most_live"]),
@@ -208,52 +201,37 @@ def storalloc_fields(run: Run) -> dict[str, Any]:
     }
 
 
-def _storalloc_nodes(run: Run, span: float) -> Iterator[dict[str, Any]]:
+def _storalloc_nodes(run: Run, span: float) -> Iterator[dict[str, object]]:
     disks, nodes = iter(run.disks), iter(run.nodes)
+
+    def describe(used: Any, time: str) -> dict[str, object]:
+        live = round(float(used["live_seconds"]) / span, 3)
+        return {time: int(used["since"]), "max_nb_alloc": int(used["most_live"]), "mean_nb_alloc": live}
+
     for server in run.platform.servers:
         for index, node in enumerate(server.nodes):
-            used = next(nodes)
-            yield {
-                "disks": [_storalloc_disk(i, disk.capacity, next(disks), span) for i, disk in enumerate(node.disks)],
-                "id": f"{server.name}:{index}",
-                "last_alloc_ts": int(used["since"]),
-                "max_nb_alloc": int(used["most_live"]),
-                "mean_nb_alloc": round(float(used["live_seconds"]) / span, 3),
-            }
-
-
-def _storalloc_disk(index: int, capacity: int, used: Any, span: float) -> dict[str, Any]:
-    return {
-        "capacity": capacity // GB,
-        "id": index,
-        "last_alloc_time": int(used["since"]),
-        "max_cap_utilisation": round(100 * int(used["most_bytes"]) / capacity, 3),
-        "max_nb_alloc": int(used["most_live"]),
-        "mean_capacity_utilisation": round(100 * float(used["use_seconds"]) / span, 3),
-        "mean_nb_alloc": round(float(used["live_seconds"]) / span, 3),
-    }
+            rows = []
+            for at, (disk, used) in enumerate(zip(node.disks, disks, strict=False)):
+                fields = {
+                    "capacity": disk.capacity // GB,
+                    "id": at,
+                    "max_cap_utilisation": round(100 * int(used["most_bytes"]) / disk.capacity, 3),
+                    "mean_capacity_utilisation": round(100 * float(used["use_seconds"]) / span, 3),
+                }
+                rows.append(dict(sorted((fields | describe(used, "last_alloc_time")).items())))
+            yield {"disks": rows, "id": f"{server.name}:{index}"} | describe(next(nodes), "last_alloc_ts")
 
 
 def decisions(run: Run) -> Iterator[tuple[Any, ...]]:
     """One row for each part: request, part, state, node, disk, bytes, start, end, reason."""
     where = [(node.name, index) for node in run.platform.nodes for index in range(len(node.disks))]
     reasons = reasons_of(run).tolist()
-    ids, starts, ends = run.requests.ids.tolist(), run.verdicts["start"].tolist(), run.ends.tolist()
-    sizes, disks = run.parts["bytes"].tolist(), run.parts["disk"].tolist()
+    rest = list(zip(run.verdicts["start"].tolist(), run.ends.tolist(), reasons, strict=True))
+    ids, sizes, disks = run.requests.ids.tolist(), run.parts["bytes"].tolist(), run.parts["disk"].tolist()
     for request, (first, last, state) in enumerate(run.verdicts[["first", "last", "state"]].tolist()):
         for part in range(first, last):
-            node, disk = where[disks[part]] if disks[part] >= 0 else ("", "")
-            yield (
-                ids[request],
-                part - first,
-                STATES[state],
-                node,
-                disk,
-                sizes[part],
-                starts[request],
-                ends[request],
-                reasons[request],
-            )
+            disk = where[disks[part]] if disks[part] >= 0 else ("", "")
+            yield (ids[request], part - first, STATES[state], *disk, sizes[part], *rest[request])
 
 
 DECISION = ("request", "part", "state", "node", "disk", "bytes", "start", "end", "reason")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from forebay.decide.storage.request_placement import (
     ASK_POLICY,
-    PART,
     PLACING,
     is_placed,
     most_parts,
@@ -17,22 +16,8 @@ from forebay.decide.storage.request_placement import (
     place,
     take_back,
 )
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 from forebay.model.ledger import has_room, survey
-
-__all__ = [
-    "ANSWER",
-    "CURSOR",
-    "DONE",
-    "GRANTED",
-    "MORE_PARTS",
-    "MORE_ROOM",
-    "PART",
-    "REFUSED",
-    "VERDICT",
-    "Plan",
-    "decide",
-]
 
 GRANTED, REFUSED = 1, 2
 VERDICT = np.dtype(
@@ -46,31 +31,25 @@ VERDICT = np.dtype(
         ("roomy", np.bool_),  # refused although some disk had room for the part that was refused
     ]
 )
-CURSOR = np.dtype(
-    [
-        ("request", np.int64),  # the next to decide
-        ("tried", np.int64),
-        *PLACING,
-    ]
-)
-DONE, MORE_ROOM, MORE_PARTS, ANSWER = 0, 1, 2, 3
+CURSOR = np.dtype([("request", np.int64), ("tried", np.int64), *PLACING])  # the next request to decide
+DONE, MORE_ROOM, MORE_PARTS, MORE_SEATS, ANSWER = range(5)  # what is needed to go on
 
 
 class Plan(NamedTuple):
     """All requests' verdicts and parts so far."""
 
-    verdicts: Any
-    parts: Any
-    cursor: Any
+    verdicts: Array
+    parts: Array
+    cursor: Array
 
 
 @kernel
 def decide(
-    ledger: Any,
-    turn: Any,
-    asks: Any,
+    ledger: Array,
+    turn: Array,
+    asks: Array,
     until: int,
-    plan: Any,
+    plan: Array,
     policy: int,
     letter: bool,
     split: int,
@@ -105,13 +84,22 @@ def decide(
             if again:
                 cursor.tried += 1
                 continue
-            pieces = _note_refused(plan, ask.bytes, split, letter)
-        _conclude(plan, start, pieces)
+            pieces = pieces_of(ask.bytes, split)  # that it would have had, on no disk
+            for k in range(pieces):
+                part = plan.parts[cursor.parts + k]
+                part.bytes, part.disk = piece_of(ask.bytes, split, k, letter), -1
+        verdict = plan.verdicts[cursor.request]
+        verdict.state = GRANTED if cursor.part == pieces else REFUSED
+        verdict.tried, verdict.start = cursor.tried, start
+        verdict.first, verdict.last = cursor.parts, cursor.parts + pieces
+        cursor.parts += pieces
+        cursor.request += 1
+        cursor.part = cursor.tried = 0
     return DONE
 
 
 @kernel
-def _window(ask: Any, delay: float, letter: bool) -> tuple[float, float, float]:
+def _window(ask: Array, delay: float, letter: bool) -> tuple[float, float, float]:
     """Start, end and duration of what is to be booked for a request that was put off by `delay`."""
     start = ask.start + delay
     if letter:  # StorAlloc moves the start and leaves the end where it was
@@ -121,33 +109,10 @@ def _window(ask: Any, delay: float, letter: bool) -> tuple[float, float, float]:
 
 
 @kernel
-def _note_refused(plan: Any, size: int, split: int, letter: bool) -> int:
-    """The parts that the request would have had, on no disk; returns how many."""
-    pieces = pieces_of(size, split)
-    for k in range(pieces):
-        part = plan.parts[plan.cursor[0].parts + k]
-        part.bytes, part.disk = piece_of(size, split, k, letter), -1
-    return pieces
-
-
-@kernel
-def _is_roomy(ledger: Any, size: int, start: float, end: float, turn: Any) -> bool:
+def _is_roomy(ledger: Array, size: int, start: float, end: float, turn: Array) -> bool:
     """Whether some disk has room all the time, whatever the policy thinks of it."""
     survey(ledger, start, end, True, turn.taken, turn.others)
     roomy = 0
     for disk in range(ledger.disks.size):
         roomy += ledger.disks[disk].capacity - turn.taken[disk] >= size
     return roomy > 0
-
-
-@kernel
-def _conclude(plan: Any, start: float, pieces: int) -> None:
-    """Write the request's verdict, and go on to the next one."""
-    cursor = plan.cursor[0]
-    verdict = plan.verdicts[cursor.request]
-    verdict.state = GRANTED if cursor.part == pieces else REFUSED
-    verdict.tried, verdict.start = cursor.tried, start
-    verdict.first, verdict.last = cursor.parts, cursor.parts + pieces
-    cursor.parts += pieces
-    cursor.request += 1
-    cursor.part = cursor.tried = 0

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forebay.decide.policy import Policy
+from forebay.decide.storage.optimal import Bound, upper_bound
 from forebay.decide.storage.policies import number
-from forebay.decide.storage.policy_memory import REFUSED, Turn, turn
+from forebay.decide.storage.policy_memory import REFUSED, turn
+from forebay.decide.storage.request_placement import PART
 from forebay.model.errors import PolicyError
+from forebay.model.kernels import Array
 from forebay.model.ledger import Ledger, ledger, widen
 from forebay.model.request import Requests
 from forebay.model.system import Platform
-from forebay.simulate.storage.feedback import MORE_ROOM as NEEDS_ROOM
-from forebay.simulate.storage.feedback import MORE_SEATS as NEEDS_SEATS
 from forebay.simulate.storage.feedback import advance, expect, jobs, with_seats
-from forebay.simulate.storage.plan import ANSWER, CURSOR, MORE_PARTS, MORE_ROOM, PART, VERDICT, Plan, decide
+from forebay.simulate.storage.plan import (
+    ANSWER,
+    CURSOR,
+    GRANTED,
+    MORE_PARTS,
+    MORE_ROOM,
+    MORE_SEATS,
+    VERDICT,
+    Plan,
+    decide,
+)
 from forebay.simulate.storage.rules import DAY, Feedback, Rules
-from forebay.simulate.storage.usage import Usage, in_time, replay, usage
+from forebay.simulate.storage.usage import Usage, replay, usage
 
 REQUESTS_PER_SLICE = 200_000  # between slices Ctrl-C is heard
 
@@ -61,20 +74,22 @@ def run_storage(
     `progress` is told how many requests have been decided.
     """
     rules.check(requests)
-    space = ledger(platform)
-    state = turn(space, seed=seed, letter=rules.letter)
     if policy.prepares:
         policy = replace(policy, decide=policy.decide(platform))
     planned = 0.0 if feedback is None else expected_io(platform, requests, rules)
-    session = _Session(space, state, policy, rules, requests, planned, progress)
-    use = usage(space)
+    session = _Session(
+        ledger(platform), policy, rules, rules.asks(requests, planned), seed, progress or (lambda _: None)
+    )
+    use = usage(session.ledger)
     if feedback is None:
         session.decide_until(len(requests))
-        held = requests.duration % DAY if rules.letter else requests.duration
-        by_start, by_end, ends = in_time(session.plan, held)
+        ends = session.plan.verdicts["start"] + (requests.duration % DAY if rules.letter else requests.duration)
+        granted = np.flatnonzero(session.plan.verdicts["state"] == GRANTED)
+        by_start = granted[np.argsort(session.plan.verdicts["start"][granted], kind="stable")]
+        by_end = by_start[np.argsort(ends[by_start], kind="stable")]
         replay(session.ledger, use, session.plan, by_start, by_end, ends, rules.letter)
     else:
-        ends = _with_feedback(session, use, feedback)
+        ends = _run_with_feedback(session, use, feedback, requests.volume)
     return Run(
         platform=platform,
         requests=requests,
@@ -103,26 +118,16 @@ class _Session:
     """Requests being decided one after the other: the ledger and the plan grow on the way."""
 
     def __init__(
-        self,
-        space: Ledger,
-        state: Turn,
-        policy: Policy,
-        rules: Rules,
-        requests: Requests,
-        io_seconds: Any,
-        progress: Callable[[float], None] | None,
+        self, space: Ledger, policy: Policy, rules: Rules, asks: Array, seed: int, progress: Callable[[float], None]
     ) -> None:
-        self.ledger = space
-        self.asks = rules.asks(requests, io_seconds)
-        self.volumes = requests.volume
+        self.ledger, self.asks = space, asks
         self.plan = Plan(
-            verdicts=np.zeros(len(requests), dtype=VERDICT),
-            parts=np.zeros(len(requests) + len(requests) // 2 + 1000, dtype=PART),
+            verdicts=np.zeros(len(asks), dtype=VERDICT),
+            parts=np.zeros(len(asks) + len(asks) // 2 + 1000, dtype=PART),
             cursor=np.zeros(1, dtype=CURSOR),
         )
-        self._turn, self._policy, self._number = state, policy, number(policy)
-        self._rules = rules
-        self._progress = progress or (lambda _: None)
+        self._turn = turn(space, seed=seed, letter=rules.letter)
+        self._policy, self._rules, self._progress = policy, rules, progress
 
     def widen(self) -> None:
         self.ledger = widen(self.ledger)
@@ -132,8 +137,8 @@ class _Session:
         cursor, rules = self.plan.cursor[0], self._rules
         while cursor["request"] < last:
             until = min(last, int(cursor["request"]) + REQUESTS_PER_SLICE)
-            switches = (rules.letter, rules.split, rules.tries, rules.interval)
-            wanted = decide(self.ledger, self._turn, self.asks, until, self.plan, self._number, *switches)
+            switches = (number(self._policy), rules.letter, rules.split, rules.tries, rules.interval)
+            wanted = decide(self.ledger, self._turn, self.asks, until, self.plan, *switches)
             if wanted == MORE_ROOM:
                 self.widen()
             elif wanted == MORE_PARTS:
@@ -143,7 +148,7 @@ class _Session:
                 cursor["answer"], cursor["answered"] = self._ask_policy(cursor), True
             self._progress(int(cursor["request"]))
 
-    def _ask_policy(self, cursor: Any) -> int:
+    def _ask_policy(self, cursor: Array) -> int:
         """What somebody else's policy says."""
         size, start, end, duration = (cursor[name].item() for name in ("size", "start", "end", "duration"))
         disk = self._policy.decide(self.ledger, size, start, end, duration, self._turn)
@@ -153,17 +158,17 @@ class _Session:
         return int(disk)
 
 
-def _with_feedback(session: _Session, use: Usage, feedback: Feedback) -> NDArray[np.float64]:
+def _run_with_feedback(session: _Session, use: Usage, feedback: Feedback, volumes: Array) -> NDArray[np.float64]:
     """Decide each request as late as their order allows, with all that has happened until then; returns the ends."""
     horizons = session.asks["horizon"]
-    state = jobs(session.ledger, session.volumes, feedback.pfs)
+    state = jobs(session.ledger, volumes, feedback.pfs)
     decided = 0
     while True:
         now = horizons[decided] if decided < horizons.size else np.inf
         wanted = advance(state, session.ledger, use, session.plan, session.asks, feedback.phases, now)
-        if wanted == NEEDS_ROOM:
+        if wanted == MORE_ROOM:
             session.widen()
-        elif wanted == NEEDS_SEATS:
+        elif wanted == MORE_SEATS:
             state = with_seats(state)
         elif decided == horizons.size:
             ends: NDArray[np.float64] = state.jobs["end"].copy()
@@ -173,3 +178,30 @@ def _with_feedback(session: _Session, use: Usage, feedback: Feedback) -> NDArray
             session.decide_until(last)
             expect(state, session.plan, decided, last)
             decided = last
+
+
+def bound_of(platform: Platform, requests: Requests, rules: Rules) -> Bound:
+    """What no policy allocates more than, by the correct rules."""
+    with _quiet():
+        return upper_bound(platform, requests, split=rules.split, longest_delay=rules.tries * rules.interval)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The solver prints a line now and then, whatever it is told (HiGHS.jl issue 312)."""
+    c = ctypes.CDLL(None)
+    c.fflush(None)
+    try:
+        kept = os.dup(1)
+    except OSError:  # nobody listens
+        yield
+        return
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+        yield
+    finally:
+        c.fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from forebay.model.kernels import kernel
-from forebay.simulate.storage.plan import GRANTED
+from forebay.model.kernels import Array, kernel
 
 ALLOCATED, FAILED = 3, 4
 USE = np.dtype(
@@ -36,12 +35,12 @@ TOTAL = np.dtype(
 class Usage(NamedTuple):
     """What every disk and node went through, and all of them together."""
 
-    disks: Any
-    nodes: Any
-    total: Any  # one TOTAL record
+    disks: Array
+    nodes: Array
+    total: Array  # one TOTAL record
 
 
-def usage(ledger: Any) -> Usage:
+def usage(ledger: Array) -> Usage:
     disks, nodes = np.zeros(ledger.disks.size, dtype=USE), np.zeros(ledger.nodes.size, dtype=USE)
     total = np.zeros(1, dtype=TOTAL)
     total["first"], total["last"] = np.inf, -np.inf
@@ -49,51 +48,30 @@ def usage(ledger: Any) -> Usage:
 
 
 @kernel
-def _pass(one: Any, now: float, capacity: float) -> None:
-    """Let the time until `now` go by."""
-    passed = now - one.since
-    one.use_seconds += passed * (one.level / capacity)
-    one.live_seconds += passed * one.live
-    one.since = now
+def _change(record: Array, now: float, size: int, live: int, capacity: float) -> None:
+    """Let the time until `now` go by, then hold `size` bytes and `live` allocations more."""
+    passed = now - record.since
+    record.use_seconds += passed * (record.level / capacity)
+    record.live_seconds += passed * record.live
+    record.since = now
+    record.level += size
+    record.live += live
+    record.most_bytes = max(record.most_bytes, record.level)
+    record.most_live = max(record.most_live, record.live)
 
 
 @kernel
-def _put(one: Any, now: float, size: int, capacity: float) -> None:
-    _pass(one, now, capacity)
-    one.level += size
-    one.live += 1
-    one.most_bytes = max(one.most_bytes, one.level)
-    one.most_live = max(one.most_live, one.live)
-
-
-@kernel
-def _get(one: Any, now: float, size: int, capacity: float) -> None:
-    _pass(one, now, capacity)
-    one.level -= size
-    one.live -= 1
-
-
-@kernel
-def put_part(ledger: Any, use: Any, part: Any, now: float) -> None:
-    disk = ledger.disks[part.disk]
-    total = use.total[0]
-    _put(use.disks[part.disk], now, part.bytes, disk.capacity)
-    _put(use.nodes[disk.node], now, part.bytes, ledger.nodes[disk.node].capacity)
-    total.live += 1
+def _hold(ledger: Array, use: Array, part: Array, now: float, live: int) -> None:
+    """Put a part on its disk (`live` is 1), or take it away (-1)."""
+    disk, total = ledger.disks[part.disk], use.total[0]
+    _change(use.disks[part.disk], now, live * part.bytes, live, disk.capacity)
+    _change(use.nodes[disk.node], now, live * part.bytes, live, ledger.nodes[disk.node].capacity)
+    total.live += live
     total.most_live = max(total.most_live, total.live)
-    total.put += part.bytes
 
 
 @kernel
-def get_part(ledger: Any, use: Any, part: Any, now: float) -> None:
-    disk = ledger.disks[part.disk]
-    _get(use.disks[part.disk], now, part.bytes, disk.capacity)
-    _get(use.nodes[disk.node], now, part.bytes, ledger.nodes[disk.node].capacity)
-    use.total[0].live -= 1
-
-
-@kernel
-def fits(ledger: Any, use: Any, parts: Any) -> bool:
+def fits(ledger: Array, use: Array, parts: Array) -> bool:
     """Whether all of a request's parts fit at once; several may be on one disk."""
     fitting = 0
     for part in parts:
@@ -108,7 +86,7 @@ def fits(ledger: Any, use: Any, parts: Any) -> bool:
 
 
 @kernel
-def begin(ledger: Any, use: Any, parts: Any, now: float, letter: bool) -> int:
+def begin(ledger: Array, use: Array, parts: Array, now: float, letter: bool) -> int:
     """All parts of a request or none; StorAlloc puts one after the other and takes them back when one doesn't fit.
 
     Returns how many parts were put, those taken back included: all, if the request has its space.
@@ -121,23 +99,24 @@ def begin(ledger: Any, use: Any, parts: Any, now: float, letter: bool) -> int:
         part = parts[k]
         if use.disks[part.disk].level + part.bytes > ledger.disks[part.disk].capacity:
             for done in range(k):
-                get_part(ledger, use, parts[done], now)
+                _hold(ledger, use, parts[done], now, -1)
             return k
-        put_part(ledger, use, part, now)
+        _hold(ledger, use, part, now, 1)
+        total.put += part.bytes
         if parts.size > 1:
             total.put_split += part.bytes
     return parts.size  # type: ignore[no-any-return]
 
 
 @kernel
-def finish(ledger: Any, use: Any, parts: Any, now: float) -> None:
+def finish(ledger: Array, use: Array, parts: Array, now: float) -> None:
     for part in parts:
-        get_part(ledger, use, part, now)
+        _hold(ledger, use, part, now, -1)
     use.total[0].last = max(use.total[0].last, now)
 
 
 @kernel
-def replay(ledger: Any, use: Any, plan: Any, by_start: Any, by_end: Any, ends: Any, letter: bool) -> None:
+def replay(ledger: Array, use: Array, plan: Array, by_start: Array, by_end: Array, ends: Array, letter: bool) -> None:
     """Hold every granted request's space from its start to its end, as far as it is there.
 
     `by_start` and `by_end` are the granted requests in the order of their starts and ends. In one
@@ -162,19 +141,9 @@ def replay(ledger: Any, use: Any, plan: Any, by_start: Any, by_end: Any, ends: A
 
 
 @kernel
-def _arrive(ledger: Any, use: Any, verdict: Any, parts: Any, end: float, letter: bool) -> None:
-    own = parts[verdict.first : verdict.last]
-    verdict.put = begin(ledger, use, own, verdict.start, letter)
-    verdict.state = ALLOCATED if verdict.put == own.size else FAILED
+def _arrive(ledger: Array, use: Array, verdict: Array, parts: Array, end: float, letter: bool) -> None:
+    parts = parts[verdict.first : verdict.last]
+    verdict.put = begin(ledger, use, parts, verdict.start, letter)
+    verdict.state = ALLOCATED if verdict.put == parts.size else FAILED
     if verdict.state == ALLOCATED and end == verdict.start and not letter:
-        finish(ledger, use, own, end)
-
-
-def in_time(plan: Any, durations: Any) -> tuple[Any, Any, Any]:
-    """Granted requests by start and by end, and all ends."""
-    granted = np.flatnonzero(plan.verdicts["state"] == GRANTED)
-    starts = plan.verdicts["start"]
-    ends = starts + durations
-    by_start = granted[np.argsort(starts[granted], kind="stable")]
-    by_end = by_start[np.argsort(ends[by_start], kind="stable")]
-    return by_start, by_end, ends
+        finish(ledger, use, parts, end)

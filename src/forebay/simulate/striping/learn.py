@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 from numpy.random import Generator
@@ -12,10 +13,9 @@ from numpy.typing import NDArray
 
 from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
 from forebay.model.errors import PolicyError
-from forebay.model.layout import ANY, Layout, Target
+from forebay.model.layout import ANY, MIB, Layout, Target
 from forebay.simulate.striping.flows import throughput
-from forebay.simulate.striping.machine import Machine
-from forebay.simulate.striping.program import Program
+from forebay.simulate.striping.machine import GB, Machine, Program
 
 Decide = Callable[[StripeView], Striping]
 _FREE = 256 * 10**9  # bytes on every target: space is no matter here
@@ -137,3 +137,38 @@ def _throughput_of(
     machine: Machine, program: Program, processes: int, count: int, size: int, start: int, others: tuple[int, ...]
 ) -> float:
     return throughput(machine, program, processes, Layout(count=count, size=size, start=start), others or None)
+
+
+OTHERS = (
+    Program(name="climate", block=8 * MIB, process_bytes=GB, shared=True),
+    Program(name="checkpoints", block=4 * MIB, process_bytes=GB),
+    Program(name="statistics", block=MIB, process_bytes=GB // 4, shared=True, aligned=False),
+)
+SIZES = (MIB, 8 * MIB, 16 * MIB)  # the three that are used most (Kim et al. 2022, Table 3)
+RUNS = 3  # of each application with each layout
+
+
+def peers_of(machine: Machine, processes: int, noise: float, rng: Generator) -> tuple[Peers, ...]:
+    """Three other applications that tried counts of 1, 4, 16 ... targets with three stripe sizes.
+
+    Files of their own are not striped over more than 16 targets, as nobody does that.
+    """
+    found = []
+    for program, count, size in product(OTHERS, _counts(machine.targets), SIZES):
+        if program.shared or count <= 16:
+            alone = throughput(machine, program, processes, Layout(count=count, size=size, start=0))
+            found.append(
+                Peers(
+                    processes=processes,
+                    count=count,
+                    size=size,
+                    runs=RUNS,
+                    throughput=alone * float(noisy(noise, RUNS, rng).mean()),
+                    shared_file=program.shared,
+                )
+            )
+    return tuple(found)
+
+
+def _counts(targets: int) -> list[int]:
+    return [4**k for k in range(targets.bit_length()) if 4**k <= targets]

@@ -16,10 +16,9 @@ from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.show.report import Report
 from forebay.show.rows import Rows
-from forebay.simulate.storage.bound import bound_of
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import OPTIMAL, Feedback, Rules
-from forebay.simulate.storage.run import run_storage
+from forebay.simulate.storage.run import bound_of, run_storage
 from forebay.studies.burst_buffer.grid import PAPER_POLICIES, Block
 from forebay.studies.burst_buffer.results import ROW, StorageResults, layout_of
 from forebay.studies.pieces import Store

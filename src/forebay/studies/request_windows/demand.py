@@ -20,9 +20,8 @@ from forebay.model.observation import Observation
 from forebay.model.random_numbers import draw, seed_state
 from forebay.profile.request_watch import make_observation
 from forebay.show.rows import Rows
-from forebay.simulate.requests.layer import NANO, Forwarding
 from forebay.simulate.requests.learning import BIN
-from forebay.simulate.requests.run import Simulation, simulate_requests
+from forebay.simulate.requests.run import NANO, Forwarding, Simulation, simulate_requests
 from forebay.simulate.requests.workload import Experiment, Workload
 from forebay.studies.request_windows.results import BURSTS, DEMANDED, STEADY, THINKING, TWINS
 

@@ -20,9 +20,8 @@ from forebay.profile.pattern_detector import Detector, shipped_detector
 from forebay.profile.request_watch import TALLY
 from forebay.show.report import Report
 from forebay.show.rows import Rows
-from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, learn_together
-from forebay.simulate.requests.run import Outcome, simulate_requests
+from forebay.simulate.requests.run import Forwarding, Outcome, simulate_requests
 from forebay.simulate.requests.unseen import unseen_experiments
 from forebay.simulate.requests.workload import PAPER_TOTAL, PAPER_WINDOWS, Experiment, paper_experiments
 from forebay.studies.pieces import Store

@@ -18,13 +18,13 @@ from forebay.decide.registry import find
 from forebay.kernel_cache import sources_digest
 from forebay.show.report import Report
 from forebay.show.rows import Rows
-from forebay.simulate.striping.learn import Case, first_runs, weather
-from forebay.simulate.striping.machine import CORI, LOCAL
-from forebay.simulate.striping.peer_applications import peers_of
-from forebay.simulate.striping.program import (
+from forebay.simulate.striping.learn import Case, first_runs, peers_of, weather
+from forebay.simulate.striping.machine import (
+    CORI,
     FIO_RANDOM,
     FIO_SEQUENTIAL,
     GCRM,
+    LOCAL,
     VORPAL,
     VPIC,
     VPIC_COLLECTIVE,

@@ -12,8 +12,7 @@ from numpy.random import Generator
 from forebay.decide.registry import find
 from forebay.model.layout import KIB, Layout
 from forebay.show.rows import Floats, Rows
-from forebay.simulate.striping.learn import Case, first_runs, weather
-from forebay.simulate.striping.peer_applications import peers_of
+from forebay.simulate.striping.learn import Case, first_runs, peers_of, weather
 from forebay.studies.striping.results import ASSUMED, DEFAULT, NOBODY, NOISE, OTHERS, TAPP
 
 NEAR = 0.95

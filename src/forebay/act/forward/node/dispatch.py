@@ -20,8 +20,8 @@ from forebay.act.forward.striping import Piece
 from forebay.decide.order.queue import (
     DEFAULTS,
     arrive,
+    complete,
     depth,
-    done,
     drop,
     follower,
     new_queue,
@@ -204,7 +204,7 @@ class Dispatch:
     def answered(self, slot: int, batch: Batch) -> None:
         """A server has carried out these pieces, and the whole message that began with `slot` (NONE: not all of it)."""
         if slot >= 0:
-            done(self.q, slot)
+            complete(self.q, slot)
         for request, _, _ in batch:
             request.left -= 1
             if not request.left:

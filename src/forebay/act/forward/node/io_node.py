@@ -21,7 +21,7 @@ from forebay.act.forward.node.backend import Backend
 from forebay.act.forward.node.dispatch import Dispatch, NodeFile
 from forebay.act.forward.node.job_accounting import Job, Jobs
 from forebay.act.forward.node.session import Session
-from forebay.decide.order.queue import arrive, depth, done, drop, follower, new_queue, take
+from forebay.decide.order.queue import arrive, complete, depth, drop, follower, new_queue, take
 from forebay.model.layout import Layout
 from forebay.model.observation import Observation
 from forebay.profile.request_watch import end_period, finish, forget, new_watch, observe
@@ -226,7 +226,7 @@ def compile_kernels() -> None:
     slot = arrive(queue, 1, 0, 0, 0, 0, 1, 1)
     drop(queue, arrive(queue, 1, 0, 0, 0, 1, 1, 1))
     follower(queue, take(queue, 1))
-    done(queue, slot)
+    complete(queue, slot)
     depth(queue, 0)
     watch = new_watch(2, 1)
     observe(watch, 1, 0, 0, 1, 1)
