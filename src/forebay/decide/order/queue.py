@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from forebay.decide.order import queue_layout as w
-from forebay.decide.order.schedulers import begin_virtual_time, enter, leave, number, pick
+from forebay.decide.order.schedulers import begin_virtual_time, enter, leave, number, pick, server_record
 from forebay.decide.order.slots import address, slot_at
 from forebay.decide.order.waiting_requests import append, contiguous, enlist, strike, unlink
 from forebay.decide.policy import Policy
@@ -50,8 +50,8 @@ def arrive(q: Array, now: int, server: int, file: int, flow: int, offset: int, s
     q[at + w.S_SERIAL], q[at + w.S_TIME] = q[w.ARRIVED], now
     q[w.ARRIVED] += 1
     q[w.WAITING] += 1
-    q[q[w.SERVERS_AT] + (server << w.GROUP_SHIFT) + w.G_COUNT] += 1
-    append(q, at)
+    q[server_record(q, server) + w.G_COUNT] += 1
+    append(q, w.FIRST, w.S_NEXT, at)
     enter(q, at)
     return slot_at(at)
 
@@ -179,11 +179,11 @@ def _gather(q: Array, at: int, most: int) -> None:
 
 @kernel
 def _stop_waiting(q: Array, at: int) -> None:
-    unlink(q, at)
+    unlink(q, w.FIRST, w.S_NEXT, at)
     leave(q, at)
     q[w.WAITING] -= 1
     q[w.LEFT] += 1
-    q[q[w.SERVERS_AT] + (q[at + w.S_SERVER] << w.GROUP_SHIFT) + w.G_COUNT] -= 1
+    q[server_record(q, q[at + w.S_SERVER]) + w.G_COUNT] -= 1
 
 
 @kernel
@@ -208,7 +208,7 @@ def in_flight(q: Array) -> int:
 @kernel
 def depth(q: Array, server: int) -> int:
     """Requests that wait for one server."""
-    return q[q[w.SERVERS_AT] + (server << w.GROUP_SHIFT) + w.G_COUNT]  # type: ignore[no-any-return]
+    return q[server_record(q, server) + w.G_COUNT]  # type: ignore[no-any-return]
 
 
 @kernel

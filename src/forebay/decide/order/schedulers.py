@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from forebay.decide.order import queue_layout as w
 from forebay.decide.order.slots import first, slot_at
-from forebay.decide.order.waiting_requests import (
-    append_to_group,
-    enlist,
-    push,
-    remove,
-    smallest,
-    strike,
-    unlink_from_group,
-)
+from forebay.decide.order.waiting_requests import append, enlist, push, remove, smallest, strike, unlink
 from forebay.decide.policy import Policy, order
 from forebay.model.kernels import Array, kernel
 
@@ -42,12 +34,6 @@ def to_agg(q: Array, now: int) -> int:  # noqa: ARG001
 def sjf(q: Array, now: int) -> int:  # noqa: ARG001
     """The smallest request first, but none is overtaken by more than `patience` later ones."""
     return slot_at(smallest(q))
-
-
-@kernel
-def enter_by_size(q: Array, at: int) -> None:
-    """Enter a request into the heap by its size."""
-    push(q, at, q[at + w.S_SIZE])
 
 
 # Self-clocked fair queueing (Golestani 1994): virtual time is the finish of the request that was sent last.
@@ -120,7 +106,7 @@ def _begin_turn(q: Array, file: int) -> None:
 def enter_file(q: Array, at: int) -> None:
     """A request joins those of its file; a file that had none joins the ring as the last to have its turn."""
     file = q[w.FILES_AT] + (q[at + w.S_FILE] << w.GROUP_SHIFT)
-    if not append_to_group(q, file, at):
+    if not append(q, file, w.S_GROUP_NEXT, at):
         return
     q[file + w.G_LEVEL] = 0
     current = q[w.CURRENT]
@@ -136,9 +122,9 @@ def enter_file(q: Array, at: int) -> None:
 @kernel
 def leave_file(q: Array, at: int) -> None:
     """A request leaves those of its file; a file that has no more leaves the ring."""
-    if not unlink_from_group(q, at):
+    file = q[w.FILES_AT] + (q[at + w.S_FILE] << w.GROUP_SHIFT)
+    if not unlink(q, file, w.S_GROUP_NEXT, at):
         return
-    file = q[at + w.S_GROUP]
     before, behind = q[file + w.G_PREVIOUS], q[file + w.G_NEXT]
     if behind == file:
         q[w.CURRENT] = 0
@@ -167,7 +153,7 @@ def twins_work_conserving(q: Array, now: int) -> int:
     if at == 0:
         ahead = 1 + _count_idle_servers(q)
         server = (q[w.WINDOW_SERVER] + ahead) % q[w.SERVERS]
-        at = q[q[w.SERVERS_AT] + (server << w.GROUP_SHIFT) + w.G_FIRST]
+        at = q[server_record(q, server) + w.G_FIRST]
     return slot_at(at)
 
 
@@ -180,7 +166,7 @@ def _current(q: Array, now: int) -> int:
         q[w.WINDOW_BEGIN] = turn * window
         q[w.WINDOW_END] = turn * window + window
         q[w.WINDOW_SERVER] = (turn + q[w.NODE]) % q[w.SERVERS]
-    return q[w.SERVERS_AT] + (q[w.WINDOW_SERVER] << w.GROUP_SHIFT)  # type: ignore[no-any-return]
+    return server_record(q, q[w.WINDOW_SERVER])
 
 
 @kernel
@@ -191,15 +177,15 @@ def _count_idle_servers(q: Array) -> int:
         server += 1
         if server == servers:
             server = 0
-        if q[q[w.SERVERS_AT] + (server << w.GROUP_SHIFT) + w.G_FIRST]:
+        if q[server_record(q, server) + w.G_FIRST]:
             return skipped
     return w.NONE  # not while anything waits
 
 
 @kernel
-def enter_server(q: Array, at: int) -> None:
-    """A request joins those to its server."""
-    append_to_group(q, q[w.SERVERS_AT] + (q[at + w.S_SERVER] << w.GROUP_SHIFT), at)
+def server_record(q: Array, server: int) -> int:
+    """The record of that server, which begins with the head of its list."""
+    return q[w.SERVERS_AT] + (server << w.GROUP_SHIFT)  # type: ignore[no-any-return]
 
 
 ORDERS = (
@@ -250,11 +236,11 @@ def enter(q: Array, at: int) -> None:
     """A request begins to wait: it enters what its scheduler keeps of those that wait."""
     scheduler = q[w.SCHEDULER]
     if scheduler in (w.TWINS, w.TWINS_WORK_CONSERVING):
-        enter_server(q, at)
+        append(q, server_record(q, q[at + w.S_SERVER]), w.S_GROUP_NEXT, at)
     elif scheduler in (w.HBRR, w.MLF):
         enter_file(q, at)
     elif scheduler == w.SJF:
-        enter_by_size(q, at)
+        push(q, at, q[at + w.S_SIZE])
     elif scheduler == w.WFQ:
         enter_by_finish(q, at)
     if q[w.AGGREGATE]:
@@ -266,7 +252,7 @@ def leave(q: Array, at: int) -> None:
     """A request waits no longer: the reverse of `enter`."""
     scheduler = q[w.SCHEDULER]
     if scheduler in (w.TWINS, w.TWINS_WORK_CONSERVING):
-        unlink_from_group(q, at)
+        unlink(q, server_record(q, q[at + w.S_SERVER]), w.S_GROUP_NEXT, at)
     elif scheduler in (w.HBRR, w.MLF):
         leave_file(q, at)
     elif scheduler == w.SJF:

@@ -1,69 +1,46 @@
-"""Doubly linked lists in the queue's array: all that waits in the order of arrival, and a list for each group."""
+"""Where the requests of a queue wait: in lists, in a heap, and in a table by where they begin.
+
+Every list is doubly linked. Its head is two words, the addresses of its first and last request; `links` says which two
+words of a request are its links, to the next and to the previous one.
+"""
 
 from __future__ import annotations
 
 from forebay.decide.order import queue_layout as w
 from forebay.model.kernels import Array, kernel
 
+_ODD = -7046029254386353131  # 2**64 over the golden ratio, as a signed number: spreads every bit over those above it
+
 
 @kernel
-def append(q: Array, at: int) -> None:
-    """The request at that address arrived last."""
-    last = q[w.LAST]
-    q[at + w.S_PREVIOUS] = last
-    q[at + w.S_NEXT] = 0
+def append(q: Array, head: int, links: int, at: int) -> bool:
+    """Put a request at the end of a list; whether the list was empty before."""
+    last = q[head + 1]
+    q[at + links], q[at + links + 1] = 0, last
+    q[head + 1] = at
     if last:
-        q[last + w.S_NEXT] = at
+        q[last + links] = at
     else:
-        q[w.FIRST] = at
-    q[w.LAST] = at
+        q[head] = at
+    return last == 0  # type: ignore[no-any-return]
 
 
 @kernel
-def unlink(q: Array, at: int) -> None:
-    """The request waits no longer."""
-    before, behind = q[at + w.S_PREVIOUS], q[at + w.S_NEXT]
+def unlink(q: Array, head: int, links: int, at: int) -> bool:
+    """Take a request out of a list; whether the list is empty now."""
+    behind, before = q[at + links], q[at + links + 1]
     if before:
-        q[before + w.S_NEXT] = behind
+        q[before + links] = behind
     else:
-        q[w.FIRST] = behind
+        q[head] = behind
     if behind:
-        q[behind + w.S_PREVIOUS] = before
+        q[behind + links + 1] = before
     else:
-        q[w.LAST] = before
-
-
-@kernel
-def append_to_group(q: Array, group: int, at: int) -> bool:
-    """Whether the group was empty before."""
-    last = q[group + w.G_LAST]
-    q[at + w.S_GROUP] = group
-    q[at + w.S_GROUP_PREVIOUS] = last
-    q[at + w.S_GROUP_NEXT] = 0
-    q[group + w.G_LAST] = at
-    if last:
-        q[last + w.S_GROUP_NEXT] = at
-        return False
-    q[group + w.G_FIRST] = at
-    return True
-
-
-@kernel
-def unlink_from_group(q: Array, at: int) -> bool:
-    """Whether the group is empty now."""
-    group = q[at + w.S_GROUP]
-    before, behind = q[at + w.S_GROUP_PREVIOUS], q[at + w.S_GROUP_NEXT]
-    if before:
-        q[before + w.S_GROUP_NEXT] = behind
-    else:
-        q[group + w.G_FIRST] = behind
-    if behind:
-        q[behind + w.S_GROUP_PREVIOUS] = before
-    else:
-        q[group + w.G_LAST] = before
+        q[head + 1] = before
     return before == 0 and behind == 0  # type: ignore[no-any-return]
 
 
+# The heap has the smallest key first, and of two equals the older; each request knows its place in it.
 @kernel
 def smallest(q: Array) -> int:
     """The address of the first request, or 0."""
@@ -131,46 +108,33 @@ def _sink(q: Array, at: int, place: int) -> None:
     q[at + w.S_PLACE] = place
 
 
-_ODD = -7046029254386353131  # 2**64 over the golden ratio, as a signed number: spreads every bit over those above it
+# The table finds the request that goes on where another ends: one that does the same to the same file at the same
+# server and begins at that byte. It is kept up only while requests are aggregated.
+@kernel
+def table_place(q: Array, like: int, offset: int) -> int:
+    """The head of the list in which requests like that one would stand that begin at `offset`."""
+    mixed = (offset * 2 + q[like + w.S_WRITE]) * _ODD
+    mixed = (mixed ^ (mixed >> 29) ^ (q[like + w.S_FILE] << 16) ^ q[like + w.S_SERVER]) * _ODD
+    mixed ^= mixed >> 32
+    return q[w.TABLE_AT] + ((mixed & q[w.TABLE_MASK]) << w.TABLE_SHIFT)  # type: ignore[no-any-return]
 
 
 @kernel
 def enlist(q: Array, at: int) -> None:
     """Enter a request into the table."""
-    place = _place(q, at, q[at + w.S_OFFSET])
-    last = q[place + 1]
-    q[at + w.S_TABLE_PREVIOUS] = last
-    q[at + w.S_TABLE_NEXT] = 0
-    q[place + 1] = at
-    if last:
-        q[last + w.S_TABLE_NEXT] = at
-    else:
-        q[place] = at
+    append(q, table_place(q, at, q[at + w.S_OFFSET]), w.S_TABLE_NEXT, at)
 
 
 @kernel
 def strike(q: Array, at: int) -> None:
     """Take a request out of the table."""
-    before, behind = q[at + w.S_TABLE_PREVIOUS], q[at + w.S_TABLE_NEXT]
-    if before and behind:
-        q[before + w.S_TABLE_NEXT] = behind
-        q[behind + w.S_TABLE_PREVIOUS] = before
-        return
-    place = _place(q, at, q[at + w.S_OFFSET])
-    if before:
-        q[before + w.S_TABLE_NEXT] = 0
-    else:
-        q[place] = behind
-    if behind:
-        q[behind + w.S_TABLE_PREVIOUS] = 0
-    else:
-        q[place + 1] = before
+    unlink(q, table_place(q, at, q[at + w.S_OFFSET]), w.S_TABLE_NEXT, at)
 
 
 @kernel
 def contiguous(q: Array, like: int, offset: int) -> int:
     """The oldest waiting request that is like that one and begins at `offset`; 0 if there is none."""
-    at = q[_place(q, like, offset)]
+    at = q[table_place(q, like, offset)]
     while at:
         if (
             q[at + w.S_OFFSET] == offset
@@ -181,12 +145,3 @@ def contiguous(q: Array, like: int, offset: int) -> int:
             return at  # type: ignore[no-any-return]
         at = q[at + w.S_TABLE_NEXT]
     return 0
-
-
-@kernel
-def _place(q: Array, like: int, offset: int) -> int:
-    """Where in the table requests like that one would stand that begin at `offset`."""
-    mixed = (offset * 2 + q[like + w.S_WRITE]) * _ODD
-    mixed = (mixed ^ (mixed >> 29) ^ (q[like + w.S_FILE] << 16) ^ q[like + w.S_SERVER]) * _ODD
-    mixed ^= mixed >> 32
-    return q[w.TABLE_AT] + ((mixed & q[w.TABLE_MASK]) << w.TABLE_SHIFT)  # type: ignore[no-any-return]
