@@ -351,7 +351,7 @@ def decided(
         start = asked + tried * rules.interval
         end = (asked if rules.letter else start) + duration
         if duration == 0 and not rules.letter:  # must fit for an instant
-            end = math.nextafter(start, math.inf)
+            end = math.nextafter(start, math.inf) if start else 1e-300
         if policy.name == "forebay" and len(pieces) > 1 and not rules.letter:
             assert spread is not None
             granted = spread(space, size, start, end, len(pieces), number)

@@ -104,7 +104,8 @@ def _window(ask: Array, delay: float, letter: bool) -> tuple[float, float, float
     start = ask.start + delay
     if letter:  # StorAlloc moves the start and leaves the end where it was
         return start, ask.start + ask.booked, ask.booked
-    end = max(start + ask.booked, np.nextafter(start, np.inf))  # what lasts no time at all must fit for an instant
+    # What lasts no time at all must fit for an instant, which policies divide by: after 0, the next number is too small.
+    end = max(start + ask.booked, np.nextafter(start, np.inf) if start != 0.0 else 1e-300)
     return start, end, end - start if ask.booked == 0.0 else ask.booked
 
 
