@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forebay.simulate.centre.engine import ENDED, JOB, NO_SEAT, NOTHING, PART, WHO, State, advance, state
+from forebay.simulate.centre.engine import ENDED, FLASH_PART, JOB, NO_SEAT, NOTHING, WHO, State, advance, state
 from forebay.simulate.centre.layouts import alone
 from forebay.simulate.sharing import with_more_seats
 
@@ -115,7 +115,7 @@ def buffered(volume: float, compute: float) -> State:
         [1.0],
         [{"count": 2}],
     )
-    s.parts[:2] = np.array([(0, 0.5), (1, 0.5)], dtype=PART)
+    s.parts[:2] = np.array([(0, 0.5), (1, 0.5)], dtype=FLASH_PART)
     finish(s)
     return s
 

@@ -5,9 +5,9 @@ import pytest
 
 from forebay.model.errors import BadInput
 from forebay.model.kernels import kernel
+from forebay.simulate.requests.events import MEMORY
 from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.servers import Contended, Disk, Flash, Server, ServerModel
-from forebay.simulate.requests.state import MEMORY
 from forebay.simulate.requests.workload import Workload
 
 MICRO = 1000.0

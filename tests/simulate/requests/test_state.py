@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.simulate.requests.state import NEVER, append, earliest, first, foremost, new_rings, pop, push, remove
+from forebay.simulate.requests.events import NEVER, append, earliest, first, foremost, new_rings, pop, push, remove
 
 STEPS = st.lists(st.one_of(st.none(), st.integers(0, 20)), max_size=60)
 AT = 1  # which of the rings

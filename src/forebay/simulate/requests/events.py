@@ -1,48 +1,92 @@
-"""The events of single requests: from a client to its I/O node, to servers, and back.
+"""Single requests in virtual time: from a client to its I/O node, to servers, and back.
 
-`s` is the state (state.py). `choose` and `time` are None, or a scheduler's `take` and a server's model of the user's
-own.
+Everything is arrays of records (`State`, `s` below). Whatever takes equally long for all comes out in the order in
+which it went in: a ring of times and of things is enough where a heap would be for any delays. So the next event is
+the earliest of few: the heads of the rings, one for each server, and two for each I/O node. `choose` and `time` are
+None, or a scheduler's `take` and a server's model of the user's own.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
+
+import numpy as np
 
 from forebay.decide.order.queue import arrive, complete, follower, take
 from forebay.decide.order.queue_layout import WAKE
-from forebay.model.kernels import hot_kernel
+from forebay.model.kernels import Array, hot_kernel
 from forebay.model.random_numbers import draw
 from forebay.profile.request_watch import finish, observe, tally
 from forebay.simulate.requests.servers import built_in
-from forebay.simulate.requests.state import (
-    BACK,
-    CLIENTS,
-    ENTRANCE,
-    FROM_BACK,
-    FROM_CLIENTS,
-    FROM_ENTERS,
-    FROM_PERIODS,
-    FROM_SENT,
-    FROM_SERVERS,
-    FROM_WAKES,
-    NEVER,
-    QUANTILES,
-    SENT,
-    STARTS,
-    WAITING,
-    append,
-    earliest,
-    first,
-    foremost,
-    pop,
-    push,
-    remove,
-    set_time,
-)
+
+NEVER = np.iinfo(np.int64).max
+MEMORY = 8  # whole numbers that a server's model remembers
+QUANTILES = 4096
+
+# Where the next event comes from. Of all I/O nodes the earliest is one source; servers follow, one source each.
+FROM_SENT, FROM_BACK, FROM_CLIENTS, FROM_PERIODS, FROM_ENTERS, FROM_WAKES, FROM_SERVERS = range(7)
+# Rings of processes: those that start, those that have their answer, and those at the entrance of each I/O node.
+STARTS, CLIENTS, ENTRANCE = range(3)
+# Rings of messages: sent to servers, sent back, and waiting at each server.
+SENT, BACK, WAITING = range(3)
+
+
+def _whole_numbers(*names: str) -> np.dtype[np.void]:
+    return np.dtype([(name, np.int64) for name in names])
+
+
+LAYER = _whole_numbers(
+    "nodes", "servers", "lanes", "slots", "stripe",
+    "to_client", "to_server", "reading", "writing", "period",  # nanoseconds
+    "thinks",  # 1 if any process does
+    "now", "left", "end", "served", "rows",
+)  # fmt: skip
+PROCESS = _whole_numbers(
+    "file", "flow",  # the workload that it belongs to
+    "base", "step",  # its requests are at base, base + step, ...
+    "requests", "size", "write", "node",
+    "start",  # the server of its file's first stripe
+    "think",  # nanoseconds on average
+    "answered", "pending",  # requests; parts of the present one
+)  # fmt: skip
+# Of each slot of an I/O node: a part of a request, and what its server gets to know of it.
+PART = _whole_numbers("owner", "node", "server", "file", "offset", "length", "write")
+LANE = _whole_numbers("until", "part")  # of a server: when it is done (NEVER: it is free), with which part
+RING = _whole_numbers("head", "filled")
+CELL = _whole_numbers("time", "thing")
+
+
+class State(NamedTuple):
+    """All arrays. Kernels take it as one argument and pass it on."""
+
+    layer: Array  # one LAYER
+    when: Array  # of each source: when its next event is
+    enters: Array  # of each I/O node: when it has taken in a request
+    wakes: Array  # and when its scheduler wants to be asked again
+    processes: Array
+    parts: Array  # by node * slots + slot
+    lanes: Array  # [server, lane]
+    memories: Array  # [server, MEMORY]: what its model remembers
+    present: Array  # [server, node]: parts there; in the last column, nodes that have any
+    process_rings: Array
+    process_cells: Array  # [ring, place]
+    message_rings: Array
+    message_cells: Array
+    queues: Array  # of each I/O node, see decide/order
+    watches: Array  # and profile/request_watch
+    rows: Array  # [period, node]: what it saw
+    floats: Array  # quantiles of the noise, those of thinking, and the numbers of the servers' model
+    chance: Array  # what to draw from
+
+
+def new_rings(count: int, size: int) -> tuple[Array, Array]:
+    """Empty ones with room for at least `size` things each."""
+    room = 1 << max(size - 1, 0).bit_length()
+    return np.zeros(count, dtype=RING), np.zeros((count, room), dtype=CELL)
 
 
 @hot_kernel
-def advance(choose: Any, time: Any, s: Any, until: int) -> None:
+def advance(choose: Array, time: Array, s: Array, until: int) -> None:
     """Everything that happens up to and at `until`."""
     layer, when = s.layer[0], s.when
     while layer.left > 0:
@@ -65,21 +109,15 @@ def advance(choose: Any, time: Any, s: Any, until: int) -> None:
             _pump(choose, s, now, earliest(s.wakes))
         else:
             end_period(s, now)
-            if _is_stuck(when):
+            waiting = 0  # if nothing but periods is left to happen, a scheduler keeps requests for itself
+            for other in range(when.size):
+                waiting += other != FROM_PERIODS and when[other] != NEVER
+            if waiting == 0:
                 return
 
 
 @hot_kernel
-def _is_stuck(when: Any) -> bool:
-    """Whether nothing but periods is left to happen: a scheduler keeps requests for itself."""
-    left = 0
-    for source in range(when.size):
-        left += source != FROM_PERIODS and when[source] != NEVER
-    return left == 0
-
-
-@hot_kernel
-def start(s: Any, now: int, process: int) -> None:
+def start(s: Array, now: int, process: int) -> None:
     """The process begins; to be called in the order of time, before anything else."""
     layer = s.layer[0]
     if layer.thinks:
@@ -90,7 +128,7 @@ def start(s: Any, now: int, process: int) -> None:
 
 
 @hot_kernel
-def set_off(s: Any, now: int, process: int) -> None:
+def set_off(s: Array, now: int, process: int) -> None:
     """The process thinks, then sends its next request."""
     layer, rings, cells = s.layer[0], s.process_rings, s.process_cells
     time = now + layer.to_client
@@ -104,7 +142,7 @@ def set_off(s: Any, now: int, process: int) -> None:
 
 
 @hot_kernel
-def _reach_node(s: Any, now: int) -> None:
+def _reach_node(s: Array, now: int) -> None:
     """A client's request waits until its I/O node has taken in those before it."""
     layer, rings, cells = s.layer[0], s.process_rings, s.process_cells
     if layer.thinks == 0:
@@ -120,13 +158,13 @@ def _reach_node(s: Any, now: int) -> None:
 
 
 @hot_kernel
-def _ingress(layer: Any, process: Any) -> int:
+def _ingress(layer: Array, process: Array) -> int:
     """How long an I/O node takes to take in a request of the process."""
     return layer.writing if process.write else layer.reading  # type: ignore[no-any-return]
 
 
 @hot_kernel
-def _enter(choose: Any, s: Any, now: int, node: int) -> None:
+def _enter(choose: Array, s: Array, now: int, node: int) -> None:
     """The request has been taken in: split at stripe boundaries, its parts wait for their servers."""
     rings, cells, next_one = s.process_rings, s.process_cells, NEVER
     number = remove(rings, cells, ENTRANCE + node)
@@ -141,7 +179,7 @@ def _enter(choose: Any, s: Any, now: int, node: int) -> None:
 
 
 @hot_kernel
-def _split(s: Any, now: int, node: int, number: int, offset: int) -> None:
+def _split(s: Array, now: int, node: int, number: int, offset: int) -> None:
     layer, process, queue = s.layer[0], s.processes[number], s.queues[node]
     stripe, servers, end = layer.stripe, layer.servers, offset + process.size
     index = offset // stripe
@@ -161,7 +199,7 @@ def _split(s: Any, now: int, node: int, number: int, offset: int) -> None:
 
 
 @hot_kernel
-def _pump(choose: Any, s: Any, now: int, node: int) -> None:
+def _pump(choose: Array, s: Array, now: int, node: int) -> None:
     """The I/O node sends what its scheduler lets it."""
     layer, queue, parts = s.layer[0], s.queues[node], s.parts
     base = node * layer.slots
@@ -177,7 +215,7 @@ def _pump(choose: Any, s: Any, now: int, node: int) -> None:
 
 
 @hot_kernel
-def _reach_server(time: Any, s: Any, now: int) -> None:
+def _reach_server(time: Array, s: Array, now: int) -> None:
     rings, cells = s.message_rings, s.message_cells
     number = remove(rings, cells, SENT)
     s.when[FROM_SENT] = first(rings, cells, SENT)
@@ -195,7 +233,7 @@ def _reach_server(time: Any, s: Any, now: int) -> None:
 
 
 @hot_kernel
-def _begin(time: Any, s: Any, now: int, server: int, lane: int, number: int) -> None:
+def _begin(time: Array, s: Array, now: int, server: int, lane: int, number: int) -> None:
     part, numbers, memory = s.parts[number], s.floats[2 * QUANTILES :], s.memories[server]
     present = s.present[server, s.present.shape[1] - 1]
     if time is None:
@@ -209,7 +247,7 @@ def _begin(time: Any, s: Any, now: int, server: int, lane: int, number: int) -> 
 
 
 @hot_kernel
-def _serve(time: Any, s: Any, now: int, server: int) -> None:
+def _serve(time: Array, s: Array, now: int, server: int) -> None:
     """A part has been served; the next one that waits there begins."""
     lanes, lane = s.lanes[server], 0
     while lanes[lane].until != now:
@@ -231,7 +269,7 @@ def _serve(time: Any, s: Any, now: int, server: int) -> None:
 
 
 @hot_kernel
-def _come_back(choose: Any, s: Any, now: int) -> None:
+def _come_back(choose: Array, s: Array, now: int) -> None:
     """The I/O node has a server's answer, and sends what may go now."""
     number = remove(s.message_rings, s.message_cells, BACK)
     s.when[FROM_BACK] = first(s.message_rings, s.message_cells, BACK)
@@ -246,7 +284,7 @@ def _come_back(choose: Any, s: Any, now: int) -> None:
 
 
 @hot_kernel
-def _answer(s: Any, now: int, node: int, number: int) -> None:
+def _answer(s: Array, now: int, node: int, number: int) -> None:
     """One part less; after the last the client has its answer, and goes on."""
     layer, process = s.layer[0], s.processes[number]
     process.pending -= 1
@@ -260,7 +298,7 @@ def _answer(s: Any, now: int, node: int, number: int) -> None:
 
 
 @hot_kernel
-def end_period(s: Any, now: int) -> None:
+def end_period(s: Array, now: int) -> None:
     """What each I/O node saw becomes a row, as long as there is room."""
     layer = s.layer[0]
     if layer.rows < s.rows.shape[0]:
@@ -268,3 +306,91 @@ def end_period(s: Any, now: int) -> None:
             tally(s.watches[node], now, s.rows[layer.rows, node])
         layer.rows += 1
     s.when[FROM_PERIODS] = now + layer.period
+
+
+@hot_kernel
+def earliest(times: Array) -> int:
+    """Which of the times is the least; of equal ones the first."""
+    best, least = 0, times[0]
+    for i in range(1, times.size):
+        if times[i] < least:
+            best, least = i, times[i]
+    return best
+
+
+@hot_kernel
+def set_time(when: Array, source: int, times: Array, node: int, time: int) -> None:
+    """An I/O node's next time changes, and with it perhaps the earliest of all, which is the source's."""
+    if times[node] != time:
+        times[node] = time
+        when[source] = times[earliest(times)]
+
+
+@hot_kernel
+def append(rings: Array, cells: Array, which: int, time: int, thing: int) -> int:
+    """`thing` comes out of the ring at `time`; returns when its first thing comes out."""
+    ring = rings[which]
+    cell = cells[which, (ring.head + ring.filled) & (cells.shape[1] - 1)]
+    cell.time, cell.thing = time, thing
+    ring.filled += 1
+    return cells[which, ring.head].time  # type: ignore[no-any-return]
+
+
+@hot_kernel
+def first(rings: Array, cells: Array, which: int) -> int:
+    """When the first thing comes out; NEVER without any."""
+    return cells[which, rings[which].head].time if rings[which].filled else NEVER
+
+
+@hot_kernel
+def foremost(rings: Array, cells: Array, which: int) -> int:
+    """The first thing, which stays."""
+    return cells[which, rings[which].head].thing  # type: ignore[no-any-return]
+
+
+@hot_kernel
+def remove(rings: Array, cells: Array, which: int) -> int:
+    """The first thing leaves."""
+    ring = rings[which]
+    thing = cells[which, ring.head].thing
+    ring.head = (ring.head + 1) & (cells.shape[1] - 1)
+    ring.filled -= 1
+    return thing  # type: ignore[no-any-return]
+
+
+@hot_kernel
+def push(rings: Array, cells: Array, which: int, time: int, thing: int) -> int:
+    """A ring's cells as a heap: `thing` comes out at `time`, of equal times the lowest thing first."""
+    heap, at = cells[which], rings[which].filled
+    rings[which].filled += 1
+    while at > 0:
+        up = (at - 1) >> 1
+        if _before(heap[up], time, thing):
+            break
+        heap[at].time, heap[at].thing = heap[up].time, heap[up].thing
+        at = up
+    heap[at].time, heap[at].thing = time, thing
+    return heap[0].time  # type: ignore[no-any-return]
+
+
+@hot_kernel
+def pop(rings: Array, cells: Array, which: int) -> int:
+    """The first thing leaves the heap."""
+    heap, size = cells[which], rings[which].filled - 1
+    thing, at, down = heap[0].thing, 0, 1
+    time, last = heap[size].time, heap[size].thing
+    rings[which].filled = size
+    while down < size:
+        if down + 1 < size and _before(heap[down + 1], heap[down].time, heap[down].thing):
+            down += 1
+        if not _before(heap[down], time, last):
+            break
+        heap[at].time, heap[at].thing = heap[down].time, heap[down].thing
+        at, down = down, 2 * down + 1
+    heap[at].time, heap[at].thing = time, last
+    return thing  # type: ignore[no-any-return]
+
+
+@hot_kernel
+def _before(cell: Array, time: int, thing: int) -> bool:
+    return cell.time < time or (cell.time == time and cell.thing < thing)  # type: ignore[no-any-return]

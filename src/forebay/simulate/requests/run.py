@@ -19,9 +19,7 @@ from forebay.model.layout import KIB
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import seed_state
 from forebay.profile.request_watch import TALLY, make_observation, new_watch
-from forebay.simulate.requests.events import advance, end_period, start
-from forebay.simulate.requests.servers import Contended, Server, built_in
-from forebay.simulate.requests.state import (
+from forebay.simulate.requests.events import (
     FROM_PERIODS,
     FROM_SERVERS,
     LANE,
@@ -31,8 +29,12 @@ from forebay.simulate.requests.state import (
     PART,
     QUANTILES,
     State,
+    advance,
+    end_period,
     new_rings,
+    start,
 )
+from forebay.simulate.requests.servers import Contended, Server, built_in
 from forebay.simulate.requests.workload import Workload
 
 NANO = 1_000_000_000

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.layout import KIB
 from forebay.model.situation import OPERATIONS, PATTERNS
-from forebay.simulate.requests.state import PROCESS
+from forebay.simulate.requests.events import PROCESS
 
 PAPER_TOTAL = 4 << 30
 PAPER_NODES, PAPER_PROCESSES, PAPER_REQUESTS = (1, 2, 4, 8), (128, 256, 512), (32 * KIB, 256 * KIB)
