@@ -104,7 +104,7 @@ def _window(ask: Array, delay: float, letter: bool) -> tuple[float, float, float
     start = ask.start + delay
     if letter:  # StorAlloc moves the start and leaves the end where it was
         return start, ask.start + ask.booked, ask.booked
-    # What lasts no time at all must fit for an instant, which policies divide by: after 0, the next number is too small.
+    # What lasts no time must fit for an instant that policies can divide by; the next number after 0 is too small.
     end = max(start + ask.booked, np.nextafter(start, np.inf) if start != 0.0 else 1e-300)
     return start, end, end - start if ask.booked == 0.0 else ask.booked
 
