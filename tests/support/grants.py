@@ -7,11 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 from forebay.decide.grants import commands as co
-from forebay.decide.grants.action import Action
 from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.control import Control
 from forebay.decide.grants.events import Event
-from forebay.decide.grants.machine import DiskSpec
+from forebay.decide.grants.machine import Action, DiskSpec
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import EXISTING, HELD, NEXT, ON_DISK, Ask, State, Volume, VolumeState
 

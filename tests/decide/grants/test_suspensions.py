@@ -3,8 +3,7 @@
 import pytest
 
 from forebay.decide.grants import commands as co
-from forebay.decide.grants.action import Action
-from forebay.decide.grants.machine import Suspension
+from forebay.decide.grants.machine import Action, Suspension
 from forebay.model.grant import NotAllowed, State, VolumeState
 from support.grants import ADMINISTRATOR, Service, agent, check, check_space, disk, grant_id, service
 

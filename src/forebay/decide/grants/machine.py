@@ -1,4 +1,4 @@
-"""What the live machine consists of: nodes and disks as their agents describe them."""
+"""What the live machine consists of: nodes and disks as their agents describe them, and what these are to do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from forebay.model.errors import BadInput
 from forebay.model.system import Disk
@@ -39,14 +40,17 @@ class DiskSpec:
         check_fields(f"{where} ({self.name})", self.fields)
         if not math.isfinite(self.write_bandwidth + self.read_bandwidth):
             raise BadInput(f"{where} ({self.name})", "its bandwidths must be finite")
-        try:  # one that has no space left is none for the model, but may have some again
-            Disk(
-                capacity=self.capacity or 1,
-                write_bandwidth=self.write_bandwidth,
-                read_bandwidth=self.read_bandwidth,
-            )
+        try:
+            self.as_disk()
         except ValueError as error:
             raise BadInput(f"{where} ({self.name})", str(error)) from None
+
+    def as_disk(self) -> Disk:
+        """The disk as policies see it. One that has no space left is none for them, but may have some again."""
+        return Disk(
+            capacity=self.capacity or 1, write_bandwidth=self.write_bandwidth, read_bandwidth=self.read_bandwidth,
+            fields=self.fields,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +153,25 @@ class Stray:
         return self.name.partition(".")[0]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What an agent is to do for one volume; to do it again is harmless.
+
+    "make" is all of it: made, mounted, the user's, and exposed if that is asked for. `disk` is the disk's own name.
+    """
+
+    kind: Literal["make", "release"]
+    volume: str
+    disk: str
+    size: int
+    uid: int = 0
+    gid: int = 0
+    mode: int = 0o700
+    ceiling: float = 0.0
+    expose: str = ""
+    hosts: tuple[str, ...] = ()
+
+
 def stray_key(disk: str, volume: str) -> str:
     """A volume may have been left on several disks, so its name alone is not enough."""
     return f"{disk} {volume}"
@@ -169,11 +192,6 @@ def check_fields(where: str, fields: Mapping[str, object]) -> None:
         raise BadInput(where, "its fields must be strings, numbers, lists or tables") from None
     if length > _MOST_FIELDS or not all(isinstance(name, str) for name in fields):
         raise BadInput(where, f"its fields must have names, and at most {_MOST_FIELDS:,} characters in all")
-
-
-def has_fields(disk: LiveDisk, node: LiveNode, wants: Mapping[str, str]) -> bool:
-    """Whether the disk, or else its node, has all the fields that somebody wants."""
-    return all(field_value(disk, node, name) == value for name, value in wants.items())
 
 
 def field_value(disk: LiveDisk, node: LiveNode, name: str) -> str | None:

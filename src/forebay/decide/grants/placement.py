@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +67,8 @@ def place_request(tables: Tables, ask: Ask, now: float) -> Judgement:
         return Judgement(answer=Later(until=until, because=_explain_closed(tables, ask), reason=Reason.CLOSED))
     start = now if ask.start is None else max(now, ask.start)
     end = max(start + ask.seconds, math.nextafter(start, math.inf))
-    memory, before = _recall_turn(tables, selection)
+    memory = _recall_turn(tables, selection)
+    before = memory.disk.copy()
     parts, ledger = _place(tables, selection, ask.size, start, end, memory, tables.rules.split)
     turn_now = save_turn(selection, memory, before)
     turned = None if turn_now == tables.facts.turned else turn_now
@@ -91,8 +91,7 @@ def find_other_disk(tables: Tables, grant: Grant, volume: Volume, now: float) ->
     for disks in (elsewhere, [] if grant.ask.expose else fitting):
         selection = select(disks, tables.nodes, tables.space)
         if selection is not None:
-            memory, _ = _recall_turn(tables, selection)
-            end = max(grant.end, math.nextafter(now, math.inf))
+            end, memory = max(grant.end, math.nextafter(now, math.inf)), _recall_turn(tables, selection)
             parts, _ = _place(tables, selection, volume.size, now, end, memory, 0)
             if parts:
                 return parts[0][0]
@@ -106,15 +105,14 @@ def _find_policy(name: str) -> tuple[Policy, int]:
     return policy, next(numbers, OTHER)
 
 
-def _recall_turn(tables: Tables, selection: Selection) -> tuple[Turn, Any]:
-    """What the policy remembers, in terms of this selection; and its counts of probes, which the policy changes."""
+def _recall_turn(tables: Tables, selection: Selection) -> Turn:
+    """What the policy remembers, in terms of this selection."""
     turned = tables.facts.turned
     first, current = 0, tables.disks.get(turned.current)
     if current is not None:  # the first of these disks from the one whose turn it is
         order = tables.nodes[current.node].order, current.order
         first = bisect_left(selection.orders, order) % len(selection.keys)
-    memory = load_turn(selection, turned, tables.probed, first)
-    return memory, memory.disk.copy()
+    return load_turn(selection, turned, tables.probed, first)
 
 
 def _place(
@@ -178,15 +176,14 @@ def _explain_closed(tables: Tables, ask: Ask) -> str:
 
 def _explain_shut(tables: Tables, disk: LiveDisk) -> str:
     node = tables.nodes[disk.node]
-    if not disk.there:
-        return "gone"
-    if node.silent:
-        return "on a node that does not answer"
-    if disk.unseen:
-        return "inaccessible to its agent"
-    if disk.suspension is not None:
-        return "suspended, as volumes cannot be made on it"
-    return "drained" if disk.drained or node.drained else "without space"
+    reasons = {
+        "gone": not disk.there,
+        "on a node that does not answer": node.silent,
+        "inaccessible to its agent": disk.unseen,
+        "suspended, as volumes cannot be made on it": disk.suspension,
+        "drained": disk.drained or node.drained,
+    }
+    return next((reason for reason, applies in reasons.items() if applies), "without space")
 
 
 def _explain_impossible(tables: Tables, ask: Ask) -> Because | None:
@@ -227,11 +224,6 @@ def _explain_unknown(tables: Tables, ask: Ask) -> str:
     return f"no disk has all of {', '.join(f'{name} {value}' for name, value in ask.wants.items())}"
 
 
-def _join_names(names: Iterable[str]) -> str:
-    """
-    >>> _join_names("ba")
-    'a, b'
-    """
-    known = sorted(names)
-    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
-    return ", ".join(known[:_MOST_NAMES]) + more
+def _join_names(names: set[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(sorted(names)[:_MOST_NAMES]) + more

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.draft import Draft
-from forebay.decide.grants.placement import Judgement, Placed, place_request
-from forebay.model.decision import Never
+from forebay.decide.grants.placement import Placed, place_request
+from forebay.model.decision import Later
 from forebay.model.grant import Ask, Grant, State
 from forebay.model.reasons import Because, Reason
 from forebay.model.units import format_duration
@@ -17,61 +19,30 @@ _FORGOTTEN_AT_ONCE = 1000
 
 def attempt_grant(draft: Draft, grant: Grant, *, counts: bool = True) -> bool:
     """Try to grant; whether it was. An attempt that `counts` is one of the tries that a request has."""
-    judgement = place_request(draft.tables, grant.ask, draft.now)
+    tables, rules = draft.tables, draft.tables.rules
+    judgement = place_request(tables, grant.ask, draft.now)
     answer = judgement.answer
+    about: dict[str, Any] = {"at": draft.now, "grant": grant.id, "turned": judgement.turned}
     if isinstance(answer, Placed):
-        _grant(draft, grant, judgement, answer)
+        policy, parts = tables.facts.policy, answer.parts
+        because = f"{parts[0][0]} by {policy}" if len(parts) == 1 else f"{len(parts)} parts by {policy}"
+        about |= {"parts": parts, "start": answer.start, "end": answer.end}
+        draft.emit(ev.Granted(**about, because=because, policy=policy))
+        begin_grant(draft, tables.grants[grant.id])
         return True
-    if isinstance(answer, Never):
-        _refuse(draft, grant, judgement, answer.because)
-    elif counts:
-        _queue(draft, grant, judgement)
+    about |= {"because": answer.because, "reason": answer.reason}
+    if isinstance(answer, Later):
+        if not counts:
+            return False
+        tried = grant.tried + 1 if grant.state is State.QUEUED else 0
+        if tried < rules.tries:
+            draft.emit(ev.Queued(**about, until=answer.until, tried=tried, expected=judgement.expected))
+            return False
+        if rules.tries:
+            tries = "1 try" if rules.tries == 1 else f"{rules.tries} tries, {format_duration(rules.interval)} apart"
+            about["because"] = f"not granted in {tries}: {answer.because}"
+    draft.emit(ev.TurnedDown(**about))
     return False
-
-
-def _grant(draft: Draft, grant: Grant, judgement: Judgement, placed: Placed) -> None:
-    policy, parts = draft.tables.facts.policy, placed.parts
-    event = ev.Granted(
-        at=draft.now,
-        grant=grant.id,
-        because=f"{parts[0][0]} by {policy}" if len(parts) == 1 else f"{len(parts)} parts by {policy}",
-        start=placed.start,
-        end=placed.end,
-        parts=parts,
-        policy=policy,
-        turned=judgement.turned,
-    )
-    draft.emit(event)
-    begin_grant(draft, draft.tables.grants[grant.id])
-
-
-def _refuse(draft: Draft, grant: Grant, judgement: Judgement, because: str) -> None:
-    assert not isinstance(judgement.answer, Placed)
-    reason, turned = judgement.answer.reason, judgement.turned
-    draft.emit(ev.TurnedDown(at=draft.now, grant=grant.id, because=because, reason=reason, turned=turned))
-
-
-def _queue(draft: Draft, grant: Grant, judgement: Judgement) -> None:
-    """Have it wait, or refuse it after its last try."""
-    rules, later = draft.tables.rules, judgement.answer
-    assert not isinstance(later, Placed | Never)
-    tried = grant.tried + 1 if grant.state is State.QUEUED else 0
-    if tried >= rules.tries:
-        tries = "1 try" if rules.tries == 1 else f"{rules.tries} tries, {format_duration(rules.interval)} apart"
-        because = f"not granted in {tries}: {later.because}" if rules.tries else later.because
-        _refuse(draft, grant, judgement, because)
-        return
-    event = ev.Queued(
-        at=draft.now,
-        grant=grant.id,
-        because=later.because,
-        reason=later.reason,
-        until=later.until,
-        tried=tried,
-        expected=judgement.expected,
-        turned=judgement.turned,
-    )
-    draft.emit(event)
 
 
 def begin_grant(draft: Draft, grant: Grant) -> None:
@@ -98,23 +69,19 @@ def sweep_queue(draft: Draft, *, afresh: bool) -> None:
     """Space came free: try the queue in its order, a part at a time; or go on with the sweep that was begun."""
     tables = draft.tables
     hopeless: list[Ask] = []
-    tried = 0
+    swept, tried = 0, 0
     for name in tables.queue.after(0 if afresh else tables.facts.swept):
         grant = tables.grants[name]
         if any(_is_no_easier(grant.ask, other) for other in hopeless):
             continue
         if tried == _SWEPT_AT_ONCE:
-            _note_swept(draft, grant.order - 1)
-            return
+            swept = grant.order - 1
+            break
         tried += 1
         if not attempt_grant(draft, grant, counts=False):
             hopeless.append(grant.ask)
-    _note_swept(draft, 0)
-
-
-def _note_swept(draft: Draft, order: int) -> None:
-    if draft.tables.facts.swept != order:
-        draft.emit(ev.Swept(at=draft.now, order=order))
+    if tables.facts.swept != swept:
+        draft.emit(ev.Swept(at=draft.now, order=swept))
 
 
 def _is_no_easier(ask: Ask, other: Ask) -> bool:

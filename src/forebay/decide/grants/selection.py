@@ -13,7 +13,7 @@ from forebay.decide.grants.machine import LiveDisk, LiveNode
 from forebay.decide.grants.space import Space
 from forebay.decide.storage.policy_memory import TURN, Turn, turn
 from forebay.model.ledger import NODE, SERVER, Ledger
-from forebay.model.system import Disk, Node, Platform, Server
+from forebay.model.system import Node, Platform, Server
 
 _CHANGING = ["root", "level", "live", "latest", "next", "ahead"]
 
@@ -71,49 +71,34 @@ def select(disks: Sequence[LiveDisk], nodes: dict[str, LiveNode], space: Space) 
     if not disks:
         return None
     ordered = sorted(disks, key=lambda disk: (nodes[disk.node].order, disk.order))
-    platform = _platform(ordered, nodes)
-    records = np.zeros(len(platform.nodes), dtype=NODE)
-    records["network_bandwidth"] = [node.network_bandwidth for node in platform.nodes]
-    records["capacity"] = [sum(disk.capacity for disk in node.disks) for node in platform.nodes]
-    records["disks"] = [len(node.disks) for node in platform.nodes]
+    members = tuple(
+        Node(
+            name=name,
+            network_bandwidth=nodes[name].network_bandwidth,
+            disks=tuple(disk.spec.as_disk() for disk in disks),
+            fields=nodes[name].fields,
+        )
+        for name, disks in groupby(ordered, key=lambda disk: disk.node)
+    )
+    records = np.zeros(len(members), dtype=NODE)
+    records["network_bandwidth"] = [node.network_bandwidth for node in members]
+    records["capacity"] = [sum(disk.capacity for disk in node.disks) for node in members]
+    records["disks"] = [len(node.disks) for node in members]
     records["first"] = np.cumsum(records["disks"]) - records["disks"]
     server = np.zeros(1, dtype=SERVER)
     server["nodes"] = records.size
     numbers = np.array([space.numbers[disk.key] for disk in ordered])
     return Selection(
         keys=tuple(disk.key for disk in ordered),
-        names=tuple(node.name for node in platform.nodes),
+        names=tuple(node.name for node in members),
         orders=tuple((nodes[disk.node].order, disk.order) for disk in ordered),
         numbers=numbers,
         is_all=np.array_equal(numbers, np.arange(space.ledger.disks.size)),
         nodes=records,
         servers=server,
         of_node=np.repeat(np.arange(records.size), records["disks"]),
-        platform=platform,
+        platform=Platform(name="live", servers=(Server(name="live", nodes=members),)),
         scratch=turn(space.ledger._replace(disks=space.ledger.disks[numbers], nodes=records), seed=0),
-    )
-
-
-def _platform(ordered: Sequence[LiveDisk], nodes: dict[str, LiveNode]) -> Platform:
-    members = tuple(
-        Node(
-            name=name,
-            network_bandwidth=nodes[name].network_bandwidth,
-            disks=tuple(_disk(disk) for disk in disks),
-            fields=nodes[name].fields,
-        )
-        for name, disks in groupby(ordered, key=lambda disk: disk.node)
-    )
-    return Platform(name="live", servers=(Server(name="live", nodes=members),))
-
-
-def _disk(disk: LiveDisk) -> Disk:
-    spec = disk.spec
-    return Disk(
-        capacity=spec.capacity,
-        write_bandwidth=spec.write_bandwidth,
-        read_bandwidth=spec.read_bandwidth,
-        fields=spec.fields,
     )
 
 

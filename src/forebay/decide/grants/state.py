@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, has_fields
+from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, field_value
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.selection import Selection, Turned, select
 from forebay.decide.grants.space import ALWAYS, FOREVER, Hold, Space
@@ -244,7 +244,8 @@ class Tables:
         return value
 
     def has_fields(self, disk: LiveDisk, wants: Mapping[str, str]) -> bool:
-        return has_fields(disk, self.nodes[disk.node], wants)
+        """Whether the disk, or else its node, has all the fields that somebody wants."""
+        return all(field_value(disk, self.nodes[disk.node], name) == value for name, value in wants.items())
 
     def is_open(self, disk: LiveDisk) -> bool:
         """Whether something new may be put there."""

@@ -25,7 +25,7 @@ from forebay.act.control.client import Client, TurnedAway, parse_service
 from forebay.act.control.documents import ActionDocument, ActionList
 from forebay.act.control.errors import ErrorCode
 from forebay.act.volumes.volume import VolumeFailed
-from forebay.decide.grants.action import Action
+from forebay.decide.grants.machine import Action
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_duration, format_size, plural
 

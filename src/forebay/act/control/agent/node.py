@@ -12,7 +12,7 @@ from forebay.act.control.auth.volume_keys import without_key
 from forebay.act.volumes.exposure import Exposures
 from forebay.act.volumes.volume import BadRequest, NoRoom, Volume, WrongOwner, check_name
 from forebay.act.volumes.volume_lifecycle import Volumes
-from forebay.decide.grants.action import Action
+from forebay.decide.grants.machine import Action
 from forebay.model.errors import BadInput, UnknownName, UserError
 
 EXPOSE = "expose"

@@ -13,8 +13,7 @@ from forebay.act.control.documents import (
 )
 from forebay.act.control.service.journal_identity import journal_stamp
 from forebay.act.control.service.live_state import Live
-from forebay.decide.grants.action import Action
-from forebay.decide.grants.machine import LiveDisk
+from forebay.decide.grants.machine import Action, LiveDisk
 from forebay.model.grant import Grant, Volume
 
 

@@ -40,6 +40,7 @@ class Report(Command):
         """
         volume, node = draft.tables.volumes.get(self.volume), self.caller.node
         if volume is None or (volume.node != node and node in map(node_of, volume.failed)):
+            self.require_agent(node)
             return None
         self.require_agent(volume.node)
         if self.disk and volume.disk != f"{node}/{self.disk}":
@@ -57,9 +58,9 @@ class Made(Report):
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def decide(self, draft: Draft) -> None:
-        self.require_agent(self.caller.node)
         tables, tried = draft.tables, find_tried_disk(draft, self.caller.node, self.volume)
         if tried is not None:
+            self.require_agent(tried.node)
             resume_disk(draft, tried, "a volume could be made there again")
             return
         volume = self._find_volume(draft)
@@ -86,9 +87,9 @@ class NotMade(Report):
 
     def decide(self, draft: Draft) -> None:
         """Make it on another disk, or else fail the grant. A volume that was whole and cannot be repaired is lost."""
-        self.require_agent(self.caller.node)
         tried = find_tried_disk(draft, self.caller.node, self.volume)
         if tried is not None:
+            self.require_agent(tried.node)
             fail_trial(draft, tried, self.because)
             return
         volume = self._find_volume(draft)
@@ -124,7 +125,6 @@ class Lost(Report):
     because: str
 
     def decide(self, draft: Draft) -> None:
-        self.require_agent(self.caller.node)
         volume = self._find_volume(draft)
         if volume is not None:
             lose_volume(draft, volume, Because(Reason.REPORTED, self.because), self.number)
@@ -135,9 +135,9 @@ class Gone(Report):
     """It was removed from that disk: its space is free. What nobody had asked to be removed is lost."""
 
     def decide(self, draft: Draft) -> None:
-        self.require_agent(self.caller.node)
         stray = draft.tables.strays.get(stray_key(f"{self.caller.node}/{self.disk}", self.volume))
         if stray is not None:
+            self.require_agent(self.caller.node)
             draft.emit(ev.StrayGone(at=draft.now, stray=stray, report=self.number))
             return
         volume = self._find_volume(draft)
@@ -161,9 +161,9 @@ class Stuck(Report):
     because: str
 
     def decide(self, draft: Draft) -> None:
-        self.require_agent(self.caller.node)
         stray = draft.tables.strays.get(stray_key(f"{self.caller.node}/{self.disk}", self.volume))
         if stray is not None:
+            self.require_agent(self.caller.node)
             if not stray.because:
                 stray = replace(stray, because=self.because)
                 draft.emit(ev.Strayed(at=draft.now, stray=stray, report=self.number))
