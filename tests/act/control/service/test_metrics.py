@@ -45,7 +45,7 @@ def shown(service: Running, token: str = "") -> Numbers:
 
 
 def of_world(world: PageWorld) -> Numbers:
-    found = (*nb._grants(world.live, world.now), *nb._counted(world.live), *nb._machine(world.live, world.now))
+    found = (*nb.grant_numbers(world.live, world.now), *nb.event_numbers(world.live), *nb.machine_numbers(world.live, world.now))
     return values_of(found)
 
 
@@ -231,7 +231,7 @@ def test_two_instances_over_one_postgresql_show_the_same(postgresql: PostgreSQL,
             second.ask(1000 * GB)
             soon(lambda: counters(first) == counters(second))
             assert counters(first)["forebay_refused_total", "too-large"] == 1
-            same = {metric.full_name for metric in PARTS["service"] if metric.shared} - {nb.OLDEST.full_name}
+            same = {metric.full_name for metric in PARTS["service"] if metric.shared} - {"forebay_grants_oldest_seconds"}
             both = [{k: v for k, v in shown(one).items() if k[0] in same} for one in (first, second)]
             assert both[0] == both[1]
 
