@@ -27,10 +27,9 @@ from forebay.act.control.api.description import document_response
 from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm
 from forebay.act.control.auth.callers import Who, check_administrator, first_group, user_name
 from forebay.act.control.documents import FitDocument, GrantDocument, GrantList, KeyDocument, StoryDocument
-from forebay.act.control.service.grant_story import story_of
 from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.act.control.service.service import Service
-from forebay.act.control.service.views import grant_document
+from forebay.act.control.service.views import grant_document, story_of
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.control import Control

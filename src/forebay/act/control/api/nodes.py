@@ -24,7 +24,6 @@ from forebay.act.control.auth.callers import Who, user_name
 from forebay.act.control.auth.volume_keys import without_key
 from forebay.act.control.documents import ActionList, Done, NodeList, StrayDocument, StrayList, TierDocument, TierList
 from forebay.act.control.errors import OtherJournal
-from forebay.act.control.service.journal_identity import is_known_journal
 from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.service import Service
 from forebay.act.control.service.views import action_list, node_documents
@@ -81,7 +80,7 @@ async def _change(service: Service, command: co.Command) -> NodeList:
 @routes.post("/{node}/hello")
 async def hello(service: OfService, who: Caller, node: NodeName, form: HelloForm) -> ActionList:
     """An agent reports its node's disks and all volumes on them, and gets its actions."""
-    known = await is_known_journal(service.writer, await service.writer.now(), form.seen)
+    known = await service.writer.is_known(form.seen)
     await service.do(register_of(node, form, who, known))
     service.note_heard(node)
     return action_list(await service.writer.now(), node, service.keys)
@@ -128,7 +127,7 @@ async def actions(
 ) -> ActionList:
     """The actions of the node's agent, as soon as there are any or the time is over. The call is also its heartbeat."""
     live = await service.heartbeat(node, who.as_agent(node))
-    if await is_known_journal(service.writer, live, seen) is False:
+    if await service.writer.is_known(seen) is False:
         raise OtherJournal("the service has another journal than the one you acted on; report your disks first")
     live = await service.writer.now()
     end = service.monotonic() + seconds

@@ -12,15 +12,22 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 from forebay.act.control.errors import Unavailable
-from forebay.act.control.service.live_state import EventRecord, Live, checkpoint, load
+from forebay.act.control.service.live_state import EventRecord, Live, checkpoint, load, stamp_entry
 from forebay.decide.grants.commands import Command
 from forebay.history.store import Connection, Store
-from forebay.history.store.journal import Entry, append_entries, compress_state, read_unseen, save_checkpoint
+from forebay.history.store.journal import (
+    Entry,
+    append_entries,
+    compress_state,
+    read_after,
+    read_unseen,
+    save_checkpoint,
+)
 from forebay.model.errors import UserError
 
 T = TypeVar("T")
@@ -60,37 +67,38 @@ class Writer:
     def __init__(
         self, store: Store, heard: Heard, *, clock: Callable[[], float] = time.time, every: int = EVENTS_PER_CHECKPOINT
     ) -> None:
-        """`heard` is told what was written, by whomever; `clock` gives seconds since 1970."""
+        """`heard` is called with what was written, by whomever; `clock` gives seconds since 1970."""
         self._store, self._heard, self._clock, self._every = store, heard, clock, every
-        self._live: Live | None = None
+        self.latest: Live | None = None
+        """The state, perhaps with something in it that is not written yet; None if it has to be read again."""
+        self.timings = Timings()
         self._wishes: deque[_Wish] = deque()
         self._come = asyncio.Event()
         self._pen = asyncio.Lock()  # whoever writes has it from the beginning of the transaction to its end
         self._turn = asyncio.Lock()  # held from the first decision until what follows from it is written
         self._thread = ThreadPoolExecutor(1, "forebay-writer")
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._sizes: deque[int] = deque([0], maxlen=_MEMORY)  # of the last batches
         self._kept = 0
         self._keeping: asyncio.Task[None] | None = None
-        self.timings = Timings()
 
     async def start(self) -> None:
-        self._live = await self._in_thread(lambda: load(self._store))
-        self._kept = self._live.last
-        self._task = asyncio.create_task(self._run())
+        self.latest = await self._in_thread(lambda: load(self._store))
+        self._kept = self.latest.last
+        self._tasks.append(asyncio.create_task(self._run()))
 
     async def stop(self) -> None:
         """What was asked before is still done, and the state is kept, so that the next start is fast."""
         while self._wishes:
             await asyncio.sleep(0.01)
+        tasks = [*self._tasks, *([] if self._keeping is None else [self._keeping])]
         async with self._pen:  # nobody is in the middle of a transaction
-            tasks = [task for task in (self._task, self._keeping) if task is not None]
             for task in tasks:
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._live is not None and self._live.last > self._kept:
+        if self.latest is not None and self.latest.last > self._kept:
             with suppress(Unavailable):  # the journal has it all
-                await self._keep(self._live)
+                await self._keep(self.latest)
         self._thread.shutdown()
 
     async def do(self, command: Command) -> list[EventRecord]:
@@ -100,65 +108,63 @@ class Writer:
         self._come.set()
         return await answer
 
-    async def now(self) -> Live:
-        """The state with nothing in it that is not written. It is to be read before anything else is waited for."""
-        if self._live is None or not self._store.is_sqlite:  # others may have written
-            await self._refresh()
+    async def now(self, *, look: bool = True) -> Live:
+        """The state with nothing in it that is not written. It is to be read before anything else is waited for.
+
+        Without a `look` into the store, what others have written in the last second may be missing.
+        """
+        if self.latest is None or (look and not self._store.is_sqlite):
+            await self.look()
         async with self._turn:
             pass
-        if self._live is None:
+        if self.latest is None:
             raise Unavailable("the store failed just now; try again")
-        return self._live
+        return self.latest
 
-    async def settled(self) -> Live:
-        """As `now`, but without a look into the store, where others may have written in the last second."""
-        if self._live is not None:
-            async with self._turn:
-                pass
-        return self._live if self._live is not None else await self.now()
+    async def is_known(self, seen: str) -> bool | None:
+        """Whether the journal has the entry that an agent has `seen` last (see `Live.stamp`); None for no entry.
 
-    @property
-    def latest(self) -> Live | None:
-        """The state, perhaps with something in it that is not written yet; None if it has to be read again."""
-        return self._live
+        A store that is put back to an earlier copy lacks what came after. That it has as many entries again later, but
+        others, shows as well.
+        """
+        if not seen:
+            return None
+        live, text = await self.now(), seen.partition(":")[0]
+        if not (text.isascii() and text.isdigit() and len(text) < 19 and 0 < int(text) <= live.last):
+            return False
+        number = int(text)
+        first = live.recent[0].number if live.recent else live.last + 1
+        if number >= first:
+            return seen == stamp_entry(live.recent[number - first])
+        entries = await self.read(lambda connection: list(read_after(connection, number - 1, 1)))
+        return [stamp_entry(entry) for entry in entries] == [seen]
 
     async def read(self, look: Callable[[Connection], T]) -> T:
         """Look something up in the store."""
-        return await _told(asyncio.to_thread(self._reading, look))
-
-    def _reading(self, look: Callable[[Connection], T]) -> T:
-        with self._store.reading() as connection:
-            return look(connection)
+        return await _or_unavailable(asyncio.to_thread(_call_within, self._store.reading(), look))
 
     async def write(self, change: Callable[[Connection], T]) -> T:
         """Change something in the store that is not in the journal."""
         async with self._pen:
-            return await _told(self._in_thread(lambda: self._writing(change)))
-
-    def _writing(self, change: Callable[[Connection], T]) -> T:
-        with self._store.writing() as connection:
-            return change(connection)
+            return await _or_unavailable(self._in_thread(lambda: _call_within(self._store.writing(), change)))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    async def _refresh(self) -> None:
-        if self._live is None:
-            async with self._turn:
-                if self._live is None:
-                    self._live = await _told(self._in_thread(lambda: load(self._store)))
-                    return
-            # Somebody else has read it meanwhile, perhaps before what is to be seen here was written.
-        if self._live is not None:
-            last = self._live.last
-            entries = await self.read(lambda connection: read_unseen(connection, last))
-            async with self._turn:
-                if entries and self._live is not None:
-                    self._heard(self._live.follow(entries))
-
     async def look(self) -> None:
         """See what others wrote."""
-        await self._refresh()
+        if self.latest is None:
+            async with self._turn:
+                if self.latest is None:
+                    self.latest = await _or_unavailable(self._in_thread(lambda: load(self._store)))
+                    return
+            # Somebody else has read it meanwhile, perhaps before what is to be seen here was written.
+        if self.latest is not None:
+            last = self.latest.last
+            entries = await self.read(lambda connection: read_unseen(connection, last))
+            async with self._turn:
+                if entries and self.latest is not None:
+                    self._heard(self.latest.follow(entries))
 
     async def _run(self) -> None:
         while True:
@@ -173,46 +179,38 @@ class Writer:
     async def _batch(self) -> None:
         taken: list[_Wish] = []
         try:
-            if self._live is None:
-                await self._refresh()
-            assert self._live is not None
+            if self.latest is None:
+                await self.look()
+            assert self.latest is not None
             async with self._pen:
-                await self._transact(self._live, taken)
+                await self._decide_and_write(self.latest, taken)
         except Exception as error:  # whatever it was, nothing of this batch holds
-            self._live = None
-            taken = taken or self._take_all()
+            self.latest = None
+            if not taken:
+                taken, self._wishes = list(self._wishes), deque()
             for wish in taken:
                 _fail(wish, _unavailable(error))
 
-    async def _transact(self, live: Live, taken: list[_Wish]) -> None:
-        transaction, entries = await self._in_thread(lambda: self._begin(live.last))
+    async def _decide_and_write(self, live: Live, taken: list[_Wish]) -> None:
+        transaction = await self._in_thread(lambda: _Transaction(self._store, live.last))
         async with self._turn:
-            await self._decide_and_write(live, transaction, entries, taken)
-
-    def _take_all(self) -> list[_Wish]:
-        taken = list(self._wishes)
-        self._wishes.clear()
-        return taken
-
-    async def _decide_and_write(
-        self, live: Live, transaction: _Transaction, entries: list[Entry], taken: list[_Wish]
-    ) -> None:
-        try:
-            others = live.follow(entries)
-            decided = self._decide(live, taken)
-            new = [one for _, found in decided for one in found]
-        except BaseException:
-            await self._in_thread(transaction.give_up)
-            raise
-        await self._in_thread(lambda: transaction.finish([one.entry for one in new]))
-        self.timings.batches += 1
-        self._sizes.append(len(taken))
-        self._heard([*others, *new])
-        for wish, found in decided:
-            self.timings.note(time.perf_counter() - wish.since)
-            if not wish.answer.done():
-                wish.answer.set_result(found)
-        self._keep_sometimes(live)
+            try:
+                others = live.follow(transaction.unseen)
+                decided = self._decide(live, taken)
+            except BaseException:
+                await self._in_thread(transaction.give_up)
+                raise
+            new = [record for _, records in decided for record in records]
+            await self._in_thread(lambda: transaction.finish([record.entry for record in new]))
+            self.timings.batches += 1
+            self._sizes.append(len(taken))
+            self._heard([*others, *new])
+            for wish, records in decided:
+                self.timings.note(time.perf_counter() - wish.since)
+                if not wish.answer.done():
+                    wish.answer.set_result(records)
+            if live.last - self._kept >= self._every and (self._keeping is None or self._keeping.done()):
+                self._keeping = asyncio.create_task(self._keep(live))
 
     def _decide(self, live: Live, taken: list[_Wish]) -> list[tuple[_Wish, list[EventRecord]]]:
         """As many as there is time for; those that make no sense are told so."""
@@ -229,18 +227,6 @@ class Writer:
             decided.append((wish, live.note_done(events)))
         return decided
 
-    def _begin(self, last: int) -> tuple[_Transaction, list[Entry]]:
-        transaction = _Transaction(self._store.writing())
-        try:
-            return transaction, read_unseen(transaction.connection, last)
-        except BaseException:
-            transaction.give_up()
-            raise
-
-    def _keep_sometimes(self, live: Live) -> None:
-        if live.last - self._kept >= self._every and (self._keeping is None or self._keeping.done()):
-            self._keeping = asyncio.create_task(self._keep(live))
-
     async def _keep(self, live: Live) -> None:
         async with self._turn:  # so that nothing is in it that is not written; the rest works on a copy
             made = checkpoint(live)
@@ -253,31 +239,31 @@ class Writer:
 
 
 class _Transaction:
-    """One that begins in one call and ends in another."""
+    """One that begins in one call, with a look at what others wrote, and ends in another."""
 
-    def __init__(self, context: AbstractContextManager[Connection]) -> None:
-        self._context = context
-        self.connection = context.__enter__()
+    def __init__(self, store: Store, last: int) -> None:
+        with ExitStack() as stack:
+            self.connection = stack.enter_context(store.writing())
+            self.unseen = read_unseen(self.connection, last)
+            self._open = stack.pop_all()
 
     def finish(self, entries: Sequence[Entry]) -> None:
         """Write entries, and make sure that they hold."""
-        try:
+        with self._open:
             append_entries(self.connection, entries)
-        except BaseException as error:
-            self._context.__exit__(type(error), error, error.__traceback__)
-            raise
-        self._context.__exit__(None, None, None)
 
     def give_up(self) -> None:
-        try:
+        with suppress(_GivenUp), self._open:
             raise _GivenUp
-        except _GivenUp as error:
-            with suppress(_GivenUp):
-                self._context.__exit__(_GivenUp, error, error.__traceback__)
 
 
 class _GivenUp(Exception):
     pass
+
+
+def _call_within(context: AbstractContextManager[Connection], work: Callable[[Connection], T]) -> T:
+    with context as connection:
+        return work(connection)
 
 
 def _fail(wish: _Wish, error: Exception) -> None:
@@ -286,11 +272,11 @@ def _fail(wish: _Wish, error: Exception) -> None:
 
 
 def _unavailable(error: Exception) -> Unavailable:
-    words = str(error) if isinstance(error, UserError | Unavailable) else f"the store failed: {error}"
-    return Unavailable(" ".join(words.split())[:300])
+    text = str(error) if isinstance(error, UserError | Unavailable) else f"the store failed: {error}"
+    return Unavailable(" ".join(text.split())[:300])
 
 
-async def _told(work: Awaitable[T]) -> T:
+async def _or_unavailable(work: Awaitable[T]) -> T:
     try:
         return await work
     except Exception as error:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import from_line, plain, to_line
@@ -36,23 +37,27 @@ class EventRecord:
         return cls(Entry(number, event.at, event.grant_id, to_line(event)), event)
 
 
+def stamp_entry(entry: Entry) -> str:
+    """By which an agent knows an entry again, and so the journal: its number, and what it says."""
+    return f"{entry.number}:{hashlib.sha256(entry.line.encode()).hexdigest()[:32]}"
+
+
+@dataclass(slots=True, eq=False)
 class Live:
     """The control after event number `last`, when each grant changed last, how many events of each kind there were,
-    and the latest of them."""
+    and the latest of them. `texts` are the rows of the last checkpoint, by table."""
 
-    def __init__(
-        self,
-        control: Control | None = None,
-        last: int = 0,
-        changed: dict[str, float] | None = None,
-        counted: dict[str, int] | None = None,
-    ) -> None:
-        self.control = control or Control()
-        self.last = last
-        self.changed = changed or {}
-        self.counted = Counter(counted or {})
-        self.recent: deque[Entry] = deque(maxlen=_RECENT)
-        self.texts: dict[str, Texts] = {}  # of the last checkpoint, by table
+    control: Control = field(default_factory=Control)
+    last: int = 0
+    changed: dict[str, float] = field(default_factory=dict)
+    counted: Counter[str] = field(default_factory=Counter)
+    recent: deque[Entry] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    texts: dict[str, Texts] = field(default_factory=dict)
+
+    @property
+    def stamp(self) -> str:
+        """That of the last entry of the journal, if everything is written; "" if there is none."""
+        return stamp_entry(self.recent[-1]) if self.recent else ""
 
     def apply(self, record: EventRecord) -> None:
         self.control.apply(record.event)
@@ -106,7 +111,7 @@ def _read_checkpoint(number: int, text: str) -> Live:
     control = Control.from_document(document["control"], f"checkpoint {number}")
     changed = {str(name): float(at) for name, at in document["changed"].items()}
     counted = {str(name): int(count) for name, count in document.get("counted", {}).items()}  # early ones have none
-    return Live(control, number, changed, counted)
+    return Live(control, number, changed, Counter(counted))
 
 
 async def checkpoint(live: Live) -> tuple[int, str]:

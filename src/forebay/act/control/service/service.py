@@ -18,11 +18,10 @@ from forebay.act.control.errors import Unavailable
 from forebay.act.control.page.files import NO_PAGES, Pages
 from forebay.act.control.page.rates import Rates
 from forebay.act.control.page.updates import Updates
-from forebay.act.control.service.event_log import log_event, names_to_notify
 from forebay.act.control.service.journal_writer import Writer
 from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.act.control.service.node_liveness import NodeLiveness
-from forebay.act.control.service.notifications import ANY, ChangeSignals
+from forebay.act.control.service.notifications import ANY, ChangeSignals, log_event, names_to_notify
 from forebay.act.control.service.settings import ServiceSettings
 from forebay.act.control.service.warm_up import warm_up
 from forebay.act.log import Log
@@ -39,7 +38,9 @@ _AGAIN = 1.0  # seconds until what failed is tried again
 
 
 class Service:
-    """One instance. `clock` gives seconds since 1970."""
+    """One instance. `clock` gives seconds since 1970, `monotonic` seconds by a clock that never jumps."""
+
+    monotonic = staticmethod(time.monotonic)
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class Service:
         self.settings, self.log, self.clock, self.store = settings, log, clock, store
         self.changes = ChangeSignals()
         self.writer = Writer(store, self._heard, clock=clock, every=settings.checkpoint)
+        self.do = self.writer.do
         self.authenticator = Authenticator(
             settings.administrators, lambda: self.writer.read(list_tokens), settings.munge
         )
@@ -87,17 +89,13 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.writer.stop()
 
-    async def do(self, command: co.Command) -> list[EventRecord]:
-        return await self.writer.do(command)
-
     async def _first_settings(self) -> None:
         """What the file says holds for a new journal; after that the journal knows, as it can be changed any time."""
         live, wanted = await self.writer.now(), self.settings
+        if live.last == 0 or live.control.rules.shadow != wanted.shadow:
+            await self.do(co.ChangeRules(caller=co.SERVICE, rules=wanted.rules))
         if live.last == 0:
-            await self.do(co.ChangeRules(caller=co.SERVICE, rules=wanted.rules))
             await self.do(co.ChangePolicy(caller=co.SERVICE, policy=wanted.policy))
-        elif live.control.rules.shadow != wanted.shadow:
-            await self.do(co.ChangeRules(caller=co.SERVICE, rules=wanted.rules))
         live = await self.writer.now()
         if (live.control.policy, live.control.rules) != (wanted.policy, wanted.rules):
             self.log.info("the journal's policy and rules hold, not the file's", policy=live.control.policy)
@@ -116,15 +114,15 @@ class Service:
 
     async def _for_ever(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """What fails (the store is away) is tried again."""
-        told = ""
+        logged = ""
         while True:
             try:
                 await work()
-                told = ""
+                logged = ""
             except (ForebayError, OSError) as error:
-                if str(error) != told:
-                    told = str(error)
-                    self.log.error("trying again", because=told)
+                if str(error) != logged:
+                    logged = str(error)
+                    self.log.error("trying again", because=logged)
                 await asyncio.sleep(_AGAIN)
 
     async def _tick(self) -> None:
@@ -138,15 +136,15 @@ class Service:
             await asyncio.sleep(_SHORTEST_SLEEP)
             return
         self._awaited = math.inf if due is None else due
+        # The clock may be put back or forth meanwhile, so never for long.
+        seconds = min(_LONGEST_SLEEP, max(_SHORTEST_SLEEP, self._awaited - now))
         try:
-            async with asyncio.timeout(_until(due, now)):
+            async with asyncio.timeout(seconds):
                 await self._due_changed.wait()
-                return
         except TimeoutError:
-            pass
+            await self.do(co.Tick(caller=co.SERVICE))
         finally:
             self._awaited = math.inf
-        await self.do(co.Tick(caller=co.SERVICE))
 
     async def _watch(self) -> None:
         """Share whom we heard of with other instances, and see whom nobody has heard of."""
@@ -185,19 +183,9 @@ class Service:
         """Whether something was written within so many seconds."""
         return await self.changes.wait(ANY, seconds)
 
-    @staticmethod
-    def monotonic() -> float:
-        """Seconds by a clock that never jumps."""
-        return time.monotonic()
-
     def state(self) -> Live:
         """What is known now, without waiting."""
         live = self.writer.latest
         if live is None:
             raise Unavailable("the store does not answer")
         return live
-
-
-def _until(due: float | None, now: float) -> float:
-    """Seconds to sleep. The clock may be put back or forth meanwhile, so never for long."""
-    return _LONGEST_SLEEP if due is None else min(_LONGEST_SLEEP, max(_SHORTEST_SLEEP, due - now))

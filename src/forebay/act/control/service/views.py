@@ -1,20 +1,30 @@
-"""Grants, nodes and actions of the live state as documents."""
+"""Grants, their stories, nodes and actions of the live state as documents."""
 
 from __future__ import annotations
 
-from forebay.act.control.auth.volume_keys import MEANS, Keys, without_key
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import cast
+
+from forebay.act.control.auth.volume_keys import MEANS, Keys, public, without_key
 from forebay.act.control.documents import (
     ActionDocument,
     ActionList,
     DiskDocument,
     GrantDocument,
     NodeDocument,
+    StoryLine,
     VolumeDocument,
 )
-from forebay.act.control.service.journal_identity import journal_stamp
 from forebay.act.control.service.live_state import Live
-from forebay.decide.grants.machine import Action, LiveDisk
+from forebay.decide.grants.codec import event_of
+from forebay.decide.grants.machine import LiveDisk
+from forebay.history.store import Connection
+from forebay.history.store.journal import Entry, LogLine, list_entries, list_log_lines
 from forebay.model.grant import Grant, Volume
+
+_NOT_IN_STORIES = ("v", "kind", "at", "turned", "grant")
 
 
 def grant_document(live: Live, grant: Grant) -> GrantDocument:
@@ -22,48 +32,26 @@ def grant_document(live: Live, grant: Grant) -> GrantDocument:
     volumes = [_volume_document(volume) for volume in control.tables.volumes_of(grant)]
     paths = [volume["path"] for volume in volumes if volume["path"]]
     return {
-        "id": grant.id,
-        "state": grant.state.value,
-        "size": ask.size,
-        "seconds": ask.seconds,
-        "start": grant.start or ask.start or 0.0,
-        "until": grant.end,
-        "uid": ask.uid,
-        "gid": ask.gid,
-        "user": ask.user,
-        "job": ask.job,
-        "key": ask.key,
+        "id": grant.id, "state": grant.state.value, "size": ask.size, "seconds": ask.seconds,
+        "start": grant.start or ask.start or 0.0, "until": grant.end,
+        "uid": ask.uid, "gid": ask.gid, "user": ask.user, "job": ask.job, "key": ask.key,
         "tier": ask.wants.get("tier", ""),
         "fields": {name: value for name, value in ask.wants.items() if name != "tier"},
-        "expose": ask.expose,
-        "because": grant.because,
-        "reason": grant.reason.value,
-        "policy": grant.policy,
-        "position": control.position(grant.id),
-        "tried": grant.tried,
-        "expected": grant.expected,
+        "expose": ask.expose, "because": grant.because, "reason": grant.reason.value, "policy": grant.policy,
+        "position": control.position(grant.id), "tried": grant.tried, "expected": grant.expected,
         "marks": control.marks(grant.id),
-        "path": paths[0] if paths else "",
-        "paths": paths,
-        "volumes": volumes,
-        "created": grant.asked,
-        "changed": live.changed.get(grant.id, grant.asked),
-    }
+        "path": paths[0] if paths else "", "paths": paths, "volumes": volumes,
+        "created": grant.asked, "changed": live.changed.get(grant.id, grant.asked),
+    }  # fmt: skip
 
 
 def _volume_document(volume: Volume) -> VolumeDocument:
+    node, _, disk = volume.disk.partition("/")
     return {
-        "number": int(volume.name.rpartition(".")[2]),
-        "name": volume.name,
-        "node": volume.node,
-        "disk": volume.disk[len(volume.node) + 1 :],
-        "size": volume.size,
-        "state": volume.state.value,
-        "path": volume.path,
-        "device": volume.device,
-        "settings": without_key(volume.settings),
-        "because": volume.because,
-    }
+        "number": int(volume.name.rpartition(".")[2]), "name": volume.name, "node": node, "disk": disk,
+        "size": volume.size, "state": volume.state.value, "path": volume.path, "device": volume.device,
+        "settings": without_key(volume.settings), "because": volume.because,
+    }  # fmt: skip
 
 
 def node_documents(live: Live) -> list[NodeDocument]:
@@ -74,61 +62,57 @@ def node_documents(live: Live) -> list[NodeDocument]:
         disks[disk.node].append(_disk_document(disk, used[key]))
     return [
         {
-            "name": node.name,
-            "silent": node.silent,
-            "drained": node.drained,
-            "network_bandwidth": node.network_bandwidth,
-            "fields": dict(node.fields),
-            "report": node.report,
-            "doubted": node.doubted > 0,
-            "disks": disks[node.name],
+            "name": node.name, "silent": node.silent, "drained": node.drained,
+            "network_bandwidth": node.network_bandwidth, "fields": dict(node.fields), "report": node.report,
+            "doubted": node.doubted > 0, "disks": disks[node.name],
         }
         for node in tables.nodes.values()
-    ]
+    ]  # fmt: skip
 
 
 def _disk_document(disk: LiveDisk, used: int) -> DiskDocument:
+    spec = disk.spec
     return {
-        "name": disk.spec.name,
-        "capacity": disk.spec.capacity,
-        "used": used,
-        "read_bandwidth": disk.spec.read_bandwidth,
-        "write_bandwidth": disk.spec.write_bandwidth,
-        "identity": disk.spec.identity,
-        "fields": dict(disk.spec.fields),
-        "there": disk.there,
-        "drained": disk.drained,
-        "unseen": disk.unseen,
+        "name": spec.name, "capacity": spec.capacity, "used": used, "read_bandwidth": spec.read_bandwidth,
+        "write_bandwidth": spec.write_bandwidth, "identity": spec.identity, "fields": dict(spec.fields),
+        "there": disk.there, "drained": disk.drained, "unseen": disk.unseen,
         "suspended": "" if disk.suspension is None else disk.suspension.because,
-    }
+    }  # fmt: skip
 
 
 def action_list(live: Live, node: str, keys: Keys) -> ActionList:
     """What a node's agent must do."""
     known = live.control.tables.nodes.get(node)
-    return {
-        "actions": [_action_document(action, keys) for action in live.control.actions(node)],
-        "report": known.report if known is not None else 0,
-        "mode": mode(live),
-        "seen": journal_stamp(live),
-    }
-
-
-def _action_document(action: Action, keys: Keys) -> ActionDocument:
-    return {
-        "kind": action.kind,
-        "volume": action.volume,
-        "disk": action.disk,
-        "size": action.size,
-        "uid": action.uid,
-        "gid": action.gid,
-        "mode": action.mode,
-        "ceiling": action.ceiling,
-        "expose": action.expose,
-        "hosts": list(action.hosts),
-        "key": keys.of(action.volume) if action.expose in MEANS else "",
-    }
+    actions = [
+        cast(ActionDocument, asdict(action) | {"key": keys.of(action.volume) if action.expose in MEANS else ""})
+        for action in live.control.actions(node)
+    ]
+    report = known.report if known is not None else 0
+    return {"actions": actions, "report": report, "mode": mode(live), "seen": live.stamp}
 
 
 def mode(live: Live) -> str:
     return "shadow" if live.control.rules.shadow else "enforce"
+
+
+def story_of(connection: Connection, grant: str) -> list[StoryLine]:
+    """All that the store knows of a grant, by time."""
+    return tell_story(list_entries(connection, grant), list_log_lines(connection, grant))
+
+
+def tell_story(entries: Iterable[Entry], logs: Iterable[LogLine]) -> list[StoryLine]:
+    """By time; `what` is the kind of event, or "log" for a line that the agent of `node` wrote."""
+    lines: list[StoryLine] = []
+    for entry in entries:
+        event = json.loads(public(entry.line))
+        more = {name: value for name, value in event.items() if name not in _NOT_IN_STORIES}
+        lines.append({
+            "time": entry.at, "what": event["kind"], "number": entry.number, "node": "", "level": "info",
+            "text": event_of(event).sentence(), "more": more,
+        })  # fmt: skip
+    for log in logs:
+        lines.append({
+            "time": log.at, "what": "log", "number": 0, "node": log.node, "level": log.level, "text": log.text,
+            "more": {},
+        })  # fmt: skip
+    return sorted(lines, key=lambda line: line["time"])  # what is at the same time stays in its order
