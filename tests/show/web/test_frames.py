@@ -120,7 +120,7 @@ def test_frames_after_a_snapshot_give_the_next_snapshot(
         _do(world, step)
         if at in cuts or at == len(steps):
             sent.append(told(page_frames.frame(world.live, eye, seen)))
-            what = page_frames.touched(world.live, seen)
+            what = page_frames.find_changes(world.live, seen)
             assert what is not None
             tally.follow(world.live, what.names)
             assert +tally.counted == page_views.states_of(world.live)
@@ -132,7 +132,7 @@ def test_frames_after_a_snapshot_give_the_next_snapshot(
     last = snapshot(world.live, eye)
     assert list(client.nodes.values()) == last["nodes"]
     assert client.head == {name: last[name] for name in client.head}
-    lines = page_views.feed(world.live, reversed(page_frames.entries_after(world.live, begin) or ()), eye, 10**6)
+    lines = page_views.feed(world.live, reversed(page_views.entries_after(world.live, begin) or ()), eye, 10**6)
     if all(frame["whole"] for frame in sent):
         assert client.lines == sorted(line["n"] for line in lines)
 
@@ -154,7 +154,8 @@ def test_lists_have_what_the_eye_may_see_and_no_more(steps: list[Any], eye: int 
     assert [row["position"] for row in queued] == sorted(row["position"] for row in queued)
     when = page_views.timeline(world.live, eye, 0.0, 1e9)
     assert sorted(when["id"]) == sorted(g.id for g in grants)
-    assert sum(page_views.totals(world.live, eye, page_views.states_of(world.live))["states"].values()) == len(grants)
+    head = page_views.head(world.live, eye, page_views.states_of(world.live))
+    assert sum(head["totals"]["states"].values()) == len(grants)
 
 
 @settings(max_examples=examples(40), deadline=None)

@@ -42,23 +42,17 @@ class VolumeDocument(TypedDict):
     because: Annotated[str, "Why it is in this state."]
 
 
-class GrantDocument(TypedDict):
-    """A grant with its volumes and its place in the queue."""
+class GrantSummary(TypedDict):
+    """A grant without its volumes."""
 
     id: Annotated[GrantId, "Its name."]
     state: Annotated[GrantState, "Its state."]
     size: Annotated[Bytes, "Requested bytes."]
     seconds: Annotated[Seconds, "Requested duration."]
-    start: Annotated[Moment, "When it begins."]
-    until: Annotated[Moment, "When it ends."]
     uid: Annotated[Id, "The owner's uid."]
-    gid: Annotated[Id, "The owner's group."]
     user: Annotated[str, "The owner's name."]
     job: Annotated[str, "The batch job that it is for."]
-    key: Annotated[str, "The caller's own name for the request."]
     tier: Annotated[str, "The requested kind of disks."]
-    fields: Annotated[dict[str, str], "Fields that its disks must have."]
-    expose: Annotated[str, "How other nodes reach its volumes; empty: they are mounted on their node."]
     because: Annotated[str, "Why it is in this state, as a sentence."]
     reason: Annotated[ReasonCode, "Why it is in this state, as a code; empty: none is recorded."]
     policy: Annotated[str, "The policy that decided."]
@@ -66,11 +60,22 @@ class GrantDocument(TypedDict):
     tried: Annotated[Count, "How often it was tried again."]
     expected: Annotated[Moment, "When space is expected; 0: unknown."]
     marks: Annotated[list[str], "What its owner should know, such as a silent node."]
+    created: Annotated[Moment, "When it was requested."]
+    changed: Annotated[Moment, "When it last changed."]
+
+
+class GrantDocument(GrantSummary):
+    """A grant with its volumes and its place in the queue."""
+
+    start: Annotated[Moment, "When it begins."]
+    until: Annotated[Moment, "When it ends."]
+    gid: Annotated[Id, "The owner's group."]
+    key: Annotated[str, "The caller's own name for the request."]
+    fields: Annotated[dict[str, str], "Fields that its disks must have."]
+    expose: Annotated[str, "How other nodes reach its volumes; empty: they are mounted on their node."]
     path: Annotated[str, "Where it is mounted; of several volumes, the first."]
     paths: Annotated[list[str], "Where each volume is mounted."]
     volumes: Annotated[list[VolumeDocument], "Its volumes."]
-    created: Annotated[Moment, "When it was requested."]
-    changed: Annotated[Moment, "When it last changed."]
 
 
 class GrantList(TypedDict):
@@ -232,30 +237,31 @@ class JournalDocument(TypedDict):
     last: Annotated[Count, "The number of the last of them."]
 
 
-class TokenDocument(TypedDict):
-    """A token, without its secret."""
+class TokenOwner(TypedDict):
+    """Whom a token identifies."""
 
     name: Annotated[str, "Its name."]
     role: Annotated[Role, "What its owner may do."]
     uid: Annotated[Id, "The user's uid; -1 for others."]
     node: Annotated[str, "The node of an agent."]
+
+
+class TokenDocument(TokenOwner):
+    """A token, without its secret."""
+
     made: Annotated[Moment, "When it was made."]
+
+
+class NewToken(TokenOwner):
+    """A new token."""
+
+    token: Annotated[str, "The token. The service shows it only once."]
 
 
 class TokenList(TypedDict):
     """All tokens."""
 
     tokens: Annotated[list[TokenDocument], "All tokens. The service does not store their secrets."]
-
-
-class NewToken(TypedDict):
-    """A new token."""
-
-    name: Annotated[str, "Its name."]
-    role: Annotated[Role, "What its owner may do."]
-    node: Annotated[str, "The node of an agent."]
-    uid: Annotated[Id, "The user's uid; -1 for others."]
-    token: Annotated[str, "The token. The service shows it only once."]
 
 
 class TierDocument(TypedDict):

@@ -8,7 +8,7 @@ import pytest
 
 from forebay.act.control.agent.disk_rates import RateReporter, count_bytes, differ, rates
 from forebay.act.control.agent.node import AgentDisk
-from forebay.act.control.page.rates import Rates
+from forebay.act.control.page.updates import Rates
 from forebay.act.volumes.kinds import open_volumes
 from forebay.model.errors import UserError
 from support.control import running

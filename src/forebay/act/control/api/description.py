@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -114,8 +116,10 @@ def all_schemas(description: Schema) -> dict[str, Schema]:
         hints = get_type_hints(getattr(forms, name), include_extras=True)
         for field, properties in schema.get("properties", {}).items():
             properties |= _notes(hints[field])
-    for document in (ErrorDocument, *filter(is_typeddict, vars(documents).values())):
-        schemas[document.__name__] = _record(document, schemas)
+    for name in re.findall(rf'"{_REF}(\w+)"', json.dumps(description["paths"])):
+        document = ErrorDocument if name == ErrorDocument.__name__ else getattr(documents, name, None)
+        if document is not None and name not in schemas:
+            schemas[name] = _record(document, schemas)
     schemas |= event_schemas()
     _bound(schemas)
     return schemas

@@ -11,28 +11,13 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forebay.act.control.errors import NotAuthenticated, error_code, error_document
-from forebay.act.control.page.views import (
-    Eye,
-    Fill,
-    PageNode,
-    States,
-    Tally,
-    entries_after,
-    feed,
-    fill,
-    fills,
-    head,
-    may_see,
-    row,
-    snapshot,
-    some_nodes,
-    states_of,
-)
+from forebay.act.control.page import views
+from forebay.act.control.page.views import Document, Eye, Fill, Tally
 from forebay.act.control.service.live_state import Live
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.events import Forgotten
@@ -45,15 +30,38 @@ if TYPE_CHECKING:
 _SHORTEST, _LONGEST = 0.15, 0.8  # seconds between frames
 _SHARE = 0.01  # of the time at most goes into frames
 _RATES = 5.0  # seconds between looks at bandwidth
-_BEAT = 2.0  # seconds after which a frame shows that somebody is there
+_BEAT = 2.0  # seconds after which an event shows that the service is there
 _LOOK = 1.0  # seconds between looks at whether the service ends
 _BEHIND = 20  # frames that a browser may be behind
-_MANY = 300  # grants that changed; above that, all disks are told
+_MANY = 300  # changed grants; above that, a frame has all disks
 _ROWS = 100
 _SNAPSHOTS = 8  # that are kept
 _LINES = 40
-Still = Callable[[], Awaitable[object]]
-"""Raises NotAuthenticated once who watches may not any more."""
+_FRESH = 120.0  # seconds for which a reported rate holds
+Rate = tuple[float, float]
+"""Bytes per second written and read."""
+CheckLogin = Callable[[], Awaitable[object]]
+"""Raises NotAuthenticated once whoever watches may not any more."""
+
+
+class Rates:
+    """Bandwidth in use, as agents last reported it; only in memory. `version` changes with every report."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._reports: dict[str, tuple[float, dict[str, Rate]]] = {}
+        self.version = 0
+
+    def update(self, node: str, rates: Mapping[str, Rate]) -> None:
+        """Of all disks of a node, by their keys."""
+        self._reports[node] = self._clock(), dict(rates)
+        self.version += 1
+
+    def now(self) -> dict[str, Rate]:
+        """Of all disks that are measured."""
+        old = self._clock() - _FRESH
+        self._reports = {node: report for node, report in self._reports.items() if report[0] > old}
+        return {key: (round(w), round(r)) for _, rates in self._reports.values() for key, (w, r) in rates.items()}
 
 
 class Updates:
@@ -69,41 +77,37 @@ class Updates:
         self.boot = secrets.token_hex(8)
 
     async def snapshot(self, eye: Eye) -> bytes:
-        """The state in words. Those who ask before anything happens get the same."""
+        """The state as JSON. Those who ask before anything happens get the same."""
         live = await self._service.writer.now()
         now = live.last, self._service.rates.version
         known, text = self._snapshots.get(eye, ((-1, 0), b""))
         if known != now:
-            told = {**snapshot(live, eye), "boot": self.boot, "rates": self._service.rates.now()}
-            text = json.dumps(told, separators=(",", ":")).encode()
+            document = {**views.snapshot(live, eye), "boot": self.boot, "rates": self._service.rates.now()}
+            text = json.dumps(document, separators=(",", ":")).encode()
             if len(self._snapshots) > _SNAPSHOTS:
                 self._snapshots.clear()
             self._snapshots[eye] = now, text
         return text
 
-    async def follow(self, eye: Eye, after: int, still: Still) -> AsyncIterator[str]:
+    async def follow(self, eye: Eye, after: int, check_login: CheckLogin) -> AsyncIterator[str]:
         """Server-sent events: `frame`s after a number, `reset` where all must be asked anew, `logout` at the end."""
         live = await self._service.writer.now()
-        queue = self._enter(eye, live.last)
+        queue: asyncio.Queue[str] = asyncio.Queue(_BEHIND)
+        self._watching.setdefault(eye, set()).add(queue)
+        if self._task is None or self._task.done():
+            self._at, self._tally = live.last, None
+            self._task = asyncio.create_task(self._run())
         try:
             yield _event("hello", live.last, {"boot": self.boot, "number": live.last, "beat": _BEAT})
             if after != live.last:
                 yield frame(live, eye, after)
             async for text in self._frames(eye, queue):
-                await still()
+                await check_login()
                 yield text
         except NotAuthenticated as error:
             yield _event("logout", None, {**error_document(error_code(error), str(error))})
         finally:
             self._leave(eye, queue)
-
-    def _enter(self, eye: Eye, at: int) -> asyncio.Queue[str]:
-        queue: asyncio.Queue[str] = asyncio.Queue(_BEHIND)
-        self._watching.setdefault(eye, set()).add(queue)
-        if self._task is None or self._task.done():
-            self._at, self._tally = at, None
-            self._task = asyncio.create_task(self._run())
-        return queue
 
     def _leave(self, eye: Eye, queue: asyncio.Queue[str]) -> None:
         queues = self._watching.get(eye, set())
@@ -115,7 +119,7 @@ class Updates:
             self._task = None
 
     async def _frames(self, eye: Eye, queue: asyncio.Queue[str]) -> AsyncIterator[str]:
-        """Ends when the service does, or when who reads is too far behind; a browser then comes again."""
+        """Ends when the service does, or when the reader is too far behind; a browser then comes again."""
         while queue in self._watching.get(eye, ()) and self._task is not None and not self._task.done():
             try:
                 async with asyncio.timeout(_LOOK):
@@ -125,7 +129,7 @@ class Updates:
             yield text  # outside: whoever reads may take longer
 
     async def _run(self) -> None:
-        said = measured = time.monotonic()
+        published = measured = time.monotonic()
         rates = self._service.rates.version
         while not self._service.changes.is_closed:
             try:
@@ -138,26 +142,25 @@ class Updates:
                 self._publish(_event("rates", None, {"rates": self._service.rates.now()}))
             if live.last != self._at:
                 begin = time.perf_counter()
-                self._tell(live)
-                said, cost = time.monotonic(), time.perf_counter() - begin
+                self._publish_frames(live)
+                published, cost = time.monotonic(), time.perf_counter() - begin
                 await asyncio.sleep(min(_LONGEST, max(_SHORTEST, cost / _SHARE)))
-            elif time.monotonic() - said >= _BEAT:
+            elif time.monotonic() - published >= _BEAT:
                 self._publish(_event("still", live.last, {"number": live.last}))
-                said = time.monotonic()
+                published = time.monotonic()
             else:
                 await self._service.wait_for_change(_BEAT)
 
-    def _tell(self, live: Live) -> None:
-        """Everybody a frame; what all of them have is found out once."""
-        what = touched(live, self._at)
-        if what is None or self._tally is None:
+    def _publish_frames(self, live: Live) -> None:
+        """A frame for everybody; what all of them have is looked up once."""
+        changes = find_changes(live, self._at)
+        if changes is None or self._tally is None:
             self._tally = Tally(live)
         else:
-            self._tally.follow(live, what.names)
-        self._at, counted = live.last, self._tally.counted
+            self._tally.follow(live, changes.names)
+        self._at = live.last
         for eye in list(self._watching):
-            text = _reset(live) if what is None else _event("frame", live.last, changes(live, eye, what, counted))
-            self._publish(text, eye)
+            self._publish(_format_frame(live, eye, changes, self._tally.counted), eye)
 
     def _publish(self, text: str, *eyes: Eye) -> None:
         for eye in eyes or list(self._watching):
@@ -169,7 +172,7 @@ class Updates:
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class Changes:
     """What some events touched: grants by name, and those that are there (the latest first), disks with their fills,
     nodes; and grants that are not kept any more."""
 
@@ -178,68 +181,54 @@ class Touched:
     entries: Sequence[Entry]
     grants: Sequence[Grant]
     disks: Mapping[str, Fill]
-    nodes: Sequence[PageNode]
+    nodes: Sequence[Document]
     forgotten: Sequence[str]
 
 
-def frame(live: Live, eye: Eye, after: int) -> str:
-    """What changed after a number; a `reset` if that can't be told any more."""
-    what = touched(live, after)
-    return _reset(live) if what is None else _event("frame", live.last, changes(live, eye, what, states_of(live)))
-
-
-def _reset(live: Live) -> str:
-    return _event("reset", live.last, {"number": live.last})
-
-
-def touched(live: Live, after: int) -> Touched | None:
+def find_changes(live: Live, after: int) -> Changes | None:
     """What the events after a number touched, as it is now; None if nobody remembers them."""
-    entries = entries_after(live, after)
+    entries = views.entries_after(live, after)
     if entries is None:
         return None
     tables = live.control.tables
     names = dict.fromkeys(entry.grant for entry in entries if entry.grant)
-    nodes, forgotten = _machine_in(entry for entry in entries if not entry.grant)
+    events = [from_line(entry.line) for entry in entries if not entry.grant]
+    nodes = dict.fromkeys(event.node_name for event in events if event.node_name and event.group is not None)
+    forgotten = [name for event in events if isinstance(event, Forgotten) for name in event.grants]
     grants = [tables.grants[name] for name in reversed(names) if name in tables.grants]
     if len(grants) > _MANY or len(grants) < len(names):  # of a grant that is not kept any more, nobody knows the disks
-        disks = fills(live)
+        disks = views.fills(live)
     else:
         keys = dict.fromkeys(volume.disk for grant in grants for volume in tables.volumes_of(grant))
-        disks = {key: fill(live, key) for key in keys if node_of(key) not in nodes}
-    return Touched(after, [*names, *forgotten], entries, grants, disks, some_nodes(live, nodes), forgotten)
+        disks = {key: views.fill(live, key) for key in keys if node_of(key) not in nodes}
+    return Changes(after, [*names, *forgotten], entries, grants, disks, views.nodes(live, nodes), forgotten)
 
 
-def changes(live: Live, eye: Eye, what: Touched, counted: States) -> dict[str, object]:
-    """What an eye sees of that."""
-    seen = [grant for grant in what.grants if eye is None or grant.ask.uid == eye]
-    lines = feed(live, reversed(what.entries), eye, _LINES)
-    older = (entry for entry in what.entries if entry.number < lines[-1]["n"]) if lines else iter(())
-    return {
-        **head(live, eye, counted),
-        "after": what.after,
-        "disks": what.disks,
-        "nodes": what.nodes,
-        "grants": [row(live, grant) for grant in seen[:_ROWS]],
+def frame(live: Live, eye: Eye, after: int) -> str:
+    """What changed after a number; a `reset` if nobody remembers."""
+    return _format_frame(live, eye, find_changes(live, after), views.states_of(live))
+
+
+def _format_frame(live: Live, eye: Eye, changes: Changes | None, counted: views.States) -> str:
+    if changes is None:
+        return _event("reset", live.last, {"number": live.last})
+    seen = [grant for grant in changes.grants if eye is None or grant.ask.uid == eye]
+    lines = views.feed(live, reversed(changes.entries), eye, _LINES)
+    older = (entry for entry in changes.entries if entry.number < lines[-1]["n"]) if lines else iter(())
+    document = {
+        **views.head(live, eye, counted),
+        "after": changes.after,
+        "disks": changes.disks,
+        "nodes": changes.nodes,
+        "grants": [views.row(live, grant) for grant in seen[:_ROWS]],
         "more": len(seen) > _ROWS,
-        "forgotten": what.forgotten,
+        "forgotten": changes.forgotten,
         "lines": lines,
-        "whole": len(lines) < _LINES or not any(may_see(live, entry, eye) for entry in older),
+        "whole": len(lines) < _LINES or not any(views.may_see(live, entry, eye) for entry in older),
     }
+    return _event("frame", live.last, document)
 
 
-def _machine_in(entries: Iterable[Entry]) -> tuple[dict[str, None], list[str]]:
-    """The nodes that something happened to, and the grants that are not kept any more."""
-    nodes: dict[str, None] = {}
-    forgotten: list[str] = []
-    for entry in entries:
-        event = from_line(entry.line)
-        if event.node_name and event.group is not None:
-            nodes[event.node_name] = None
-        if isinstance(event, Forgotten):
-            forgotten += event.grants
-    return nodes, forgotten
-
-
-def _event(kind: str, number: int | None, document: Mapping[str, object]) -> str:
+def _event(kind: str, number: int | None, document: Document) -> str:
     mark = "" if number is None else f"id: {number}\n"
     return f"{mark}event: {kind}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n"

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from forebay.act.control.auth.callers import Who
+from forebay.act.control.documents import GrantSummary
 from forebay.act.control.service.live_state import Live
-from forebay.act.control.service.views import mode
+from forebay.act.control.service.views import grant_summary, mode
 from forebay.decide.grants.codec import event_of
 from forebay.decide.grants.events import EVENTS, Event, Granted
 from forebay.decide.grants.machine import LiveDisk, field_value
@@ -23,8 +24,15 @@ from forebay.model.grant import ENDED, HELD, LIVE, Grant, NotAllowed, State
 
 Eye = int | None
 """The uid whose grants are seen; None for everybody's."""
-NO_TIER = ""
+Document = Mapping[str, object]
 _SHOWN_DISKS = 4
+_GROUPS: dict[str, frozenset[State]] = {
+    "live": LIVE,
+    "waiting": frozenset({State.ASKED, State.QUEUED}),
+    "ended": ENDED,
+    **{state.value: frozenset({state}) for state in State},
+}
+GROUPS = tuple(_GROUPS)
 
 
 def eye_of(who: Who) -> Eye:
@@ -44,33 +52,6 @@ class Fill(TypedDict):
     volumes: int
 
 
-class PageDisk(Fill):
-    """A disk, as the page shows it."""
-
-    name: str
-    capacity: int
-    tier: str
-    there: bool
-    drained: bool
-    suspended: bool
-    unseen: bool
-    because: str
-    write: float
-    read: float
-    kind: str
-    expose: str
-
-
-class PageNode(TypedDict):
-    """A node, as the page shows it."""
-
-    name: str
-    silent: bool
-    drained: bool
-    fields: Mapping[str, object]
-    disks: list[PageDisk]
-
-
 def fills(live: Live) -> dict[str, Fill]:
     """How full all disks are."""
     tables = live.control.tables
@@ -82,50 +63,44 @@ def fills(live: Live) -> dict[str, Fill]:
 
 def fill(live: Live, disk: str) -> Fill:
     """How full one disk is."""
-    tables, own = live.control.tables, Fill(used=0, planned=0, volumes=0)
-    names = [volume.name for volume in tables.on_disk(disk)]
-    names += [disk, *(key for key, stray in tables.strays.items() if stray.disk == disk)]
-    for name in names:
-        hold = tables.space.holds.get(name)
-        if hold is not None:
-            _add(own, hold.start, hold.size)
-    return own
+    tables, total = live.control.tables, Fill(used=0, planned=0, volumes=0)
+    strays = (key for key, stray in tables.strays.items() if stray.disk == disk)
+    for name in (*(volume.name for volume in tables.on_disk(disk)), disk, *strays):
+        if (hold := tables.space.holds.get(name)) is not None:
+            _add(total, hold.start, hold.size)
+    return total
 
 
-def _add(own: Fill, start: float, size: int) -> None:
-    own["used" if start == ALWAYS else "planned"] += size  # what exists holds its space from always on
-    own["volumes"] += 1
+def _add(total: Fill, start: float, size: int) -> None:
+    total["used" if start == ALWAYS else "planned"] += size  # what exists holds its space from always on
+    total["volumes"] += 1
 
 
-def machine(live: Live) -> list[PageNode]:
-    """All nodes with their disks."""
-    full = fills(live)
-    return _nodes(live, live.control.tables.nodes, full.__getitem__)
-
-
-def some_nodes(live: Live, names: Iterable[str]) -> list[PageNode]:
-    """A few nodes with their disks."""
-    return _nodes(live, names, lambda key: fill(live, key))
-
-
-def _nodes(live: Live, names: Iterable[str], fill_of: Callable[[str], Fill]) -> list[PageNode]:
+def nodes(live: Live, names: Container[str] | None = None) -> list[Document]:
+    """These nodes with their disks, or all."""
     tables = live.control.tables
-    disks: dict[str, list[PageDisk]] = {name: [] for name in names if name in tables.nodes}
+    full = fills(live) if names is None else {}
+    shown = [node for name, node in tables.nodes.items() if names is None or name in names]
+    disks: dict[str, list[Document]] = {node.name: [] for node in shown}
     for key, disk in tables.disks.items():
         if disk.node in disks:
-            disks[disk.node].append(_disk(live, disk, fill_of(key)))
-    return [_node(live, name, own) for name, own in disks.items()]
+            disks[disk.node].append(_disk(live, disk, full.get(key) or fill(live, key)))
+    return [
+        {
+            "name": node.name,
+            "silent": node.silent,
+            "drained": node.drained,
+            "fields": dict(node.fields),
+            "disks": disks[node.name],
+        }
+        for node in shown
+    ]
 
 
-def _node(live: Live, name: str, disks: list[PageDisk]) -> PageNode:
-    node = live.control.tables.nodes[name]
-    return {"name": name, "silent": node.silent, "drained": node.drained, "fields": dict(node.fields), "disks": disks}
-
-
-def _disk(live: Live, disk: LiveDisk, full: Fill) -> PageDisk:
+def _disk(live: Live, disk: LiveDisk, full: Fill) -> Document:
     spec, node, suspension = disk.spec, live.control.tables.nodes[disk.node], disk.suspension
     return {
-        "name": spec.name, "capacity": spec.capacity, **full, "tier": field_value(disk, node, "tier") or NO_TIER,
+        "name": spec.name, "capacity": spec.capacity, **full, "tier": field_value(disk, node, "tier") or "",
         "there": disk.there, "drained": disk.drained, "suspended": suspension is not None, "unseen": disk.unseen != "",
         "because": disk.unseen or ("" if suspension is None else suspension.because),
         "write": spec.write_bandwidth, "read": spec.read_bandwidth, "kind": str(spec.fields.get("kind", "")),
@@ -160,28 +135,14 @@ class Tally:
                 self.counted[new] += 1
 
 
-class Totals(TypedDict):
-    """Grants by state, as far as the eye sees them, and the machine as a whole."""
-
-    states: dict[str, int]
-    queue: int
-    grants: int
-    strays: int
-    nodes: int
-    silent: int
-    drained: int
-    suspended: int
-    unseen: int
-
-
-def totals(live: Live, eye: Eye, counted: States) -> Totals:
-    tables = live.control.tables
-    states: Counter[str] = Counter()
+def head(live: Live, eye: Eye, counted: States) -> dict[str, object]:
+    """What a snapshot and every update begin with: grants by state, as far as the eye sees them, and totals."""
+    tables, states = live.control.tables, Counter[str]()
     for (uid, state), count in counted.items():
         if count and (eye is None or uid == eye):
             states[state] += count
     nodes = tables.nodes.values()
-    return {
+    totals = {
         "states": dict(states),
         "queue": len(tables.queue),
         "grants": len(tables.grants),
@@ -192,85 +153,43 @@ def totals(live: Live, eye: Eye, counted: States) -> Totals:
         "suspended": sum(disk.suspension is not None for disk in tables.disks.values()),
         "unseen": sum(disk.unseen != "" for disk in tables.disks.values()),
     }
+    rules = asdict(live.control.rules)
+    return {"number": live.last, "mode": mode(live), "policy": live.control.policy, "totals": totals, "rules": rules}
 
 
-class Head(TypedDict):
-    """What a snapshot and every update begin with."""
-
-    number: int
-    mode: str
-    policy: str
-    totals: Totals
-    rules: dict[str, Any]
-
-
-class Snapshot(Head):
+def snapshot(live: Live, eye: Eye) -> Document:
     """All that the page needs before it shows anything, as of one event's number."""
-
-    nodes: list[PageNode]
-
-
-def head(live: Live, eye: Eye, counted: States) -> Head:
-    control = live.control
-    return {
-        "number": live.last,
-        "mode": mode(live),
-        "policy": control.policy,
-        "totals": totals(live, eye, counted),
-        "rules": asdict(control.rules),
-    }
-
-
-def snapshot(live: Live, eye: Eye) -> Snapshot:
-    return {**head(live, eye, states_of(live)), "nodes": machine(live)}
+    return {**head(live, eye, states_of(live)), "nodes": nodes(live)}
 
 
 # Grants
 
 
-class Row(TypedDict):
-    """A grant in a list; `silent` if a node that it is on does not answer, `here` the bytes on the disk asked for."""
+class Row(GrantSummary):
+    """A grant in a list; `silent` if a node that it is on does not answer."""
 
-    id: str
-    state: str
-    size: int
-    uid: int
-    user: str
-    job: str
-    tier: str
-    because: str
-    reason: str
-    policy: str
-    position: int
-    tried: int
-    expected: float
     again: float
-    seconds: float
-    created: float
-    changed: float
     begin: float
     end: float
     disks: list[str]
     parts: int
     order: int
     silent: bool
-    marks: list[str]
-    here: NotRequired[int]
 
 
 def row(live: Live, grant: Grant) -> Row:
-    ask, control = grant.ask, live.control
-    disks = [volume.disk for volume in control.tables.volumes_of(grant)] if grant.volumes else []
+    disks = [volume.disk for volume in live.control.tables.volumes_of(grant)] if grant.volumes else []
     begin, end = span(grant)
     return {
-        "id": grant.id, "state": grant.state.value, "size": ask.size, "uid": ask.uid, "user": ask.user,
-        "job": ask.job, "tier": ask.wants.get("tier", ""), "because": grant.because, "reason": grant.reason,
-        "policy": grant.policy, "position": control.position(grant.id), "tried": grant.tried,
-        "expected": grant.expected, "again": grant.until if grant.state is State.QUEUED else 0.0,
-        "seconds": ask.seconds, "created": grant.asked, "changed": live.changed.get(grant.id, grant.asked),
-        "begin": begin, "end": end, "disks": disks[:_SHOWN_DISKS], "parts": len(disks), "order": grant.order,
-        "silent": _is_on_silent_node(live, grant), "marks": control.marks(grant.id),
-    }  # fmt: skip
+        **grant_summary(live, grant),
+        "again": grant.until if grant.state is State.QUEUED else 0.0,
+        "begin": begin,
+        "end": end,
+        "disks": disks[:_SHOWN_DISKS],
+        "parts": len(disks),
+        "order": grant.order,
+        "silent": _is_on_silent_node(live, grant),
+    }
 
 
 def _is_on_silent_node(live: Live, grant: Grant) -> bool:
@@ -287,15 +206,6 @@ def span(grant: Grant) -> tuple[float, float]:
     return begin, (max(begin, grant.ended) if grant.state in ENDED else grant.end)
 
 
-_GROUPS: dict[str, frozenset[State]] = {
-    "live": LIVE,
-    "waiting": frozenset({State.ASKED, State.QUEUED}),
-    "ended": ENDED,
-    **{state.value: frozenset({state}) for state in State},
-}
-GROUPS = tuple(_GROUPS)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Which:
     """Which grants: all of these conditions; empty for any. `text` is in the id, the job or the user's name."""
@@ -308,31 +218,28 @@ class Which:
     limit: int = 200
 
 
-class GrantRows(TypedDict):
-    """Some grants, the newest first (the queue in its order), and their total number."""
+def list_grants(live: Live, eye: Eye, which: Which) -> Document:
+    """Some grants, the newest first (the queue in its order), and their total number.
 
-    number: int
-    total: int
-    rows: list[Row]
-
-
-def list_grants(live: Live, eye: Eye, which: Which) -> GrantRows:
+    On a given disk or node, each also has its bytes `here`.
+    """
     grants = sorted(_select(live, eye, which), key=lambda grant: grant.order, reverse=which.state != "queued")
-    shown = grants[which.offset : which.offset + which.limit]
-    rows = [row(live, grant) for grant in shown]
-    if which.disk:
-        volumes_of = live.control.tables.volumes_of
-        for own, grant in zip(rows, shown, strict=True):
-            own["here"] = sum(v.size for v in volumes_of(grant) if which.disk in (v.disk, v.node))
+    rows: list[Document] = []
+    for grant in grants[which.offset : which.offset + which.limit]:
+        rows.append(row(live, grant))
+        if which.disk:
+            volumes = live.control.tables.volumes_of(grant)
+            here = sum(volume.size for volume in volumes if which.disk in (volume.disk, volume.node))
+            rows[-1] = {**rows[-1], "here": here}
     return {"number": live.last, "total": len(grants), "rows": rows}
 
 
 def _select(live: Live, eye: Eye, which: Which) -> Iterator[Grant]:
-    tables, states = live.control.tables, _GROUPS.get(which.state)
-    text = which.text.lower()
+    tables, states, text = live.control.tables, _GROUPS.get(which.state), which.text.lower()
     grants: Iterable[Grant] = tables.grants.values()
-    if which.disk:
-        grants = _on(live, which.disk)
+    if which.disk:  # a disk or a node: the grants that are there, or will be
+        volumes = tables.on_disk(which.disk) if which.disk in tables.disks else tables.on_node(which.disk)
+        grants = [tables.grants[name] for name in dict.fromkeys(volume.grant for volume in volumes)]
     for grant in grants:
         ask = grant.ask
         if (
@@ -344,14 +251,7 @@ def _select(live: Live, eye: Eye, which: Which) -> Iterator[Grant]:
             yield grant
 
 
-def _on(live: Live, where: str) -> list[Grant]:
-    """Grants that are on a disk or node, or will be."""
-    tables = live.control.tables
-    volumes = tables.on_disk(where) if where in tables.disks else tables.on_node(where)
-    return [tables.grants[name] for name in dict.fromkeys(volume.grant for volume in volumes)]
-
-
-def timeline(live: Live, eye: Eye, begin: float, end: float, most: int = 20_000) -> dict[str, object]:
+def timeline(live: Live, eye: Eye, begin: float, end: float, most: int = 20_000) -> Document:
     """Columns of all grants that are there at any time of [begin, end); of too many, the newest."""
     names = ("order", "id", "owner", "state", "begin", "end", "size", "job", "silent")
     rows: list[tuple[object, ...]] = []

@@ -16,8 +16,7 @@ from forebay.act.control.auth.logins import Logins, signing_key
 from forebay.act.control.auth.volume_keys import Keys
 from forebay.act.control.errors import Unavailable
 from forebay.act.control.page.files import NO_PAGES, Pages
-from forebay.act.control.page.rates import Rates
-from forebay.act.control.page.updates import Updates
+from forebay.act.control.page.updates import Rates, Updates
 from forebay.act.control.service.journal_writer import Writer
 from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.act.control.service.node_liveness import NodeLiveness

@@ -13,6 +13,7 @@ from forebay.act.control.documents import (
     ActionList,
     DiskDocument,
     GrantDocument,
+    GrantSummary,
     NodeDocument,
     StoryLine,
     VolumeDocument,
@@ -27,21 +28,27 @@ from forebay.model.grant import Grant, Volume
 _NOT_IN_STORIES = ("v", "kind", "at", "turned", "grant")
 
 
-def grant_document(live: Live, grant: Grant) -> GrantDocument:
+def grant_summary(live: Live, grant: Grant) -> GrantSummary:
     ask, control = grant.ask, live.control
-    volumes = [_volume_document(volume) for volume in control.tables.volumes_of(grant)]
-    paths = [volume["path"] for volume in volumes if volume["path"]]
     return {
         "id": grant.id, "state": grant.state.value, "size": ask.size, "seconds": ask.seconds,
-        "start": grant.start or ask.start or 0.0, "until": grant.end,
-        "uid": ask.uid, "gid": ask.gid, "user": ask.user, "job": ask.job, "key": ask.key,
-        "tier": ask.wants.get("tier", ""),
-        "fields": {name: value for name, value in ask.wants.items() if name != "tier"},
-        "expose": ask.expose, "because": grant.because, "reason": grant.reason.value, "policy": grant.policy,
+        "uid": ask.uid, "user": ask.user, "job": ask.job, "tier": ask.wants.get("tier", ""),
+        "because": grant.because, "reason": grant.reason.value, "policy": grant.policy,
         "position": control.position(grant.id), "tried": grant.tried, "expected": grant.expected,
         "marks": control.marks(grant.id),
-        "path": paths[0] if paths else "", "paths": paths, "volumes": volumes,
         "created": grant.asked, "changed": live.changed.get(grant.id, grant.asked),
+    }  # fmt: skip
+
+
+def grant_document(live: Live, grant: Grant) -> GrantDocument:
+    ask = grant.ask
+    volumes = [_volume_document(volume) for volume in live.control.tables.volumes_of(grant)]
+    paths = [volume["path"] for volume in volumes if volume["path"]]
+    return {
+        **grant_summary(live, grant),
+        "start": grant.start or ask.start or 0.0, "until": grant.end, "gid": ask.gid, "key": ask.key,
+        "fields": {name: value for name, value in ask.wants.items() if name != "tier"},
+        "expose": ask.expose, "path": paths[0] if paths else "", "paths": paths, "volumes": volumes,
     }  # fmt: skip
 
 
