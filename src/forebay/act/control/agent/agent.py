@@ -29,18 +29,12 @@ from forebay.decide.grants.machine import Action
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_duration, format_size, plural
 
-_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
-"""Seconds before the agent calls a service again that does not answer or has nothing new; the last repeats."""
-_BUSY = 0.5
-"""Seconds that a new action waits at most while an old one takes its time."""
-_TRIES = 5
-"""How often the agent tries to bring up or remove an existing volume before it reports a failure."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
-"""Seconds between such tries: they double each time, up to the longest."""
-_SOON = 2.0
-"""Seconds until the disks are checked after a failure: a check can take long."""
-_PATIENCE = 20
-"""Tenths of a second that an agent waits for the last commands of one that was killed."""
+_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds before the service is called again; the last repeats
+_BUSY = 0.5  # seconds that a new action waits at most while an old one takes its time
+_TRIES = 5  # to bring up or remove an existing volume, before the agent reports a failure
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  # seconds between such tries: they double each time
+_SOON = 2.0  # seconds until the disks are checked after a failure: a check can take long
+_PATIENCE = 20  # tenths of a second to wait for the last commands of an agent that was killed
 _SAY_HELLO = (ErrorCode.NOT_FOUND, ErrorCode.OTHER_JOURNAL, ErrorCode.CONFLICT)
 """The service does not know the node, or has another journal: the agent must report its disks."""
 

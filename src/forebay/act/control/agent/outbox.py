@@ -12,10 +12,8 @@ from forebay.act.control.client import Client, ServiceAway, TurnedAway
 from forebay.act.control.errors import ErrorCode
 
 _AT_ONCE = 200
-_MOST_LINES = 2000
-"""Log lines that wait for the service; older ones are dropped."""
-_PAUSE = 0.5
-"""Seconds before something is sent again."""
+_MOST_LINES = 2000  # of the log that wait for the service; older ones are dropped
+_PAUSE = 0.5  # seconds before something is sent again
 _REJECTED = (
     ErrorCode.MALFORMED, ErrorCode.NOT_ALLOWED, ErrorCode.CONFLICT, ErrorCode.OTHER_JOURNAL, ErrorCode.TOO_LARGE,
 )  # fmt: skip

@@ -12,6 +12,7 @@ from fastapi import Header, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from forebay import __version__
+from forebay.act.control import documents
 from forebay.act.control.api.dependencies import (
     METRICS,
     Administrator,
@@ -28,17 +29,6 @@ from forebay.act.control.api.forms import PolicyForm, RulesForm, TokenForm
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.auth.tokens import new_token
 from forebay.act.control.auth.volume_keys import public
-from forebay.act.control.documents import (
-    Done,
-    HealthDocument,
-    JournalDocument,
-    JournalEvent,
-    NewToken,
-    PolicyDocument,
-    Role,
-    RulesDocument,
-    TokenList,
-)
 from forebay.act.control.page.views import entries_after, may_see
 from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.metrics import numbers
@@ -49,7 +39,7 @@ from forebay.act.metrics import format_metrics
 from forebay.decide.grants import commands as co
 from forebay.decide.registry import find
 from forebay.history.store.journal import Entry, read_after
-from forebay.history.store.tokens import list_tokens, remove_token
+from forebay.history.store.tokens import Token, list_tokens, remove_token
 from forebay.model.errors import UnknownName
 
 routes = Routes()
@@ -61,7 +51,7 @@ _STREAM = response(_EVENTS, "text/event-stream", STREAMED)
 
 
 @routes.get("/v1/health")
-async def health(service: OfService) -> HealthDocument:
+async def health(service: OfService) -> documents.HealthDocument:
     """Whether the service works. Anybody may call this."""
     latest = service.writer.latest
     live = latest or Live()
@@ -79,13 +69,13 @@ async def health(service: OfService) -> HealthDocument:
 
 
 @routes.get("/v1/policy")
-async def policy(service: OfService, _: Caller) -> PolicyDocument:
+async def policy(service: OfService, _: Caller) -> documents.PolicyDocument:
     """The storage policy in use."""
     return {"policy": (await service.writer.now()).control.policy}
 
 
 @routes.put("/v1/policy")
-async def change_policy(service: OfService, who: Administrator, form: PolicyForm) -> PolicyDocument:
+async def change_policy(service: OfService, who: Administrator, form: PolicyForm) -> documents.PolicyDocument:
     """Use another policy from now on. Existing grants stay."""
     name = find("storage", form.policy).name
     await asyncio.to_thread(warm_up, name)
@@ -94,25 +84,27 @@ async def change_policy(service: OfService, who: Administrator, form: PolicyForm
 
 
 @routes.get("/v1/rules")
-async def rules(service: OfService, _: Caller) -> RulesDocument:
+async def rules(service: OfService, _: Caller) -> documents.RulesDocument:
     """The rules in force."""
-    return cast(RulesDocument, asdict((await service.writer.now()).control.rules))
+    return cast(documents.RulesDocument, asdict((await service.writer.now()).control.rules))
 
 
 @routes.put("/v1/rules")
-async def change_rules(service: OfService, who: Administrator, form: RulesForm) -> RulesDocument:
+async def change_rules(service: OfService, who: Administrator, form: RulesForm) -> documents.RulesDocument:
     """Change some of the rules. The others stay as they are."""
     live = await service.writer.now()
     changed = replace(live.control.rules, **form.model_dump(exclude_none=True))
     await service.do(co.ChangeRules(caller=who.caller, rules=changed))
-    return cast(RulesDocument, asdict(service.state().control.rules))
+    return cast(documents.RulesDocument, asdict(service.state().control.rules))
 
 
 @routes.get("/v1/journal")
-async def journal(service: OfService, _: Administrator, after: Number = 0, limit: Limit = 1000) -> JournalDocument:
+async def journal(
+    service: OfService, _: Administrator, after: Number = 0, limit: Limit = 1000
+) -> documents.JournalDocument:
     """Events after a number, as in the journal."""
     entries = await service.writer.read(lambda connection: list(read_after(connection, after, limit)))
-    events = [JournalEvent(number=entry.number, event=json.loads(public(entry.line))) for entry in entries]
+    events = [documents.JournalEvent(number=entry.number, event=json.loads(public(entry.line))) for entry in entries]
     return {"events": events, "last": events[-1]["number"] if events else after}
 
 
@@ -175,18 +167,19 @@ async def metrics(service: OfService, _: Caller) -> Response:
 
 
 @routes.get("/v1/tokens")
-async def tokens(service: OfService, _: Administrator) -> TokenList:
+async def tokens(service: OfService, _: Administrator) -> documents.TokenList:
     """Who has a token. The service does not store the tokens themselves."""
-    return {
-        "tokens": [
-            {"name": each.name, "role": cast(Role, each.role), "uid": each.uid, "node": each.node, "made": each.made}
-            for each in await service.writer.read(list_tokens)
-        ]
-    }
+    stored = await service.writer.read(list_tokens)
+    return {"tokens": [_token_document(token) for token in stored]}
+
+
+def _token_document(token: Token) -> documents.TokenDocument:
+    role = cast(documents.Role, token.role)
+    return {"name": token.name, "role": role, "uid": token.uid, "node": token.node, "made": token.made}
 
 
 @routes.post("/v1/tokens", status_code=201)
-async def make_token(service: OfService, _: Administrator, form: TokenForm) -> NewToken:
+async def make_token(service: OfService, _: Administrator, form: TokenForm) -> documents.NewToken:
     """A new token. It replaces a token of the same name, which stops working."""
     secret, token, keep = new_token(form, service.clock())
     await service.writer.write(keep)
@@ -198,7 +191,7 @@ async def make_token(service: OfService, _: Administrator, form: TokenForm) -> N
 @routes.delete("/v1/tokens/{name}")
 async def drop_token(
     service: OfService, _: Administrator, name: Annotated[str, Path(max_length=100, description="The token's name.")]
-) -> Done:
+) -> documents.Done:
     """Remove a token. It stops working at once."""
     known = [token.name for token in await service.writer.read(list_tokens)]
     if name not in known:

@@ -17,6 +17,7 @@ from forebay.act.control.auth.browsers import find_login, is_browser
 from forebay.act.control.auth.callers import ONLY_METRICS, Peer, Who, check_administrator
 from forebay.act.control.auth.logins import Login
 from forebay.act.control.auth.munge import call_line
+from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.service import Service
 from forebay.model.grant import NotAllowed
 
@@ -116,6 +117,19 @@ Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait at most.
 Number = Annotated[int, Query(ge=0, lt=2**62, description="A number of the journal.")]
 Limit = Annotated[int, Query(ge=1, le=10_000, description="How many at most.")]
 Maybe = Body(default=None)
+
+
+async def wait_until(service: Service, who: Who, name: str, seconds: float, is_over: Callable[[Live], bool]) -> Live:
+    """The state as soon as a change of that name ends the wait, or the time is over."""
+    live, end = await service.writer.now(), service.monotonic() + seconds
+    service.waits.check(who)
+    with service.waits.one_more(who):
+        while not is_over(live):
+            changed = await service.changes.wait(name, end - service.monotonic())
+            live = await service.writer.now()
+            if not changed:
+                break
+    return live
 
 
 def resume_after(last_event_id: str) -> int | None:

@@ -22,6 +22,7 @@ from forebay.act.control.api.dependencies import (
     Routes,
     Wait,
     encode,
+    wait_until,
 )
 from forebay.act.control.api.description import document_response
 from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm
@@ -185,17 +186,15 @@ async def wait(
     known: Annotated[str, Query(max_length=20, description="The state that you know; another returns at once.")] = "",
 ) -> GrantDocument:
     """The grant, as soon as its state or its place in the queue changes or the time is over."""
-    live = await service.writer.now()
-    before = _find(live, grant, who)
-    was = (before.state.value, live.control.position(grant))
-    end = service.monotonic() + seconds
-    service.waits.check(who)
-    with service.waits.one_more(who):
-        while was[0] == (known or was[0]) and before.state not in ENDED:
-            changed = await service.changes.wait(f"grant {grant}", end - service.monotonic())
-            live = await service.writer.now()
-            if not changed or (_find(live, grant, who).state.value, live.control.position(grant)) != was:
-                break
+
+    def state_of(live: Live) -> tuple[State, int]:
+        return _find(live, grant, who).state, live.control.position(grant)
+
+    before = state_of(await service.writer.now())
+    is_settled = before[0] in ENDED or before[0].value != (known or before[0].value)
+    live = await wait_until(
+        service, who, f"grant {grant}", seconds, lambda live: is_settled or state_of(live) != before
+    )
     return _document(service, live, grant, who)
 
 

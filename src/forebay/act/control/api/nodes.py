@@ -8,7 +8,16 @@ from typing import Annotated, Any
 from fastapi import Body, Query
 
 from forebay.act.control.agent.node import EXPOSE
-from forebay.act.control.api.dependencies import Administrator, Caller, Maybe, NodeName, OfService, Routes, Wait
+from forebay.act.control.api.dependencies import (
+    Administrator,
+    Caller,
+    Maybe,
+    NodeName,
+    OfService,
+    Routes,
+    Wait,
+    wait_until,
+)
 from forebay.act.control.api.forms import (
     AdoptForm,
     DiscardForm,
@@ -129,15 +138,7 @@ async def actions(
     live = await service.heartbeat(node, who.as_agent(node))
     if await service.writer.is_known(seen) is False:
         raise OtherJournal("the service has another journal than the one you acted on; report your disks first")
-    live = await service.writer.now()
-    end = service.monotonic() + seconds
-    service.waits.check(who)
-    with service.waits.one_more(who):
-        while not live.control.actions(node):
-            changed = await service.changes.wait(f"node {node}", end - service.monotonic())
-            live = await service.writer.now()
-            if not changed:
-                break
+    live = await wait_until(service, who, f"node {node}", seconds, lambda live: bool(live.control.actions(node)))
     service.note_heard(node)
     return action_list(live, node, service.keys)
 

@@ -7,6 +7,7 @@ import gzip
 import json
 import socket
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal, cast
 
@@ -109,10 +110,9 @@ async def make_link(request: Request, service: OfService, who: Caller) -> LoginL
     link = ""
     if service.settings.listen:
         address = parse_address(service.settings.listen, "service.listen")
-        any_host = address.host in _ANY_HOST
-        host = await asyncio.to_thread(socket.getfqdn) if any_host else address.host  # a name server can be slow
-        # Browsers send the fragment to nobody.
-        link = f"https://{f'[{host}]' if ':' in host else host}:{address.port}/#login={secret}"
+        if address.host in _ANY_HOST:
+            address = replace(address, host=await asyncio.to_thread(socket.getfqdn))  # a name server can be slow
+        link = f"https://{address}/#login={secret}"  # browsers send the fragment to nobody
     return {"secret": secret, "until": until, "link": link}
 
 

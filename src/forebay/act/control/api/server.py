@@ -318,7 +318,4 @@ def _open_sockets(settings: ServiceSettings) -> list[ListeningSocket]:
 
 def _address_of(listener: socket.socket) -> str:
     name = listener.getsockname()
-    if isinstance(name, str):
-        return f"unix:{name}"
-    host = f"[{name[0]}]" if ":" in name[0] else name[0]
-    return f"https://{host}:{name[1]}"
+    return f"unix:{name}" if isinstance(name, str) else f"https://{Address(host=name[0], port=name[1])}"
