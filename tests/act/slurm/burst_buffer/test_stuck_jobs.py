@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forebay.act.slurm.burst_buffer.stuck_jobs import find_stuck
+from forebay.act.slurm.burst_buffer.reconcile import find_repairs
 from forebay.act.slurm.queue import QueuedJob
 
 TEARDOWN = "burst_buffer/lua: teardown: the storage service does not answer (timeout): /s [service-away]"
@@ -21,7 +21,7 @@ def job(buffer: str, **more: Any) -> QueuedJob:
 
 def found(one: QueuedJob, *buffers: str, torn_down: tuple[str, ...] = (), **dependents: Any) -> list[str]:
     names = {number.removeprefix("on"): names for number, names in dependents.items()}
-    return [repair.what for repair in find_stuck([one], buffers, torn_down, names)]
+    return [repair.what for _, repair in find_repairs([one], buffers, torn_down, names)]
 
 
 def test_a_job_whose_start_failed_begins_again() -> None:
@@ -44,24 +44,24 @@ def test_a_job_whose_teardown_has_nothing_to_do_and_does_not_end_begins_again() 
 
 @pytest.mark.parametrize("buffer", ["running", "post-run", "staging-out"])
 def test_what_a_lost_burst_buffer_may_hold_is_not_thrown_away(buffer: str) -> None:
-    (one,) = find_stuck([job(buffer)], (), (), {})
+    ((_, one),) = find_repairs([job(buffer)], (), (), {})
     assert one.what == "report" and one.advice.endswith("then run scancel 5_2")
     assert found(job(buffer), "9") == []
 
 
 @pytest.mark.parametrize("number", ["9", "5"])
 def test_a_job_that_others_depend_on_is_not_cancelled(number: str) -> None:
-    (one,) = find_stuck([job("pre-run")], ("9",), (), {number: {"12", "11"}})
+    ((_, one),) = find_repairs([job("pre-run")], ("9",), (), {number: {"12", "11"}})
     assert one.what == "report" and "11, 12" in one.advice
 
 
 def test_an_interactive_job_can_only_be_reported() -> None:
-    (one,) = find_stuck([job("pre-run", may_requeue=False)], ("9",), (), {})
+    ((_, one),) = find_repairs([job("pre-run", may_requeue=False)], ("9",), (), {})
     assert one.what == "report" and "scancel 5_2" in one.advice
 
 
 def test_who_was_held_because_the_service_was_away_is_let_go() -> None:
-    (one,) = find_stuck([job("complete", is_held=True, reason=SETUP)], (), (), {})
+    ((_, one),) = find_repairs([job("complete", is_held=True, reason=SETUP)], (), (), {})
     words = "slurm_bb_setup: the storage service does not answer (timeout): /s"
     assert (one.what, one.because) == ("unhold", words)
     assert found(job("complete", is_held=True, reason="Burst buffer pre_run error")) == ["unhold"]
@@ -76,7 +76,7 @@ def test_who_was_requeued_and_torn_down_at_the_second_try_is_let_go(reason: str)
 
 
 def test_who_is_held_for_another_reason_is_reported_with_it() -> None:
-    (one,) = find_stuck([job("complete", is_held=True, reason=DATA_IN)], (), (), {})
+    ((_, one),) = find_repairs([job("complete", is_held=True, reason=DATA_IN)], (), (), {})
     assert (one.what, one.because) == ("report", "slurm_bb_data_in: /home/x: no such file or directory")
     assert one.advice == "correct this, then run scontrol release 5_2 (or scancel 5_2)"
 

@@ -3,6 +3,10 @@
 A job's teardown releases its space. If that did not happen (the service did not answer for long, slurmctld lost its
 state), the grant would live to its end: `reconcile` releases it as soon as Slurm has no such job, and extends the space
 of jobs that wait or run longer than expected.
+
+A job whose burst buffer is in a state that Slurm does not leave is cancelled and requeued, and keeps its number:
+nothing else makes Slurm begin again. A job that was held because the service did not answer is released. All others
+that are held because of their burst buffer are reported, with the reason.
 """
 
 from __future__ import annotations
@@ -21,10 +25,14 @@ from forebay.act.control.client import Client, TurnedAway
 from forebay.act.control.documents import GrantDocument
 from forebay.act.slurm.burst_buffer.installation import JOBS
 from forebay.act.slurm.burst_buffer.staging import KEPT
-from forebay.act.slurm.burst_buffer.stuck_jobs import Repair, find_stuck
 from forebay.act.slurm.queue import QueuedJob, Slurm
 from forebay.model.grant import LIVE
 
+AWAY = "[service-away]"
+"""The end of a reason from our hooks if the service did not answer; the same as in lua/forebay.lua."""
+_PLUGIN = "burst_buffer/lua: "
+_PRE_RUN = "Burst buffer pre_run error"
+_WITH_DATA = frozenset({"running", "suspended", "post-run", "staging-out", "staged-out"})
 _WAITS = frozenset({"PENDING", "CONFIGURING"})
 _RUNS = frozenset({"RUNNING", "SUSPENDED"})
 _NO_BUFFER = frozenset({"pending", "complete"})
@@ -47,7 +55,10 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What was done to a grant or a job, or why it failed; `advice` is for what the administrator must do."""
+    """What is done to a grant (release, extend) or a job (requeue, unhold, report), or why it failed.
+
+    `advice` is for what the administrator must do.
+    """
 
     grant: str = ""
     job: str
@@ -66,18 +77,21 @@ def reconcile(client: Client, cluster: str, conf: Path | None, terms: Terms) -> 
     grants, longest = list(client.live_grants()), client.rules()["longest"]
     slurm = Slurm(conf)
     jobs, buffers, state = slurm.list_jobs(), slurm.list_buffers(), slurm.find_state_folder()
-    notes = _Notes(None if state is None else state / JOBS)
-    checked = [grant for grant in grants if not notes.is_kept(grant, job_number(grant, cluster))]
+    notes = _list_notes(state)
+    checked = [grant for grant in grants if not _is_kept(grant, job_number(grant, cluster), notes)]
     corrections = find_corrections(
-        checked, jobs, buffers, cluster=cluster, terms=terms, now=time.time(), longest=longest, times=notes.read_times()
+        checked, jobs, buffers, cluster=cluster, terms=terms, now=time.time(), longest=longest, times=_read_times(notes)
     )
     actions = [_correct(client, correction) for correction in corrections]
     torn_down = {job.number for job in jobs.values() if _is_torn_down(client, cluster, job, terms.grace)}
-    repairs = find_stuck(jobs.values(), buffers, torn_down, {})
-    if any(repair.what == "requeue" for repair in repairs):
-        repairs = find_stuck(jobs.values(), buffers, torn_down, slurm.list_dependents())
-    actions += _check_requeued([(repair, _repair(repair, slurm)) for repair in repairs], slurm)
-    notes.forget_except({*jobs, *(job_number(grant, cluster) for grant in grants)})
+    repairs = find_repairs(jobs.values(), buffers, torn_down, {})
+    if any(repair.what == "requeue" for _, repair in repairs):
+        repairs = find_repairs(jobs.values(), buffers, torn_down, slurm.list_dependents())
+    actions += _check_requeued([(job, _repair(slurm, job, repair)) for job, repair in repairs], slurm)
+    known = {*jobs, *(job_number(grant, cluster) for grant in grants)}
+    for note in notes:
+        if note.name.partition(".")[0] not in known:  # a lost teardown left it behind
+            note.unlink(missing_ok=True)
     return actions
 
 
@@ -89,6 +103,32 @@ def job_number(grant: GrantDocument, cluster: str) -> str:
     """
     key = re.fullmatch(rf"slurm-{re.escape(cluster)}-(\d+)(?:\.\d+)?", str(grant["key"]))
     return key[1] if key else ""
+
+
+def _list_notes(state: Path | None) -> list[Path]:
+    """What the hooks keep of jobs; nothing if this is not the machine of slurmctld."""
+    with suppress(OSError):
+        return [] if state is None else list((state / JOBS).iterdir())
+    return []
+
+
+def _read_times(notes: list[Path]) -> dict[str, float]:
+    """By job number, the seconds for which jobs requested their space."""
+    times = {}
+    for note in notes:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            times[note.name] = float(json.loads(note.read_bytes())["time"])
+    return times
+
+
+def _is_kept(grant: GrantDocument, job: str, notes: list[Path]) -> bool:
+    """Whether its stage-out failed; then it lives to its end."""
+    if job and any(note.name == f"{job}.failed" and note.is_file() for note in notes):
+        return True
+    return grant["path"] != "" and (Path(grant["path"]) / KEPT).is_file()
+
+
+# Grants.
 
 
 def find_corrections(
@@ -157,37 +197,71 @@ def _needed_until(job: QueuedJob, time: float | None, grant: GrantDocument, term
     return 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Notes:
-    """What the hooks keep of jobs; None if this is not the machine of slurmctld."""
+def _correct(client: Client, action: Action) -> Action:
+    try:
+        if action.what == "release":
+            client.release(action.grant, action.because)
+        else:
+            client.extend_until(action.grant, action.until)
+    except TurnedAway as error:
+        return replace(action, what=f"{action.what} failed", because=f"{action.because}: {error}")
+    return action
 
-    folder: Path | None
 
-    def is_kept(self, grant: GrantDocument, job: str) -> bool:
-        """Whether its stage-out failed; then it lives to its end."""
-        if self.folder is not None and job and (self.folder / f"{job}.failed").is_file():
-            return True
-        return grant["path"] != "" and (Path(grant["path"]) / KEPT).is_file()
+# Jobs.
 
-    def read_times(self) -> dict[str, float]:
-        """By job number, the seconds for which jobs requested their space."""
-        times = {}
-        for note in self._list():
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                times[note.name] = float(json.loads(note.read_bytes())["time"])
-        return times
 
-    def forget_except(self, numbers: Collection[str]) -> None:
-        """Remove what a lost teardown left behind."""
-        for note in self._list():
-            if note.name.partition(".")[0] not in numbers:
-                note.unlink(missing_ok=True)
+def find_repairs(
+    jobs: Iterable[QueuedJob],
+    buffers: Collection[str],
+    torn_down: Collection[str],
+    dependents: Mapping[str, Collection[str]],
+) -> list[tuple[QueuedJob, Action]]:
+    """The jobs that Slurm will never start by itself because of their burst buffer, and what to do about each.
 
-    def _list(self) -> list[Path]:
-        try:
-            return [] if self.folder is None else list(self.folder.iterdir())
-        except OSError:
-            return []
+    `buffers` are the jobs with a burst buffer of Slurm's own, `torn_down` those with nothing left to tear down.
+    """
+    waiting = [job for job in jobs if job.state == "PENDING" and job.buffer]
+    repairs = [(job, _find_repair(job, buffers, torn_down, dependents)) for job in waiting]
+    return [(job, repair) for job, repair in repairs if repair is not None]
+
+
+def _find_repair(
+    job: QueuedJob, buffers: Collection[str], torn_down: Collection[str], dependents: Mapping[str, Collection[str]]
+) -> Action | None:
+    # Whether one of our hooks failed; Slurm may still be tearing down what it began.
+    is_held_by_us = job.is_held and (job.reason == _PRE_RUN or job.reason.startswith(_PLUGIN))
+    reason = job.reason.removeprefix(_PLUGIN)
+    if job.buffer == "pre-run":
+        return _requeue(job, "its start failed, and Slurm does not try again", dependents)
+    if job.buffer in ("staging-in", "alloc-revoke") and job.number not in buffers:
+        return _requeue(job, "Slurm lost its burst buffer during set-up", dependents)
+    if job.buffer == "teardown" and job.number in torn_down and not is_held_by_us:
+        return _requeue(job, "Slurm waits for a teardown that it killed", dependents)
+    if job.buffer in _WITH_DATA and job.number not in buffers:
+        advice = f"copy what you need from its space (forebay storage list), then run scancel {job.name}"
+        because = "Slurm lost its burst buffer before the stage-out"
+        return Action(job=job.name, what="report", because=because, advice=advice)
+    # A requeued job whose teardown failed once: Slurm keeps the reason after the next try, and never starts the job.
+    is_left_behind = not job.is_held and job.buffer == "complete" and job.reason.startswith(_PLUGIN)
+    if is_left_behind or (is_held_by_us and (job.reason == _PRE_RUN or job.reason.endswith(AWAY))):
+        return Action(job=job.name, what="unhold", because=reason.removesuffix(AWAY).rstrip())
+    if not is_held_by_us:
+        return None
+    advice = f"correct this, then run scontrol release {job.name} (or scancel {job.name})"
+    return Action(job=job.name, what="report", because=reason, advice=advice)
+
+
+def _requeue(job: QueuedJob, because: str, dependents: Mapping[str, Collection[str]]) -> Action:
+    """Begin the job again, if nothing speaks against it."""
+    waiting = {name for number in (job.number, job.name.partition("_")[0]) for name in dependents.get(number, ())}
+    if job.may_requeue and not waiting:
+        return Action(job=job.name, what="requeue", because=because)
+    obstacle = "only batch jobs can begin again"
+    if waiting:
+        obstacle = f"jobs that depend on it would see this as its end: {', '.join(sorted(waiting))}"
+    advice = f"{obstacle}; run scancel {job.name} and submit it again"
+    return Action(job=job.name, what="report", because=because, advice=advice)
 
 
 def _is_torn_down(client: Client, cluster: str, job: QueuedJob, grace: float) -> bool:
@@ -200,41 +274,27 @@ def _is_torn_down(client: Client, cluster: str, job: QueuedJob, grace: float) ->
     )
 
 
-def _correct(client: Client, action: Action) -> Action:
+def _repair(slurm: Slurm, job: QueuedJob, action: Action) -> Action:
     try:
-        if action.what == "release":
-            client.release(action.grant, action.because)
-        else:
-            client.extend_until(action.grant, action.until)
-    except TurnedAway as error:
-        return replace(action, what=f"{action.what} failed", because=f"{action.because}: {error}")
-    return action
-
-
-def _repair(repair: Repair, slurm: Slurm) -> Action:
-    job = repair.job
-    action = Action(job=job.name, what=repair.what, because=repair.because, advice=repair.advice)
-    try:
-        if repair.what == "requeue":
+        if action.what == "requeue":
             slurm.requeue(job)
-        if repair.what == "unhold" or (repair.what == "requeue" and job.is_held and job.reason != "JobHeldUser"):
+        if action.what == "unhold" or (action.what == "requeue" and job.is_held and job.reason != "JobHeldUser"):
             slurm.run("scontrol", "release", job.name)
     except CommandFailed as error:
         advice = f"look at the job: scontrol show job {job.name}"
-        return replace(action, what=f"{repair.what} failed", because=f"{repair.because}: {error}", advice=advice)
+        return replace(action, what=f"{action.what} failed", because=f"{action.because}: {error}", advice=advice)
     return action
 
 
-def _check_requeued(done: list[tuple[Repair, Action]], slurm: Slurm) -> list[Action]:
+def _check_requeued(done: list[tuple[QueuedJob, Action]], slurm: Slurm) -> list[Action]:
     """The actions, with those that Slurm did not do: it tears nothing down for a job that it has not examined yet."""
     jobs = slurm.list_jobs() if any(action.what == "requeue" for _, action in done) else {}
     actions = []
-    for repair, action in done:
-        job = jobs.get(repair.job.number)
-        is_unchanged = job is not None and job.state == "PENDING" and job.buffer == repair.job.buffer != "teardown"
-        if action.what == "requeue" and job is not None and is_unchanged:
-            because = f"{repair.because}: Slurm still has it as {job.buffer}"
-            advice = "run this again in a minute"
-            action = replace(action, what="requeue failed", because=because, advice=advice)
+    for before, action in done:
+        job = jobs.get(before.number)
+        is_unchanged = job is not None and job.state == "PENDING" and job.buffer == before.buffer != "teardown"
+        if action.what == "requeue" and is_unchanged:
+            because = f"{action.because}: Slurm still has it as {before.buffer}"
+            action = replace(action, what="requeue failed", because=because, advice="run this again in a minute")
         actions.append(action)
     return actions

@@ -10,7 +10,8 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from itertools import dropwhile
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -91,8 +92,8 @@ def _copy_all_out(roots: Sequence[tuple[int, Path]], name: str, target: str) -> 
     holders = [(root, volume) for root, volume in roots if os.path.lexists(volume / name)] or list(roots[:1])
     known: dict[str, Path] = {}
     for _, volume in holders if len(holders) > 1 else ():
-        for path in _list_files(str(volume / name)):
-            file = os.path.relpath(path, volume)
+        tree = os.walk(volume / name) if (volume / name).is_dir() else [(str(volume), [], [name])]
+        for file in (os.path.relpath(f"{folder}/{each}", volume) for folder, _, names in tree for each in names):
             if file in known:
                 raise BadInput(file, f"is in {known[file]} and in {volume}; give them different names")
             known[file] = volume
@@ -102,41 +103,6 @@ def _copy_all_out(roots: Sequence[tuple[int, Path]], name: str, target: str) -> 
     for root, volume in holders:
         with _find_in_volume(root, volume, name) as source, _open_folder(str(place.parent)) as folder:
             _copy(source, _Entry(folder, place.name, target), depth=0)
-
-
-def _list_files(top: str) -> Iterator[str]:
-    """All that is not a folder, at or below a path."""
-    if not Path(top).is_dir():
-        yield top
-    for folder, _, names in os.walk(top):
-        yield from (f"{folder}/{name}" for name in names)
-
-
-@contextmanager
-def _open_volume(volume: Path) -> Iterator[int]:
-    if not volume.is_absolute():
-        raise BadInput(str(volume), "must be an absolute path")
-    try:
-        root = os.open(volume, _FOLDER | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        raise BadInput(str(volume), "is not on this machine; stage where the volume is mounted") from None
-    except OSError as error:
-        raise BadInput(str(volume), why(error)) from None
-    try:
-        yield root
-    finally:
-        os.close(root)
-
-
-@contextmanager
-def _open_folder(path: str) -> Iterator[int]:
-    """A folder outside of volumes, whose path may lead through links."""
-    with _named_errors(path):
-        folder = os.open(path, _FOLDER)
-    try:
-        yield folder
-    finally:
-        os.close(folder)
 
 
 @contextmanager
@@ -149,37 +115,51 @@ def _named_errors(path: str) -> Iterator[None]:
 
 
 @contextmanager
+def _open_folder(path: str, flags: int = _FOLDER) -> Iterator[int]:
+    """A folder outside of volumes, whose path may lead through links."""
+    with _named_errors(path):
+        folder = os.open(path, flags)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _open_volume(volume: Path) -> AbstractContextManager[int]:
+    if not volume.is_absolute():
+        raise BadInput(str(volume), "must be an absolute path")
+    if not os.path.lexists(volume):
+        raise BadInput(str(volume), "is not on this machine; stage where the volume is mounted")
+    return _open_folder(str(volume), _FOLDER | os.O_NOFOLLOW)
+
+
+@contextmanager
 def _find_in_volume(root: int, volume: Path, name: str, *, make: bool = False) -> Iterator[_Entry]:
     """The entry of a name in the volume, whose folders are opened one by one; none of them may be a link."""
     parts = PurePosixPath(name).parts
     if not parts or parts[0] == "/" or ".." in parts:
         raise BadInput(name, "must be a path inside the burst buffer")
-    folder = os.dup(root)
-    try:
-        for at, part in enumerate(parts[:-1]):
-            entry = _Entry(folder, part, str(volume.joinpath(*parts[: at + 1])))
-            if make:
-                _make_folder(entry)
-            below = _enter(entry)
-            os.close(folder)
-            folder = below
+    with ExitStack() as stack:
+        folder, path = root, volume
+        for part in parts[:-1]:
+            path /= part
+            folder = _enter(_Entry(folder, part, str(path)), stack, make=make)
         yield _Entry(folder, parts[-1], str(volume / name))
-    finally:
-        os.close(folder)
 
 
-def _make_folder(entry: _Entry) -> None:
-    with _named_errors(entry.path), suppress(FileExistsError):
-        os.mkdir(entry.name, 0o700, dir_fd=entry.folder)
-
-
-def _enter(entry: _Entry) -> int:
+def _enter(entry: _Entry, stack: ExitStack, *, make: bool = False) -> int:
+    """The opened folder, which is made if it is missing; the stack closes it."""
     try:
-        return os.open(entry.name, _FOLDER | os.O_NOFOLLOW, dir_fd=entry.folder)
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(entry.name, 0o700, dir_fd=entry.folder)
+        folder = os.open(entry.name, _FOLDER | os.O_NOFOLLOW, dir_fd=entry.folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR) and stat.S_ISLNK(entry.mode()):
             raise BadInput(entry.path, "is a link; nothing is reached through one") from None
         raise BadInput(entry.path, why(error)) from None
+    stack.callback(os.close, folder)
+    return folder
 
 
 def _copy(source: _Entry, target: _Entry, *, depth: int) -> None:
@@ -198,11 +178,7 @@ def _copy(source: _Entry, target: _Entry, *, depth: int) -> None:
 
 def _copy_folder(source: _Entry, target: _Entry, status: os.stat_result, depth: int) -> None:
     with ExitStack() as stack:
-        below = _enter(source)
-        stack.callback(os.close, below)
-        _make_folder(target)
-        inside = _enter(target)
-        stack.callback(os.close, inside)
+        below, inside = _enter(source, stack), _enter(target, stack, make=True)
         with _named_errors(source.path):
             names = sorted(os.listdir(below))  # noqa: PTH208 - of an open folder
         for name in names:
@@ -233,10 +209,8 @@ def is_inside(destination: str, depth: int) -> bool:
     False
     """
     parts = [part for part in destination.split("/") if part not in ("", ".")]
-    up = 0
-    while up < len(parts) and parts[up] == "..":
-        up += 1
-    return not destination.startswith("/") and ".." not in parts[up:] and up < depth
+    below = list(dropwhile(lambda part: part == "..", parts))
+    return not destination.startswith("/") and ".." not in below and len(parts) - len(below) < depth
 
 
 def _copy_file(source: _Entry, target: _Entry) -> None:
