@@ -196,24 +196,27 @@ def install(
     """
     from forebay.act.control.client import service_of
     from forebay.act.slurm.burst_buffer import installation
+    from forebay.act.slurm.jobs.settings import read_job_settings
 
     conf, script = folder.absolute() / "slurm.conf", Path(sys.argv[0]).absolute()
     own_command = script.name == "forebay"
-    name = cluster or installation.read_cluster(folder)
+    name = cluster or installation.read_conf(folder, "ClusterName")
     if not name:
         raise BadInput("--cluster", "slurm.conf is not in that folder or names no cluster; give its ClusterName")
+    state = installation.read_conf(folder, "StateSaveLocation")
     hooks = installation.Hooks(
         service=str(service_of(service)),
         cluster=name,
         command=shlex.quote(str(script)) if own_command else f"{shlex.quote(sys.executable)} -m forebay",
         conf=str(conf) if conf.is_file() else "",
-        state=installation.read_state_folder(folder),
+        state=state if state.startswith("/") else "",
         token="" if token is None else str(token.absolute()),
         **_parse_times(time=time, margin=margin, queue=queue, wait=wait, patience=patience),
     )
     texts = installation.burst_buffer_files(hooks, job_submit=job_submit)
     if jobs is not None:
-        texts |= installation.job_scripts(hooks, jobs.absolute(), log.absolute())
+        job_folder = read_job_settings(jobs).jobs.folder
+        texts |= installation.fill_scripts(hooks.command, jobs.absolute(), job_folder, log.absolute(), hooks.conf)
     planned = installation.plan_files(folder, texts)
     others = [file for file in planned if file.state == "other"]
     if others and not force:
@@ -264,10 +267,10 @@ def check(folder: Folder, service: Service = None, token: Token = None, json: Js
         client.patience = 1.0
         checks = check_installation(folder, client)
     if json:
-        print_json([{"what": check.what, "fine": check.fine, "words": check.words} for check in checks])
+        print_json([{"what": check.what, "fine": check.fine, "message": check.message} for check in checks])
     else:
         for check in checks:
-            typer.echo(f"{'ok ' if check.fine else 'NOT'} {check.what}: {check.words}")
+            typer.echo(f"{'ok ' if check.fine else 'NOT'} {check.what}: {check.message}")
     if not all(check.fine for check in checks):
         raise Refused(f"not ready: {', '.join(check.what for check in checks if not check.fine)}")
 

@@ -121,7 +121,7 @@ def test_the_check_is_content_where_all_is_there(forebay: Forebay, etc: Path, tm
         found = forebay("slurm", "check", etc, "--service", f"unix:{service.socket}", "--json")
     seen = {row["what"]: row for row in found.json}
     assert all(row["fine"] for row in seen.values()), seen
-    assert "any 100.00 GB free of 100.00 GB" in seen["pools"]["words"]
+    assert "any 100.00 GB free of 100.00 GB" in seen["pools"]["message"]
 
 
 def test_staging_wants_pairs_and_a_direction(forebay: Forebay, tmp_path: Path) -> None:

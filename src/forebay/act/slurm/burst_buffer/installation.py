@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import shlex
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from forebay.act.command import CommandFailed, run
+from forebay.act.files import write_file
 from forebay.act.slurm.burst_buffer.staging import KEPT
 from forebay.act.slurm.jobs.environment import NAMES
-from forebay.act.slurm.jobs.settings import read_job_settings
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_size
 
@@ -34,7 +32,6 @@ _CLUSTER = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _DURATIONS = ("time", "margin", "queue", "wait", "patience")
 _LONGEST = 24 * 86400.0
 """Seconds that Slurm waits for a script at most."""
-_MODULES = 'require "socket.core" require "socket.unix" require "cjson"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +100,8 @@ def format_settings(hooks: Hooks) -> str:
     }
     values = {name: quote_lua(text) for name, text in texts.items()}
     values |= {name: f"{getattr(hooks, name):g}" for name in _DURATIONS}
-    lines = [f"  {name} = {value}," for name, value in values.items()]
-    return "\n".join(("-- Written by `forebay slurm install`; times in seconds.", "return {", *lines, "}", ""))
+    lines = "".join(f"  {name} = {value},\n" for name, value in values.items())
+    return f"-- Written by `forebay slurm install`; times in seconds.\nreturn {{\n{lines}}}\n"
 
 
 def quote_lua(text: str) -> str:
@@ -119,20 +116,14 @@ def quote_lua(text: str) -> str:
 def format_conf(hooks: Hooks) -> str:
     """Slurm's own settings of burst buffers, whose timeouts are longer than ours."""
     other = int(3 * max(hooks.wait, hooks.patience) + 2 * hooks.patience + 120)
-    lines = (
-        "# Written by `forebay slurm install`; times in seconds.",
-        "Directive=BB_LUA",
-        "Flags=DisablePersistent,TeardownFailure",
-        f"OtherTimeout={other}",
-        "StageInTimeout=86400",
-        "StageOutTimeout=86400",
-    )
-    return "\n".join((*lines, ""))
-
-
-def job_scripts(hooks: Hooks, config: Path, log: Path) -> dict[str, str]:
-    """The scripts before and after jobs, by name; `config` says what they do (examples/slurm.toml)."""
-    return fill_scripts(hooks.command, config, read_job_settings(config).jobs.folder, log, hooks.conf)
+    return f"""\
+# Written by `forebay slurm install`; times in seconds.
+Directive=BB_LUA
+Flags=DisablePersistent,TeardownFailure
+OtherTimeout={other}
+StageInTimeout=86400
+StageOutTimeout=86400
+"""
 
 
 def fill_scripts(command: str, config: Path, folder: Path, log: Path, conf: str = "") -> dict[str, str]:
@@ -143,13 +134,9 @@ def fill_scripts(command: str, config: Path, folder: Path, log: Path, conf: str 
     values = {"CONFIG": str(config), "TOLD": str(folder), "LOG": str(log), "CONF": conf}
     marks = {f"@{name}@": shlex.quote(value) for name, value in values.items()}
     marks |= {"@FOREBAY@": command, "@NAMES@": " ".join(NAMES)}
-    scripts = {}
-    for name in SCRIPTS.values():
-        text = (files("forebay.act.slurm.jobs") / "sh" / name).read_text(encoding="utf-8")
-        for mark, value in marks.items():
-            text = text.replace(mark, value)
-        scripts[name] = text
-    return scripts
+    folder_of_scripts = files("forebay.act.slurm.jobs") / "sh"
+    scripts = {name: (folder_of_scripts / name).read_text(encoding="utf-8") for name in SCRIPTS.values()}
+    return {name: re.sub(r"@[A-Z]+@", lambda mark: marks[mark[0]], text) for name, text in scripts.items()}
 
 
 def conf_lines(folder: Path, *, job_submit: bool, jobs: bool) -> list[str]:
@@ -175,48 +162,28 @@ def plan_files(folder: Path, texts: Mapping[str, str]) -> list[PlannedFile]:
     """What would be written into a folder."""
     if not folder.is_dir():
         raise BadInput(str(folder), "is not a folder; give the folder with slurm.conf")
-    return [_plan_file(folder / name, text) for name, text in texts.items()]
-
-
-def _plan_file(path: Path, text: str) -> PlannedFile:
-    try:
-        existing = path.read_text("utf-8", "replace")
-    except FileNotFoundError:
-        return PlannedFile(path=path, text=text, state="new")
-    except OSError as error:
-        raise BadInput(str(path), why(error)) from None
-    if existing == text:
-        return PlannedFile(path=path, text=text, state="same")
-    before, after = existing.splitlines(), text.splitlines()
-    lines = difflib.unified_diff(before, after, str(path), "to be written", lineterm="", n=0)
-    return PlannedFile(path=path, text=text, state="other", difference=tuple(lines))
+    planned = []
+    for path, text in ((folder / name, text) for name, text in texts.items()):
+        try:
+            existing = path.read_text("utf-8", "replace")
+        except FileNotFoundError:
+            planned.append(PlannedFile(path=path, text=text, state="new"))
+            continue
+        except OSError as error:
+            raise BadInput(str(path), why(error)) from None
+        before, after = existing.splitlines(), text.splitlines()
+        lines = tuple(difflib.unified_diff(before, after, str(path), "to be written", lineterm="", n=0))
+        state: Literal["same", "other"] = "same" if existing == text else "other"
+        planned.append(PlannedFile(path=path, text=text, state=state, difference=lines))
+    return planned
 
 
 def write_planned(planned: PlannedFile) -> None:
     """Write all of it or nothing, so that slurmctld never reads a part."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{planned.path.name}.", dir=planned.path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(planned.text)
-            os.fchmod(file.fileno(), 0o755 if planned.path.suffix == ".sh" else 0o644)
-        Path(name).replace(planned.path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_file(planned.path, planned.text, 0o755 if planned.path.suffix == ".sh" else 0o644)
 
 
-def read_cluster(folder: Path) -> str:
-    """The ClusterName in slurm.conf; "" if there is none."""
-    return _read_conf(folder, "ClusterName")
-
-
-def read_state_folder(folder: Path) -> str:
-    """The folder where slurmctld keeps its state, and only it can write; "" if slurm.conf does not name it."""
-    state = _read_conf(folder, "StateSaveLocation")
-    return state if state.startswith("/") else ""
-
-
-def _read_conf(folder: Path, name: str) -> str:
+def read_conf(folder: Path, name: str) -> str:
     """The last value of a name in slurm.conf; "" if there is none."""
     try:
         text = (folder / "slurm.conf").read_text("utf-8", "replace")
@@ -228,33 +195,23 @@ def _read_conf(folder: Path, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check of an installation."""
+    """One check of an installation, and what it showed."""
 
     what: str
     fine: bool
-    words: str
+    message: str
 
 
 def check_installation(folder: Path, client: Client) -> list[Check]:
     """Whether everything that burst buffers need is there."""
-    service = _check_service(client)
-    pools = _check_tiers(client) if service.fine else Check("pools", False, "not checked")
-    return [_check_files(folder), _check_conf(folder), _check_modules(), service, pools]
-
-
-def _check_files(folder: Path) -> Check:
     missing = [name for name in (*BURST_BUFFER, SETTINGS, "burst_buffer.conf") if not (folder / name).is_file()]
-    return Check("files", not missing, f"missing: {', '.join(missing)}" if missing else "all there")
-
-
-def _check_conf(folder: Path) -> Check:
-    try:
-        text = (folder / "slurm.conf").read_text("utf-8", "replace")
-    except OSError as error:
-        return Check("slurm.conf", False, f"cannot be read: {error.strerror}")
-    is_set = re.search(r"^\s*BurstBufferType\s*=\s*burst_buffer/lua\s*$", text, re.MULTILINE | re.IGNORECASE)
-    words = "BurstBufferType=burst_buffer/lua" + ("" if is_set else " is missing")
-    return Check("slurm.conf", is_set is not None, words)
+    kind, is_set = "burst_buffer/lua", read_conf(folder, "BurstBufferType").lower() == "burst_buffer/lua"
+    return [
+        Check("files", not missing, f"missing: {', '.join(missing)}" if missing else "all there"),
+        Check("slurm.conf", is_set, f"BurstBufferType={kind}" if is_set else f"BurstBufferType={kind} is missing"),
+        _check_modules(),
+        *_check_service(client),
+    ]
 
 
 def _check_modules() -> Check:
@@ -263,24 +220,19 @@ def _check_modules() -> Check:
     if lua is None:
         return Check("Lua modules", True, "not checked: no lua command")
     try:
-        run((lua, "-e", _MODULES), timeout=10.0)
+        run((lua, "-e", 'require "socket.core" require "socket.unix" require "cjson"'), timeout=10.0)
     except CommandFailed as error:
         return Check("Lua modules", False, f"install lua-socket and lua-cjson: {error}")
     return Check("Lua modules", True, "lua-socket and lua-cjson are installed")
 
 
-def _check_service(client: Client) -> Check:
+def _check_service(client: Client) -> tuple[Check, Check]:
+    """The service, and the space that it has."""
     try:
-        health = client.health()
+        health, tiers = client.health(), client.tiers()
     except UserError as error:
-        return Check("service", False, str(error))
-    return Check("service", health["status"] == "ready", f"{health['status']}, policy {health['policy']}")
-
-
-def _check_tiers(client: Client) -> Check:
-    try:
-        tiers = client.tiers()
-    except UserError as error:
-        return Check("pools", False, str(error))
+        return Check("service", False, str(error)), Check("pools", False, "not checked")
+    state = f"{health['status']}, policy {health['policy']}"
     texts = [f"{tier['name']} {format_size(tier['free'])} free of {format_size(tier['total'])}" for tier in tiers]
-    return Check("pools", any(tier["total"] for tier in tiers), "; ".join(texts))
+    pools = Check("pools", any(tier["total"] for tier in tiers), "; ".join(texts))
+    return Check("service", health["status"] == "ready", state), pools
