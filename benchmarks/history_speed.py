@@ -21,8 +21,7 @@ import numpy as np
 import sqlalchemy as sa
 from bench import SEED, seconds, verdict
 
-from forebay.act.advice.decision import advise
-from forebay.act.advice.stripe_view import JobRequest
+from forebay.act.advice import JobRequest, advise
 from forebay.act.filesystems.filesystem import numbered_targets
 from forebay.act.filesystems.lustre.filesystem import Lustre
 from forebay.decide.registry import find, policies

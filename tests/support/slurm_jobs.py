@@ -5,9 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from forebay.act.slurm.jobs.environment import Preparation
 from forebay.act.slurm.jobs.job import Job
-from forebay.act.slurm.jobs.prolog import run_prolog
+from forebay.act.slurm.jobs.prolog import Preparation, run_prolog
 from forebay.act.slurm.jobs.settings import JobSettings, read_job_settings
 from forebay.history.store import Store
 from forebay.history.store.jobs import jobs_by_target

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.advice.decision import advise
-from forebay.act.advice.stripe_view import JobRequest
+from forebay.act.advice import JobRequest, advise
 from forebay.act.filesystems.forebay_mount import LAYOUT
 from forebay.act.filesystems.settings import Settings, open_filesystem
 from forebay.act.forward.net.wire import Kind

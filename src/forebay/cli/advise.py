@@ -17,8 +17,7 @@ from forebay.show.options import Database, Json, parse_quantity
 from forebay.show.output import Document, print_json, ranges
 
 if TYPE_CHECKING:
-    from forebay.act.advice.decision import Advice
-    from forebay.act.advice.stripe_view import JobRequest
+    from forebay.act.advice import Advice, JobRequest
     from forebay.act.filesystems.settings import Settings
     from forebay.history.store import Store
 
@@ -44,7 +43,7 @@ def advise(
     json: Json = False,
 ) -> None:
     """Advise how to stripe the files of a new job, and say why."""
-    from forebay.act.advice.stripe_view import JobRequest
+    from forebay.act.advice import JobRequest
     from forebay.history.store import open_store
 
     if release is not None:
@@ -83,7 +82,7 @@ def _release(store: Store, job: str, json: bool) -> None:
 
 def _read_settings(system: Path | None, targets: int | None, filesystem: Path | None) -> tuple[Settings, str | None]:
     """The file system, and its mount point in the history."""
-    from forebay.act.advice.decision import recorded_mount
+    from forebay.act.advice import recorded_mount
     from forebay.act.filesystems.settings import Settings, read_settings
 
     if system is not None and targets is not None:
@@ -104,7 +103,7 @@ def _advise(
     apply: Path | None,
     shadow: bool,
 ) -> Advice:
-    from forebay.act.advice.decision import advise, check_usable, choose_filesystem, known_targets
+    from forebay.act.advice import advise, check_usable, choose_filesystem, known_targets
     from forebay.act.filesystems.load import read_loads
     from forebay.act.filesystems.settings import open_filesystem
     from forebay.decide.registry import find

@@ -126,9 +126,8 @@ def _run_hook(
 
 
 def _prepare_job(settings: JobSettings, job: Job, options: JobOptions, *, env: bool, json: bool) -> Document:
-    from forebay.act.slurm.jobs.environment import export_lines
     from forebay.act.slurm.jobs.job import query_controller
-    from forebay.act.slurm.jobs.prolog import run_prolog
+    from forebay.act.slurm.jobs.prolog import export_lines, run_prolog
     from forebay.history.store import open_store
 
     def ask_slurm(job: Job) -> Job:
@@ -153,9 +152,8 @@ def _trouble(troubles: Sequence[str]) -> dict[str, str]:
 
 def _check_config(config: Path, json: bool) -> None:
     """Check everything that can be checked before a job comes; here, a mistake is an error."""
-    from forebay.act.slurm.jobs.decision import check_policies
+    from forebay.act.slurm.jobs.decision import check_policies, warm_up
     from forebay.act.slurm.jobs.settings import read_job_settings
-    from forebay.act.slurm.jobs.target_share import warm_up
     from forebay.history.store import open_store
 
     settings = read_job_settings(config)

@@ -9,8 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from forebay.act import command
-from forebay.act.advice.decision import Advice, ChosenFileSystem, advise, choose_filesystem, known_targets
-from forebay.act.advice.stripe_view import JobRequest
+from forebay.act.advice import Advice, ChosenFileSystem, JobRequest, advise, choose_filesystem, known_targets
 from forebay.act.command import CommandFailed
 from forebay.act.filesystems.filesystem import FileSystem, LayoutRefused, numbered_targets
 from forebay.act.filesystems.load import Load

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forebay.act.slurm.burst_buffer.installation import SCRIPTS, fill_scripts
-from forebay.act.slurm.jobs.environment import NAMES
+from forebay.act.slurm.jobs.prolog import NAMES
 
 
 def written(folder: Path, command: str, log: Path | None = None) -> dict[str, Path]:

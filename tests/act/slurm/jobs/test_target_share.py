@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.act.advice.stripe_view import JobRequest
+from forebay.act.advice import JobRequest
+from forebay.act.slurm.jobs.decision import allocate_targets, decide_share, least_used, warm_up
 from forebay.act.slurm.jobs.epilog import run_epilog
 from forebay.act.slurm.jobs.settings import Targets
-from forebay.act.slurm.jobs.target_share import allocate_targets, decide_share, least_used, warm_up
 from forebay.history.store import Store, open_store
 from forebay.history.store.jobs import take_targets
 from support.examples import examples

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from forebay.act.advice.decision import Advice, advise
-from forebay.act.advice.stripe_view import JobRequest
+from forebay.act.advice import Advice, JobRequest, advise
 from forebay.act.filesystems.filesystem import Command, FileSystem, FittedLayout, numbered_targets
 from forebay.act.filesystems.forebay_mount import ForebayMount
 from forebay.act.forward.bench.client_processes import LayerAccess, Measurement, run_task

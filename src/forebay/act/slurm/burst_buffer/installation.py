@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from forebay.act.command import CommandFailed, run
 from forebay.act.files import write_file
 from forebay.act.slurm.burst_buffer.staging import KEPT
-from forebay.act.slurm.jobs.environment import NAMES
+from forebay.act.slurm.jobs.prolog import NAMES
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_size
 

@@ -1,1 +1,0 @@
-"""A layout for an application's next run: decided, applied and recorded."""
