@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from forebay.act.control.service.metrics import METRICS as SERVICE
+from forebay.act.forward.metrics import COUNCIL, NODE, SERVER
+from forebay.act.metrics import Metric
 from generate.markdown import code, page, table, words
 
 HEAD = """\
@@ -17,9 +21,15 @@ _SHARED = {
 }
 
 
-def metrics_page() -> str:
-    from forebay.act.all_metrics import PARTS
+PARTS: Mapping[str, tuple[Metric, ...]] = {
+    "service": SERVICE,
+    "I/O node": NODE,
+    "council": COUNCIL,
+    "data server": SERVER,
+}
 
+
+def metrics_page() -> str:
     return page("Metrics", HEAD, *(_part(name, found) for name, found in PARTS.items()))
 
 

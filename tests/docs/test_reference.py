@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from forebay.act.all_metrics import PARTS
 from forebay.act.control.api.description import STREAMED, event_meanings, event_schemas
 from generate.commands import READ, TOLD, all_commands, commands_page
 from generate.configuration import FILES, Key, configuration_page, keys
 from generate.http import all_calls, described, http_page, routes
 from generate.json_fields import json_page, meanings, printing
-from generate.metrics import metrics_page
+from generate.metrics import PARTS, metrics_page
 from support.command import Forebay
 from support.darshan_logs import wheel_log
 from support.doc_options import wrong_options

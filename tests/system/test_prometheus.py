@@ -21,7 +21,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from forebay.act.all_metrics import PARTS
+from generate.metrics import PARTS
 from support.certificates import certificate
 from support.control_processes import SILENT, System, control_system
 from support.doc_options import wrong_options

@@ -8,6 +8,7 @@ import shlex
 import sys
 import time as clock
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -265,7 +266,7 @@ def check(folder: Folder, service: Service = None, token: Token = None, json: Js
         client.patience = 1.0
         checks = check_installation(folder, client)
     if json:
-        print_json([{"what": check.what, "fine": check.fine, "message": check.message} for check in checks])
+        print_json([{**asdict(check), "words": check.message} for check in checks])
     else:
         for check in checks:
             typer.echo(f"{'ok ' if check.fine else 'NOT'} {check.what}: {check.message}")

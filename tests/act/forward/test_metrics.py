@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from forebay.act.all_metrics import PARTS
 from forebay.act.forward.layer_file import read_layer
 from forebay.act.forward.metrics import server_metrics
 from forebay.act.forward.net.wire import Kind
 from forebay.act.metrics import Metric
+from generate.metrics import PARTS
 from support.forward import Speaker, data_server, unix
 from support.metrics import values_of
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from forebay.act.command import run
@@ -100,10 +101,9 @@ def parse_jobs(text: str) -> Mapping[str, QueuedJob]:
 
 
 def _parse_job(line: str) -> QueuedJob:
-    fields, at = {}, 0
-    for name, width in _COLUMNS.items():
-        value = line[at : at + width].strip()
-        fields[name], at = "" if value in ("(null)", "N/A") else value, at + width
+    ends = list(accumulate(_COLUMNS.values()))
+    values = [line[end - width : end].strip() for end, width in zip(ends, _COLUMNS.values(), strict=True)]
+    fields = {name: "" if value in ("(null)", "N/A") else value for name, value in zip(_COLUMNS, values, strict=True)}
     limit = parse_time_limit(fields["TimeLimit"])
     if limit is not None and limit >= _YEAR:  # Slurm's backfill gives it to a job without a limit
         limit = None

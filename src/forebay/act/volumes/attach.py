@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forebay.act.command import run
-from forebay.act.volumes.exposure import Connection
 from forebay.act.volumes.mounts import mounted_at, unmount
 from forebay.act.volumes.nbd import NbdConnection
 from forebay.act.volumes.nvme import NvmeConnection
@@ -113,7 +112,7 @@ class Attachments:
         return Attached(name=name, kind="none", path=path)  # a crash before it was written: nothing was connected
 
 
-def open_connection(kind: str, folder: Path, settings: dict[str, str]) -> Connection:
+def open_connection(kind: str, folder: Path, settings: dict[str, str]) -> NbdConnection | NvmeConnection:
     """The connection of a kind; `folder` is the volume's own, for what it must keep meanwhile."""
     if kind == "none":
         raise BadInput("none", "the volume is mounted on its own node, and other nodes cannot connect to it")

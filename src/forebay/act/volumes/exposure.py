@@ -1,4 +1,4 @@
-"""Volumes for other nodes: what is exposed, how, to which hosts; and the two sides of each way to do so."""
+"""Volumes for other nodes: what is exposed, how, and to which hosts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from forebay.act.command import CommandFailed
 from forebay.act.files import write_file
@@ -35,7 +35,7 @@ class Exposure:
 
 
 class Exposer(Protocol):
-    """One way to expose volumes: the storage node's side."""
+    """One way to expose volumes."""
 
     def check(self) -> None:
         """Raise an error, in one line, unless it works here."""
@@ -50,19 +50,6 @@ class Exposer(Protocol):
         """Stop serving the volume, if it is served, and leave nothing behind."""
 
     def serves(self, plan: Exposure) -> bool: ...
-
-
-class Connection(Protocol):
-    """The connection to one exposed volume: the client's side."""
-
-    options: ClassVar[tuple[str, ...]]
-    """Options for its mount."""
-
-    def connect(self) -> Path:
-        """The device, or the file that stands for one."""
-
-    def disconnect(self) -> None:
-        """Disconnect, if there is a connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -234,7 +234,7 @@ class NvmeConnection:
 
     def _find_device(self) -> Path | None:
         """The first namespace: a volume has only one."""
-        subsystem = self._find_subsystem()
-        namespaces = sorted(subsystem.glob("nvme*n*")) if subsystem is not None else []
-        device = self.devices / namespaces[0].name if namespaces else None
-        return device if device is not None and device.exists() else None
+        if (subsystem := self._find_subsystem()) is None:
+            return None
+        devices = (self.devices / namespace.name for namespace in sorted(subsystem.glob("nvme*n*"))[:1])
+        return next((device for device in devices if device.exists()), None)

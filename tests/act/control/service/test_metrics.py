@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as read
 
-from forebay.act.all_metrics import PARTS
 from forebay.act.control.errors import Unavailable
 from forebay.act.control.service import metrics as nb
 from forebay.act.control.service.journal_writer import Writer
@@ -23,6 +22,7 @@ from forebay.decide.grants.control import Control
 from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import open_store
 from forebay.model.reasons import REFUSALS, Reason
+from generate.metrics import PARTS
 from support.control import GB, Running, running
 from support.grants import USER, agent, ask, disk
 from support.metrics import values_of

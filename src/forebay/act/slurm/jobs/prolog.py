@@ -31,6 +31,11 @@ NAMES = ("FOREBAY_APP", "FOREBAY_SCRATCH", "FOREBAY_STRIPE_COUNT", "FOREBAY_STRI
 _SPACE_NAMES = ("FOREBAY_PATH", "FOREBAY_PATHS")
 """The variables about exposed space. (The hooks of a burst buffer set the same ones.)"""
 _PLAIN = re.compile(r"[A-Za-z0-9/._@:+=,-]+")
+_SLACK = 600.0
+"""Seconds that a job keeps its targets beyond its time limit, for a late epilog."""
+_POLL = 0.1
+_PATIENCE = 2.0
+"""Seconds to wait for a service that does not answer, while the job waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,23 +102,6 @@ def environment_file(settings: JobSettings, job: Job) -> Path:
     return settings.jobs.folder / f"{job.job}.env"
 
 
-def write_environment(settings: JobSettings, job: Job, environment: Mapping[str, str]) -> None:
-    """Write the file, readable by everybody, whole or not at all."""
-    path = environment_file(settings, job)
-    try:
-        path.parent.mkdir(0o755, parents=True, exist_ok=True)
-        write_file(path, "".join(f"{line}\n" for line in export_lines(environment)))
-    except OSError as error:
-        raise BadInput(str(path), why(error)) from None
-
-
-_SLACK = 600.0
-"""Seconds that a job keeps its targets beyond its time limit, for a late epilog."""
-_POLL = 0.1
-_PATIENCE = 2.0
-"""Seconds to wait for a service that does not answer, while the job waits."""
-
-
 def run_prolog(
     store: Store,
     settings: JobSettings,
@@ -155,7 +143,12 @@ def run_prolog(
     else:
         preparation = _await_decision(store, settings, job, now, pause)
     preparation = _add_space(preparation, settings, job)
-    write_environment(settings, job, preparation.environment)
+    path = environment_file(settings, job)
+    try:
+        path.parent.mkdir(0o755, parents=True, exist_ok=True)
+        write_file(path, "".join(f"{line}\n" for line in export_lines(preparation.environment)))
+    except OSError as error:
+        raise BadInput(str(path), why(error)) from None
     return preparation
 
 
