@@ -131,7 +131,7 @@ def test_a_client_without_any_group_says_that_the_service_is_away(tmp_path: Path
 @pytest.mark.processes
 def test_a_file_of_storalloc_names_the_group_that_reads_it(tmp_path: Path) -> None:
     trace = tmp_path / "jobs.yml"
-    trace.write_text("jobs: []\n")
+    trace.write_text(f"# {tmp_path}\njobs: []\n")  # which no cache has
     ran = run_with((), "simulate", EXAMPLES / "burst-buffer.toml", "--requests", trace)
     assert (ran.returncode, ran.stdout) == (2, "") and ran.stderr.endswith("pip install 'forebay[studies]'\n")
 

@@ -11,6 +11,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -317,9 +318,12 @@ class _Http:
         self._service, self._tls, self._headers = service, tls, headers
         self._host, self._port = url.hostname or "forebay", url.port
         self._idle: list[http.client.HTTPConnection] = []
+        self._busy: set[http.client.HTTPConnection] = set()
+        self._closed = False
 
     def send(self, method: str, target: str, content: bytes, headers: Mapping[str, str], seconds: float) -> _Answer:
         connection = self._take_idle() or self._connect()
+        self._busy.add(connection)
         try:
             connection.sock.settimeout(seconds)
             kind = {"Content-Type": "application/json"} if content else {}
@@ -329,8 +333,12 @@ class _Http:
         except BaseException:
             connection.close()
             raise
+        finally:
+            self._busy.discard(connection)
         if connection.sock is not None:
             self._idle.append(connection)
+        if self._closed:
+            self.close()
         return answer
 
     def _take_idle(self) -> http.client.HTTPConnection | None:
@@ -364,8 +372,13 @@ class _Http:
         return connection
 
     def close(self) -> None:
+        """Close all connections; calls that other threads wait for fail."""
+        self._closed = True
         while self._idle:
             self._idle.pop().close()
+        for connection in list(self._busy):
+            with suppress(OSError, AttributeError):  # it has just ended by itself
+                connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 def _tls_context(authority: Path | None) -> ssl.SSLContext:
