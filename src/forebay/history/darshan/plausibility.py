@@ -3,7 +3,7 @@
 One impossible number would spoil the sums over all runs, or not fit into the database.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -21,16 +21,14 @@ _SLACK_SHARE, _SLACK_SECONDS = 0.05, 0.05
 """By how much a time may exceed that of the run: clocks and start times of processes differ."""
 
 
-def check_records(path: str, name: str, job: Job, chunks: Iterator[Any]) -> Iterator[Any]:
-    """The chunks of a module's records; raises `UnreadableLog` at an impossible one."""
-    for chunk in chunks:
-        # The library uses a rank as an array index without a check.
-        if chunk["rank"].max() >= job.nprocs or chunk["rank"].min() < -1:
-            raise UnreadableLog(path, f"is damaged: its {name} records have ranks that the job does not have")
-        wrong = _find_wrong_share(name, chunk["counters"]) or _find_wrong_time(name, job, chunk)
-        if wrong is not None:
-            raise UnreadableLog(path, f"is implausible: a {name} record has {wrong}")
-        yield chunk
+def check_chunk(path: str, name: str, job: Job, chunk: Any) -> None:
+    """Raise `UnreadableLog` if one of a module's records is impossible."""
+    # The library uses a rank as an array index without a check.
+    if chunk["rank"].max() >= job.nprocs or chunk["rank"].min() < -1:
+        raise UnreadableLog(path, f"is damaged: its {name} records have ranks that the job does not have")
+    wrong = _find_wrong_share(name, chunk["counters"]) or _find_wrong_time(name, job, chunk)
+    if wrong is not None:
+        raise UnreadableLog(path, f"is implausible: a {name} record has {wrong}")
 
 
 def _find_wrong_share(name: str, counters: Any) -> str | None:

@@ -8,7 +8,7 @@ never occurred.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +25,6 @@ MOST_SIZES = 20_000
 """Different request sizes that are counted at a time; the rarest are dropped first."""
 _BOUNDS = np.array([100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30])
 _MODULES = ("POSIX", "MPI-IO", "STDIO", "DFS", "DAOS")
-_VERBS = {"read": ("READ", "READS", "READ"), "write": ("WRITTEN", "WRITES", "WRITE")}  # of bytes, requests, sizes
-_ByOperation = Mapping[str, Ints]
-_Get = Callable[[str], Ints]
 _ENOUGH = 16  # jumps ahead; only in a regular access are the four commonest strides most of so many
 
 
@@ -43,173 +40,159 @@ class _Tally:
 
 
 class RequestStatistics:
-    """Sums over a stream of the records of all modules. MPI-IO's must come before POSIX's."""
+    """Sums over the records of all modules. MPI-IO's must come before POSIX's.
+
+    Arrays and lists have reads and writes as their first dimension, in this order.
+    """
 
     def __init__(self, nprocs: int) -> None:
         self._nprocs = nprocs
-        self._tallies = {name: {o: _Tally() for o in OPERATIONS} for name in _MODULES}
+        self._tallies = {name: (_Tally(), _Tally()) for name in _MODULES}
         self._sizes: dict[str, Counter[int]] = {name: Counter() for name in _MODULES}
-        self._extents = {o: np.zeros((2, 65), dtype=np.int64) for o in OPERATIONS}  # bytes and largest, by doubling
+        self._extents = np.zeros((2, 2, 65), dtype=np.int64)  # bytes and largest, by doubling
         self._streams: dict[int, list[int]] = {}
         self._called, self._called_by_all = array("Q"), array("Q")
         self._shared_calls: NDArray[np.uint64] | None = None
         self._once: dict[int, list[int]] = {}
 
-    def watch(self, name: str, chunks: Iterator[Any]) -> Iterator[Any]:
-        """The same chunks, each added to the sums."""
-        for chunk in chunks:
-            self._add(name, chunk)
-            yield chunk
-
-    def _add(self, name: str, chunk: Any) -> None:
+    def add(self, name: str, chunk: Any) -> None:
+        """Add records of a module."""
         at = counter_columns(name)
         if name == "STDIO":
             self._note_streams(chunk, at)
             chunk = chunk[~np.isin(chunk["id"], STREAMS)]
-        counters = np.maximum(chunk["counters"], 0)  # -1 stands for unknown
+        counters = np.zeros((len(chunk), chunk["counters"].shape[1] + 1), dtype=np.int64)
+        np.maximum(chunk["counters"], 0, out=counters[:, :-1])  # -1 stands for unknown
 
-        def get(counter: str) -> Ints:
-            place = at.get(counter)
-            return np.zeros(len(counters), dtype=np.int64) if place is None else counters[:, place]
+        def get(*names: str) -> Ints:
+            """A row for each of these counters; 0 for one that the module does not have."""
+            rows: Ints = counters[:, [at.get(counter, -1) for counter in names]].T
+            return rows
 
-        moved = {o: get(f"BYTES_{_VERBS[o][0]}") for o in OPERATIONS}
+        moved = get("BYTES_READ", "BYTES_WRITTEN")
         aggregate = "AGG_" if name == "MPI-IO" else ""
-        bins = {o: np.stack([get(f"SIZE_{_VERBS[o][2]}_{aggregate}{b}") for b in BINS]) for o in OPERATIONS}
+        bins = np.stack([get(*(f"SIZE_{verb}_{aggregate}{b}" for b in BINS)) for verb in ("READ", "WRITE")])
         counted = name in ("POSIX", "STDIO")  # in others, requests of many kinds are in the same bins
-        requests = {o: get(_VERBS[o][1]) if counted else bins[o].sum(axis=0) for o in OPERATIONS}
-        for operation in OPERATIONS:
-            tally = self._tallies[name][operation]
-            tally.moved += int(moved[operation].sum())
-            tally.requests += int(requests[operation].sum())
-            tally.smallest += int(bins[operation][0].sum())
-            if counted:
-                self._note_extent(operation, get(f"MAX_BYTE_{_VERBS[operation][0]}") + 1, moved[operation])
+        requests = get("READS", "WRITES") if counted else bins.sum(axis=1)
+        for i, tally in enumerate(self._tallies[name]):
+            tally.moved += int(moved[i].sum())
+            tally.requests += int(requests[i].sum())
+            tally.smallest += int(bins[i, 0].sum())
+        if counted:
+            self._note_extents(get("MAX_BYTE_READ", "MAX_BYTE_WRITTEN") + 1, moved)
         if name == "MPI-IO":
-            self._note_callers(chunk)
+            by_all = chunk["rank"] < 0
+            self._called_by_all.extend(chunk["id"][by_all].tolist())
+            self._called.extend(chunk["id"][~by_all].tolist())
         if name == "POSIX":
             self._note_order(chunk, requests, get)
             self._note_private(chunk, moved)
         if name != "STDIO":
             self._note_sizes(name, moved, requests, bins, get)
 
-    def _note_order(self, chunk: Any, requests: _ByOperation, get: _Get) -> None:
-        opens = np.maximum(np.where(chunk["rank"] < 0, self._nprocs, 1), get("OPENS"))
-        firsts = {o: np.minimum(opens, requests[o]) for o in OPERATIONS}
-        in_order = {o: np.minimum(get(f"SEQ_{_VERBS[o][1]}"), requests[o]) for o in OPERATIONS}
-        consecutive = {o: np.minimum(get(f"CONSEC_{_VERBS[o][1]}"), in_order[o]) for o in OPERATIONS}
-        strides = np.stack([get(f"STRIDE{i}_COUNT") for i in range(1, 5)])
-        ordered = count_orders(requests, in_order, consecutive, firsts, strides)
-        for operation, kinds in ordered.items():
-            self._tallies["POSIX"][operation].order += kinds.sum(axis=1)
+    def _note_order(self, chunk: Any, requests: Ints, get: Callable[..., Ints]) -> None:
+        opens = np.maximum(np.where(chunk["rank"] < 0, self._nprocs, 1), get("OPENS")[0])
+        in_order = np.minimum(get("SEQ_READS", "SEQ_WRITES"), requests)
+        consecutive = np.minimum(get("CONSEC_READS", "CONSEC_WRITES"), in_order)
+        strides = get(*(f"STRIDE{i}_COUNT" for i in range(1, 5)))
+        ordered = count_orders(requests, in_order, consecutive, np.minimum(opens, requests), strides)
+        for tally, kinds in zip(self._tallies["POSIX"], ordered, strict=True):
+            tally.order += kinds.sum(axis=1)
 
-    def _note_sizes(
-        self, name: str, moved: _ByOperation, requests: _ByOperation, bins: _ByOperation, get: _Get
-    ) -> None:
+    def _note_sizes(self, name: str, moved: Ints, requests: Ints, bins: Ints, get: Callable[..., Ints]) -> None:
         """Count the sizes that occurred, and those that certainly were reads or writes."""
-        records = np.arange(len(next(iter(moved.values()))))
+        records = np.arange(moved.shape[1])
         for i in range(1, 5):
-            size, count = get(f"ACCESS{i}_ACCESS"), get(f"ACCESS{i}_COUNT")
+            size, count = get(f"ACCESS{i}_ACCESS", f"ACCESS{i}_COUNT")
             _count(self._sizes[name], size, count)
-            which = np.searchsorted(_BOUNDS, size)
-            for operation, other in (("read", "write"), ("write", "read")):
-                same, others = (bins[o][which, records] for o in (operation, other))
-                sure = np.clip(count - others, 0, same)  # the others may all have this size
-                mean = (size * requests[operation] == moved[operation]) & (same > 0)
-                _count(self._tallies[name][operation].sizes, size, np.where(mean, np.minimum(count, same), sure))
+            alike = bins[:, np.searchsorted(_BOUNDS, size), records]
+            sure = np.clip(count - alike[::-1], 0, alike)  # the others may all have this size
+            is_mean = (size * requests == moved) & (alike > 0)
+            certain = np.where(is_mean, np.minimum(count, alike), sure)
+            for tally, number in zip(self._tallies[name], certain, strict=True):
+                _count(tally.sizes, size, number)
 
-    def _note_extent(self, operation: str, extent: Ints, moved: Ints) -> None:
-        doubling = np.frexp(extent.astype(float))[1]
-        used = moved > 0
-        np.add.at(self._extents[operation][0], doubling[used], moved[used])
-        np.maximum.at(self._extents[operation][1], doubling[used], extent[used])
+    def _note_extents(self, extents: Ints, moved: Ints) -> None:
+        doublings = np.frexp(extents.astype(float))[1]
+        for (weights, largest), extent, doubling, size in zip(self._extents, extents, doublings, moved, strict=True):
+            used = size > 0
+            np.add.at(weights, doubling[used], size[used])
+            np.maximum.at(largest, doubling[used], extent[used])
 
     def _note_streams(self, chunk: Any, at: Mapping[str, int]) -> None:
         for record in chunk[np.isin(chunk["id"], STREAMS)]:
-            counts = self._streams.setdefault(int(record["id"]), [0, 0, 0])
-            counts[0] += 2 if record["rank"] < 0 else 1
-            for place, counter in enumerate(("BYTES_READ", "BYTES_WRITTEN"), 1):
-                counts[place] += max(int(record["counters"][at[counter]]), 0)
+            moved = [max(int(record["counters"][at[counter]]), 0) for counter in ("BYTES_READ", "BYTES_WRITTEN")]
+            _note_users(self._streams, record, moved)
 
-    def _note_callers(self, chunk: Any) -> None:
-        by_all = chunk["rank"] < 0
-        self._called_by_all.extend(chunk["id"][by_all].tolist())
-        self._called.extend(chunk["id"][~by_all].tolist())
-
-    def _note_private(self, chunk: Any, moved: _ByOperation) -> None:
+    def _note_private(self, chunk: Any, moved: Ints) -> None:
         """Note files for which several processes called MPI-IO, but one moved the data for all."""
         if self._shared_calls is None:
             ids, callers = np.unique(np.array(self._called, dtype=np.uint64), return_counts=True)
             by_all = np.array(self._called_by_all, dtype=np.uint64)
             self._shared_calls = np.union1d(ids[callers > 1], by_all)
         for i in np.flatnonzero(np.isin(chunk["id"], self._shared_calls)).tolist():
-            counts = self._once.setdefault(int(chunk["id"][i]), [0, 0, 0])
-            counts[0] += 2 if chunk["rank"][i] < 0 else 1
-            counts[1] += int(moved["read"][i])
-            counts[2] += int(moved["write"][i])
+            _note_users(self._once, chunk[i], moved[:, i].tolist())
 
     def common_size(self, counted: list[str]) -> int:
         """The request size that came most often in the module that moved most; 0 where none tells."""
-        most = max(
-            (n for n in counted if self._sizes[n]),
-            key=lambda n: sum(t.moved for t in self._tallies[n].values()),
-            default="",
-        )
+        known = [name for name in counted if self._sizes[name]]
+        most = max(known, key=lambda name: sum(tally.moved for tally in self._tallies[name]), default="")
         return _commonest(self._sizes[most]) if most else 0
 
-    def shared_bytes(self, sums: Mapping[str, Sums], counted: list[str]) -> dict[str, int]:
-        """The bytes moved to or from shared files, by operation, without standard output and the like."""
-        shared = {"read": 0, "write": 0}
+    def shared_bytes(self, sums: Mapping[str, Sums], counted: list[str]) -> list[int]:
+        """The bytes moved to or from shared files, without standard output and the like."""
         if self._nprocs == 1:
-            return shared
-        for place, operation in enumerate(OPERATIONS, 1):
-            shared[operation] += sum((sums[n].shared_read, sums[n].shared_written)[place - 1] for n in counted)
-            shared[operation] -= sum(counts[place] for counts in self._streams.values() if counts[0] > 1)
-            shared[operation] += sum(counts[place] for counts in self._once.values() if counts[0] == 1)
-        return {operation: max(amount, 0) for operation, amount in shared.items()}
+            return [0, 0]
+        shared = [sum(sums[n].shared_read for n in counted), sum(sums[n].shared_written for n in counted)]
+        for i in (0, 1):
+            shared[i] -= sum(counts[i + 1] for counts in self._streams.values() if counts[0] > 1)
+            shared[i] += sum(counts[i + 1] for counts in self._once.values() if counts[0] == 1)
+        return [max(amount, 0) for amount in shared]
 
     def rows(self, sums: Mapping[str, Sums], counted: list[str]) -> list[Row]:
         """The rows of `run_requests` without the run's id."""
         shared = self.shared_bytes(sums, counted)
         called = sums["MPI-IO"].counters if "MPI-IO" in sums else {}
-        return [self._row(operation, counted, shared[operation], called) for operation in OPERATIONS]
+        return [self._row(i, counted, shared[i], called) for i in (0, 1)]
 
-    def _row(self, operation: str, counted: list[str], shared: int, called: Mapping[str, float]) -> Row:
-        tallies = {name: self._tallies[name][operation] for name in counted}
+    def _row(self, i: int, counted: list[str], shared: int, called: Mapping[str, float]) -> Row:
+        tallies = {name: self._tallies[name][i] for name in counted}
         # Lines that a program writes into a log file besides its data don't describe its requests.
         main = max(tallies, key=lambda n: (tallies[n].moved, n == "POSIX"), default=None)
         tally = tallies[main] if main else _Tally()
-        calls = self._tallies["MPI-IO"][operation]
+        calls = self._tallies["MPI-IO"][i]
         total = sum(tally.moved for tally in tallies.values())
         order = tally.order.tolist() if main == "POSIX" else [None] * 4
-        verb = _VERBS[operation][1]
+
+        def count_calls(*kinds: str) -> int:
+            return sum(max(int(called.get(f"{kind}_{('READS', 'WRITES')[i]}", 0)), 0) for kind in kinds)
+
         return {
-            "operation": operation,
+            "operation": OPERATIONS[i],
             "total_bytes": total,
             "shared_bytes": min(shared, total),
-            "file_size": self._file_size(operation),
+            "file_size": self._file_size(i),
             "requests": tally.requests,
             "request_bytes": tally.moved,
             "common_size": _commonest(tally.sizes, tally.smallest),
             **dict(zip(ORDERS, order, strict=True)),
-            "collective_calls": sum(max(int(called.get(f"{kind}_{verb}", 0)), 0) for kind in ("COLL", "SPLIT")),
-            "independent_calls": sum(max(int(called.get(f"{kind}_{verb}", 0)), 0) for kind in ("INDEP", "NB")),
+            "collective_calls": count_calls("COLL", "SPLIT"),
+            "independent_calls": count_calls("INDEP", "NB"),
             "call_bytes": calls.moved,
             "common_call_size": _commonest(calls.sizes, calls.smallest),
         }
 
-    def _file_size(self, operation: str) -> int | None:
+    def _file_size(self, i: int) -> int | None:
         """Half of the bytes or more are in files that were used up to here or further."""
-        weights, largest = self._extents[operation]
+        weights, largest = self._extents[i]
         if not weights.any():
             return None
         from_top = np.cumsum(weights[::-1])
         return int(largest[::-1][np.argmax(2 * from_top >= from_top[-1])])
 
 
-def count_orders(
-    requests: _ByOperation, in_order: _ByOperation, consecutive: _ByOperation, firsts: _ByOperation, strides: Ints
-) -> dict[str, Ints]:
-    """The requests that follow another one of their process, by operation, with a row for each of `ORDERS`.
+def count_orders(requests: Ints, in_order: Ints, consecutive: Ints, firsts: Ints, strides: Ints) -> Ints:
+    """The requests that follow another one of their process, for each operation with a row for each of `ORDERS`.
 
     `firsts` are the requests that may have been the first after an open, `strides` the counts of the four commonest
     strides, of reads and writes together.
@@ -217,32 +200,32 @@ def count_orders(
     Darshan counts a first request as in order unless it is at the beginning of the file. It has no stride, so it is
     one of the jumps ahead without a known stride, or one of those that don't go ahead.
     """
-    ahead = {o: in_order[o] - consecutive[o] for o in OPERATIONS}
-    back = {o: requests[o] - in_order[o] for o in OPERATIONS}
-    jumps = ahead["read"] + ahead["write"]
+    ahead, back = in_order - consecutive, requests - in_order
+    jumps = ahead.sum(axis=0)
     unknown = np.maximum(jumps - strides.sum(axis=0), 0)
-    of_reads = np.minimum(-(-unknown * ahead["read"] // np.maximum(jumps, 1)), ahead["read"])
-    for o, without_stride in (("read", of_reads), ("write", np.minimum(unknown - of_reads, ahead["write"]))):
-        either = np.maximum(without_stride + back[o], 1)
-        first_ahead = np.minimum(-(-firsts[o] * without_stride // either), without_stride)
-        ahead[o] = ahead[o] - first_ahead
-        back[o] = back[o] - np.minimum(firsts[o] - np.minimum(first_ahead, firsts[o]), back[o])
-    strided = _share_strides(ahead, back, _recurring(strides, ahead["read"] + ahead["write"]))
-    return {o: np.stack((consecutive[o], strided[o], ahead[o] - strided[o], back[o])) for o in OPERATIONS}
-
-
-def _recurring(strides: Ints, jumps: Ints) -> Ints:
-    """The jumps by recurring strides: if one stride has most of them, or a few have nearly all of many."""
+    of_reads = np.minimum(-(-unknown * ahead[0] // np.maximum(jumps, 1)), ahead[0])
+    without_stride = np.stack((of_reads, np.minimum(unknown - of_reads, ahead[1])))
+    either = np.maximum(without_stride + back, 1)
+    first_ahead = np.minimum(-(-firsts * without_stride // either), without_stride)
+    ahead -= first_ahead
+    back -= np.minimum(firsts - np.minimum(first_ahead, firsts), back)
+    # Strides recur if one has most of the jumps, or a few have nearly all of many.
+    jumps = ahead.sum(axis=0)
     again = np.where(strides > 1, strides, 0).sum(axis=0)
     regular = (2 * strides.max(axis=0) > jumps) | ((jumps >= _ENOUGH) & (10 * again >= 9 * jumps))
-    return np.minimum(np.where(regular, again, 0), jumps)
+    recurring = np.minimum(np.where(regular, again, 0), jumps)
+    # Of reads and writes, those that also go back are less likely to be regular.
+    reads_first = back[0] * ahead[1] <= back[1] * ahead[0]
+    reads = np.minimum(ahead[0], np.where(reads_first, recurring, recurring - np.minimum(ahead[1], recurring)))
+    strided = np.stack((reads, recurring - reads))
+    return np.stack((consecutive, strided, ahead - strided, back), axis=1)
 
 
-def _share_strides(ahead: _ByOperation, back: _ByOperation, strided: Ints) -> dict[str, Ints]:
-    """Divide strides between reads and writes; those that also go back are less likely to be regular."""
-    reads_first = back["read"] * ahead["write"] <= back["write"] * ahead["read"]
-    read = np.minimum(ahead["read"], np.where(reads_first, strided, strided - np.minimum(ahead["write"], strided)))
-    return {"read": read, "write": strided - read}
+def _note_users(counts_of_files: dict[int, list[int]], record: Any, moved: list[int]) -> None:
+    """Add a record to the file's number of processes (2 for many) and the bytes that they read and wrote."""
+    counts = counts_of_files.setdefault(int(record["id"]), [0, 0, 0])
+    for place, amount in enumerate((2 if record["rank"] < 0 else 1, *moved)):
+        counts[place] += amount
 
 
 def _count(sizes: Counter[int], size: Ints, count: Ints) -> None:

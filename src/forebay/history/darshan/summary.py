@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 
 from forebay.history.darshan.log import BINS, Job, Log, Sums, counter_columns, open_log
 from forebay.history.darshan.ost_usage import NONE, FileSystems, OstUsage, mounts_of
-from forebay.history.darshan.plausibility import check_records, find_impossible
+from forebay.history.darshan.plausibility import check_chunk, find_impossible
 from forebay.history.darshan.request_statistics import RequestStatistics
 from forebay.history.darshan.sections import Module, UnreadableLog, UnreadableSection
 from forebay.history.run_fields import Row
@@ -61,6 +61,14 @@ def read_log(path: Path) -> Summary:
         instead = {"MPI-IO": "POSIX", "DAOS": "DFS"}
         counted = [name for name in SUMMED if name in modules and instead.get(name) not in modules]
         sums: dict[str, Sums] = {}
+
+        def observe(name: str, chunk: Any) -> Any:
+            check_chunk(str(path), name, job, chunk)
+            requests.add(name, chunk)
+            if name in counted:
+                watch.add(name, chunk)
+            return chunk
+
         for name in (n for n in SUMMED if n in modules):
             try:
                 log.sections.check_records(modules[name])
@@ -69,11 +77,8 @@ def read_log(path: Path) -> Summary:
                     raise
                 remarks.append(("partial" if name in counted else "incomplete", error.reason))
                 continue
-            known = check_records(str(path), name, job, log.records(modules[name]))
-            records = requests.watch(name, known)
-            watched = watch.add_all(name, records) if name in counted else records
-            total = log.sums(modules[name], job.nprocs, watched)
-            if total is not None:
+            records = map(partial(observe, name), log.records(modules[name]))
+            if total := log.sums(modules[name], job.nprocs, records):
                 sums[name] = total
         active = _count_active(log, modules, watch, job, remarks)
     row = _row(path, job, modules, sums, [n for n in counted if n in sums], watch, requests)
@@ -134,22 +139,19 @@ class _RecordWatch:
         self.by_all = False
         self.files: dict[int, int] = {}
 
-    def add_all(self, name: str, chunks: Iterator[Any]) -> Iterator[Any]:
+    def add(self, name: str, chunk: Any) -> None:
         at = counter_columns(name)
-        integer, real = [at["BYTES_READ"], at["BYTES_WRITTEN"]], [at["F_READ_TIME"], at["F_WRITE_TIME"]]
+        moved = chunk["counters"][:, [at["BYTES_READ"], at["BYTES_WRITTEN"]]].sum(axis=1)
+        ranks = np.unique(chunk["rank"][moved > 0])
+        self.by_all |= bool(ranks.size and ranks[0] < 0)
+        self.ranks.update(r for r in ranks.tolist() if r >= 0)
+        if len(self.files) < self._most_files:
+            for file, amount in zip(chunk["id"].tolist(), moved.tolist(), strict=True):
+                self.files[file] = self.files.get(file, 0) + amount
+        seconds = chunk["fcounters"][:, [at["F_READ_TIME"], at["F_WRITE_TIME"]]].sum(axis=1)
         ends = [at[n] for n in ("MAX_BYTE_READ", "MAX_BYTE_WRITTEN") if n in at]
-        for chunk in chunks:
-            moved = chunk["counters"][:, integer].sum(axis=1)
-            active = moved > 0
-            ranks = np.unique(chunk["rank"][active])
-            self.by_all |= bool(ranks.size and ranks[0] < 0)
-            self.ranks.update(r for r in ranks.tolist() if r >= 0)
-            if len(self.files) < self._most_files:
-                for file, amount in zip(chunk["id"].tolist(), moved.tolist(), strict=True):
-                    self.files[file] = self.files.get(file, 0) + amount
-            extent = chunk["counters"][:, ends].max(axis=1) + 1 if ends else moved
-            self.targets.add(chunk["id"], moved, chunk["fcounters"][:, real].sum(axis=1), extent)
-            yield chunk
+        extent = chunk["counters"][:, ends].max(axis=1) + 1 if ends else moved
+        self.targets.add(chunk["id"], moved, seconds, extent)
 
 
 def _row(
@@ -187,7 +189,7 @@ def _row(
         "perf_by_slowest": moved / seconds if seconds > 0 else 0.0,
         "total_files": sum(sums[n].files for n in counted),
         "shared_files": several * sum(sums[n].shared_files for n in counted),
-        "shared_bytes": sum(requests.shared_bytes(sums, counted).values()),
+        "shared_bytes": sum(requests.shared_bytes(sums, counted)),
         **_counters(sums, counted),
         "common_size": requests.common_size(counted),
         "filesystem": system,
