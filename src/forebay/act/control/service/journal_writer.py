@@ -141,12 +141,12 @@ class Writer:
 
     async def read(self, look: Callable[[Connection], T]) -> T:
         """Look something up in the store."""
-        return await _or_unavailable(asyncio.to_thread(_call_within, self._store.reading(), look))
+        return await _or_unavailable(asyncio.to_thread(_call_within, self._store.reading, look))
 
     async def write(self, change: Callable[[Connection], T]) -> T:
         """Change something in the store that is not in the journal."""
         async with self._pen:
-            return await _or_unavailable(self._in_thread(lambda: _call_within(self._store.writing(), change)))
+            return await _or_unavailable(self._in_thread(lambda: _call_within(self._store.writing, change)))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -261,8 +261,8 @@ class _GivenUp(Exception):
     pass
 
 
-def _call_within(context: AbstractContextManager[Connection], work: Callable[[Connection], T]) -> T:
-    with context as connection:
+def _call_within(context: Callable[[], AbstractContextManager[Connection]], work: Callable[[Connection], T]) -> T:
+    with context() as connection:
         return work(connection)
 
 
