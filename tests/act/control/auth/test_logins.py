@@ -7,9 +7,18 @@ from typing import Any
 import httpx
 import pytest
 
-from forebay.act.control.auth.browsers import PROOF, TUNNEL, cookie_of, find_login, is_browser
 from forebay.act.control.auth.callers import Authenticator, Peer
-from forebay.act.control.auth.logins import COOKIE, LASTS, Logins, signing_key
+from forebay.act.control.auth.logins import (
+    COOKIE,
+    LASTS,
+    PROOF,
+    TUNNEL,
+    Logins,
+    cookie_of,
+    find_login,
+    is_browser,
+    signing_key,
+)
 from forebay.act.control.errors import NotAuthenticated
 from forebay.history.store.tokens import Token, digest_token
 from forebay.model.grant import NotAllowed

@@ -13,9 +13,8 @@ from fastapi.responses import JSONResponse, Response
 
 from forebay.act.control.api.description import ERRORS, document_response
 from forebay.act.control.api.limits import Seat
-from forebay.act.control.auth.browsers import find_login, is_browser
 from forebay.act.control.auth.callers import ONLY_METRICS, Peer, Who, check_administrator
-from forebay.act.control.auth.logins import Login
+from forebay.act.control.auth.logins import Login, find_login, is_browser
 from forebay.act.control.auth.munge import call_line
 from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.service import Service

@@ -19,8 +19,7 @@ from fastapi.openapi.utils import get_openapi
 
 from forebay.act.control import documents
 from forebay.act.control.api import forms
-from forebay.act.control.auth.browsers import PROOF
-from forebay.act.control.auth.logins import COOKIE
+from forebay.act.control.auth.logins import COOKIE, PROOF
 from forebay.act.control.errors import ErrorCode, ErrorDocument
 from forebay.act.control.service.settings import ServiceSettings
 from forebay.decide.grants.codec import VERSION

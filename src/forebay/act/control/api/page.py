@@ -29,9 +29,8 @@ from forebay.act.control.api.dependencies import (
 )
 from forebay.act.control.api.description import document_response
 from forebay.act.control.api.forms import LoginForm
-from forebay.act.control.auth.browsers import cookie_of, find_login, is_browser
 from forebay.act.control.auth.callers import Who
-from forebay.act.control.auth.logins import COOKIE, Login
+from forebay.act.control.auth.logins import COOKIE, Login, cookie_of, find_login, is_browser
 from forebay.act.control.documents import LoginDocument, LoginLink, LogoutDocument
 from forebay.act.control.errors import NotAuthenticated, NotLoggedIn, error_code, error_document
 from forebay.act.control.page.files import HEADERS

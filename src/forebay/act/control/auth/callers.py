@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from forebay.act.control.auth.munge import NoMunge, verify_credential
 from forebay.act.control.errors import NotAuthenticated, NotLoggedIn
@@ -69,8 +69,7 @@ def check_administrator(who: Who) -> None:
         raise NotAllowed("only an administrator may do this")
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(NamedTuple):
     """The process at the other end of a UNIX socket."""
 
     pid: int
@@ -87,21 +86,23 @@ def peer_of(connection: Any) -> Peer | None:
 
 
 @lru_cache(maxsize=4096)
-def user_name(uid: int) -> str:
-    """The name of a user, if this machine knows it."""
+def _user_entry(uid: int) -> pwd.struct_passwd | None:
     try:
-        return pwd.getpwuid(uid).pw_name
-    except (KeyError, OverflowError):
-        return ""
-
-
-@lru_cache(maxsize=4096)
-def first_group(uid: int) -> int | None:
-    """A user's own group, if this machine knows it."""
-    try:
-        return pwd.getpwuid(uid).pw_gid
+        return pwd.getpwuid(uid)
     except (KeyError, OverflowError):
         return None
+
+
+def user_name(uid: int) -> str:
+    """The name of a user, if this machine knows it."""
+    entry = _user_entry(uid)
+    return "" if entry is None else entry.pw_name
+
+
+def first_group(uid: int) -> int | None:
+    """A user's own group, if this machine knows it."""
+    entry = _user_entry(uid)
+    return None if entry is None else entry.pw_gid
 
 
 class Authenticator:
@@ -128,7 +129,7 @@ class Authenticator:
         """
         kind, _, secret = authorization.strip().partition(" ")
         if kind.lower() == "bearer":
-            return await self._by_token(secret.strip())
+            return await self.by_digest(digest_token(secret.strip()))
         if kind.lower() == "munge":
             return await self._by_munge(secret.strip(), call)
         if peer is None or kind:
@@ -136,17 +137,13 @@ class Authenticator:
         return self._user(peer.uid, peer.gid, local=True)
 
     def _user(self, uid: int, gid: int, *, local: bool) -> Who:
-        own = uid in self._administrators or (local and uid == os.getuid())
-        role: Role = "administrator" if own else "user"
+        is_administrator = uid in self._administrators or (local and uid == os.getuid())
+        role: Role = "administrator" if is_administrator else "user"
         return Who(role=role, uid=uid, gid=gid, name=user_name(uid), local=local)
 
     def user(self, uid: int, gid: int) -> Who:
         """A user whom the kernel or MUNGE identified earlier."""
-        own = uid == os.getuid()
-        return replace(self._user(uid, gid, local=own), local=False)
-
-    async def _by_token(self, secret: str) -> Who:
-        return await self.by_digest(digest_token(secret))
+        return replace(self._user(uid, gid, local=uid == os.getuid()), local=False)
 
     async def by_digest(self, digest: str) -> Who:
         """The owner of the token with this digest, if it still exists."""
@@ -167,8 +164,7 @@ class Authenticator:
         self._looked = now
 
     async def _look_since(self, moment: float) -> None:
-        """Read the tokens unless they were read at `moment` or later: a command or another instance may have made one.
-        One read serves all callers that wait for it."""
+        """Read the tokens unless they were read at `moment` or later. One read serves all callers that wait for it."""
         if self._looked >= moment:
             return
         async with self._looking:
@@ -179,9 +175,9 @@ class Authenticator:
     async def _by_munge(self, shown: str, call: Call | None) -> Who:
         if call is None or not _CREDENTIAL.fullmatch(shown):
             raise NotAuthenticated("this is not a MUNGE credential")
-        said, loop = await call(), asyncio.get_running_loop()
+        expected, loop = await call(), asyncio.get_running_loop()
         try:
-            uid, gid = await loop.run_in_executor(_munge_threads(), verify_credential, said, shown, self._munge)
+            uid, gid = await loop.run_in_executor(_munge_threads(), verify_credential, expected, shown, self._munge)
         except NoMunge as error:
             raise NotAuthenticated(str(error)) from None
         return self._user(uid, gid, local=False)

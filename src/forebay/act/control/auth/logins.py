@@ -1,7 +1,11 @@
-"""Logins on the page: a visitor exchanges a token or a one-time link for a cookie that expires.
+"""Browsers as callers: identified by the cookie of a login, or by the kernel through a tunnel to the UNIX socket.
 
-A cookie contains its owner and its end, and is signed, so that logins survive a restart of the service. The service
-checks the token at each call: to remove the token ends the login.
+A visitor exchanges a token or a one-time link for a cookie that expires. A cookie contains its owner and its end, and
+is signed, so that logins survive a restart of the service. The service checks the token at each call: to remove the
+token ends the login.
+
+A browser sends its cookies, and gets through a tunnel, whichever page makes the call. So every change must come from
+our own page, which proves it with a header that no other page can send.
 """
 
 from __future__ import annotations
@@ -13,18 +17,26 @@ import json
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from forebay.act.control.auth.callers import ONLY_METRICS, Authenticator, Peer, Who
-from forebay.act.control.errors import LoginEnded, NotAuthenticated, TooMany
+from forebay.act.control.errors import LoginEnded, NotAuthenticated, NotLoggedIn, TooMany
 from forebay.history.store.tokens import digest_token
 from forebay.model.grant import NotAllowed
 
 COOKIE = "__Host-forebay"
 """Browsers take a cookie of such a name only over TLS, for this host alone and for all its paths."""
+PROOF = "x-forebay"
+"""The header of changes from the page."""
+TUNNEL = "tunnel"
+"""What it says where there is no login, as the kernel identifies the caller."""
+_SAFE = ("GET", "HEAD")
+_OUR_SITE = ("same-origin", "none")
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 LASTS = 12 * 3600.0
 """Seconds of a login."""
 _LINK = 300.0  # seconds of a one-time link
@@ -73,56 +85,51 @@ class Logins:
         """Log in with a token or a one-time link. After wrong ones, a host has to wait longer and longer."""
         self._slow.check(host)
         try:
-            payload = self._by_link(secret) or await self._by_token(secret)
+            payload = await self._exchange(secret)
         except NotAuthenticated:
-            self._slow.failed(host)
+            self._slow.note_failure(host)
             raise
         self._slow.forget(host)
-        return await self._login(payload | {"n": secrets.token_hex(8), "e": round(self._clock() + LASTS)})
+        payload |= {"n": secrets.token_hex(8), "e": round(self._clock() + LASTS)}
+        text = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode()).decode().rstrip("=")
+        return await self.check(f"{text}.{self._sign('cookie', text)}")
 
-    def _by_link(self, secret: str) -> dict[str, Any] | None:
-        who, until = self._links.pop(digest_token(secret), (None, 0.0))
-        if who is None or until <= self._clock():
-            return None
-        return {"u": who.uid, "g": who.gid}
-
-    async def _by_token(self, secret: str) -> dict[str, Any]:
+    async def _exchange(self, secret: str) -> dict[str, Any]:
+        """Whom a cookie is for: a user, or the owner of a token."""
+        digest = digest_token(secret)
+        who, until = self._links.pop(digest, (None, 0.0))
+        if who is not None and until > self._clock():
+            return {"u": who.uid, "g": who.gid}
         try:
-            who = await self._authenticator.identify(None, f"Bearer {secret}")
+            who = await self._authenticator.by_digest(digest)
         except NotAuthenticated:
             raise NotAuthenticated("the token is unknown, or the link has expired") from None
         if who.role == "agent":
             raise NotAllowed("this is an agent's token; the page is for people")
         if who.role == "metrics":
             raise NotAllowed(ONLY_METRICS)
-        return {"d": digest_token(secret)}
-
-    async def _login(self, payload: dict[str, Any]) -> Login:
-        text = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode()).decode().rstrip("=")
-        return await self.check(f"{text}.{self._signed('cookie', text)}")
+        return {"d": digest}
 
     async def check(self, cookie: str) -> Login:
         """The login of a cookie; LoginEnded if it is no longer valid."""
         text, _, signature = cookie.partition(".")
-        if not hmac.compare_digest(signature.encode(), self._signed("cookie", text).encode()) or text in self._left:
+        if not hmac.compare_digest(signature.encode(), self._sign("cookie", text).encode()) or text in self._left:
             raise LoginEnded(_ENDED)
         payload = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         if payload["e"] <= self._clock():
             raise LoginEnded(_ENDED)
-        who = await self._who(payload)
-        return Login(who=who, cookie=cookie, until=payload["e"], proof=self._signed("proof", text))
-
-    async def _who(self, payload: dict[str, Any]) -> Who:
         if "u" in payload:
-            return self._authenticator.user(payload["u"], payload["g"])
-        try:
-            return await self._authenticator.by_digest(payload["d"])
-        except NotAuthenticated:
-            raise LoginEnded("your token was removed; ask an administrator for a new one") from None
+            who = self._authenticator.user(payload["u"], payload["g"])
+        else:
+            try:
+                who = await self._authenticator.by_digest(payload["d"])
+            except NotAuthenticated:
+                raise LoginEnded("your token was removed; ask an administrator for a new one") from None
+        return Login(who=who, cookie=cookie, until=payload["e"], proof=self._sign("proof", text))
 
-    def local(self, peer: Peer) -> Who:
-        """The user at the other end of the UNIX socket, through a tunnel."""
-        return self._authenticator.user(peer.uid, peer.gid)
+    def local(self, peer: Peer) -> Login:
+        """That of the user at the other end of the UNIX socket, through a tunnel."""
+        return Login(who=self._authenticator.user(peer.uid, peer.gid), cookie="", until=0.0, proof=TUNNEL)
 
     def log_out(self, cookie: str) -> None:
         """End the login of a cookie."""
@@ -130,7 +137,7 @@ class Logins:
         self._left = {text: until for text, until in self._left.items() if until > now}
         self._left[cookie.partition(".")[0]] = now + LASTS
 
-    def _signed(self, use: str, text: str) -> str:
+    def _sign(self, use: str, text: str) -> str:
         return hmac.new(self._key, f"{use} {text}".encode(), hashlib.sha256).hexdigest()
 
 
@@ -146,7 +153,7 @@ class LoginThrottle:
         if wait > 0:
             raise TooMany(f"too many wrong tries; try again in {wait:.0f} s")
 
-    def failed(self, host: str) -> None:
+    def note_failure(self, host: str) -> None:
         count = self._failed.pop(host, (0, 0.0))[0] + 1
         wait = min(_LONGEST, 2.0 ** (count - _FREE)) if count >= _FREE else 0.0
         self._failed[host] = count, self._clock() + wait
@@ -155,3 +162,32 @@ class LoginThrottle:
 
     def forget(self, host: str) -> None:
         self._failed.pop(host, None)
+
+
+def is_browser(headers: Mapping[str, str]) -> bool:
+    """Whether a browser calls, or somebody with a login."""
+    return "sec-fetch-site" in headers or "origin" in headers or COOKIE in headers.get("cookie", "")
+
+
+async def find_login(logins: Logins, peer: Peer | None, method: str, headers: Mapping[str, str]) -> Login:
+    """Who it is; NotAuthenticated or NotAllowed otherwise."""
+    if headers.get("sec-fetch-site", "none") not in _OUR_SITE and method not in _SAFE:
+        raise NotAllowed("the request comes from another site's page")
+    cookie = cookie_of(headers)
+    if cookie:
+        login = await logins.check(cookie)
+    elif peer is None:
+        raise NotLoggedIn("log in first")
+    elif urlsplit(f"//{headers.get('host', '')}").hostname in _THIS_MACHINE:
+        login = logins.local(peer)
+    else:  # any other name is that of a page which only pretends to be ours
+        raise NotAllowed("through a tunnel the service's page is at http://localhost:PORT")
+    if method not in _SAFE and not hmac.compare_digest(headers.get(PROOF, "").encode(), login.proof.encode()):
+        raise NotAllowed(f"a browser's changes need the header {PROOF} of Forebay's own page; load the page again")
+    return login
+
+
+def cookie_of(headers: Mapping[str, str]) -> str:
+    """The login's cookie, "" for none."""
+    pairs = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+    return next((value for name, _, value in pairs if name == COOKIE), "")

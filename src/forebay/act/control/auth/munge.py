@@ -40,10 +40,10 @@ def call_line(method: str, target: str, body: bytes) -> str:
 
 def credential(call: str, socket: Path | None = None) -> str:
     """A credential for this call; good once, and for some minutes."""
-    library, words = _require_library(), call.encode()
+    library, payload = _require_library(), call.encode()
     made = ctypes.c_void_p()
     with _context(library, socket) as context:
-        _check(library, library.munge_encode(ctypes.byref(made), context, words, len(words)))
+        _check(library, library.munge_encode(ctypes.byref(made), context, payload, len(payload)))
     return _take(made).decode("ascii")
 
 
@@ -52,14 +52,14 @@ def verify_credential(call: str, shown: str, socket: Path | None = None) -> tupl
     library = _require_library()
     if len(shown) > _LONGEST or not shown.isascii():
         raise NoMunge("this is not a MUNGE credential")
-    words, length = ctypes.c_void_p(), ctypes.c_int()
+    payload, length = ctypes.c_void_p(), ctypes.c_int()
     uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
-    about = (ctypes.byref(words), ctypes.byref(length), ctypes.byref(uid), ctypes.byref(gid))
+    results = (ctypes.byref(result) for result in (payload, length, uid, gid))
     with _context(library, socket) as context:
-        code = library.munge_decode(shown.encode(), context, *about)
-        said = _take(words, length.value)  # there may be some after an error too
+        code = library.munge_decode(shown.encode(), context, *results)
+        certified = _take(payload, length.value)  # there may be some after an error too
         _check(library, code)
-    if said != call.encode():
+    if certified != call.encode():
         raise NoMunge("this MUNGE credential was not made for this call")
     return uid.value, gid.value
 
@@ -107,9 +107,9 @@ def _take(pointer: ctypes.c_void_p, length: int = -1) -> bytes:
     """The bytes there, whose memory is freed."""
     if not pointer:
         return b""
-    found = ctypes.string_at(pointer, length)
+    content = ctypes.string_at(pointer, length)
     _free(pointer)
-    return found
+    return content
 
 
 _free = ctypes.CDLL(None).free
