@@ -15,27 +15,23 @@ from forebay.model.system import Disk
 KEPT_AS = "kept_as"
 """In a field's metadata: its name in kept states, if that differs."""
 _MOST_FIELDS = 20_000
-_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NODE_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 DISK_NAME = "[A-Za-z0-9/._:@+-]{1,200}"
-_DISK = re.compile(DISK_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSpec:
-    """What an agent says of a disk: bytes that can be granted in all, bytes per second, free-form fields.
-
-    `identity` tells the disk from all others (a serial number), if it is known.
-    """
+    """What an agent says of a disk. Its capacity is the bytes that can be granted in all."""
 
     name: str
     capacity: int
     write_bandwidth: float
     read_bandwidth: float
-    identity: str = ""
+    identity: str = ""  # tells the disk from all others (a serial number), if it is known
     fields: Mapping[str, object] = field(default_factory=dict)
 
     def check(self, where: str) -> None:
-        if not _DISK.fullmatch(self.name):
+        if not re.fullmatch(DISK_NAME, self.name):
             raise BadInput(where, f"{self.name[:40]!r} is not a valid disk name")
         check_fields(f"{where} ({self.name})", self.fields)
         if not math.isfinite(self.write_bandwidth + self.read_bandwidth):
@@ -67,36 +63,28 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspension:
-    """Why and since when (seconds since 1970) a disk gets no new grants: volumes could not be made on it.
-
-    The trial is due at `due`, after `tries` that failed. While it is under way, `volume` is its name and `held` the
-    bytes that it takes.
-    """
+    """Why and since when (seconds since 1970) a disk gets no new grants: volumes could not be made on it."""
 
     since: float
     because: str
     trial: Trial
-    due: float
-    tries: int = 0
-    volume: str = ""
-    held: int = 0
+    due: float  # when the trial begins
+    tries: int = 0  # that failed
+    volume: str = ""  # that is made for the trial, while it is under way
+    held: int = 0  # bytes that it takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveDisk:
-    """A disk that the service knows. One that is not `there` any more may come back.
-
-    `unseen` is why its agent can't look at it just now, "" if it can. `failures` is how many volumes in a row could not
-    be made on it.
-    """
+    """A disk that the service knows."""
 
     node: str
     spec: DiskSpec = field(metadata={KEPT_AS: "said"})
     order: int
-    there: bool = True
+    there: bool = True  # else it may come back
     drained: bool = False
-    unseen: str = ""
-    failures: int = 0
+    unseen: str = ""  # why its agent cannot read it just now; "" if it can
+    failures: int = 0  # volumes in a row that could not be made on it
     suspension: Suspension | None = None
 
     @property
@@ -106,11 +94,10 @@ class LiveDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveNode:
-    """A storage node. `report` is the number of the last report of its agent that told something new.
+    """A storage node.
 
-    Above 0, `doubted` says that its agent has acted on a journal that is not ours: there may be more on its disks than
-    we know of, and grants before the one of that order may have been given more time than we know of. `other` is what
-    its agent called that journal.
+    A `doubted` one acted on a journal that is not ours, its `other`: there may be more on its disks than we know of,
+    and grants before the one of that order may have been given more time than we know of.
     """
 
     name: str
@@ -119,28 +106,24 @@ class LiveNode:
     fields: Mapping[str, object] = field(default_factory=dict)
     drained: bool = False
     silent: bool = False
-    report: int = 0
+    report: int = 0  # the number of the last report of its agent that told something new
     doubted: int = 0
     other: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stray:
-    """Something with Forebay's mark on a disk that belongs to no grant (any more); it holds space until it is gone.
-
-    One that is `held` is not to be removed before an administrator says so. The rest is what its mark tells of it:
-    whose it is (-1: nobody knows), bytes per second, and since when it has been there (seconds since 1970).
-    """
+    """Something with Forebay's mark on a disk that belongs to no grant (any more); it holds space until it is gone."""
 
     name: str
     disk: str
     size: int
-    held: bool = False
-    uid: int = -1
+    held: bool = False  # an administrator must decide before it is removed
+    uid: int = -1  # -1: unknown
     gid: int = -1
     mode: int = 0o700
     ceiling: float = 0.0
-    since: float = 0.0
+    since: float = 0.0  # seconds since 1970
     path: str = ""
     because: str = ""  # why it could not be removed, if that was tried in vain
 
@@ -155,14 +138,11 @@ class Stray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What an agent is to do for one volume; to do it again is harmless.
+    """What an agent is to do for one volume; to do it again is harmless."""
 
-    "make" is all of it: made, mounted, the user's, and exposed if that is asked for. `disk` is the disk's own name.
-    """
-
-    kind: Literal["make", "release"]
+    kind: Literal["make", "release"]  # to make is to mount, give to the user, and expose, too
     volume: str
-    disk: str
+    disk: str  # its own name
     size: int
     uid: int = 0
     gid: int = 0
@@ -178,7 +158,7 @@ def stray_key(disk: str, volume: str) -> str:
 
 
 def check_node(name: str, network_bandwidth: float) -> None:
-    if not _NODE.fullmatch(name):
+    if not re.fullmatch(_NODE_NAME, name):
         raise BadInput("node", f"{name[:40]!r} is not a valid node name")
     if not 0 < network_bandwidth < math.inf:
         raise BadInput(f"node {name}", f"network_bandwidth must be positive and finite, not {network_bandwidth:g}")

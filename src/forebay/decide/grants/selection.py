@@ -20,17 +20,14 @@ _CHANGING = ["root", "level", "live", "latest", "next", "ahead"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turned:
-    """Whose turn it is after a decision: what the storage policy remembers until the next.
-
-    `current` is a disk's key, or empty for the first; `probed` are the nodes whose count of probes has changed.
-    """
+    """Whose turn it is after a decision: what the storage policy remembers until the next."""
 
     server: int = 0
     node: int = -1
     failed: int = 0
-    current: str = ""
+    current: str = ""  # a disk's key; "" for the first
     chance: int = 0
-    probed: tuple[tuple[str, int], ...] = ()
+    probed: tuple[tuple[str, int], ...] = ()  # the nodes whose count of probes has changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +46,7 @@ class Selection:
     scratch: Turn
 
     def ledger(self, space: Space, *, ours: bool) -> Ledger:
-        """These disks alone; give them back to the space with `put_back`.
-
-        Where all disks are meant, `ours` (a policy of this project) may have the space's own.
-        """
+        """These disks alone, until `put_back`; where all are meant, our own policies may have the space's."""
         disks = space.ledger.disks
         if not (ours and self.is_all and disks.size == self.numbers.size):
             disks = disks.take(self.numbers)  # a tenth of the time that `copy` or an index takes

@@ -38,14 +38,13 @@ T = TypeVar("T")
 
 
 class Capacities(NamedTuple):
-    """Of some disks: how many, the bytes of the largest and of all, how many parts they have room for, and the largest
-    rest beside these."""
+    """Of some disks: how many there are, and bytes."""
 
     disks: int
     largest: int
     total: int
-    slots: int
-    rest: int
+    slots: int  # parts that they have room for
+    rest: int  # the largest beside these
 
     @classmethod
     def of(cls, sizes: Sequence[int], part: int) -> Capacities:
@@ -56,14 +55,13 @@ class Capacities(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Single values: the policy and what it remembers, the rules, how many grants were ever asked for, and up to which
-    of them the queue was swept (0: all of it)."""
+    """Single values."""
 
     policy: str = "forebay"
     rules: GrantRules = GrantRules()
-    turned: Turned = Turned()
-    asked: int = 0
-    swept: int = 0
+    turned: Turned = Turned()  # what the policy remembers
+    asked: int = 0  # grants that were ever asked for
+    swept: int = 0  # up to which of them the queue was swept; 0: all of it
 
 
 class Tables:
@@ -76,20 +74,16 @@ class Tables:
         self.nodes = Table(LiveNode, undo_log, self._node_changed)
         self.disks = Table(LiveDisk, undo_log, self._disk_changed)
         self.strays = Table(Stray, undo_log, self._stray_changed)
-        self.keys = Table(str, undo_log)
-        """Grants by the user's uid and the key of the request, see `request_key`."""
-        self.probed = Table(int, undo_log)
-        """How often the policy has probed each node."""
+        self.keys = Table(str, undo_log)  # grants by the user's uid and the key of the request, see `request_key`
+        self.probed = Table(int, undo_log)  # how often the policy has probed each node
         self._facts = Table(Facts, undo_log)
         self._facts.set("", Facts())
         self.space = Space()
         self.ends, self.starts, self.tries, self.past, self.queue, self.trials = (Agenda() for _ in range(6))
-        self.live: Counter[int] = Counter()
-        """How many grants each user holds or waits for, by uid."""
+        self.live: Counter[int] = Counter()  # grants that each user holds or waits for, by uid
         self._todo: dict[str, dict[str, None]] = {}
         self._on_disk: dict[str, dict[str, None]] = {}
-        self._memory: dict[Hashable, Any] = {}
-        """What was found since disks, nodes or rules last changed."""
+        self._memory: dict[Hashable, Any] = {}  # what was found since disks or nodes last changed
 
     @property
     def facts(self) -> Facts:
@@ -298,14 +292,10 @@ class Tables:
 
     def kept_volumes(self) -> list[Volume]:
         """Volumes whose grants have ended according to the journal, and that stay until an administrator decides."""
-        nodes = [name for name, node in self.nodes.items() if node.doubted]
-        over = [
-            volume
-            for name in nodes
-            for volume in self.on_node(name)
-            if volume.state in ON_DISK and self.grants[volume.grant].state is State.RELEASING
-        ]
-        return [volume for volume in over if volume.name not in self._todo[volume.node]]
+        doubted = [name for name, node in self.nodes.items() if node.doubted]
+        volumes = [volume for name in doubted for volume in self.on_node(name) if volume.state in ON_DISK]
+        ended = [volume for volume in volumes if self.grants[volume.grant].state is State.RELEASING]
+        return [volume for volume in ended if self.is_kept(volume.node, self.grants[volume.grant])]
 
     def kept_count(self) -> int:
         """How many volumes, strays included, wait for an administrator's decision."""

@@ -47,17 +47,14 @@ class UndoLog:
 
 
 class Table(dict[str, Row], Generic[Row]):
-    """Rows of one kind by their keys. Every change goes through `set`, which can be undone and has followers.
-
-    `next_states` are the states that may follow each state of a row.
-    """
+    """Rows of one kind by their keys. `set` makes every change, which can be undone and has a follower."""
 
     def __init__(
         self,
         kind: type[Row],
         undo_log: UndoLog,
         follow: Follower[Row] | None = None,
-        next_states: Mapping[Any, frozenset[Any]] | None = None,
+        next_states: Mapping[Any, frozenset[Any]] | None = None,  # the states that may follow each state of a row
     ) -> None:
         super().__init__()
         self.kind, self._undo_log, self._follow, self._next_states = kind, undo_log, follow, next_states

@@ -22,23 +22,17 @@ _NONE = "its agent remembers no journal, and has volumes that this one does not 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Register(Command):
-    """A node's agent says which disks it has: all of them, so those that it leaves out are gone.
-
-    `volumes` is all that it found on them, so that nothing is granted that is taken; None if it did not look. Its
-    reports are numbered, and one that is older than the last is not heeded. `unseen` are disks that it can't look at
-    just now, and why: what is on them is not given up yet. `ours` is whether the journal that it acted on last, which
-    it knows as `seen`, is this one; None if it remembers none.
-    """
+    """A node's agent says which disks it has: all of them, so those that it leaves out are gone."""
 
     node: str
     network_bandwidth: float
     disks: tuple[DiskSpec, ...]
     fields: Mapping[str, object] = field(default_factory=dict)
-    volumes: tuple[FoundVolume, ...] | None = None
-    number: int = 0
-    ours: bool | None = True
-    seen: str = ""
-    unseen: Mapping[str, str] = field(default_factory=dict)
+    volumes: tuple[FoundVolume, ...] | None = None  # all that are on the disks; None if it did not look
+    number: int = 0  # an older report than the last is ignored
+    ours: bool | None = True  # whether it acted on this journal before; None if it remembers none
+    seen: str = ""  # the journal that it acted on
+    unseen: Mapping[str, str] = field(default_factory=dict)  # disks that it cannot read just now, and why
 
     def decide(self, draft: Draft) -> None:
         self.require_agent(self.node)

@@ -24,21 +24,16 @@ _MARKED = ("uid", "gid", "mode", "ceiling", "since", "path")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(Command):
-    """An agent reports on one volume. Its reports are numbered, and a later one has a higher number.
-
-    `disk` is the disk's name on its node; "" if it can only be where the volume is.
-    """
+    """An agent reports on one volume. A later report has a higher number."""
 
     volume: str
     number: int = 0
-    disk: str = ""
+    disk: str = ""  # its name on its node; "" if it can only be where the volume is
 
     def _find_volume(self, draft: Draft) -> Volume | None:
-        """The volume, if it is one that may be there; only the agent of its node may report on it.
-
-        Reports from a disk on which it could not be made may come late.
-        """
+        """The volume, if it is one that may be there; only the agent of its node may report on it."""
         volume, node = draft.tables.volumes.get(self.volume), self.caller.node
+        # Reports from a disk on which it could not be made may come late.
         if volume is None or (volume.node != node and node in map(node_of, volume.failed)):
             self.require_agent(node)
             return None
@@ -153,10 +148,7 @@ class Gone(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stuck(Report):
-    """It could not be removed in several tries; its agent goes on trying.
-
-    The grant ends all the same; the volume holds its space until it is gone.
-    """
+    """It could not be removed in several tries: the grant ends, and the volume holds its space until it is gone."""
 
     because: str
 
@@ -195,15 +187,12 @@ def _note_stray(draft: Draft, volume: Volume | FoundVolume, number: int, disk: s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundVolume:
-    """What an agent found on a disk, which it calls by the disk's own name.
-
-    It is `whole` if nothing is left to be made, mounted or exposed. The last five are as in `Stray`.
-    """
+    """What an agent found on a disk; much of it as in `Stray`."""
 
     name: str
-    disk: str
+    disk: str  # its own name
     size: int
-    whole: bool = True
+    whole: bool = True  # nothing is left to be made, mounted or exposed
     path: str = ""
     device: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -216,10 +205,7 @@ class FoundVolume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found(Command):
-    """Everything with Forebay's mark that there is on a node's disks. An older report than the last is not heeded.
-
-    An agent must ask again for what it was to do before it looked and has not done.
-    """
+    """Everything with Forebay's mark on a node's disks. An agent asks anew for what it had to do before it looked."""
 
     node: str
     number: int

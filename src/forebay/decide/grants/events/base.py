@@ -20,28 +20,19 @@ class Event:
     """Something that happened at a time (seconds since 1970). Each kind declares what differs from these defaults."""
 
     at: float
-    says: ClassVar[str] = ""
-    """What happened, for people; `self` is the event."""
-    table: ClassVar[str] = ""
-    """The table with the row that it changes, whose key is in the field `key`."""
-    key: ClassVar[str] = ""
-    changes: ClassVar[Mapping[str, object]] = {}
-    """What it changes in that row besides `copies`, the fields that both have."""
-    copies: ClassVar[tuple[str, ...]] = ()
-    grant_in: ClassVar[str] = ""
-    """The field with the grant that it is about, or with a volume of that; "" if it is about none."""
-    node_in: ClassVar[str] = ""
-    """The field with the node that it is about, or with a disk of that; "" if it is about none."""
-    group: ClassVar[Literal["decisions", "grants", "machine", "settings"] | None] = None
-    """Under which of its filters the page shows it; None if the page does not."""
-    is_logged: ClassVar[bool] = True
-    """Whether the service's log has a line for it; those without one follow from another that has."""
+    says: ClassVar[str] = ""  # what happened, for people; `self` is the event
+    table: ClassVar[str] = ""  # with the row that it changes
+    key: ClassVar[str] = ""  # the field with the key of that row
+    copies: ClassVar[tuple[str, ...]] = ()  # fields that the row takes over: those that both have
+    changes: ClassVar[Mapping[str, object]] = {}  # what else changes in the row
+    grant_in: ClassVar[str] = ""  # the field with the grant that it is about, or with a volume of that
+    node_in: ClassVar[str] = ""  # the field with the node that it is about, or with a disk of that
+    group: ClassVar[Literal["decisions", "grants", "machine", "settings"] | None] = None  # a filter of the page
+    is_logged: ClassVar[bool] = True  # an event that is not follows from another that is
     is_warning: ClassVar[bool] = False
     is_refusal: ClassVar[bool] = False
-    is_decision: ClassVar[bool] = False
-    """Whether the policy decided it."""
-    frees_space: ClassVar[bool] = False
-    """Whether somebody in the queue may find space after it."""
+    is_decision: ClassVar[bool] = False  # of the policy
+    frees_space: ClassVar[bool] = False  # somebody in the queue may find space after it
 
     def apply(self, tables: Tables) -> None:
         """Change the state. Nothing is decided here."""
