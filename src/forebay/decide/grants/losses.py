@@ -5,7 +5,6 @@ from __future__ import annotations
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.machine import LiveDisk
-from forebay.decide.grants.space import ALWAYS, FOREVER
 from forebay.model.grant import EXISTING, ON_DISK, Grant, State, Volume
 from forebay.model.reasons import Because, Reason
 from forebay.model.units import format_size
@@ -59,10 +58,10 @@ def shrink_disk(draft: Draft, disk: LiveDisk) -> None:
     tables = draft.tables
     planned = {v.grant for v in tables.on_disk(disk.key) if tables.grants[v.grant].state is State.GRANTED}
     for name in sorted(planned, key=lambda name: -tables.grants[name].order):
-        if tables.space.free(disk.key, ALWAYS, FOREVER) < 0:
+        if tables.space.free(disk.key) < 0:
             why = Because(Reason.DISK_SMALLER, f"disk {disk.key} has become smaller")
             _queue_again(draft, tables.grants[name], why)
-    if tables.space.free(disk.key, ALWAYS, FOREVER) < 0:
+    if tables.space.free(disk.key) < 0:
         text = f"disk {disk.key} has only {format_size(disk.spec.capacity)} left, less than it holds"
         notify_owners_on(draft, tables.on_disk(disk.key), text, EXISTING)
 

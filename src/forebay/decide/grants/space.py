@@ -69,7 +69,7 @@ class Space:
         while not _has_room(self.ledger, bookings):
             self.ledger = widen(self.ledger)
 
-    def free(self, disk: str, start: float, end: float) -> int:
+    def free(self, disk: str, start: float = ALWAYS, end: float = FOREVER) -> int:
         """The bytes that are free over all of [start, end); negative where more is held than there is."""
         number = self.numbers[disk]
         most, _ = peak(self.ledger, number, start, end)

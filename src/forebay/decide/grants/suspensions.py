@@ -7,7 +7,6 @@ import hashlib
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.machine import LiveDisk, Stray, Suspension, Trial
-from forebay.decide.grants.space import ALWAYS, FOREVER
 from forebay.model.grant import Ask, Volume
 
 _FAILURES = 3
@@ -37,7 +36,7 @@ def try_disks(draft: Draft) -> None:
     for key in [*tables.trials.due(now), *late]:
         suspension = tables.disks[key].suspension
         assert suspension is not None
-        size = min(suspension.trial.size, tables.space.free(key, ALWAYS, FOREVER))
+        size = min(suspension.trial.size, tables.space.free(key))
         if size > 0:
             name = hashlib.sha256(f"{key} {now} {suspension.tries}".encode()).hexdigest()[:32]
             draft.emit(ev.DiskTried(at=now, disk=key, volume=f"{name}.0", size=size))

@@ -12,7 +12,6 @@ from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.losses import lose_volume
 from forebay.decide.grants.machine import Stray, stray_key
 from forebay.decide.grants.placement import find_other_disk
-from forebay.decide.grants.space import ALWAYS, FOREVER
 from forebay.decide.grants.suspensions import fail_trial, find_tried_disk, note_failure, resume_disk
 from forebay.model.errors import BadInput
 from forebay.model.grant import EXISTING, ON_DISK, State, Volume, VolumeState, node_of
@@ -268,7 +267,7 @@ def _belongs(draft: Draft, volume: Volume, key: str) -> bool:
     if volume.state is not VolumeState.LOST:
         return volume.state in ON_DISK and grant.state in EXISTING
     alive = grant.state in (State.READY, State.IN_USE) and key not in tables.strays
-    return alive and tables.space.free(volume.disk, ALWAYS, FOREVER) >= volume.size
+    return alive and tables.space.free(volume.disk) >= volume.size
 
 
 def _reconcile_missing(draft: Draft, name: str, number: int) -> None:

@@ -13,6 +13,11 @@ from forebay.model.grant import Ask, Grant, State, Volume, VolumeState
 from forebay.model.reasons import REFUSALS, Reason
 from forebay.model.units import format_duration, format_size, plural
 
+_WAITS = {"state": State.QUEUED, "volumes": 0, "start": 0.0, "end": 0.0, "policy": ""}
+_WAITS_NO_LONGER = {"until": 0.0, "expected": 0.0}
+_HAS_SPACE = {"state": State.GRANTED, "reason": Reason.NONE, **_WAITS_NO_LONGER}
+_REFUSED = {"state": State.REFUSED, **_WAITS_NO_LONGER}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantEvent(Event):
@@ -41,9 +46,6 @@ class Asked(Event):
         return f"uid {ask.uid} requests {what} for {format_duration(ask.seconds)}{job}"
 
 
-_WAITS = {"state": State.QUEUED, "volumes": 0, "start": 0.0, "end": 0.0, "policy": ""}
-
-
 @event(group="decisions", is_decision=True, changes=_WAITS)
 class Queued(GrantEvent):
     """There is no space now. `until` is when it is tried again; `expected` (0: not known) when space should be free."""
@@ -65,10 +67,6 @@ class Queued(GrantEvent):
         return f"waits{tried}: {self.because}"
 
 
-_WAITS_NO_LONGER = {"until": 0.0, "expected": 0.0}
-_HAS_SPACE = {"state": State.GRANTED, "reason": Reason.NONE, **_WAITS_NO_LONGER}
-
-
 @event("granted: {self.because}", group="decisions", is_decision=True, changes=_HAS_SPACE)
 class Granted(GrantEvent):
     """The request gets its space. `parts` are disks and bytes."""
@@ -85,9 +83,6 @@ class Granted(GrantEvent):
         grant = self.change_row(tables, volumes=len(self.parts))
         for name, (disk, size) in zip(grant.names, self.parts, strict=True):
             tables.volumes.set(name, Volume(name=name, grant=grant.id, disk=tables.disks[disk].key, size=size))
-
-
-_REFUSED = {"state": State.REFUSED, **_WAITS_NO_LONGER}
 
 
 @event("refused: {self.because}", group="decisions", is_decision=True, is_refusal=True, changes=_REFUSED)

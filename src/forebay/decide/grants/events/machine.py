@@ -15,6 +15,11 @@ from forebay.model.grant import State, VolumeState
 from forebay.model.reasons import Reason
 from forebay.model.units import format_size
 
+_HALF, _GONE, _LOST = {"state": VolumeState.MAKING}, {"state": VolumeState.GONE}, {"state": VolumeState.LOST}
+_WORKS = {"failures": 0, "suspension": None}
+_VANISHED = {"there": False, "unseen": "", **_WORKS}
+_MOVES = "volume {self.volume} moves to {self.disk}, as it could not be made on the planned disk: {self.because}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeEvent(Event):
@@ -46,9 +51,6 @@ class VolumeMade(VolumeEvent):
         return f"volume {self.volume} is made" + (f": {self.path}" if self.path else "")
 
 
-_HALF = {"state": VolumeState.MAKING}
-
-
 @event("volume {self.volume} is incomplete: {self.because}", is_warning=True, changes=_HALF)
 class VolumeHalf(VolumeEvent):
     """It was whole and is incomplete now: its agent makes what is missing."""
@@ -56,15 +58,9 @@ class VolumeHalf(VolumeEvent):
     because: str
 
 
-_GONE = {"state": VolumeState.GONE}
-
-
 @event("volume {self.volume} is removed", group=None, is_logged=False, frees_space=True, changes=_GONE)
 class VolumeGone(VolumeEvent):
     """A volume is not there any more, as it should be."""
-
-
-_LOST = {"state": VolumeState.LOST}
 
 
 @event("volume {self.volume} is lost: {self.because}", is_warning=True, frees_space=True, changes=_LOST)
@@ -73,9 +69,6 @@ class VolumeLost(VolumeEvent):
 
     because: str
     reason: Reason = Reason.NONE
-
-
-_MOVES = "volume {self.volume} moves to {self.disk}, as it could not be made on the planned disk: {self.because}"
 
 
 @event(_MOVES, is_warning=True)
@@ -214,10 +207,6 @@ class DiskEvent(Event):
 
     disk: str
     table, key, node_in, group = "disks", "disk", "disk", "machine"
-
-
-_WORKS = {"failures": 0, "suspension": None}
-_VANISHED = {"there": False, "unseen": "", **_WORKS}
 
 
 @event("disk {self.disk} is gone: {self.because}", is_warning=True, changes=_VANISHED)
