@@ -57,7 +57,7 @@ def replay(
             "then": asdict(row.then),
             "now": asdict(row.now),
         }
-        for row in comparison.changed
+        for row in comparison.changed_rows
     ]
     sides = {"then": asdict(comparison.then), "now": asdict(comparison.now)}
     print_json({**sides, "requests": len(comparison.rows), "changed": changed})
@@ -93,14 +93,14 @@ def _print(comparison: Comparison, most: int | None) -> None:
     ]
     heads = ("", "policy", "granted", "refused", "waiting", "volume", "mean wait (s)")
     print_table(plural(len(comparison.rows), "request"), heads, rows)
-    if comparison.changed:
-        shown = comparison.changed[:most]
-        first = f", the first {len(shown)}" if len(shown) < len(comparison.changed) else ""
+    if comparison.changed_rows:
+        shown = comparison.changed_rows[:most]
+        first = f", the first {len(shown)}" if len(shown) < len(comparison.changed_rows) else ""
         cells = [
             (r.ask.grant[:12], r.ask.job or "-", format_size(r.ask.size), _describe(r.then), _describe(r.now))
             for r in shown
         ]
-        title = f"{len(comparison.changed)} with another outcome{first}"
+        title = f"{len(comparison.changed_rows)} with another outcome{first}"
         print_table(title, ("grant", "job", "size", "then", "now"), cells)
 
 

@@ -12,11 +12,7 @@ from forebay.model.errors import PolicyError
 
 
 def schedule(view: View, allocate: Policy, place: Policy) -> Placement | Never:
-    """Ask `allocate` how many targets each application gets, then `place` which ones.
-
-    What they answer is checked, so that a policy of one's own fails here, by name, and not
-    deep in a simulation.
-    """
+    """Ask `allocate` how many targets each application gets, then `place` which ones; check what they answer."""
     allocation = allocate.decide(replace(view, place=place.decide, places=place.name))
     if isinstance(allocation, Never):
         return allocation

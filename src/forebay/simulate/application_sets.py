@@ -23,10 +23,7 @@ _SIZES = ((0.10, 0.75), (0.30, 0.20), (0.60, 0.05))
 def draw(
     system: System, curves: Mapping[str, Curve], *, applications: int, load: float, rng: np.random.Generator
 ) -> tuple[Application, ...]:
-    """`applications` applications whose I/O-load on one target each is `load` in expectation.
-
-    Curves, phases (2 to 20) and the ratio of computing to I/O are uniform at random.
-    """
+    """`applications` applications whose I/O-load on one target each is `load` in expectation; all else is uniform."""
     names = list(curves)
     bound = _ratio_bound(load * system.targets / applications)
     nodes = rng.permutation(_compute_nodes(applications, system.compute_nodes))

@@ -80,8 +80,7 @@ def simulate(
 ) -> Measures:
     """Let the applications repeat their phases on the given targets over [0, horizon] seconds.
 
-    With `stop_at_first_finish` the horizon is where the first application has done its own
-    number of phases, or `horizon` if that comes first. `progress` is told the time reached.
+    With `stop_at_first_finish`, only until an application has done its phases. `progress` gets the time reached.
     """
     if not (horizon > 0 and (np.isfinite(horizon) or stop_at_first_finish)):
         raise ValueError(f"the horizon must be positive and finite, not {horizon:g}")
@@ -100,11 +99,7 @@ def simulate(
 
 
 def judge(system: System, applications: Sequence[Application], *, horizon: float) -> Judge:
-    """The simulator as a judge of placements, for policies that try schedules out.
-
-    An application that completes no phase counts with what it has waited so far, so that no
-    schedule looks good by starving somebody.
-    """
+    """The simulator as a judge of placements; who completes no phase counts with what it has waited so far."""
     phase_alone = np.array([a.volume / a.phases / max(a.curve.bandwidths) for a in applications])
 
     def score(placement: Placement) -> Score:
@@ -179,10 +174,7 @@ def decide_placement(
     rng: np.random.Generator,
     horizon: float,
 ) -> Placement:
-    """Ask the policies for a placement of these applications; `horizon` is for policies that simulate.
-
-    A refusal is an error (`Refused`).
-    """
+    """Ask the policies for a placement; `horizon` is for those that simulate, and a refusal is an error (`Refused`)."""
     trial = judge(system, seen, horizon=horizon) if allocate.simulates else None
     answer = schedule(View(system, seen, rng=rng, judge=trial), allocate, place)
     if isinstance(answer, Never):

@@ -72,11 +72,7 @@ class Scenario:
 
 
 def read_scenario(path: Path) -> Scenario:
-    """The scenario in a TOML file; docs/model.md describes the format.
-
-    Sizes, bandwidths and durations are numbers (bytes, bytes per second, seconds) or strings
-    with a unit ("1.5 TB", "2 GiB/s", "3 h").
-    """
+    """The scenario in a TOML file; docs/model.md describes the format."""
     parsed = validate(path, load_toml(path), _File)
     try:
         system = System(targets=parsed.system.targets, compute_nodes=parsed.system.compute_nodes)

@@ -58,7 +58,7 @@ def test_another_policy_is_told_beside_the_one_of_then() -> None:
     assert compared.now.policy == "best-fit"
     assert compared.now.granted + compared.now.refused + compared.now.waiting == len(compared.rows) == 6
     assert compared.now.bytes == sum(row.ask.size for row in compared.rows if row.now.verdict == "granted")
-    assert all(row.then != row.now for row in compared.changed)
+    assert all(row.then != row.now for row in compared.changed_rows)
 
 
 def test_who_gave_space_back_early_does_so_again() -> None:

@@ -62,8 +62,8 @@ def test_without_noise_a_run_reaches_what_the_model_says() -> None:
 
 def test_where_the_stripes_lie_matters_only_where_others_are() -> None:
     starts = [Layout(count=1, start=start) for start in range(4)]
-    assert len({ALONE.expected(layout) for layout in starts}) == 1
-    slow, _, fast, _ = (BESIDE.expected(layout) for layout in starts)
+    assert len({ALONE.throughput(layout) for layout in starts}) == 1
+    slow, _, fast, _ = (BESIDE.throughput(layout) for layout in starts)
     assert fast == pytest.approx(5 * slow)
 
 
@@ -99,14 +99,14 @@ def test_a_layout_with_an_open_start_begins_where_the_file_system_happens_to() -
     skies = weather(BESIDE, 50, 0.0, rng())
     outcomes = list(first_runs(BESIDE, always(Layout(count=1)), (), skies))
     assert {o.first for o in outcomes} == {0, 1, 2, 3}
-    assert [o.expected for o in outcomes] == [BESIDE.expected(Layout(count=1, start=s.first)) for s in skies]
+    assert [o.expected for o in outcomes] == [BESIDE.throughput(Layout(count=1, start=s.first)) for s in skies]
     fixed = first_runs(BESIDE, always(Layout(count=1, start=2)), (), skies)
     assert {o.first for o in fixed} == {2}
 
 
 def test_an_open_start_is_as_good_as_any_where_nobody_is() -> None:
     case = Case(machine=LOCAL, program=FIO_SEQUENTIAL, processes=8)
-    assert case.expected(Layout(count=1)) == case.expected(Layout(count=1, start=3))
+    assert case.throughput(Layout(count=1)) == case.throughput(Layout(count=1, start=3))
 
 
 def test_the_history_of_others_has_every_count_and_size_that_somebody_tried() -> None:

@@ -96,7 +96,7 @@ def test_rows_say_what_the_model_says(small: StripingResults) -> None:
     for row in small.runs:
         setting = next(s for s in SMALL.panels.values() if (s.figure, s.fio) == (row["figure"], row["fio"]))
         layout = Layout(count=int(row["stripe_count"]), size=int(row["stripe_size"]), start=int(row["first_target"]))
-        assert row["expected"] == setting.case.expected(layout)
+        assert row["expected"] == setting.case.throughput(layout)
         assert 0.7 < row["throughput"] / row["expected"] < 1.4
 
 
@@ -203,8 +203,8 @@ def test_procedure_3_helps_where_the_rule_leaves_targets_free(local: StripingRes
 def test_the_best_layout_is_the_best_of_all_powers_of_two() -> None:
     for case in (noise_cases()["vpic-io-4"], Case(machine=LOCAL, program=GCRM, processes=1)):
         layout, best = best_layout(case)
-        everything = [case.expected(Layout(count=c, size=s)) for c in (1, 2, 4) for s in SIZES]
-        assert best == max(everything) == case.expected(layout)
+        everything = [case.throughput(Layout(count=c, size=s)) for c in (1, 2, 4) for s in SIZES]
+        assert best == max(everything) == case.throughput(layout)
     case = Case(machine=LOCAL, program=FIO_SEQUENTIAL, processes=4)
     assert best_layout(case)[0].count == 1  # four files fill four targets, and the smallest of equals is taken
 
@@ -247,7 +247,7 @@ def test_a_number_as_it_is_gives_what_the_best_layout_gives(small: StripingResul
     case = paper_panels()["figure-09/processes-4"].case
     best = best_layout(case)[1]
     for against, count in (("default", 1), ("tapp-io", 4)):
-        percent = 100 * (best / case.expected(Layout(count=count)) - 1)
+        percent = 100 * (best / case.throughput(Layout(count=count)) - 1)
         assert select(same, figure=9, against=against)["percent"] == pytest.approx([percent])
 
 

@@ -181,10 +181,7 @@ def _scratch(case: Any, applications: int) -> Any:
 
 @kernel
 def _expected_score(case: Any, counts: Any, busy: Any, scratch: Any, iterations: int, limit: float = np.inf) -> float:
-    """`Score.combined` of what is expected, as a logarithm; `busy` (each p) is iterated in place.
-
-    Where the first iteration is above `limit` already, that is the answer.
-    """
+    """`Score.combined` of what is expected, as a logarithm; `busy` changes in place, once if that exceeds `limit`."""
     # Taken out of the tuples once: numba would count a reference each time.
     io_seconds, compute_seconds, straggle = case.io_seconds, case.compute_seconds, case.straggle
     node_share, slowdown_each = case.node_share, case.slowdown_each

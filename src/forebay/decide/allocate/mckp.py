@@ -38,13 +38,9 @@ def mckp(view: View) -> Allocation:
 
 @kernel
 def _knapsack(begin: Array, size: Array, value: Array, capacity: int, may_skip: bool) -> Array:
-    """One item of each class (or none, if one may skip), largest value within the capacity.
-
-    Ties go to the smallest items for the earliest classes. best[k, c] is the largest value
-    that the classes from k on reach within c.
-    """
+    """One item of each class, or none, of largest value; ties go to the smallest items for the earliest classes."""
     classes = begin.size - 1
-    best = np.zeros((classes + 1, capacity + 1))
+    best = np.zeros((classes + 1, capacity + 1))  # [k, c]: the largest value of the classes from k on within c
     for k in range(classes - 1, -1, -1):
         for c in range(capacity + 1):
             top = best[k + 1, c] if may_skip else -np.inf

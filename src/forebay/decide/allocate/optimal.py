@@ -29,10 +29,7 @@ _MOST_APPLICATIONS = 200  # each is a level of recursion
     simulates=True,
 )
 def optimal(view: View, *, weight: float = 0.1, most: int = 2_000_000) -> Allocation | Never:
-    """The allocation that the simulator likes best, by branch and bound; for small cases.
-
-    `weight` is that of the policy `forebay`. More than `most` allocations to choose from is refused.
-    """
+    """The allocation that the simulator likes best, by branch and bound; for small cases."""
     assert view.judge is not None and view.place is not None, "optimal is called with a judge and a placement"
     choices = [range(a.curve.first, a.curve.last + 1) for a in view.applications]
     total = math.prod(len(c) for c in choices)

@@ -302,11 +302,7 @@ def new_queue(
     in_flight: int = 32,
     **settings: int | None,
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """An empty queue of one I/O node.
-
-    `slots` requests fit in, waiting and in flight; `files` and `flows` are how many numbers there are for them;
-    `in_flight` is how many messages may be unanswered. The `settings` are those of `use`.
-    """
+    """An empty queue of one I/O node, for `slots` requests that wait or are in flight, with the `settings` of `use`."""
     sizes = {"servers": servers, "slots": slots, "files": files, "flows": flows, "node": node, "in_flight": in_flight}
     for name, value in sizes.items():
         _expect(name, value, *_SIZES[name])

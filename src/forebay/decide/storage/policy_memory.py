@@ -49,10 +49,7 @@ def turn(ledger: Ledger, *, seed: int, letter: bool = False) -> Turn:
 
 @kernel
 def any_best(turn: Any, first_twice: bool) -> int:
-    """One of the disks with the highest score, by chance; REFUSED if none is above -inf.
-
-    With `first_twice` the lowest-numbered of them has two lots.
-    """
+    """One of the disks with the highest score, by chance, `first_twice` with two lots for the first; or REFUSED."""
     score = turn.score
     best = score.max()
     if best == -np.inf:

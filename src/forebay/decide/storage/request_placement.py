@@ -125,10 +125,7 @@ def try_place(
     policy: int,
     split: int,
 ) -> int:
-    """What `place` would do, noted in `parts` and not booked; 0 if there is no room for all of it.
-
-    `cursor` has one record of PLACING's fields.
-    """
+    """What `place` would do, noted in `parts` and not booked; 0 if there is no room for all of it."""
     at = cursor[0]
     at.start, at.end, at.duration = start, end, duration
     pieces = place(ledger, turn, parts, at, size, policy, False, split)

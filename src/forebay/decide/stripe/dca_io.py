@@ -33,10 +33,7 @@ def dca_io(view: StripeView, *, interference: bool = True) -> Striping:
 
 
 def follow_others(view: StripeView) -> Choice:
-    """The stripe count, and apart from it the stripe size, with the highest mean throughput among the runs of others.
-
-    Of those with as many processes, or else with the nearest number on a log scale (Procedure 1).
-    """
+    """The count, and apart from it the size, that was fastest for others with about as many processes (Procedure 1)."""
     because = "it is new on this file system" if view.runs_elsewhere else "it is new"
     if view.known_runs:
         because = no_run_tells(view, "how it uses files")
@@ -102,10 +99,7 @@ class _Climb:
 
 
 def climb(view: StripeView) -> Choice:
-    """Twice the stripes of the best run, then twice their size, unless that was no better; else the same again.
-
-    (Procedure 2, lines 10 to 23.) Needs two comparable runs.
-    """
+    """Twice the stripes of the best run, then twice their size, unless that was no better (Procedure 2, from line 10)."""
     so_far = _climb_over(_comparable(view))
     count, size, why, others = _step(so_far, view)
     runs = {past.run for past in (so_far.best, so_far.last, so_far.before, *others)}

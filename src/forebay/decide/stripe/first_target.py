@@ -20,11 +20,7 @@ class Start:
 
 
 def place(view: StripeView, count: int) -> Start:
-    """`count` targets that nobody uses; else with as many such as possible; else from the emptiest on.
-
-    They follow each other in the order of their indices, without unusable ones, and after the last comes the
-    first again, as the file system has it. O(targets).
-    """
+    """`count` targets in a row that nobody uses; else with as many such as possible; else from the emptiest on."""
     _check(view, count)
     free = _windows([int(target.users == 0) for target in view.usable], count)
     most = max(free)

@@ -150,11 +150,7 @@ def grid(view: StripeView, runs: Sequence[Past]) -> Grid:
 
 
 def bandwidth_share(view: StripeView, count: int) -> float:
-    """What part of its bandwidth the busiest of `count` targets has left, where most of them are free.
-
-    A target with n users gives each newcomer 1 / (n + 1), and the slowest target sets the pace,
-    as all of them hold equal parts of the file.
-    """
+    """What the busiest of `count` targets leaves a newcomer, 1 / (users + 1), where most of them are free."""
     users = np.array([target.users for target in view.usable])
     ring = np.concatenate([users, users[: count - 1]])
     idle = np.concatenate([[0], np.cumsum(ring == 0)])
@@ -244,10 +240,7 @@ def _reach(view: StripeView, options: Grid, gain: Floats, worse: Floats) -> Floa
 
 
 def _within_steps(options: Grid, known: Flags, reach: Floats) -> Flags:
-    """The options that are within a step from a known one; or as many stripes as there are free targets.
-
-    Where the count may go further than a step (`reach`, in doublings), the size may change with it.
-    """
+    """The options within `reach` doublings of a known one, or with as many stripes as there are free targets."""
     count, size = np.log2(options.counts), np.log2(options.sizes)
     counts_apart = np.abs(np.subtract.outer(count, count[known]))
     sizes_apart = np.abs(np.subtract.outer(size, size[known]))

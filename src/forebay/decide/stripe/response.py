@@ -76,10 +76,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Response:
-    """Log throughput of a set of layouts under every hypothesis, how likely those are, and the noise of a single run.
-
-    If the application never ran, only differences between means have a meaning.
-    """
+    """Log throughput of some layouts under every hypothesis, how likely those are, and the noise of a single run."""
 
     means: Floats  # a row for each hypothesis
     likely: Floats  # probability of each hypothesis

@@ -36,10 +36,7 @@ def tapp_io(view: StripeView) -> Striping:
 
 
 def by_pattern(view: StripeView) -> Choice:
-    """One stripe for a file per process, one for each process that does I/O in a shared file; all of 1 MiB.
-
-    More stripes than the files can fill are of no use.
-    """
+    """One stripe for a file per process, one for each process that does I/O in a shared file; all of 1 MiB."""
     runs: tuple[int, ...] = ()
     processes, where = view.processes, "in its latest run"
     if view.telling_run is not None:

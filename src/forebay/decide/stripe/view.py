@@ -13,10 +13,7 @@ Phase = Literal["initial", "rule", "heuristic"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """One earlier run of the application: the layout of its files, and the bytes per second it reached.
-
-    `partial` marks a run whose log was incomplete; `run` is its number in the history.
-    """
+    """One earlier run of the application, by its number in the history; `partial` if its log was incomplete."""
 
     run: int
     processes: int
@@ -102,10 +99,7 @@ class StripeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Striping:
-    """A layout for the next run, which phase decided it, the runs it rests on, and why in one sentence.
-
-    `targets` are those that the files will lie on, as far as that is known, and `where` says why on these.
-    """
+    """A layout for the next run, on which `targets`, which phase decided it, by which runs, and why so and there."""
 
     layout: Layout
     phase: Phase

@@ -34,10 +34,7 @@ _SINGLE = {"steps": STEPS, "crowd": CROWD}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One period at one I/O node; `situation` is None if it was idle.
-
-    `value` has been in force there for `held` seconds when the period ended.
-    """
+    """One period at one I/O node, where `value` has been in force for `held` seconds; no `situation` if it was idle."""
 
     node: str
     observed: Observation
@@ -206,10 +203,7 @@ def _bandit_as_json(row: Array) -> dict[str, object]:
 
 
 def from_json(council: Council, document: object, where: str) -> Council:
-    """`council` with what `document` says was learned; `where` it comes from is said in complaints.
-
-    What was learned for another parameter, other values or another reward is refused.
-    """
+    """`council` with what was learned for the same parameter, values and reward, by a document from `where`."""
     top = _object(document, where)
     wanted = {key: value for key, value in as_json(council).items() if key not in ("sent", "situations")}
     for key, value in wanted.items():

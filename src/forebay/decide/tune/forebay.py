@@ -122,10 +122,7 @@ def _alike(arms: int, smooth: float) -> Array:
 
 @kernel
 def _update(bandit: Array, unit: float, mean: Array, covariance: Array) -> float:
-    """Let each arm's rewards, as one with the noise of their mean, change what is believed; how likely they were.
-
-    The last is the logarithm of their density, but for what is the same for all beliefs.
-    """
+    """Let each arm's rewards change what is believed; the logarithm of how likely they were, but for a constant."""
     count, earned, square, noise, likely = counts(bandit), means(bandit), squares(bandit), _noise(bandit, unit), 0.0
     for arm in range(count.size):
         if count[arm] >= LEAST:

@@ -35,10 +35,7 @@ def new_stack(policy: Policy, reward: str, arms: int, *, ordered: bool = False) 
 
 
 def credit(stack: Array, arm: int, periods: Sequence[Observation]) -> None:
-    """Let the bandit know what a period was worth to `arm`, in force at the I/O nodes that observed `periods`.
-
-    They are one reward, their mean. Nothing is learned where nothing was asked for.
-    """
+    """Reward `arm` for what I/O nodes observed with it, by the mean; nothing is learned where nothing was asked for."""
     if any(seen.requests for seen in periods):
         stack[0][CROWD] = max(stack[0][CROWD], *(seen.load for seen in periods))
         learn(current(stack, periods), arm, float(np.mean([seen.bandwidth for seen in periods])))

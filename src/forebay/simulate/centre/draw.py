@@ -88,10 +88,7 @@ def _app(centre: Centre, workload: Workload, number: int, kind: Kind, rng: Gener
 
 
 def _runs(centre: Centre, workload: Workload, kind: Kind, apps: list[App], rng: Generator) -> tuple[Any, Any]:
-    """Which application each job is of, and its hours, until the kind has its share of the node-hours.
-
-    The first application is run most, the second half as often, and so on.
-    """
+    """Which application each job is of, the first most often, and its hours, until the kind has its node-hours."""
     month = workload.month
     wanted = kind.share * month.utilisation * centre.compute.nodes * month.days * 24
     popular = 1 / np.arange(1, len(apps) + 1)
@@ -124,10 +121,7 @@ def _job(centre: Centre, workload: Workload, app: App, kind: Kind, hours: float)
 
 
 def _volume(centre: Centre, app: App, seconds: float, most: float) -> float:
-    """Bytes that the application moves in so many seconds alone with its own layout, at most `most`.
-
-    How fast it is depends on the volume where the layout does; a few steps find it.
-    """
+    """Bytes that the application moves in so many seconds alone with its own layout, at most `most`."""
     volume = most
     for _ in range(8):
         layout = record(centre, app.style, app.nodes, app.laid, volume, reads=app.style.operation == "read")

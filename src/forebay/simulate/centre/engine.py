@@ -87,10 +87,7 @@ def state(jobs: Array, starts: Array, disks: int, flash: int, pools: int, seats:
 
 @hot_kernel
 def advance(s: Array, until: float) -> int:
-    """Let everything happen before `until`, or until WHO has ENDED or DRAINED, which the caller must know.
-
-    NO_SEAT: go on with more seats for flows.
-    """
+    """Let all happen before `until`, or until WHO has ENDED or DRAINED, or there is NO_SEAT for another flow."""
     timers, flows = s.timers, s.flows  # taken out of the tuple once: numba would count references each time
     finishing, timed = flows.finishing, timers.view(np.int64)
     while True:

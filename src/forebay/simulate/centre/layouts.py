@@ -63,10 +63,7 @@ def record(
     gain: float = 1.0,
     targets: int | None = None,
 ) -> Any:
-    """A LAYOUT for phases of `volume` bytes on `nodes`; servers are `gain` times as fast as first come, first served.
-
-    Where there are fewer `targets` than stripes, there are fewer stripes.
-    """
+    """A LAYOUT for phases of `volume` bytes on `nodes`; servers are `gain` times as fast as without ordering."""
     processes = nodes * centre.compute.processes
     files = 1 if style.shared else processes
     most = targets or centre.targets

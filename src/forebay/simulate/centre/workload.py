@@ -27,12 +27,7 @@ class Month(Table):
 
 
 class Io(Table):
-    """How much I/O applications do: the `median` share of their time, and the part that does it `a_tenth` of its time.
-
-    Both are by default layout and alone. No phase moves more than `memory` of the nodes' memory; the input is
-    `input` times what a phase moves. `by_hand` of the applications with shared files have set their layout
-    themselves, if they are decided for.
-    """
+    """How much I/O applications do."""
 
     median: Annotated[float, Field(gt=0, lt=0.1)]
     """The median share of their time that applications do I/O, alone and with the default layout."""
@@ -71,11 +66,7 @@ class Style(Table):
 
 
 class Kind(Table):
-    """Jobs of one class: `share` of the node-hours, by `applications` of it that come again and again.
-
-    `nodes` is a range, `hours` the median; `sigma` the spread of its logarithm, `most` the limit. `styles` are shares.
-    `decided` ones are known to the history well enough to be decided for.
-    """
+    """Jobs of one class, by applications that come again and again."""
 
     name: str
     """What it is called."""

@@ -43,11 +43,7 @@ _MIDDLES = (np.arange(QUANTILES) + 0.5) / QUANTILES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forwarding:
-    """I/O nodes in front of data servers; times in seconds, sizes in bytes.
-
-    `to_client` and `to_server` are the network's delays one way. An I/O node takes in one request after the other,
-    which takes `reading` or `writing`. `scheduler` is a policy of kind "order" with its `window` and `aggregate`.
-    """
+    """I/O nodes, which take in one request after the other, in front of data servers; seconds and bytes."""
 
     nodes: int
     servers: int = 4
@@ -57,9 +53,9 @@ class Forwarding:
     window: int | None = None  # nanoseconds; None: the scheduler's own
     aggregate: int | None = None
     in_flight: int = 32
-    to_client: float = 200e-6
+    to_client: float = 200e-6  # delays of the network, one way
     to_server: float = 40e-6
-    reading: float = 26e-6
+    reading: float = 26e-6  # what it takes to take in a request
     writing: float = 51e-6
 
     def __post_init__(self) -> None:
@@ -73,17 +69,14 @@ class Forwarding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A run from the first request sent to the last answer: `periods` has, for each period, every I/O node's row.
-
-    Rows have the columns of `profile.request_watch.TALLY`; the last period is the rest, shorter than the others.
-    """
+    """A run from the first request to the last answer; `periods` has the TALLY of every I/O node in each period."""
 
     seconds: float
     bytes: int
     requests: int
     messages: int  # served by the servers
     period: float
-    last: float  # seconds of the last period
+    last: float  # seconds of the last period, which is shorter
     periods: Array
 
     @property

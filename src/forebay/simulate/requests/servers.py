@@ -24,10 +24,7 @@ _NODE, _FILE, _END = range(3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerModel:
-    """`time` with its `numbers`; `lanes` requests are served at a time.
-
-    `noise` is the sigma of the lognormal factor (of median 1) that every time is multiplied with.
-    """
+    """`time` with its `numbers`, for `lanes` requests at a time; `noise` is the sigma of a lognormal factor."""
 
     time: Any
     numbers: tuple[float, ...]

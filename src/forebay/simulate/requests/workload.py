@@ -22,20 +22,15 @@ PAPER_WINDOWS = tuple(125_000 << k for k in range(7))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Processes that each have one request of `request` bytes outstanding, `total` bytes altogether.
-
-    Each process accesses a file of its own or a share of one file, request by request (contiguous), or in turn
-    with all others (strided). They begin within `spread` seconds of each other. Before each request a process
-    thinks for `think` seconds on average (exponentially distributed).
-    """
+    """Processes that each have one request of `request` bytes outstanding, `total` bytes altogether."""
 
     processes: int
     pattern: str
     operation: str
     request: int
     total: int = PAPER_TOTAL
-    think: float = 0.0
-    spread: float = 2e-3
+    think: float = 0.0  # seconds before each request, on average (exponentially distributed)
+    spread: float = 2e-3  # seconds within which the processes begin
 
     def __post_init__(self) -> None:
         if self.pattern not in PATTERNS:

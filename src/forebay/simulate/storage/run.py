@@ -41,9 +41,7 @@ REQUESTS_PER_SLICE = 200_000  # between slices Ctrl-C is heard
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What came out. `verdicts` has a VERDICT for each request, `parts` a PART for each part of each of them,
-    `ends` the time at which a request that was served let go of its space.
-    """
+    """What came of every request, with its VERDICT, its PARTs and its end, and of every disk and node."""
 
     platform: Platform
     requests: Requests
@@ -69,10 +67,7 @@ def run_storage(
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Run:
-    """Decide every request in the order in which they ask, and let them hold what they were granted.
-
-    `progress` is told how many requests have been decided.
-    """
+    """Decide every request in the order in which they ask, and let them hold what they were granted."""
     rules.check(requests)
     if policy.prepares:
         policy = replace(policy, decide=policy.decide(platform))

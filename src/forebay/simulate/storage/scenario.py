@@ -123,8 +123,7 @@ def find_platform(name: str, folder: Path, where: str) -> Platform:
 def find_requests(
     names: str | Sequence[str], folder: Path, where: str = "requests", *, seed: int = 0, swf_volume: str | None = None
 ) -> Requests:
-    """The requests in a file or two, of the history's jobs ("history", or "history:" and the address of its database),
-    or drawn like Theta's of 2020 ("theta-2020", or "theta-2020:1000000")."""
+    """The requests in a file or two, of a history's jobs (`history[:DB]`), or drawn like Theta's (`theta-2020[:N]`)."""
     named_ = [names] if isinstance(names, str) else list(names)
     if not any(named_):
         raise BadInput(where, f"names no file, nor {THETA!r} or {HISTORY!r}")

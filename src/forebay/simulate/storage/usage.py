@@ -87,10 +87,7 @@ def fits(ledger: Array, use: Array, parts: Array) -> bool:
 
 @kernel
 def begin(ledger: Array, use: Array, parts: Array, now: float, letter: bool) -> int:
-    """All parts of a request or none; StorAlloc puts one after the other and takes them back when one doesn't fit.
-
-    Returns how many parts were put, those taken back included: all, if the request has its space.
-    """
+    """All parts of a request or none; returns how many were put, those included that StorAlloc takes back."""
     total = use.total[0]
     total.first = min(total.first, now)
     if not letter and not fits(ledger, use, parts):
@@ -117,11 +114,7 @@ def finish(ledger: Array, use: Array, parts: Array, now: float) -> None:
 
 @kernel
 def replay(ledger: Array, use: Array, plan: Array, by_start: Array, by_end: Array, ends: Array, letter: bool) -> None:
-    """Hold every granted request's space from its start to its end, as far as it is there.
-
-    `by_start` and `by_end` are the granted requests in the order of their starts and ends. In one
-    second ends come before starts; in StorAlloc all starts before all ends.
-    """
+    """Hold every granted request's space from its start to its end; ends come before starts, but not in StorAlloc."""
     verdicts, parts = plan.verdicts, plan.parts
     started = 0
     for leaving in by_end:

@@ -19,6 +19,14 @@ from forebay.simulate.striping.machine import GB, Machine, Program
 
 Decide = Callable[[StripeView], Striping]
 _FREE = 256 * 10**9  # bytes on every target: space is no matter here
+OTHERS = (
+    Program(name="climate", block=8 * MIB, process_bytes=GB, shared=True),
+    Program(name="checkpoints", block=4 * MIB, process_bytes=GB),
+    Program(name="statistics", block=MIB, process_bytes=GB // 4, shared=True, aligned=False),
+)
+SIZES = (MIB, 8 * MIB, 16 * MIB)  # the three that are used most (Kim et al. 2022, Table 3)
+RUNS = 3  # of each application with each layout
+_throughput = lru_cache(maxsize=20_000)(throughput)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,20 +38,17 @@ class Case:
     processes: int
     others: tuple[int, ...] = ()
 
-    def expected(self, layout: Layout, others: tuple[int, ...] = ()) -> float:
+    def throughput(self, layout: Layout, others: tuple[int, ...] = ()) -> float:
         """Bytes per second without noise."""
         beside = others or self.others
         # Where nobody else is, all first targets are alike.
-        start = layout.start if any(beside) else 0
-        return _throughput_of(self.machine, self.program, self.processes, layout.count, layout.size, start, beside)
+        layout = layout if any(beside) else replace(layout, start=0)
+        return _throughput(self.machine, self.program, self.processes, layout, beside or None)
 
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """What chance does to one run: to its throughput, to the policy, and who else is on the targets.
-
-    `first` is where the file system begins a file that may begin anywhere.
-    """
+    """What chance does to a run: throughput, the policy, where a file begins that may begin anywhere, and others."""
 
     factor: float
     chance: float
@@ -63,9 +68,13 @@ class Outcome:
 
 def weather(case: Case, runs: int, noise: float, rng: Generator) -> list[Weather]:
     """The same for every policy. `noise` is the coefficient of variation of the throughput."""
-    targets = case.machine.targets
-    drawn = zip(noisy(noise, runs, rng), rng.random(runs), rng.integers(targets, size=runs), strict=True)
-    return [Weather(float(f), float(c), int(first), _others(case, rng.random(targets))) for f, c, first in drawn]
+    targets, background = case.machine.targets, case.machine.background
+    always = case.others or (0,) * targets
+    skies = []
+    for f, c, first in zip(noisy(noise, runs, rng), rng.random(runs), rng.integers(targets, size=runs), strict=True):
+        others = tuple(n + int(draw < background) for n, draw in zip(always, rng.random(targets), strict=True))
+        skies.append(Weather(float(f), float(c), int(first), others))
+    return skies
 
 
 def noisy(noise: float, count: int, rng: Generator) -> NDArray[np.float64]:
@@ -77,51 +86,39 @@ def noisy(noise: float, count: int, rng: Generator) -> NDArray[np.float64]:
 
 def first_runs(case: Case, decide: Decide, peers: Sequence[Peers], skies: Sequence[Weather]) -> Iterator[Outcome]:
     """Run after run; the policy sees what was measured before, and which targets others use now."""
+    machine, program, processes = case.machine, case.program, case.processes
     past: tuple[Past, ...] = ()
     for number, sky in enumerate(skies, start=1):
-        striping = decide(_view(case, past, tuple(peers), sky))
-        _check(striping, case)
-        layout = striping.layout if striping.layout.start != ANY else replace(striping.layout, start=sky.first)
-        expected = case.expected(layout, sky.others)
+        # All processes take part in collective I/O too; that only some of them write is the library's doing.
+        view = StripeView(
+            application=program.name,
+            processes=processes,
+            targets=_targets(machine, sky.others),
+            runs=past,
+            peers=tuple(peers),
+            shared_file=program.shared if past else None,
+            io_processes=processes if past else None,
+            request_size=program.block if past else 0,
+            chance=sky.chance,
+        )
+        striping = decide(view)
+        layout = striping.layout
+        if layout.count > machine.targets or layout.start >= machine.targets:
+            raise PolicyError(f"{layout} does not fit on the {machine.targets} targets there are")
+        layout = layout if layout.start != ANY else replace(layout, start=sky.first)
+        expected = case.throughput(layout, sky.others)
         measured = expected * sky.factor
-        past += (_past(case, number, layout, measured),)
+        past += (
+            Past(
+                run=number,
+                processes=processes,
+                count=layout.count,
+                size=layout.size,
+                throughput=measured,
+                io_bytes=program.volume(processes),
+            ),
+        )
         yield Outcome(striping, layout.start, expected, measured)
-
-
-def _view(case: Case, past: tuple[Past, ...], peers: tuple[Peers, ...], sky: Weather) -> StripeView:
-    # All processes take part in collective I/O too; that only some of them write is the library's doing.
-    return StripeView(
-        application=case.program.name,
-        processes=case.processes,
-        targets=_targets(case.machine, sky.others),
-        runs=past,
-        peers=peers,
-        shared_file=case.program.shared if past else None,
-        io_processes=case.processes if past else None,
-        request_size=case.program.block if past else 0,
-        chance=sky.chance,
-    )
-
-
-def _past(case: Case, number: int, layout: Layout, measured: float) -> Past:
-    return Past(
-        run=number,
-        processes=case.processes,
-        count=layout.count,
-        size=layout.size,
-        throughput=measured,
-        io_bytes=case.program.volume(case.processes),
-    )
-
-
-def _others(case: Case, draws: NDArray[np.float64]) -> tuple[int, ...]:
-    own = case.others or (0,) * case.machine.targets
-    return tuple(n + int(draw < case.machine.background) for n, draw in zip(own, draws, strict=True))
-
-
-def _check(striping: Striping, case: Case) -> None:
-    if striping.layout.count > case.machine.targets or striping.layout.start >= case.machine.targets:
-        raise PolicyError(f"{striping.layout} does not fit on the {case.machine.targets} targets there are")
 
 
 @lru_cache(maxsize=64)
@@ -132,32 +129,14 @@ def _targets(machine: Machine, others: tuple[int, ...]) -> tuple[Target, ...]:
     )
 
 
-@lru_cache(maxsize=20_000)
-def _throughput_of(
-    machine: Machine, program: Program, processes: int, count: int, size: int, start: int, others: tuple[int, ...]
-) -> float:
-    return throughput(machine, program, processes, Layout(count=count, size=size, start=start), others or None)
-
-
-OTHERS = (
-    Program(name="climate", block=8 * MIB, process_bytes=GB, shared=True),
-    Program(name="checkpoints", block=4 * MIB, process_bytes=GB),
-    Program(name="statistics", block=MIB, process_bytes=GB // 4, shared=True, aligned=False),
-)
-SIZES = (MIB, 8 * MIB, 16 * MIB)  # the three that are used most (Kim et al. 2022, Table 3)
-RUNS = 3  # of each application with each layout
-
-
 def peers_of(machine: Machine, processes: int, noise: float, rng: Generator) -> tuple[Peers, ...]:
-    """Three other applications that tried counts of 1, 4, 16 ... targets with three stripe sizes.
-
-    Files of their own are not striped over more than 16 targets, as nobody does that.
-    """
-    found = []
-    for program, count, size in product(OTHERS, _counts(machine.targets), SIZES):
+    """Three other applications that tried counts of 1, 4, 16 ... targets with three stripe sizes."""
+    counts = [4**k for k in range(machine.targets.bit_length()) if 4**k <= machine.targets]
+    peers = []
+    for program, count, size in product(OTHERS, counts, SIZES):
         if program.shared or count <= 16:
             alone = throughput(machine, program, processes, Layout(count=count, size=size, start=0))
-            found.append(
+            peers.append(
                 Peers(
                     processes=processes,
                     count=count,
@@ -167,8 +146,4 @@ def peers_of(machine: Machine, processes: int, noise: float, rng: Generator) -> 
                     shared_file=program.shared,
                 )
             )
-    return tuple(found)
-
-
-def _counts(targets: int) -> list[int]:
-    return [4**k for k in range(targets.bit_length()) if 4**k <= targets]
+    return tuple(peers)

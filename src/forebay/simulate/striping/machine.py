@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from forebay.model.layout import MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A Lustre file system and its clients; bytes, seconds and bytes per second.
-
-    Targets and client nodes are alike. `noise` is the usual coefficient of variation from run to
-    run, `background` the share of the targets that somebody else uses at any time.
-    """
+    """A Lustre file system and its clients, all targets and all nodes alike; bytes, seconds and bytes per second."""
 
     name: str
     targets: int
@@ -32,8 +28,8 @@ class Machine:
     round_seconds: float = 5e-5  # to agree on a round of collective I/O, for each doubling of the processes
     call_seconds: float = 1e-3  # of the I/O library for each call
     dirty_bytes: float = 32 * MIB  # that a client keeps for each target
-    noise: float
-    background: float = 0.0
+    noise: float  # coefficient of variation from run to run
+    background: float = 0.0  # share of the targets that somebody else uses at any time
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -63,16 +59,13 @@ LOCAL = Machine(
     pack_bandwidth=3e9,
     noise=0.05,
 )
-CORI = Machine(
+CORI = replace(
+    LOCAL,
     name="Cori",
     targets=256,
     target_bandwidth=3e9,
-    random_share=0.7,
-    process_bandwidth=948e6,
-    node_bandwidth=2.5e9,
     processes_per_node=32,
     aggregator_per_target=True,
-    pack_bandwidth=3e9,
     noise=0.15,
     background=0.05,
 )
@@ -80,20 +73,16 @@ CORI = Machine(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """An application's I/O: `block` bytes of every process at a time, one file each or all into one `shared` file.
-
-    `process_bytes` is what each process writes in all; where it is 0, all together write `total_bytes`.
-    `aligned` blocks begin and end where stripes of a power of two do.
-    """
+    """An application's I/O: `block` bytes of every process at a time, one file each or all into one `shared` file."""
 
     name: str
     block: int
     shared: bool = False
     collective: bool = False
     random: bool = False
-    aligned: bool = True
-    process_bytes: int = 0
-    total_bytes: int = 0
+    aligned: bool = True  # blocks begin and end where stripes of a power of two do
+    process_bytes: int = 0  # that each process writes
+    total_bytes: int = 0  # or all together
 
     def __post_init__(self) -> None:
         if self.block < 1 or (self.process_bytes < 1) == (self.total_bytes < 1):

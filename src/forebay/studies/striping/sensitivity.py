@@ -35,14 +35,14 @@ def best_layout(case: Case) -> tuple[Layout, float]:
     """Of all powers of two the fastest, the smallest of equally fast ones, and its bytes per second."""
     counts = [1 << k for k in range(case.machine.targets.bit_length()) if 1 << k <= case.machine.targets]
     layouts = [Layout(count=count, size=size, start=0) for count, size in product(counts, SIZES)]
-    best = max(layouts, key=case.expected)
-    return best, case.expected(best)
+    best = max(layouts, key=case.throughput)
+    return best, case.throughput(best)
 
 
 def noise_piece(case: Case, noise: float, policies: Sequence[str], *, runs: int, rngs: Sequence[Generator]) -> Rows:
     """A NOISE row for every policy, history and generator; chance is the same for all policies."""
     case = without_others(case)
-    best, default = best_layout(case)[1], case.expected(Layout(count=1, start=0))
+    best, default = best_layout(case)[1], case.throughput(Layout(count=1, start=0))
     rows = []
     for seed, rng in enumerate(rngs):
         known = {OTHERS: peers_of(case.machine, case.processes, noise, rng), NOBODY: ()}
@@ -91,6 +91,6 @@ def _gains(case: Case) -> dict[str, float]:
     best = best_layout(case)[1]
     ruled = min(case.processes, case.machine.targets) if case.program.shared else 1
     return {
-        DEFAULT: best / case.expected(Layout(count=1, start=0)) - 1,
-        TAPP: best / case.expected(Layout(count=ruled, start=0)) - 1,
+        DEFAULT: best / case.throughput(Layout(count=1, start=0)) - 1,
+        TAPP: best / case.throughput(Layout(count=ruled, start=0)) - 1,
     }
