@@ -15,9 +15,8 @@ from forebay.model.application import Application
 from forebay.model.curve import Curve
 from forebay.model.decision import Placement
 from forebay.model.system import System
-from forebay.simulate import run
-from forebay.simulate.engine import advance, engine
-from forebay.simulate.run import Measures, judge, simulate
+from forebay.simulate import engine as engine_module
+from forebay.simulate.engine import Measures, advance, engine, judge, simulate
 from support.examples import examples
 from support.oracles import Job, Outcome, fair_sharing, time_steps
 from support.strategies import counts_for, placements_for, views
@@ -229,7 +228,7 @@ def test_a_horizon_that_never_comes_is_refused(horizon: float) -> None:
 
 
 def test_progress_is_told_the_time_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "EVENTS_PER_SLICE", 2)
+    monkeypatch.setattr(engine_module, "EVENTS_PER_SLICE", 2)
     told: list[float] = []
     ran(1, [(app(1, 1), (0,))], horizon=6.0, progress=told.append)
     assert told == sorted(told)
@@ -375,7 +374,7 @@ def test_the_order_of_the_applications_does_not_matter(case: SimpleNamespace, ra
 def test_slices_of_any_length_give_the_same_run(case: SimpleNamespace, events: int) -> None:
     whole = simulated(case)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "EVENTS_PER_SLICE", events)
+        patch.setattr(engine_module, "EVENTS_PER_SLICE", events)
         assert same(simulated(case), whole)
 
 

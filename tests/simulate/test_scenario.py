@@ -7,7 +7,7 @@ import pytest
 
 from forebay.decide.registry import find, policies
 from forebay.model.errors import BadInput, Refused
-from forebay.simulate.run import simulate
+from forebay.simulate.engine import simulate
 from forebay.simulate.scenario import read_scenario
 
 GOOD = """

@@ -25,7 +25,7 @@ from forebay.show.options import (
 from forebay.show.output import Document, drawing, print_json, print_table, progress, ranges, whole_file
 
 if TYPE_CHECKING:
-    from forebay.simulate.run import Measures
+    from forebay.simulate.engine import Measures
     from forebay.simulate.scenario import Scenario
     from forebay.simulate.storage.run import Run
     from forebay.simulate.storage.scenario import StorageScenario
@@ -170,7 +170,7 @@ def _run(scenario: Scenario, allocate: str, place: str, seed: int) -> tuple[Any,
     import numpy as np
 
     from forebay.decide.registry import find
-    from forebay.simulate.run import simulate
+    from forebay.simulate.engine import simulate
 
     first = scenario.stop_at_first_finish
     horizon = scenario.needed_horizon(not first)

@@ -27,7 +27,7 @@ class Score:
     machine_idle: float
 
     def combined(self, weight: float) -> float:
-        """One number, the lower the better: relative changes of the slowdown count by `weight`, of computing by the rest."""
+        """One number, the lower the better: changes of the slowdown count by `weight`, of computing by the rest."""
         check_weight(weight)
         computing = max(1.0 - self.machine_idle, 1e-9)
         return float(self.mean_io_slowdown**weight / computing ** (1.0 - weight))

@@ -30,7 +30,7 @@ from forebay.model.curve import Curve
 from forebay.model.decision import Placement
 from forebay.model.errors import BadInput
 from forebay.model.system import System
-from forebay.simulate.run import decide_placement
+from forebay.simulate.engine import decide_placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,8 @@ class Scenario:
     def schedule(self, allocate: Policy, place: Policy, rng: np.random.Generator) -> Placement:
         """What the policies decide; applications with fixed targets keep them, and are seen with no other n."""
         seen = tuple(
-            a if own is None else replace(a, curve=Curve.of({len(own): a.curve.at(len(own))}))
-            for a, own in zip(self.applications, self.fixed, strict=True)
+            a if targets is None else replace(a, curve=Curve.of({len(targets): a.curve.at(len(targets))}))
+            for a, targets in zip(self.applications, self.fixed, strict=True)
         )
         free, horizon = place, self.needed_horizon(allocate.simulates)
         if any(self.fixed):
@@ -68,7 +68,7 @@ class Scenario:
         return self._pin_targets(decide_placement(self.system, seen, allocate, place, rng=rng, horizon=horizon))
 
     def _pin_targets(self, placement: Placement) -> Placement:
-        return tuple(own or chosen for own, chosen in zip(self.fixed, placement, strict=True))
+        return tuple(targets or chosen for targets, chosen in zip(self.fixed, placement, strict=True))
 
 
 def read_scenario(path: Path) -> Scenario:
@@ -85,15 +85,15 @@ def read_scenario(path: Path) -> Scenario:
         spec = getattr(parsed.policy, kind)
         if spec:
             check_policy(f"{path}: policy.{kind}", kind, spec)
-    applications = [_application(path, i, one, curves, system) for i, one in enumerate(parsed.application)]
+    applications = tuple(
+        _application(f"{path}: application[{i}]", application, curves, system.targets)
+        for i, application in enumerate(parsed.application)
+    )
     return Scenario(
         path=path,
         system=system,
-        applications=tuple(applications),
-        fixed=tuple(
-            _fixed_targets(f"{path}: application[{i}].targets", one.targets, applications[i], system)
-            for i, one in enumerate(parsed.application)
-        ),
+        applications=applications,
+        fixed=tuple(None if a.targets is None else tuple(sorted(a.targets)) for a in parsed.application),
         horizon=parsed.measure.horizon,
         stop_at_first_finish=parsed.measure.until == "first-finish",
         allocate=parsed.policy.allocate,
@@ -152,26 +152,21 @@ class _File(Table):
     """An application, one table for each. Keys of your own are kept, and policies see them."""
 
 
-def _application(
-    path: Path, index: int, parsed: _Application, curves: Mapping[str, Curve], system: System
-) -> Application:
-    where = f"{path}: application[{index}]"
-    _check_keys(where, parsed.model_extra or {})
+def _application(where: str, parsed: _Application, curves: Mapping[str, Curve], targets: int) -> Application:
+    for key in parsed.model_extra or {}:  # keys of one's own are welcome, but not one that looks like a slip of the pen
+        near = difflib.get_close_matches(key, _Application.model_fields, n=1, cutoff=0.8)
+        if near:
+            raise BadInput(f"{where}.{key}", f"is not a key; did you mean {near[0]!r}?")
     curve = locate_errors(f"{where}.curve", lambda: _curve(parsed.curve, curves))
-    if curve.last > system.targets:
-        raise BadInput(f"{where}.curve", f"has n = {curve.last}, but the system has {system.targets} targets")
-    return locate_errors(
-        where,
-        lambda: Application(
-            name=parsed.name,
-            compute_nodes=parsed.compute_nodes,
-            phases=parsed.phases,
-            compute_seconds=parsed.compute_seconds,
-            volume=parsed.volume,
-            curve=curve,
-            fields=dict(parsed.model_extra or {}),
-        ),
-    )
+    if curve.last > targets:
+        raise BadInput(f"{where}.curve", f"has n = {curve.last}, but the system has {targets} targets")
+    fixed = parsed.targets
+    if fixed is not None:
+        if len(set(fixed)) != len(fixed) or not all(0 <= t < targets for t in fixed):
+            raise BadInput(f"{where}.targets", f"must be different numbers from 0 to {targets - 1}, not {fixed}")
+        locate_errors(f"{where}.targets", lambda: curve.at(len(fixed)))
+    values = parsed.model_dump(exclude={"curve", "targets", *(parsed.model_extra or ())})
+    return locate_errors(where, lambda: Application(**values, curve=curve, fields=dict(parsed.model_extra or {})))
 
 
 def _curve(parsed: dict[str, float] | str, curves: Mapping[str, Curve]) -> Curve:
@@ -183,22 +178,3 @@ def _curve(parsed: dict[str, float] | str, curves: Mapping[str, Curve]) -> Curve
         if not n.isdecimal() or str(int(n)) != n:
             raise ValueError(f"{n!r} is not a number of targets")
     return Curve.of({int(n): bandwidth for n, bandwidth in parsed.items()})
-
-
-def _fixed_targets(
-    where: str, targets: list[int] | None, application: Application, system: System
-) -> tuple[int, ...] | None:
-    if targets is None:
-        return None
-    if len(set(targets)) != len(targets) or not all(0 <= t < system.targets for t in targets):
-        raise BadInput(where, f"must be different numbers from 0 to {system.targets - 1}, not {targets}")
-    locate_errors(where, lambda: application.curve.at(len(targets)))
-    return tuple(sorted(targets))
-
-
-def _check_keys(where: str, extra: Mapping[str, object]) -> None:
-    """Keys of one's own are welcome, but not one that looks like a slip of the pen."""
-    for key in extra:
-        near = difflib.get_close_matches(key, _Application.model_fields, n=1, cutoff=0.8)
-        if near:
-            raise BadInput(f"{where}.{key}", f"is not a key; did you mean {near[0]!r}?")

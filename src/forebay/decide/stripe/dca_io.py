@@ -99,7 +99,7 @@ class _Climb:
 
 
 def climb(view: StripeView) -> Choice:
-    """Twice the stripes of the best run, then twice their size, unless that was no better (Procedure 2, from line 10)."""
+    """Twice the stripes of the best run, then twice their size, unless that was no better (Procedure 2, line 10 on)."""
     so_far = _climb_over(_comparable(view))
     count, size, why, others = _step(so_far, view)
     runs = {past.run for past in (so_far.best, so_far.last, so_far.before, *others)}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 from forebay.simulate.centre.engine import JOB
 from forebay.simulate.centre.layouts import Laid, alone, record
 from forebay.simulate.centre.machine import Centre
@@ -56,12 +55,12 @@ def draw_month(centre: Centre, workload: Workload, rng: Generator) -> Drawn:
     apps: list[App] = []
     jobs, owners, hours = [], [], []
     for number, kind in enumerate(workload.kind):
-        own = [_app(centre, workload, number, kind, rng) for _ in range(kind.applications)]
-        who, lasts = _runs(centre, workload, kind, own, rng)
-        jobs.append(np.array([_job(centre, workload, own[w], kind, h) for w, h in zip(who, lasts, strict=True)], JOB))
+        drawn = [_app(centre, workload, number, kind, rng) for _ in range(kind.applications)]
+        who, lasts = _runs(centre, workload, kind, drawn, rng)
+        jobs.append(np.array([_job(centre, workload, drawn[w], kind, h) for w, h in zip(who, lasts, strict=True)], JOB))
         owners.append(len(apps) + who)
         hours.append(lasts)
-        apps += own
+        apps += drawn
     every, lasts = np.concatenate(jobs), np.concatenate(hours)
     start = _pack_jobs(every["nodes"], lasts * _HOUR, centre.compute.nodes, workload.month.days * 86_400, rng)
     return Drawn(apps=tuple(apps), jobs=every, app=np.concatenate(owners), start=start)
@@ -87,14 +86,14 @@ def _app(centre: Centre, workload: Workload, number: int, kind: Kind, rng: Gener
     )
 
 
-def _runs(centre: Centre, workload: Workload, kind: Kind, apps: list[App], rng: Generator) -> tuple[Any, Any]:
+def _runs(centre: Centre, workload: Workload, kind: Kind, apps: list[App], rng: Generator) -> tuple[Array, Array]:
     """Which application each job is of, the first most often, and its hours, until the kind has its node-hours."""
     month = workload.month
     wanted = kind.share * month.utilisation * centre.compute.nodes * month.days * 24
     popular = 1 / np.arange(1, len(apps) + 1)
     nodes = np.array([app.nodes for app in apps])
-    who: list[Any] = []
-    hours: list[Any] = []
+    who: list[Array] = []
+    hours: list[Array] = []
     while wanted > 0:
         some = rng.choice(len(apps), size=64, p=popular / popular.sum())
         lasts = np.minimum(kind.hours * np.exp(kind.sigma * rng.standard_normal(64)), kind.most)
@@ -106,32 +105,27 @@ def _runs(centre: Centre, workload: Workload, kind: Kind, apps: list[App], rng: 
     return np.concatenate(who or [np.zeros(0, int)]), np.concatenate(hours or [np.zeros(0)])
 
 
-def _job(centre: Centre, workload: Workload, app: App, kind: Kind, hours: float) -> Any:
+def _job(centre: Centre, workload: Workload, app: App, kind: Kind, hours: float) -> Array:
     """Its phases are such that I/O takes the application's share of the time, unless memory is smaller."""
     job = np.zeros((), dtype=JOB)
     seconds = hours * _HOUR
     phases = max(1, round(seconds / kind.every))
     most = workload.io.memory * centre.compute.memory * app.nodes
     job["nodes"], job["phases"], job["decided"] = app.nodes, phases, kind.decided
-    job["reads"] = app.style.operation == "read"
+    job["reads"] = reads = app.style.operation == "read"
     job["compute"] = seconds * (1 - app.share) / phases
-    job["volume"] = _volume(centre, app, app.share * seconds / phases, most)
-    job["input"] = workload.io.input * job["volume"]
+    volume = most  # how fast the job is depends on the volume where the layout does; a few steps find it
+    for _ in range(8):
+        layout = record(centre, app.style, app.nodes, app.laid, volume, reads=reads)
+        last = volume
+        volume = min(most, app.share * seconds / phases * float(alone(layout, volume, centre.targets)))
+        if volume == last:
+            break
+    job["volume"], job["input"] = volume, workload.io.input * volume
     return job
 
 
-def _volume(centre: Centre, app: App, seconds: float, most: float) -> float:
-    """Bytes that the application moves in so many seconds alone with its own layout, at most `most`."""
-    volume = most
-    for _ in range(8):
-        layout = record(centre, app.style, app.nodes, app.laid, volume, reads=app.style.operation == "read")
-        last, volume = volume, min(most, seconds * float(alone(layout, volume, centre.targets)))
-        if volume == last:
-            break
-    return volume
-
-
-def _pack_jobs(nodes: Any, seconds: Any, available: int, length: float, rng: Generator) -> Any:
+def _pack_jobs(nodes: Array, seconds: Array, available: int, length: float, rng: Generator) -> Array:
     """When each job starts: when it wishes, or as soon as it finds its nodes; the largest choose first."""
     cells = int(length // _CELL) + 1
     used = np.zeros(4 * cells, dtype=np.int64)
@@ -144,20 +138,17 @@ def _pack_jobs(nodes: Any, seconds: Any, available: int, length: float, rng: Gen
 
 
 @kernel
-def _fit(used: Any, wished: int, lasts: int, nodes: int, available: int, cells: int) -> int:
+def _fit(used: Array, wished: int, lasts: int, nodes: int, available: int, cells: int) -> int:
     """The first cell from `wished` on, around the month's end, with room; else beyond the month. It is taken."""
-    found = -1
+    chosen = -1
     for turn in range(2):
         begin, end = (wished, cells) if turn == 0 else (0, used.size - lasts)
         at, free = begin, 0
-        while at < end + (lasts if turn == 0 else 0):
+        while chosen < 0 and at < end + (lasts if turn == 0 else 0):
             free = free + 1 if used[at] + nodes <= available else 0
             at += 1
             if free == lasts:
-                found = at - lasts
-                break
-        if found >= 0:
-            break
-    for cell in range(found, found + lasts):
+                chosen = at - lasts
+    for cell in range(chosen, chosen + lasts):
         used[cell] += nodes
-    return found
+    return chosen

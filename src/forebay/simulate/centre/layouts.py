@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from forebay.model.kernels import Array
 from forebay.model.layout import ANY, Layout
 from forebay.simulate.centre.machine import Centre, Stripes
 from forebay.simulate.centre.workload import Style
@@ -42,16 +42,6 @@ class Laid:
         return cls(count=stripes.count, size=int(stripes.size), head=stripes.head)
 
 
-def program_of(style: Style) -> Program:
-    """The style as the cost model knows it; volumes are given elsewhere."""
-    return _program(style.name, int(style.block), style.shared, style.collective)
-
-
-@lru_cache(maxsize=64)
-def _program(name: str, block: int, shared: bool, collective: bool) -> Program:
-    return Program(name=name, block=block, shared=shared, collective=collective, process_bytes=1)
-
-
 def record(
     centre: Centre,
     style: Style,
@@ -62,7 +52,7 @@ def record(
     reads: bool,
     gain: float = 1.0,
     targets: int | None = None,
-) -> Any:
+) -> Array:
     """A LAYOUT for phases of `volume` bytes on `nodes`; servers are `gain` times as fast as without ordering."""
     processes = nodes * centre.compute.processes
     files = 1 if style.shared else processes
@@ -70,20 +60,20 @@ def record(
     if volume / files <= laid.head:  # no file gets beyond its head
         laid = Laid(count=1, size=laid.size)
     machine = centre.reading if reads else centre.writing
-    seconds, floor = _costs_of(machine, program_of(style), processes, laid, most)
-    found = np.zeros((), dtype=LAYOUT)
-    found["files"], found["count"], found["head"] = files, min(laid.count, most), laid.head
-    found["seconds"], found["floor"] = seconds / gain, floor
-    return found
+    seconds, floor = _costs_of(machine, style.program, processes, laid, most)
+    layout = np.zeros((), dtype=LAYOUT)
+    layout["files"], layout["count"], layout["head"] = files, min(laid.count, most), laid.head
+    layout["seconds"], layout["floor"] = seconds / gain, floor
+    return layout
 
 
 def on_flash(centre: Centre, style: Style, nodes: int, parts: int) -> tuple[float, float]:
     """LAYOUT's seconds and floor of files over so many flash targets, with stripes as users set them by hand."""
     laid = Laid(count=parts, size=int(centre.layout.by_hand.size))
-    return _costs_of(centre.buffering, program_of(style), nodes * centre.compute.processes, laid, parts)
+    return _costs_of(centre.buffering, style.program, nodes * centre.compute.processes, laid, parts)
 
 
-def alone(layout: Any, volume: float, targets: Any) -> Any:
+def alone(layout: Array, volume: float, targets: Array) -> Array:
     """Bytes per second of a phase that nobody disturbs, on each of several numbers of targets."""
     n = np.asarray(targets, dtype=np.int64)
     files, head = int(layout["files"]), float(layout["head"])

@@ -18,8 +18,6 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Compute(Table):
-    """Compute nodes: how many, with how much memory that matters for checkpoints, and with how many processes each."""
-
     nodes: Count
     """How many compute nodes there are."""
     memory: Annotated[Bytes, Field(gt=0)]
@@ -29,8 +27,6 @@ class Compute(Table):
 
 
 class Capacity(Table):
-    """The disks of the parallel file system; `pools` is into how many equal parts allocation divides the targets."""
-
     osts: Count
     """Targets on disks."""
     read: Annotated[BytesPerSecond, Field(gt=0)]
@@ -42,8 +38,6 @@ class Capacity(Table):
 
 
 class Flash(Table):
-    """The flash of the file system, as burst buffer; `usable` of it can be granted. One target a server."""
-
     osts: Count
     """Targets on flash, one a server."""
     capacity: Annotated[Bytes, Field(gt=0)]
@@ -57,8 +51,6 @@ class Flash(Table):
 
 
 class Client(Table):
-    """What one process, and one node, gets through the file system's client."""
-
     process: Annotated[BytesPerSecond, Field(gt=0)]
     """What one process gets through the client."""
     node: Annotated[BytesPerSecond, Field(gt=0)]
@@ -66,8 +58,6 @@ class Client(Table):
 
 
 class Stripes(Table):
-    """A layout: `count` stripes of `size` bytes; the first `head` bytes of a file are on one target."""
-
     count: Count
     """The stripe count."""
     size: Annotated[Bytes, Field(ge=65536)]
@@ -77,8 +67,6 @@ class Stripes(Table):
 
 
 class Layouts(Table):
-    """What files have where nobody decides, what users set by hand, and the most stripes that are allowed."""
-
     default: Stripes
     """What files have where nobody decides."""
     by_hand: Stripes
@@ -88,8 +76,6 @@ class Layouts(Table):
 
 
 class Requests(Table):
-    """The layer that orders requests: `nodes` of it in front of `servers` targets at a time."""
-
     nodes: Count
     """I/O nodes that order requests."""
     servers: Count
@@ -97,8 +83,6 @@ class Requests(Table):
 
 
 class Centre(Table):
-    """Everything of the machine that the study needs."""
-
     name: str
     """What the machine is called."""
     compute: Compute
@@ -173,11 +157,11 @@ def _without_requests(bandwidth: float) -> float:
 
 def read_centre(path: Path) -> Centre:
     """The machine that the file describes."""
-    found = validate(path, load_toml(path), Centre)
-    if found.capacity.osts % found.capacity.pools:
-        raise BadInput(f"{path}: capacity.pools", f"must divide the {found.capacity.osts} targets")
+    centre = validate(path, load_toml(path), Centre)
+    if centre.capacity.osts % centre.capacity.pools:
+        raise BadInput(f"{path}: capacity.pools", f"must divide the {centre.capacity.osts} targets")
     for name in ("default", "by_hand"):
-        stripes: Stripes = getattr(found.layout, name)
-        if stripes.count > min(found.layout.most, found.capacity.osts) or int(stripes.size) % 65536:
+        stripes: Stripes = getattr(centre.layout, name)
+        if stripes.count > min(centre.layout.most, centre.capacity.osts) or int(stripes.size) % 65536:
             raise BadInput(f"{path}: layout.{name}", "needs a multiple of 64 KiB, and no more stripes than layout.most")
-    return found
+    return centre

@@ -38,7 +38,7 @@ from forebay.simulate.centre.layouts import Laid, alone, on_flash, record
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.request_gains import Gain, gain_of
 from forebay.simulate.centre.workload import Workload
-from forebay.simulate.run import decide_placement
+from forebay.simulate.engine import decide_placement
 from forebay.simulate.sharing import with_more_seats
 
 STORAGE, STRIPE, ALLOCATE, REQUESTS = DECISIONS = ("storage", "stripe", "allocate", "requests")

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
-
 from forebay.model.layout import MIB
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.workload import Workload as Jobs
@@ -70,7 +68,7 @@ def _gains(
 
 def _rewards(experiment: Experiment, servers: int, bandwidth: float) -> list[list[float]]:
     """Bandwidths without a window, then with each."""
-    found = []
+    rewards = []
     for window in (None, *PAPER_WINDOWS):
         layer = Forwarding(
             nodes=experiment.nodes,
@@ -80,10 +78,10 @@ def _rewards(experiment: Experiment, servers: int, bandwidth: float) -> list[lis
             scheduler="fifo" if window is None else "twins",
             window=window,
         )
-        found.append([simulate_requests(layer, experiment.workload, seed=k).bandwidth for k in range(_SAMPLES)])
-    return found
+        rewards.append([simulate_requests(layer, experiment.workload, seed=k).bandwidth for k in range(_SAMPLES)])
+    return rewards
 
 
-def gain_of(found: Sequence[Gain], operation: str, pattern: str, request: int) -> float:
+def gain_of(gains: Sequence[Gain], operation: str, pattern: str, request: int) -> float:
     """What to multiply the servers' speed by in that situation."""
-    return next(float(np.float64(g.learned)) for g in found if g[:3] == (operation, pattern, request))
+    return next(gain.learned for gain in gains if gain[:3] == (operation, pattern, request))

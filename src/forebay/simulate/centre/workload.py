@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
 from typing import Annotated, Literal
@@ -13,13 +14,12 @@ from forebay.decide.registry import check_policy
 from forebay.history.toml import Bytes, Field, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput
 from forebay.simulate.centre.machine import Count, Positive, Share
+from forebay.simulate.striping.machine import Program
 
 Pattern = Literal["file-per-process", "shared-contiguous", "shared-strided"]
 
 
 class Month(Table):
-    """How long, and how much of the machine's node-hours are used."""
-
     days: Positive
     """How long."""
     utilisation: Annotated[float, Field(gt=0, le=1)]
@@ -27,8 +27,6 @@ class Month(Table):
 
 
 class Io(Table):
-    """How much I/O applications do."""
-
     median: Annotated[float, Field(gt=0, lt=0.1)]
     """The median share of their time that applications do I/O, alone and with the default layout."""
     a_tenth: Annotated[float, Field(gt=0, lt=0.5)]
@@ -47,8 +45,6 @@ class Io(Table):
 
 
 class Style(Table):
-    """A way to do I/O: processes move `block` bytes at a time, which reach the servers as `request` bytes each."""
-
     name: str
     """What it is called."""
     operation: Literal["write", "read"] = "write"
@@ -64,10 +60,14 @@ class Style(Table):
     pattern: Pattern
     """How requests lie in the files."""
 
+    @cached_property
+    def program(self) -> Program:
+        """As the cost model knows it; volumes are given elsewhere."""
+        block = int(self.block)
+        return Program(name=self.name, block=block, shared=self.shared, collective=self.collective, process_bytes=1)
+
 
 class Kind(Table):
-    """Jobs of one class, by applications that come again and again."""
-
     name: str
     """What it is called."""
     share: Share
@@ -91,8 +91,6 @@ class Kind(Table):
 
 
 class Policies(Table):
-    """Who decides; large requests for space are split above `split`."""
-
     storage: str
     """Which disks."""
     split: Annotated[Bytes, Field(ge=1)]
@@ -113,8 +111,6 @@ class Policies(Table):
 
 
 class Profiles(Table):
-    """How right they are (coefficient of variation), and how many runs with the default layout are known before."""
-
     noise: Annotated[float, Field(ge=0, le=5)]
     """How wrong profiles are: the coefficient of variation."""
     runs: Annotated[int, Field(ge=0, le=100)]
@@ -122,8 +118,6 @@ class Profiles(Table):
 
 
 class Workload(Table):
-    """Everything of the jobs that the study needs."""
-
     month: Month
     """The time that is looked at."""
     io: Io
@@ -140,17 +134,17 @@ class Workload(Table):
 
 def read_workload(path: Path) -> Workload:
     """The workload that the file describes."""
-    found = validate(path, load_toml(path), Workload)
-    names = [style.name for style in found.style]
-    for at, kind in enumerate(found.kind):
+    workload = validate(path, load_toml(path), Workload)
+    names = [style.name for style in workload.style]
+    for at, kind in enumerate(workload.kind):
         where = f"{path}: kind[{at}]"
         if not 1 <= kind.nodes[0] <= kind.nodes[1]:
             raise BadInput(f"{where}.nodes", f"must ascend from 1 or more, not {kind.nodes}")
         strange = next((name for name in kind.styles if name not in names), None)
         if strange is not None or not kind.styles or min(kind.styles.values()) <= 0:
             raise BadInput(f"{where}.styles", f"needs positive shares of {', '.join(names)}")
-    if not found.kind or sum(kind.share for kind in found.kind) > 1 + 1e-9:
+    if not workload.kind or sum(kind.share for kind in workload.kind) > 1 + 1e-9:
         raise BadInput(f"{path}: kind", "needs entries whose shares are at most 1 together")
-    for part, spec in found.policies.specs():
+    for part, spec in workload.policies.specs():
         check_policy(f"{path}: policies.{part}", part, spec)
-    return found
+    return workload

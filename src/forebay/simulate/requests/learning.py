@@ -9,7 +9,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from forebay.decide.registry import find
 from forebay.decide.tune.bandit import learn
 from forebay.decide.tune.reward import inherit
 from forebay.decide.tune.tuners import OTHER, bandit_for, choose, number, pick
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 from forebay.model.random_numbers import draw, mix_bits, seed_state
 from forebay.model.situation import Situation
 from forebay.simulate.requests.workload import Experiment
@@ -45,17 +44,17 @@ LEARNED = np.dtype(
 class Samples:
     """Rewards to draw from: row by experiment, column by window, each filled up to `counts`; their means."""
 
-    rewards: Any
-    counts: Any
-    means: Any
+    rewards: Array
+    counts: Array
+    means: Array
 
     @classmethod
-    def of(cls, lists: Sequence[Sequence[Any]]) -> Samples:
-        counts = np.array([[len(one) for one in row] for row in lists], dtype=np.int64)
+    def of(cls, lists: Sequence[Sequence[Array]]) -> Samples:
+        counts = np.array([[len(values) for values in row] for row in lists], dtype=np.int64)
         rewards = np.zeros((*counts.shape, counts.max(initial=1)))
         for e, row in enumerate(lists):
-            for w, one in enumerate(row):
-                rewards[e, w, : len(one)] = one
+            for w, values in enumerate(row):
+                rewards[e, w, : len(values)] = values
         return cls(rewards=rewards, counts=counts, means=rewards.sum(axis=2) / counts)
 
 
@@ -75,20 +74,19 @@ def learn_all(
     for repetition in range(repetitions):
         # What is heard of goes by situations; the paper's don't tell requests of one size from those of another.
         for request in sorted({e.workload.request for e in experiments}):
-            own = [i for i, e in enumerate(experiments) if e.workload.request == request]
-            known: dict[Situation, Any] = {}
-            for i in np.random.default_rng([seed, repetition]).permutation(own):
-                bandit, situation = (
-                    bandit_for(policy, samples.counts.shape[1], ordered=True),
-                    situation_of(experiments[i]),
-                )
+            same = [i for i, e in enumerate(experiments) if e.workload.request == request]
+            known: dict[Situation, Array] = {}
+            for i in np.random.default_rng([seed, repetition]).permutation(same):
+                bandit = bandit_for(policy, samples.counts.shape[1], ordered=True)
+                situation = situation_of(experiments[i])
                 if similar:
                     inherit(bandit[np.newaxis], situation, known)
                 chance = seed_state(_seed(seed, f"{spec} {i} {repetition}"))
                 arms[i, repetition] = _alone(policy, bandit, samples, int(i), steps, chance)
                 known[situation] = bandit[np.newaxis]
-    rows = [_rows(spec, similar, False, i, arms[i], samples.means[i]) for i in range(len(experiments))]
-    return np.concatenate(rows)
+    hits = [(taken == means.argmax()).astype(np.float64) for taken, means in zip(arms, samples.means, strict=False)]
+    shares = [means[taken] / means.max() for taken, means in zip(arms, samples.means, strict=False)]
+    return _rows(spec, similar, False, range(len(experiments)), hits, shares)
 
 
 def learn_together(
@@ -106,12 +104,7 @@ def learn_together(
             [arm] = _alone(policy, bandits[k], samples, which[k], 1, chance)
             means = samples.means[which[k]]
             shares[k, repetition, step], hits[k, repetition, step] = means[arm] / means.max(), arm == means.argmax()
-    rows = [
-        (spec, False, True, e, b, *_bin(hits[k], shares[k], b))
-        for k, e in enumerate(which)
-        for b in range(steps // BIN)
-    ]
-    return np.array(rows, dtype=LEARNED)
+    return _rows(spec, False, True, which, hits, shares)
 
 
 def situation_of(experiment: Experiment) -> Situation:
@@ -127,11 +120,10 @@ def situation_of(experiment: Experiment) -> Situation:
     )
 
 
-def _alone(policy: Policy, bandit: Any, samples: Samples, e: int, steps: int, chance: Any) -> Any:
+def _alone(policy: Policy, bandit: Array, samples: Samples, e: int, steps: int, chance: Array) -> Array:
     """The windows that the tuner takes; `bandit` learns."""
-    own = number(policy)
-    if own != OTHER:
-        return _steps(own, bandit, samples.rewards[e], samples.counts[e], steps, chance)
+    if number(policy) != OTHER:
+        return _steps(number(policy), bandit, samples.rewards[e], samples.counts[e], steps, chance)
     arms = []
     for _ in range(steps):
         arms.append(pick(policy, bandit, chance))
@@ -140,30 +132,29 @@ def _alone(policy: Policy, bandit: Any, samples: Samples, e: int, steps: int, ch
 
 
 @kernel
-def _steps(own: int, bandit: Any, rewards: Any, counts: Any, steps: int, chance: Any) -> Any:
+def _steps(tuner: int, bandit: Array, rewards: Array, counts: Array, steps: int, chance: Array) -> Array:
     arms = np.empty(steps, dtype=np.int64)
     for step in range(steps):
-        arm = choose(own, bandit, chance)
+        arm = choose(tuner, bandit, chance)
         learn(bandit, arm, rewards[arm, draw(chance, counts[arm])])
         arms[step] = arm
     return arms
 
 
-def _rows(spec: str, similar: bool, together: bool, experiment: int, arms: Any, means: Any) -> Any:
-    hits, shares = (arms == means.argmax()).astype(np.float64), means[arms] / means.max()
-    bins = arms.shape[1] // BIN
-    return np.array(
-        [(spec, similar, together, experiment, b, *_bin(hits, shares, b)) for b in range(bins)], dtype=LEARNED
-    )
-
-
-def _bin(hits: Any, shares: Any, b: int) -> tuple[float, float, float]:
-    """Precision, share and regret; steps of others (nan) are left out."""
-    own = slice(b * BIN, (b + 1) * BIN)
-    lost = np.nansum(1 - shares[:, : own.stop], axis=1).mean()
-    if np.isnan(shares[:, own]).all():
-        return np.nan, np.nan, float(lost)
-    return float(np.nanmean(hits[:, own])), float(np.nanmean(shares[:, own])), float(lost)
+def _rows(
+    spec: str, similar: bool, together: bool, which: Sequence[int], hits: Array, shares: Array
+) -> NDArray[np.void]:
+    """Precision, share and regret of each bin; steps of others (nan) are left out."""
+    rows = []
+    for k, experiment in enumerate(which):
+        for b in range(shares[k].shape[1] // BIN):
+            steps = slice(b * BIN, (b + 1) * BIN)
+            lost = float(np.nansum(1 - shares[k][:, : steps.stop], axis=1).mean())
+            precision = share = np.nan
+            if not np.isnan(shares[k][:, steps]).all():
+                precision, share = float(np.nanmean(hits[k][:, steps])), float(np.nanmean(shares[k][:, steps]))
+            rows.append((spec, similar, together, experiment, b, precision, share, lost))
+    return np.array(rows, dtype=LEARNED)
 
 
 def _seed(seed: int, purpose: str) -> int:

@@ -57,11 +57,7 @@ EACH = 6  # periods of a scenario
 
 
 def document(
-    scenarios: int = 900,
-    *,
-    seed: int = 0,
-    workers: Workers = 1,
-    progress: Callable[[int], None] = lambda _: None,
+    scenarios: int = 900, *, seed: int = 0, workers: Workers = 1, progress: Callable[[int], None] = lambda _: None
 ) -> Any:
     """A detector, trained on the given number of scenarios and tested on a third as many others, with its recipe."""
     data = list(examples(TRAINING, scenarios, seed=seed, workers=workers, progress=progress))
@@ -86,18 +82,12 @@ def document(
 
 
 def examples(
-    sizes: Sizes,
-    scenarios: int,
-    *,
-    seed: int,
-    workers: Workers = 1,
-    progress: Callable[[int], None] = lambda _: None,
+    sizes: Sizes, scenarios: int, *, seed: int, workers: Workers = 1, progress: Callable[[int], None] = lambda _: None
 ) -> Iterator[Example]:
     """Periods of so many scenarios, each pattern as often, and what they show; the same whoever simulates them."""
-    with closing(
-        run_pieces(workers, partial(_scenario, sizes, seed), range(scenarios), ahead=4, in_order=True)
-    ) as found:
-        for number, seen in found:
+    pieces = run_pieces(workers, partial(_scenario, sizes, seed), range(scenarios), ahead=4, in_order=True)
+    with closing(pieces) as simulated:
+        for number, seen in simulated:
             if isinstance(seen, Died):
                 raise Gone(f"scenario {number}: {seen.because}")
             yield from seen
@@ -105,13 +95,8 @@ def examples(
 
 
 def _scenario(sizes: Sizes, seed: int, number: int) -> list[Example]:
-    """One, drawn by its number alone."""
-    pattern = PATTERNS[number % len(PATTERNS)]
-    return [(seen, pattern) for seen in _periods(sizes, pattern, np.random.default_rng([seed, number]))]
-
-
-def _periods(sizes: Sizes, pattern: str, rng: Any) -> list[Observation]:
-    """Some of those of one scenario, whenever they were and at any I/O node."""
+    """Some periods of one scenario, drawn by its number alone, whenever they were and at any I/O node."""
+    pattern, rng = PATTERNS[number % len(PATTERNS)], np.random.default_rng([seed, number])
     nodes = int(rng.choice(NODES))
     processes = int(rng.choice([count for count in sizes.processes if count >= 2 * nodes]))
     programs = [_program(sizes, pattern, processes, rng)]
@@ -124,7 +109,7 @@ def _periods(sizes: Sizes, pattern: str, rng: Any) -> list[Observation]:
     outcome = simulation.outcome()
     every = [outcome.observe(period, node) for period in range(len(outcome.periods)) for node in range(nodes)]
     seen = [period for period in every if period.requests >= FEWEST]
-    return [seen[at] for at in rng.permutation(len(seen))[:EACH]]
+    return [(seen[at], pattern) for at in rng.permutation(len(seen))[:EACH]]
 
 
 def _program(sizes: Sizes, pattern: str, processes: int, rng: Any) -> Workload:
