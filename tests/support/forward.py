@@ -17,10 +17,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from forebay.act.forward.data.name_requests import NameRequests
 from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.objects import Objects
-from forebay.act.forward.data.server import Server, ServerSettings
+from forebay.act.forward.data.server import NameRequests, Server, ServerSettings
 from forebay.act.forward.net.address import Address, open_socket, parse_address
 from forebay.act.forward.net.admission import Listener
 from forebay.act.forward.net.auth import Asker, Credentials, Peer

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.forward.data.fences import Fences
 from forebay.act.forward.data.objects import Objects
-from forebay.act.forward.data.server_folder import ServerFolder
+from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.net.payloads import ObjectSize
 from forebay.act.forward.node.folder import Folder
 from forebay.model.errors import BadInput

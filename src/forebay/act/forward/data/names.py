@@ -47,14 +47,6 @@ NOBODY: Owner = None, None
 _PAGE = 32768
 
 
-def _nothing(_: str) -> None:
-    pass
-
-
-def _random_id() -> int:
-    return secrets.randbits(63)
-
-
 class Names:
     """The tree under `folder`, for a layer with `servers` servers; the root has the layout `default`.
 
@@ -69,9 +61,9 @@ class Names:
         servers: int,
         default: Layout,
         *,
-        new_id: Callable[[], int] = _random_id,
+        new_id: Callable[[], int] = lambda: secrets.randbits(63),
         now: Callable[[], int] = time.time_ns,
-        step: Callable[[str], None] = _nothing,
+        step: Callable[[str], object] = str,
     ) -> None:
         self._servers, self._new_id, self._now = servers, new_id, now
         self._tree = RecordTree(folder)
@@ -225,7 +217,8 @@ class Names:
         """Give another name; a file that has it is unlinked, an empty folder that has it is removed."""
         path, to = clean_path(path), clean_path(to)
         for folder in (parent(path), parent(to)):  # in the kernel's order, so that the errors are the same
-            self._check_folder(folder)
+            if not stat.S_ISDIR(self._tree.status(name_place(folder)).st_mode):
+                raise system_error(errno.ENOTDIR)
         source, target = self._find(path), self._find(to)
         if source is None and target is not None and again:
             return []
@@ -253,10 +246,17 @@ class Names:
         self._finish_replacing()
         for name in self._tree.list(b"unlinked"):
             with suppress(ValueError):  # not an id: not ours
-                self._recover_unlinked(name)
+                if self._tree.status(b"unlinked/" + name).st_nlink == 3:
+                    self._tree.remove(b"unlinked/" + name)  # it still has its name: the rename did not happen
+                else:
+                    self._tree.remove(id_place(int(name, 16)))
         for folder in self._tree.list(b"ids"):
             with suppress(NotADirectoryError):  # not ours
-                self._recover_ids(b"ids/" + folder)
+                for name in self._tree.list(b"ids/" + folder):
+                    place = b"ids/" + folder + b"/" + name
+                    status = self._tree.status(place)
+                    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:  # it never got a name: nobody knows it
+                        self._tree.rename(place, b"unlinked/" + name)
 
     # Steps of these
 
@@ -293,13 +293,12 @@ class Names:
         self._step("create: done")
         return record
 
-    def _with_id(self, temp: bytes, record: Record) -> Record:
+    def _with_id(self, temp: bytes, new: Record) -> Record:
         """Write the record of a new file, under an id that no other file has."""
-        wanted = record.layout
         while True:
             file = self._new_id()
-            layout = settle_layout(wanted, self._servers, file)
-            record = replace(record, file=file, layout=layout, mtime=self._now())
+            layout = settle_layout(new.layout, self._servers, file)
+            record = replace(new, file=file, layout=layout, mtime=self._now())
             self._tree.write_record(temp, record)
             self._step("create: written")
             with suppress(FileExistsError):
@@ -351,26 +350,10 @@ class Names:
         self._tree.sync_later(name_place(parent(to)))
         self._step("rename: renamed")
 
-    def _recover_unlinked(self, name: bytes) -> None:
-        if self._tree.status(b"unlinked/" + name).st_nlink == 3:
-            self._tree.remove(b"unlinked/" + name)  # it still has its name: the rename did not happen
-        else:
-            self._tree.remove(id_place(int(name, 16)))
-
-    def _recover_ids(self, folder: bytes) -> None:
-        for name in self._tree.list(folder):
-            status = self._tree.status(folder + b"/" + name)
-            if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:  # it never got a name, and nobody knows it
-                self._tree.rename(folder + b"/" + name, b"unlinked/" + name)
-
     def _drop_id(self, file: int, layout: Layout) -> Forget:
         self._tree.remove(id_place(file))
         self._step("unlink: has no id")
         return file, layout
-
-    def _check_folder(self, path: bytes) -> None:
-        if not stat.S_ISDIR(self._tree.status(name_place(path)).st_mode):
-            raise system_error(errno.ENOTDIR)
 
     def _check_empty(self, path: bytes, record: Record | None) -> None:
         """Raise unless the path is an empty folder."""
@@ -384,10 +367,9 @@ class Names:
             raise system_error(errno.ENOTEMPTY)
 
     def _find(self, path: bytes) -> Record | None:
-        try:
+        with suppress(FileNotFoundError):
             return self._read(path)
-        except FileNotFoundError:
-            return None
+        return None
 
     def _read(self, path: bytes) -> Record:
         return self._tree.read_record(name_place(path))

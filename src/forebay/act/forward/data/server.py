@@ -9,27 +9,28 @@ import asyncio
 import errno
 import os
 import sys
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from forebay.act.forward.data.fences import Fences
-from forebay.act.forward.data.name_requests import NameRequests
-from forebay.act.forward.data.names import Names
+from forebay.act.forward.data.names import Forget, Names
 from forebay.act.forward.data.objects import MOST_OPEN, Objects
-from forebay.act.forward.data.server_folder import ServerFolder
+from forebay.act.forward.data.records import Record
+from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.data.tree import sync_all
+from forebay.act.forward.net import payloads
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import TIMEOUT, NodeListener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
-from forebay.act.forward.net.payloads import FileStatus, ObjectSize, Payload, Space, space_of
+from forebay.act.forward.net.payloads import FileStatus, Payload, layout_fields, read_layout, read_request, space_of
 from forebay.act.forward.net.wire import (
     AGAIN,
     LONGEST,
@@ -50,6 +51,9 @@ if TYPE_CHECKING:  # most servers emulate nothing, and start without numpy and n
 
 _MOST_SYNCING = 128
 _THREADS = 4
+_MOST_REMEMBERED = 1 << 14
+Handler = Callable[[Message], Payload | None]
+"""Returns the answer's payload; raises OSError or BadMessage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +97,7 @@ class Server:
         self._disk = settings.emulation.disk(self._loop) if settings.emulation else None
         self._objects = Objects(settings.folder / "objects", settings.most_open)
         self._names = self._open_names(settings) if settings.index == 0 else None
-        self._handlers = self._build_handlers()
+        self._handlers = self._build_handlers(settings.folder)
         me = Peer(role="server", name=str(settings.index), facts={"index": settings.index, "servers": settings.servers})
         try:
             self._listener = NodeListener(
@@ -108,7 +112,6 @@ class Server:
             self._release()
             raise
         self.address, self.nodes, self.dropped = self._listener.address, self._listener.nodes, self._listener.dropped
-        self._folder = settings.folder
 
     async def close(self) -> None:
         """End. Running fsyncs complete; everything else that was answered is with the kernel."""
@@ -140,20 +143,19 @@ class Server:
                 names.forgotten(file)
         return names
 
-    def _build_handlers(self) -> dict[int, Callable[[Connection, Message], None]]:
-        plain: dict[int, Callable[[Message], Payload | None]] = {
-            Kind.TRUNCATE: self._truncate,
-            Kind.FORGET: self._forget,
-            Kind.SIZE: self._size,
+    def _build_handlers(self, folder: Path) -> dict[int, Callable[[Connection, Message], None]]:
+        objects = self._objects
+        plain: dict[int, Handler] = {
+            Kind.TRUNCATE: lambda message: objects.truncate(message.file, message.offset),
+            Kind.FORGET: lambda message: objects.forget(message.file),
+            Kind.SIZE: lambda message: objects.size(message.file),
             Kind.FENCE: self._fence,
-            Kind.STATFS: self._statfs,
+            Kind.STATFS: lambda _: space_of(os.statvfs(folder)),
         }
         if self._names is not None:
             plain |= NameRequests(self._names).handlers()
-        handlers: dict[int, Callable[[Connection, Message], None]] = {
-            int(kind): partial(self._answer, handler) for kind, handler in plain.items()
-        }
-        return handlers | {int(Kind.READ): self._read, int(Kind.WRITE): self._write, int(Kind.FSYNC): self._fsync}
+        handlers = {kind: partial(self._answer, handler) for kind, handler in plain.items()}
+        return {**handlers, Kind.READ: self._read, Kind.WRITE: self._write, Kind.FSYNC: self._fsync}
 
     def _lose(self, connection: Connection, _: Closed) -> None:
         self._waiting.discard(connection)
@@ -186,7 +188,7 @@ class Server:
         message.release()
         connection.send([answer_header(message, status=status)])
 
-    def _answer(self, handler: Callable[[Message], Payload | None], connection: Connection, message: Message) -> None:
+    def _answer(self, handler: Handler, connection: Connection, message: Message) -> None:
         answer = handler(message)
         message.release()
         payload = pack(answer) if answer is not None else b""
@@ -254,20 +256,71 @@ class Server:
         self.counts["fsyncs"] += 1
         connection.send([answer_header(message, status=AGAIN if work.cancelled() else status)])
 
-    def _truncate(self, message: Message) -> None:
-        self._objects.truncate(message.file, message.offset)
-
-    def _forget(self, message: Message) -> None:
-        self._objects.forget(message.file)
-
-    def _size(self, message: Message) -> ObjectSize:
-        return self._objects.size(message.file)
-
     def _fence(self, message: Message) -> None:
         if not message.file:  # the I/O nodes' own requests have no session
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         self._fenced.add(message.file)
         self.counts["fences"] += 1
 
-    def _statfs(self, _: Message) -> Space:
-        return space_of(os.statvfs(self._folder))
+
+class NameRequests:
+    """Carries out requests about names, and remembers the answers to those that must not be carried out twice.
+
+    The process forgets the answers when it ends; then `again` helps (see `Names`).
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._answers: OrderedDict[int, tuple[int, Payload | None]] = OrderedDict()
+        self._operations: dict[int, Callable[[Message, Any], Payload | None]] = {
+            Kind.OPEN: lambda _, request: _file_status(*names.open(request)),
+            Kind.ATTACH: lambda message, _: _file_status(names.attach(message.file)),
+            Kind.STAT: lambda message, request: _file_status(
+                names.attach(message.file) if request.path is None else names.stat(request.path)
+            ),
+            Kind.SETATTR: lambda message, request: names.set_attributes(request, message.file),
+            Kind.UNLINK: lambda _, request: _forget_list(names.unlink(request.path, again=request.again)),
+            Kind.RENAME: lambda _, request: _forget_list(names.rename(request.path, request.to, again=request.again)),
+            Kind.MKDIR: lambda _, request: names.mkdir(request),
+            Kind.RMDIR: lambda _, request: names.rmdir(request.path, again=request.again),
+            Kind.READDIR: lambda _, request: _list_page(*names.readdir(request.path, request.after)),
+            Kind.LAYOUT: lambda _, request: _answer_layout(names, request),
+            Kind.PENDING: lambda *_: _forget_list(islice(names.pending(), _MOST_REMEMBERED)),
+            Kind.FORGOTTEN: lambda message, _: names.forgotten(message.file),
+        }
+
+    def handlers(self) -> dict[int, Handler]:
+        """By kind of message; each returns the answer's payload, and raises OSError or BadMessage."""
+        return dict.fromkeys(self._operations, self._answer)
+
+    def _answer(self, message: Message) -> Payload | None:
+        request = read_request(message.kind, message.payload)
+        key = request.key if isinstance(request, payloads.OnceRequest) else 0
+        known = self._answers.get(key) if key else None
+        if known is not None and known[0] == message.kind:
+            return known[1]
+        answer = self._operations[message.kind](message, request)
+        if key:
+            self._answers[key] = message.kind, answer
+            if len(self._answers) > _MOST_REMEMBERED:
+                self._answers.popitem(last=False)
+        return answer
+
+
+def _file_status(record: Record, created: bool = False) -> FileStatus:
+    fields = {name: getattr(record, name) for name in ("mode", "mtime", "ctime", "stamp", "uid", "gid")}
+    layout = layout_fields(record.layout)
+    return FileStatus(id=record.file, layout=layout, folder=record.file is None, created=created, **fields)
+
+
+def _forget_list(files: Iterable[Forget]) -> payloads.ForgetList:
+    return payloads.ForgetList(forget=[(file, layout_fields(layout)) for file, layout in files])
+
+
+def _list_page(entries: list[tuple[bytes, bool]], more: bool) -> payloads.ListPage:
+    return payloads.ListPage(entries=entries, more=more)
+
+
+def _answer_layout(names: Names, request: payloads.LayoutRequest) -> payloads.LayoutAnswer:
+    if request.layout is not None:
+        names.set_layout(request.path, read_layout(request.layout))
+    return payloads.LayoutAnswer(layout=request.layout or layout_fields(names.layout(request.path)))
