@@ -140,8 +140,8 @@ def greeted(address: str, key: bytes, role: str, name: str, accepts: str) -> soc
         while (answer := receiver.next()) is None:
             room = receiver.room()
             assert room is not None
-            receiver.received(sock.recv_into(room))
-        asked = handshake.received(answer)
+            receiver.advance(sock.recv_into(room))
+        asked = handshake.receive(answer)
     sock.settimeout(None)
     return sock
 

@@ -114,7 +114,7 @@ class Speaker:
         try:
             while message is not None:
                 self.send(message)
-                message = handshake.received(self.receive())
+                message = handshake.receive(self.receive())
         except BaseException:
             self.socket.close()
             raise
@@ -133,7 +133,7 @@ class Speaker:
             count = self.socket.recv_into(room[:wanted])
             if not count:
                 raise ConnectionError("the peer is gone")
-            for message in receiver.messages(count):
+            for message in complete_messages(receiver, count):
                 message.payload = bytes(message.payload)
                 return message
 
@@ -354,6 +354,13 @@ def pretend_layer(tmp_path: Path) -> Iterator[PretendLayer]:
         layer.close()
 
 
+def complete_messages(receiver: Receiver, count: int) -> Iterator[Message]:
+    """All messages that are complete now that `count` bytes were put into the receiver's room."""
+    receiver.advance(count)
+    while (message := receiver.next()) is not None:
+        yield message
+
+
 def fed(receiver: Receiver, chunks: list[bytes]) -> list[Message]:
     """All messages of bytes that come in such chunks; stops where the receiver has no room."""
     found: list[Message] = []
@@ -366,5 +373,5 @@ def fed(receiver: Receiver, chunks: list[bytes]) -> list[Message]:
             count = min(len(room), len(rest))
             room[:count] = rest[:count]
             rest = rest[count:]
-            found += receiver.messages(count)
+            found += complete_messages(receiver, count)
     return found

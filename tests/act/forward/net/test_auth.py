@@ -23,7 +23,7 @@ NODE = Peer(role="node", name="b")
 def both(asker: Asker, answerer: Answerer) -> None:
     message: Message | None = asker.first()
     while message is not None:
-        message = asker.received(answerer.received(message))
+        message = asker.receive(answerer.receive(message))
 
 
 def test_who_shares_a_key_learns_who_the_other_is() -> None:
@@ -41,44 +41,44 @@ def test_another_key_is_denied_on_the_side_that_listens() -> None:
 
 def test_who_listens_must_prove_itself_too() -> None:
     asker = Asker(KEY, CLIENT, ("node",))
-    hello = Answerer(KEY, NODE, ("client",)).received(asker.first())
-    proof = asker.received(hello)
+    hello = Answerer(KEY, NODE, ("client",)).receive(asker.first())
+    proof = asker.receive(hello)
     assert proof is not None
     with pytest.raises(Denied, match="wrong key"):  # what it has proved itself can't be played back to it
-        asker.received(Message(Kind.WELCOME, payload=proof.payload))
+        asker.receive(Message(Kind.WELCOME, payload=proof.payload))
     assert asker.peer is None
 
 
 @pytest.mark.parametrize("role", ["node", "council", "server"])
 def test_a_role_that_has_no_business_here_is_denied(role: str) -> None:
     with pytest.raises(Denied, match=f"role '{role}' is not accepted here"):
-        Answerer(KEY, NODE, ("client",)).received(Asker(KEY, Peer(role=role), ()).first())
+        Answerer(KEY, NODE, ("client",)).receive(Asker(KEY, Peer(role=role), ()).first())
 
 
 def test_a_proof_is_good_for_the_role_it_was_made_for_alone() -> None:
     asker, answerer = Asker(KEY, CLIENT, ("node",)), Answerer(KEY, NODE, ("client", "node"))
     first = asker.first()
     forged = Message(Kind.HELLO, payload=bytes(first.payload).replace(b"\xa6client", b"\xa4node"))
-    proof = asker.received(answerer.received(forged))
+    proof = asker.receive(answerer.receive(forged))
     assert proof is not None
     with pytest.raises(Denied):
-        answerer.received(proof)
+        answerer.receive(proof)
 
 
 def test_a_proof_is_good_for_one_connection_alone() -> None:
     asker, first, second = Asker(KEY, CLIENT, ("node",)), *(Answerer(KEY, NODE, ("client",)) for _ in range(2))
     hello = asker.first()
-    proof = asker.received(first.received(hello))
-    second.received(hello)
+    proof = asker.receive(first.receive(hello))
+    second.receive(hello)
     assert proof is not None
     with pytest.raises(Denied):
-        second.received(proof)
+        second.receive(proof)
 
 
 @given(st.sampled_from(list(Kind)), st.binary(max_size=200))
 def test_noise_in_place_of_a_hello_is_a_bad_message_or_denied(kind: Kind, noise: bytes) -> None:
     with pytest.raises((BadMessage, Denied)):
-        Answerer(KEY, NODE, ("client",)).received(Message(kind, payload=noise))
+        Answerer(KEY, NODE, ("client",)).receive(Message(kind, payload=noise))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_noise_in_place_of_a_hello_is_a_bad_message_or_denied(kind: Kind, noise:
 )
 def test_a_hello_that_says_nothing_is_a_bad_message(words: object) -> None:
     with pytest.raises(BadMessage):
-        Answerer(KEY, NODE, ("client",)).received(Message(Kind.HELLO, payload=pack(words)))
+        Answerer(KEY, NODE, ("client",)).receive(Message(Kind.HELLO, payload=pack(words)))
 
 
 def test_what_one_tells_of_oneself_is_bounded() -> None:

@@ -267,7 +267,7 @@ class Operations:
     # Names
 
     async def unlink(self, path: PathLike) -> None:
-        await self._ask(Kind.UNLINK, content=payloads.RemoveRequest(path=wire_path(path)))
+        await self._ask(Kind.UNLINK, content=payloads.OnceRequest(path=wire_path(path)))
 
     async def rename(self, path: PathLike, to: PathLike) -> None:
         """Give another name; a file that has it is unlinked."""
@@ -288,7 +288,7 @@ class Operations:
         await self._ask(Kind.MKDIR, content=content)
 
     async def rmdir(self, path: PathLike) -> None:
-        await self._ask(Kind.RMDIR, content=payloads.RemoveRequest(path=wire_path(path)))
+        await self._ask(Kind.RMDIR, content=payloads.OnceRequest(path=wire_path(path)))
 
     async def readdir(self, path: PathLike = "/") -> list[Entry]:
         """Names and kinds, in the order of the names' bytes; without '.' and '..'."""

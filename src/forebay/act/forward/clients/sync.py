@@ -266,7 +266,7 @@ class NodeSocket(NodeChannel[socket.socket]):
             message: Message | None = handshake.first()
             while message is not None:
                 sock.sendall(message.header() + bytes(message.payload))
-                message = handshake.received(self._receive(sock, None, 0))
+                message = handshake.receive(self._receive(sock, None, 0))
         except BaseException as error:
             sock.close()
             if isinstance(error, Denied):

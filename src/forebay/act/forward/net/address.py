@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from forebay.model.errors import BadInput, UserError, why
 
@@ -60,7 +60,10 @@ def open_listener(address: Address) -> socket.socket:
     """A non-blocking socket that listens there; it takes over a UNIX socket whose listener is dead."""
     try:
         if address.path:
-            _remove_dead_socket(address.path)
+            with suppress(FileNotFoundError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                probe.setblocking(False)
+                if Path(address.path).is_socket() and probe.connect_ex(address.path) == errno.ECONNREFUSED:
+                    Path(address.path).unlink()
             family, place = socket.AF_UNIX, address.path
         else:
             resolved = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -114,10 +117,3 @@ def tune_socket(sock: socket.socket) -> None:
     else:
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
-
-
-def _remove_dead_socket(path: str) -> None:
-    with suppress(FileNotFoundError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
-        if stat.S_ISSOCK(os.stat(path).st_mode) and probe.connect_ex(path) == errno.ECONNREFUSED:  # noqa: PTH116
-            os.unlink(path)  # noqa: PTH108

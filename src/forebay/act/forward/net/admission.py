@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from forebay.act.forward.net.address import Address, listener_address, open_listener, tune_socket
-from forebay.act.forward.net.auth import Answerer, Asker, Credentials, Denied, refusal
+from forebay.act.forward.net.auth import Answerer, Asker, Credentials, Denied
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import MOST_QUEUED, Closed, CloseReason, Connection, Lost, Received
-from forebay.act.forward.net.wire import LONGEST, SHORT, BadMessage, Message
+from forebay.act.forward.net.wire import SHORT, BadMessage, Flag, Kind, Message
 
 TIMEOUT = 10.0
 """Seconds within which a peer must have proved itself."""
@@ -92,9 +92,9 @@ class Listener:
             return
         handshake, timer = self._strangers[stranger]
         try:
-            answer = handshake.received(message)
+            answer = handshake.receive(message)
         except Denied:
-            stranger.send([refusal().header()])
+            stranger.send([Message(Kind.WELCOME, flags=Flag.REPLY, status=errno.EACCES).header()])
             self._drop(stranger, CloseReason.DENIED)
         except BadMessage:
             self._drop(stranger, CloseReason.MALFORMED)
@@ -104,7 +104,6 @@ class Listener:
                 del self._strangers[stranger]
                 timer.cancel()
                 stranger.peer = handshake.peer
-                stranger.allow(LONGEST)
                 self._admitted(stranger)
 
     def _drop(self, stranger: Connection, reason: CloseReason) -> None:
@@ -222,7 +221,7 @@ async def connect(
         if outcome.done():
             return
         try:
-            answer = handshake.received(message)
+            answer = handshake.receive(message)
         except (Denied, BadMessage) as error:
             outcome.set_exception(error)
             return
@@ -231,7 +230,6 @@ async def connect(
         else:
             assert handshake.peer is not None
             connection.peer = handshake.peer
-            connection.allow(LONGEST)
             connection.redirect(received, lost)  # now: more may have come with the welcome
             outcome.set_result(None)
 
@@ -256,11 +254,11 @@ async def connect(
 
 async def _open_socket(address: Address, timeout: float) -> socket.socket:
     loop = asyncio.get_running_loop()
-    if address.path:
-        family, place = socket.AF_UNIX, address.path
-    else:
+    family: int = socket.AF_UNIX
+    place: Any = address.path
+    if not address.path:
         resolved = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        family, place = resolved[0][0], resolved[0][4]  # type: ignore[assignment]
+        family, place = resolved[0][0], resolved[0][4]
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
@@ -268,7 +266,6 @@ async def _open_socket(address: Address, timeout: float) -> socket.socket:
             await loop.sock_connect(sock, place)
         tune_socket(sock)
     except BaseException:
-        with suppress(OSError):
-            sock.close()
+        sock.close()
         raise
     return sock

@@ -11,7 +11,6 @@ is valid for one connection and one direction only.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import hmac
 import secrets
@@ -70,7 +69,13 @@ class _Handshake:
         if self._theirs:
             raise BadMessage("received a second HELLO")
         self._theirs = bytes(message.payload)
-        self._claimed = _peer(unpack(self._theirs))
+        match unpack(self._theirs):
+            case [str(role), str(name), dict(facts), bytes(nonce)] if len(nonce) == NONCE and role in ROLES:
+                if not all(isinstance(key, str) for key in facts):
+                    raise BadMessage("HELLO is malformed")
+                self._claimed = Peer(role=role, name=name, facts=facts)
+            case _:
+                raise BadMessage("HELLO is malformed")
         if self._claimed.role not in self._accepts:
             raise Denied(f"role {self._claimed.role!r} is not accepted here")
 
@@ -85,12 +90,12 @@ class _Handshake:
 
 
 class Asker(_Handshake):
-    """The side that connects: send `first`, then what `received` returns, until `peer` is set."""
+    """The side that connects: send `first`, then what `receive` returns, until `peer` is set."""
 
     def first(self) -> Message:
         return Message(Kind.HELLO, payload=self._mine)
 
-    def received(self, message: Message) -> Message | None:
+    def receive(self, message: Message) -> Message | None:
         if message.status:
             raise Denied("the other side refused the connection; check the key and the address")
         if not self._theirs:
@@ -102,9 +107,9 @@ class Asker(_Handshake):
 
 
 class Answerer(_Handshake):
-    """The side that listens: send what `received` returns; the handshake is complete once `peer` is set."""
+    """The side that listens: send what `receive` returns; the handshake is complete once `peer` is set."""
 
-    def received(self, message: Message) -> Message:
+    def receive(self, message: Message) -> Message:
         if not self._theirs:
             self._hello(message)
             return Message(Kind.HELLO, flags=Flag.REPLY, payload=self._mine)
@@ -113,19 +118,6 @@ class Answerer(_Handshake):
         return Message(Kind.WELCOME, flags=Flag.REPLY, payload=self._proof(b"answerer", self._theirs, self._mine))
 
 
-def refusal() -> Message:
-    """The message to a peer that is turned away."""
-    return Message(Kind.WELCOME, flags=Flag.REPLY, status=errno.EACCES)
-
-
 def _expect(message: Message, kind: Kind) -> None:
     if message.kind != kind:
         raise BadMessage(f"expected {kind.name}, received a message of kind {message.kind}")
-
-
-def _peer(hello: Any) -> Peer:
-    match hello:
-        case [str(role), str(name), dict(facts), bytes(nonce)] if len(nonce) == NONCE and role in ROLES:
-            if all(isinstance(key, str) for key in facts):
-                return Peer(role=role, name=name, facts=facts)
-    raise BadMessage("HELLO is malformed")

@@ -107,13 +107,9 @@ class Connection:
         error_watcher(self._loop).watch(self._sock.fileno(), self._on_error)
         self._watch()
 
-    def allow(self, longest: int) -> None:
-        """From now on, accept messages of up to this many bytes."""
-        self._receiver.longest = longest
-
     def redirect(self, received: Received, lost: Lost) -> None:
-        """From the next message on, call these."""
-        self._received, self._lost = received, lost
+        """From the next message on, call these, and accept messages of full length."""
+        self._received, self._lost, self._receiver.longest = received, lost, LONGEST
 
     def send(self, pieces: Sequence[Bytes], done: Done | None = None) -> None:
         """Send the pieces one after the other. Nobody may change them before `done` is called: at once if the kernel
@@ -132,7 +128,12 @@ class Connection:
             pieces, total = _remainder(pieces, sent), total - sent
         self._out.append((list(pieces), total, done))
         self.queued += total
-        self._expect_to_write()
+        if not self._writing:
+            self._writing = True
+            self._loop.add_writer(self._sock, self._writable)
+        if self.queued > self.most_queued and not (self._choked or self.patient):
+            self._choked = True
+            self._watch()
 
     def pause(self) -> None:
         """Take no more messages until `resume`."""
@@ -184,7 +185,9 @@ class Connection:
             return
         room = self._receiver.room()
         if room is None:
-            self._wait_for_memory()
+            self._asleep = True
+            self._watch()
+            self.buffers.wait(self._resume_reading)
             return
         try:
             count = self._sock.recv_into(room)
@@ -196,7 +199,7 @@ class Connection:
         if not count:
             self.close(CloseReason.GONE, "the peer is gone")
             return
-        self._receiver.received(count)
+        self._receiver.advance(count)
         self._deliver()
 
     def _on_error(self) -> None:
@@ -219,11 +222,6 @@ class Connection:
         except BadMessage as error:
             self.close(CloseReason.MALFORMED, str(error))
 
-    def _wait_for_memory(self) -> None:
-        self._asleep = True
-        self._watch()
-        self.buffers.wait(self._resume_reading)
-
     def _resume_reading(self) -> None:
         self._asleep = False
         self._loop.call_soon(self._watch)
@@ -233,14 +231,6 @@ class Connection:
         self._watch()
         if self._reading:
             self._loop.call_soon(self._deliver)
-
-    def _expect_to_write(self) -> None:
-        if not self._writing:
-            self._writing = True
-            self._loop.add_writer(self._sock, self._writable)
-        if self.queued > self.most_queued and not (self._choked or self.patient):
-            self._choked = True
-            self._watch()
 
     def _writable(self) -> None:
         while self._out:

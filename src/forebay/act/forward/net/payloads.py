@@ -54,10 +54,6 @@ class MkdirRequest(CreateRequest, kw_only=True):
     mode: int = 0o755
 
 
-class RemoveRequest(OnceRequest, kw_only=True):
-    pass
-
-
 class RenameRequest(OnceRequest, kw_only=True):
     to: bytes
 
@@ -154,16 +150,10 @@ class Decision(Payload, kw_only=True):
     ignore: bool = False
 
 
-FileUse: TypeAlias = tuple[
-    int,
-    tuple[
-        Annotated[int, msgspec.Meta(gt=0, le=1 << 16)],
-        Annotated[int, msgspec.Meta(gt=0)],
-        Annotated[int, msgspec.Meta(ge=-1)],
-    ],
-    Count,
-    Count,
-]
+Stripes: TypeAlias = Annotated[int, msgspec.Meta(gt=0, le=1 << 16)]
+Positive: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
+Start: TypeAlias = Annotated[int, msgspec.Meta(ge=-1)]
+FileUse: TypeAlias = tuple[int, tuple[Stripes, Positive, Start], Count, Count]
 """A file's id and layout, the bytes moved, and the end of what was used."""
 SIZE_BINS = 10
 SizeCounts: TypeAlias = Annotated[list[Count], msgspec.Meta(min_length=SIZE_BINS, max_length=SIZE_BINS)]
@@ -205,23 +195,13 @@ class JobReport(Payload, kw_only=True):
     parts: list[JobPart]
 
 
-Request: TypeAlias = (
-    PathRequest
-    | OpenRequest
-    | MkdirRequest
-    | RemoveRequest
-    | RenameRequest
-    | ListRequest
-    | LayoutRequest
-    | AttributesRequest
-)
-REQUESTS: dict[int, type[Request]] = {
+REQUESTS: dict[int, type[Payload]] = {
     Kind.OPEN: OpenRequest,
     Kind.STAT: PathRequest,
-    Kind.UNLINK: RemoveRequest,
+    Kind.UNLINK: OnceRequest,
     Kind.READDIR: ListRequest,
     Kind.MKDIR: MkdirRequest,
-    Kind.RMDIR: RemoveRequest,
+    Kind.RMDIR: OnceRequest,
     Kind.RENAME: RenameRequest,
     Kind.LAYOUT: LayoutRequest,
     Kind.SETATTR: AttributesRequest,
@@ -229,7 +209,7 @@ REQUESTS: dict[int, type[Request]] = {
 """The payload that each kind of message carries; kinds that are not listed carry none."""
 
 
-def read_request(kind: int, payload: Bytes) -> Request | None:
+def read_request(kind: int, payload: Bytes) -> Payload | None:
     """The request in a message's payload; BadMessage if it is malformed."""
     shape = REQUESTS.get(kind)
     if shape is None:

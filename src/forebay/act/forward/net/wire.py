@@ -18,7 +18,7 @@ import errno
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, TypeAlias, TypeVar
 
@@ -95,36 +95,20 @@ class WrongFields(BadMessage):
     """A payload that misses a field, or has one of the wrong type."""
 
 
-class Message:
+class Message(msgspec.Struct, eq=False):
     """One message. If it has a `buffer`, its payload is valid until `release` returns the buffer."""
 
-    __slots__ = (
-        "buffer", "buffers", "file", "flags", "kind", "offset", "payload", "session", "size", "status", "tag",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        kind: int,
-        flags: int = 0,
-        status: int = 0,
-        size: int = 0,
-        tag: int = 0,
-        file: int = 0,
-        offset: int = 0,
-        session: int = 0,
-        payload: Bytes = b"",
-    ) -> None:
-        self.kind = kind
-        self.flags = flags
-        self.status = status
-        self.size = size
-        self.tag = tag
-        self.file = file
-        self.offset = offset
-        self.session = session
-        self.payload = payload
-        self.buffer: memoryview | None = None
-        self.buffers: Buffers | None = None
+    kind: int
+    flags: int = 0
+    status: int = 0
+    size: int = 0
+    tag: int = 0
+    file: int = 0
+    offset: int = 0
+    session: int = 0
+    payload: Bytes = b""
+    buffer: memoryview | None = None
+    buffers: Buffers | None = None
 
     def release(self) -> None:
         """Give the payload up; a second call does nothing."""
@@ -143,8 +127,7 @@ class Message:
 
     def error_text(self) -> str:
         """The reason in an answer that is an error."""
-        text = bytes(self.payload).decode(errors="replace")
-        return text or os.strerror(self.status).lower()
+        return bytes(self.payload).decode(errors="replace") or os.strerror(self.status).lower()
 
     def header(self, length: int | None = None, crc: int | None = None) -> bytes:
         """The message's header; pass `length` and `crc` if the payload goes out in pieces."""
@@ -237,7 +220,7 @@ class Receiver:
             buffer = moved
         return buffer[self._filled : self._start + max(self._wanted, self._guess)]
 
-    def received(self, count: int) -> None:
+    def advance(self, count: int) -> None:
         """`count` bytes were put into the room."""
         self._filled += count
 
@@ -248,7 +231,10 @@ class Receiver:
         if buffer is None or have < HEADER.size:
             self._wanted = HEADER.size
             if buffer is not None and have == 0:
-                self._reset(buffer)
+                self._start = self._filled = 0
+                if len(buffer) > SMALL:  # an idle connection must not hold one that another needs
+                    self._buffers.give(buffer)
+                    self._buffer = None
             return None
         fields = HEADER.unpack_from(buffer, start)
         magic, version, kind, flags, status, length, size, crc, tag, file, offset, session = fields
@@ -260,18 +246,25 @@ class Receiver:
             return None
         self._wanted = HEADER.size
         self._guess = end if end > SMALL else SMALL
+        message = Message(kind, flags, status, size, tag, file, offset, session)
         if not length and not crc:
             self._start = start + end
-            return Message(kind, flags, status, size, tag, file, offset, session)
-        message = Message(kind, flags, status, size, tag, file, offset, session)
-        self._fill(message, buffer[start + HEADER.size : start + end], buffer, crc)
+            return message
+        payload, end = buffer[start + HEADER.size : start + end], start + end
+        if flags & Flag.CHECKED and zlib.crc32(payload) != crc:
+            raise BadMessage("the checksum of a payload is wrong")
+        if length <= _INLINE:
+            message.payload, self._start = bytes(payload), end
+            return message
+        # The buffer goes with its message; what came behind it moves to a new one.
+        message.payload, message.buffer, message.buffers = payload, buffer, self._buffers
+        rest = self._filled - end
+        self._buffer = None
+        if rest:
+            self._buffer = self._buffers.take(max(rest, SMALL))
+            self._buffer[:rest] = buffer[end : self._filled]
+        self._start, self._filled = 0, rest
         return message
-
-    def messages(self, count: int) -> Iterator[Message]:
-        """All messages that are complete now that `count` bytes were put into the room."""
-        self.received(count)
-        while (message := self.next()) is not None:
-            yield message
 
     def close(self) -> None:
         """Return the buffer."""
@@ -279,12 +272,6 @@ class Receiver:
             self._buffers.give(self._buffer)
             self._buffer = None
         self._start = self._filled = 0
-
-    def _reset(self, buffer: memoryview) -> None:
-        self._start = self._filled = 0
-        if len(buffer) > SMALL:  # an idle connection must not hold one that another needs
-            self._buffers.give(buffer)
-            self._buffer = None
 
     def _violation(self, fields: tuple[Any, ...]) -> BadMessage:
         magic, version, kind, length, offset = fields[0], fields[1], fields[2], fields[5], fields[10]
@@ -312,23 +299,3 @@ class Receiver:
             self._buffers.give(buffer)
         self._buffer, self._start, self._filled = target, 0, have
         return target
-
-    def _fill(self, message: Message, payload: memoryview, buffer: memoryview, crc: int) -> None:
-        if message.flags & Flag.CHECKED and zlib.crc32(payload) != crc:
-            raise BadMessage("the checksum of a payload is wrong")
-        end = self._start + HEADER.size + len(payload)
-        if len(payload) > _INLINE:
-            message.payload, message.buffer, message.buffers = payload, buffer, self._buffers
-            self._hand_over(buffer, end)
-        else:
-            message.payload = bytes(payload)
-            self._start = end
-
-    def _hand_over(self, buffer: memoryview, end: int) -> None:
-        """The buffer goes with its message; what came behind it moves to a new one."""
-        rest = self._filled - end
-        self._buffer = None
-        if rest:
-            self._buffer = self._buffers.take(max(rest, SMALL))
-            self._buffer[:rest] = buffer[end : self._filled]
-        self._start, self._filled = 0, rest

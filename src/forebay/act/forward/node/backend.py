@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from forebay.act.forward.net.payloads import Request, find_operation
+from forebay.act.forward.net.payloads import Payload, find_operation
 from forebay.act.forward.net.wire import Message
 from forebay.act.forward.node.dispatch import Dispatch, NodeFile, Servers
 from forebay.model.layout import Layout
@@ -33,14 +33,14 @@ class Backend(Servers, Protocol):
     async def start(self, dispatch: Dispatch, changed: Changed) -> None:
         """Return as soon as requests may come; connect to missing servers in the background."""
 
-    async def answer(self, message: Message, request: Request | None) -> Answer:
+    async def answer(self, message: Message, request: Payload | None) -> Answer:
         """Answer a client's request that is neither a read nor a write."""
         operation = find_operation(self, message.kind) or self.do_other
         answer: Answer | None = await operation(message, request)
         return answer or Answer()
 
     @abstractmethod
-    async def do_other(self, message: Message, request: Request | None) -> Answer:
+    async def do_other(self, message: Message, request: Payload | None) -> Answer:
         """Answer messages of all other kinds."""
 
     @abstractmethod

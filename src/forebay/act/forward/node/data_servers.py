@@ -12,7 +12,7 @@ from forebay.act.forward.net import payloads
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.payloads import Request, read_layout
+from forebay.act.forward.net.payloads import Payload, read_layout
 from forebay.act.forward.net.wire import BadMessage, Bytes, Kind, Message, pack, unpack_as
 from forebay.act.forward.node.backend import Answer, Backend, Changed
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
@@ -115,16 +115,16 @@ class DataServers(Backend):
 
     # What clients ask
 
-    async def do_other(self, message: Message, _: Request | None) -> Answer:
+    async def do_other(self, message: Message, _: Payload | None) -> Answer:
         return Answer(bytes((await self._ask_names(message)).payload))
 
-    async def do_open(self, message: Message, _: Request | None) -> Answer:
+    async def do_open(self, message: Message, _: Payload | None) -> Answer:
         reply = await self._ask_names(message)
         return Answer(bytes(reply.payload), reply.file, _read_status(reply)[1])
 
     do_attach = do_open
 
-    async def do_stat(self, message: Message, _: Request | None) -> Answer:
+    async def do_stat(self, message: Message, _: Payload | None) -> Answer:
         status, layout = _read_status(await self._ask_names(message))
         if not status.folder:
             objects = await self._measure(status.id or 0, layout, message.session)
@@ -152,7 +152,7 @@ class DataServers(Backend):
         servers = {0, *servers_of(await self._layout_of(message), self.count)}  # the first has the file's name
         await _all(self._ask(server, Kind.FSYNC, message) for server in sorted(servers))
 
-    async def do_unlink(self, message: Message, _: Request) -> None:
+    async def do_unlink(self, message: Message, _: Payload) -> None:
         for file, layout in unpack_as(payloads.ForgetList, (await self._ask_names(message)).payload).forget:
             self._begin(self._remove_objects(file, read_layout(layout)))
 

@@ -19,7 +19,7 @@ from typing import ParamSpec, TypeVar
 
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.payloads import Request, layout_fields, space_of
+from forebay.act.forward.net.payloads import Payload, layout_fields, space_of
 from forebay.act.forward.net.wire import Bytes, Kind, Message, pack
 from forebay.act.forward.node.backend import Answer, Backend, Changed
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
@@ -159,7 +159,7 @@ class MountedFolder(Backend):
             self._fences.setdefault(session, []).append(fence)
             await fence
 
-    async def do_other(self, message: Message, request: Request | None) -> Answer:  # noqa: ARG002
+    async def do_other(self, message: Message, request: Payload | None) -> Answer:  # noqa: ARG002
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
     def _in_thread(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> asyncio.Future[T]:
@@ -241,11 +241,11 @@ class MountedFolder(Backend):
     async def do_fsync(self, message: Message, _: None) -> None:
         await self._in_thread(os.fsync, self._open_here(message).handle)
 
-    async def do_unlink(self, _: Message, request: payloads.RemoveRequest) -> None:
+    async def do_unlink(self, _: Message, request: payloads.OnceRequest) -> None:
         with _tolerate(FileNotFoundError, request.again):
             await self._in_thread(self._folder.unlink, request.path)
 
-    async def do_rmdir(self, _: Message, request: payloads.RemoveRequest) -> None:
+    async def do_rmdir(self, _: Message, request: payloads.OnceRequest) -> None:
         with _tolerate(FileNotFoundError, request.again):
             await self._in_thread(self._folder.rmdir, request.path)
 

@@ -31,19 +31,16 @@ _CHECKED = Flag.CHECKED
 _pack = HEADER.pack
 
 
-class SharedMessage(Message):
-    """A message whose payload several requests share."""
+class SharedMessage(Message, eq=False):
+    """Stands for a message whose payload several requests share."""
 
-    __slots__ = ("_message", "_users")
-
-    def __init__(self, message: Message, users: int) -> None:
-        super().__init__(message.kind)
-        self._message, self._users = message, users
+    whole: Message | None = None
+    users: int = 0
 
     def release(self) -> None:
-        self._users -= 1
-        if not self._users:
-            self._message.release()
+        self.users -= 1
+        if not self.users and self.whole is not None:
+            self.whole.release()
 
 
 class ServerLink(PersistentLink):
@@ -230,7 +227,7 @@ class ServerLink(PersistentLink):
 
 def _share(batch: Batch, message: Message) -> None:
     """Give each request its part of what a server sent for several."""
-    shared = SharedMessage(message, len(batch))
+    shared = SharedMessage(message.kind, whole=message, users=len(batch))
     begin = 0
     for request, i, _ in batch:
         length = request.pieces[i][2]

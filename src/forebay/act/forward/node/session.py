@@ -231,7 +231,7 @@ class Session:
         if self._is_over_limit():
             self._pause()
 
-    async def _answer(self, message: Message, request: payloads.Request | None) -> None:
+    async def _answer(self, message: Message, request: payloads.Payload | None) -> None:
         began = time_ns()
         try:
             answer = await self._carry_out(message, request)
@@ -243,7 +243,7 @@ class Session:
             self._send_answer(message, answer.payload, file=answer.file)
         self.process.add_other_time(time_ns() - began)
 
-    async def _carry_out(self, message: Message, request: payloads.Request | None) -> Answer:
+    async def _carry_out(self, message: Message, request: payloads.Payload | None) -> Answer:
         if message.kind == Kind.CLOSE:
             self._close(message.file)
             return Answer()
