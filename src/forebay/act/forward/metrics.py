@@ -83,7 +83,7 @@ def server_metrics(server: Server, index: int) -> Iterator[Sample]:
     for name, metric in _SERVER_COUNTS.items():
         yield metric.number(server.counts[name])
     yield _SERVER_NODES.number(len(server.nodes))
-    events = {name: count for name, count in (server.dropped + server.counts).items() if name not in _SERVER_COUNTS}
+    events = {name: count for name, count in server.counts.items() if name not in _SERVER_COUNTS}
     yield from _SERVER_EVENTS.counts(events, (*_ADMISSION, "fences", "replaced"))
     yield _SERVER_BUFFERS.number(server.buffers.out)
 
@@ -112,7 +112,7 @@ def node_metrics(node: IoNode, council: CouncilClient, totals: Totals) -> Iterat
     for server, depth in enumerate(node.dispatch.depths()):
         yield _DEPTH.number(depth, str(server))
     known = (*_ADMISSION, "decisions", "internal", "jobs_lost", "nonsense", "servers_lost", "stalled")
-    yield from _EVENTS.counts(node.dropped, known)
+    yield from _EVENTS.counts(node.counts, known)
     yield _WINDOW.number(int(node.dispatch.q[WINDOW]) / 1e9)
     yield _BUFFERS.number(node.buffers.out)
     yield _CONNECTED.number(int(council.connection is not None))
@@ -127,4 +127,4 @@ def council_metrics(process: CouncilProcess) -> Iterator[Sample]:
     if decided is not None:
         yield _DECISION.number(1, process.council.parameter, str(decided))
     known = (*_ADMISSION, "decisions", "jobs", "jobs_refused", "stalled", "unsaved")
-    yield from _COUNCIL_EVENTS.counts(process.dropped, known)
+    yield from _COUNCIL_EVENTS.counts(process.counts, known)

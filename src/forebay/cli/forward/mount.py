@@ -41,7 +41,7 @@ def mount(
     processes: Annotated[int | None, typer.Option(help="Number of processes of the job.", min=1)] = None,
 ) -> None:
     """Mount the layer for ordinary programs. Unmounting it, SIGTERM or Ctrl-C end it."""
-    from forebay.act.forward.clients.identity import identify
+    from forebay.act.forward.clients.channel import identify
     from forebay.act.forward.clients.sync import Client
     from forebay.act.forward.fuse import MountOptions, calling_user, check_mount_point, mount
     from forebay.act.forward.mount import Mount

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.act.forward.clients.aio import AsyncClient
-from forebay.act.forward.clients.identity import Identity, identify
+from forebay.act.forward.clients.channel import Identity, identify
 from forebay.act.forward.clients.operations import Handle, Lost, Operations, Request
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.net.wire import AGAIN, LONGEST, Kind, Message, unpack

@@ -117,7 +117,7 @@ def test_a_node_that_makes_no_sense_is_dropped_and_counted(tmp_path: Path, paylo
         assert bad.is_gone()
         good.announce()
         assert good.decision()["value"] in VALUES
-        assert thread.call(lambda: process.dropped["malformed"]) == 1
+        assert thread.call(lambda: process.counts["malformed"]) == 1
 
 
 def test_what_it_learned_survives_its_end(tmp_path: Path) -> None:

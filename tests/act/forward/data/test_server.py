@@ -137,7 +137,7 @@ def test_an_io_node_that_connects_anew_is_not_heard_on_its_old_connection(
     with Speaker(running[1].address, name="ion0") as anew, Speaker(running[1].address, name="ion1") as other:
         assert node.is_gone()
         assert anew.ask(Kind.SIZE).status == other.ask(Kind.SIZE).status == 0
-        assert running[0].call(lambda: (sorted(running[1].nodes), running[1].dropped["replaced"])) == (
+        assert running[0].call(lambda: (sorted(running[1].nodes), running[1].counts["replaced"])) == (
             ["ion0", "ion1"],
             1,
         )
@@ -148,7 +148,7 @@ def test_only_io_nodes_with_the_key_get_in(running: tuple[LoopThread, Server]) -
     for role, key in (("client", KEY), ("council", KEY), ("node", b"another key, as long")):
         with pytest.raises(Exception, match="refused"):
             Speaker(server.address, role=role, key=key)
-    assert thread.call(lambda: dict(server.dropped)) == {"denied": 3}
+    assert thread.call(lambda: dict(server.counts)) == {"denied": 3}
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ class Guarded:
         self.door = thread.call(made)
 
     def dropped(self) -> dict[str, int]:
-        return self.thread.call(lambda: dict(self.door.dropped))
+        return self.thread.call(lambda: dict(self.door.counts))
 
 
 def test_peers_that_are_denied_or_malformed_are_dropped_and_counted(tmp_path: Path) -> None:

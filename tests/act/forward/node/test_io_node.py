@@ -163,7 +163,7 @@ def test_strangers_are_sent_away_and_counted(tmp_path: Path) -> None:
         with raw(node.addresses[0]) as sock:
             sock.sendall(b"GET / HTTP/1.0\r\n\r\n" + bytes(100))
             assert sock.recv(1) == b""
-        thread.soon(lambda: node.dropped["denied"] == 2 and node.dropped["malformed"] == 1)
+        thread.soon(lambda: node.counts["denied"] == 2 and node.counts["malformed"] == 1)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_client_that_does_not_keep_to_the_protocol_is_dropped_alone(tmp_path: 
             bad.socket.sendall(message)
             assert bad.is_gone()
             assert good.write(file, 0, b"x").status == 0
-            thread.soon(lambda: node.dropped["malformed"] == 1)
+            thread.soon(lambda: node.counts["malformed"] == 1)
 
 
 def test_words_that_make_no_sense_are_an_error_and_nothing_else(tmp_path: Path) -> None:
@@ -427,7 +427,7 @@ def test_a_read_that_can_not_be_ended_is_no_read_that_never_ends(
                 assert client.receive().status == errno.EIO
             else:
                 assert client.is_gone()
-                thread.soon(lambda: node.dropped["internal"] == 1)
+                thread.soon(lambda: node.counts["internal"] == 1)
             assert other.write(file, 0, b"x" * 10).size == 10
         thread.soon(lambda: node.admitted == 0)
 
@@ -443,7 +443,7 @@ def test_a_client_that_stops_within_a_message_does_not_keep_its_memory(
             half = Message(Kind.WRITE, tag=9, file=file, payload=bytes(1 << 20))
             client.socket.sendall(half.header() + bytes(1 << 19))
             assert client.is_gone()
-        thread.soon(lambda: node.dropped["stalled"] == 1)
+        thread.soon(lambda: node.counts["stalled"] == 1)
         thread.soon(lambda: not node.buffers.out)
 
 

@@ -13,7 +13,7 @@ from forebay.act.filesystems.filesystem import Command, FileSystem, FittedLayout
 from forebay.act.filesystems.forebay_mount import ForebayMount
 from forebay.act.forward.bench.client_processes import LayerAccess, Measurement, run_task
 from forebay.act.forward.bench.rounds import Plan, empty_folder, make_folder, prepare, remove_folder, task
-from forebay.act.forward.clients.identity import identify
+from forebay.act.forward.clients.channel import identify
 from forebay.decide.policy import Policy
 from forebay.history.store import Store
 from forebay.history.store.past_runs import PastRun, list_past_runs

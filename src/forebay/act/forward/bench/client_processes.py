@@ -13,7 +13,7 @@ from threading import BrokenBarrierError
 from typing import Any, Literal, Protocol
 
 from forebay.act.forward.bench.workload import Content, Workload
-from forebay.act.forward.clients.identity import Identity, identify
+from forebay.act.forward.clients.channel import Identity, identify
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.clients.sync import File as LayerFile
 from forebay.act.forward.net.address import Address

@@ -10,7 +10,7 @@ from statistics import median
 
 from forebay.act.forward.bench.client_processes import Direction, LayerAccess, Measurement, Task, run_task
 from forebay.act.forward.bench.workload import Operation, Workload
-from forebay.act.forward.clients.identity import identify
+from forebay.act.forward.clients.channel import identify
 from forebay.model.layout import Layout
 
 Progress = Callable[[float], None]

@@ -13,8 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from forebay.act.forward.clients.channel import NodeChannel
-from forebay.act.forward.clients.identity import Identity, identify
+from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
 from forebay.act.forward.clients.operations import Handle, OpenFile, OpenFiles, Operations, PathLike, Request
 from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.net.address import Address
@@ -130,7 +129,7 @@ class NodeConnection(NodeChannel[Connection]):
             return await super().exchange(request)
 
     async def _open(self, node: Address, credentials: Credentials, timeout: float) -> Connection:
-        return await connect(node, credentials, self._received, self._lost, buffers=self._buffers, timeout=timeout)
+        return await connect(node, credentials, self._receive, self._lose, buffers=self._buffers, timeout=timeout)
 
     async def _exchange(self, link: Connection, request: Request, session: int) -> Message:
         if link.closed:
@@ -157,7 +156,7 @@ class NodeConnection(NodeChannel[Connection]):
                 # The caller may change its bytes once this has returned; half of a message can't be taken back.
                 link.close(CloseReason.CANCELLED, "given up in the middle of a message")
 
-    def _received(self, connection: Connection, message: Message) -> None:
+    def _receive(self, connection: Connection, message: Message) -> None:
         request, future = self._waiting.get(message.tag, (None, None))
         if request is None or future is None or future.done() or not message.flags & Flag.REPLY:
             message.release()  # the caller has given up
@@ -173,7 +172,7 @@ class NodeConnection(NodeChannel[Connection]):
             message.release()
         future.set_result(message.detach())
 
-    def _lost(self, connection: Connection, closed: Closed) -> None:
+    def _lose(self, connection: Connection, closed: Closed) -> None:
         self.lose(connection)
         for _, future in self._waiting.values():
             if not future.done():

@@ -1,23 +1,61 @@
-"""A client's connection to the first of its I/O nodes that answers, whatever kind of link it is."""
+"""Who a client is, and its connection to the first of its I/O nodes that answers, whatever kind of link it is."""
 
 from __future__ import annotations
 
 import errno
 import os
 import secrets
+import socket
+import sys
 from abc import ABC, abstractmethod
 from asyncio import Lock
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from forebay.act.forward.clients.identity import Identity
 from forebay.act.forward.clients.operations import Lost, Request, attach_request
 from forebay.act.forward.net.address import Address
-from forebay.act.forward.net.auth import Credentials, Denied
+from forebay.act.forward.net.auth import Credentials, Denied, Peer
 from forebay.act.forward.net.wire import BadMessage, Flag, Kind, Message
 
 _CONNECT_TIMEOUT = 5.0
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """For the history: names of the application and the job, the job's number of processes, and where it runs."""
+
+    application: str
+    job: str = ""
+    processes: int = 1
+    host: str = ""
+    uid: int = 0
+
+    def peer(self, session: int) -> Peer:
+        facts = {
+            "session": session,
+            "application": self.application[:_LONGEST],
+            "job": self.job[:_LONGEST],
+            "processes": self.processes,
+            "host": self.host[:_LONGEST],
+            "uid": self.uid,
+        }
+        return Peer(role="client", name=f"{self.host[:_LONGEST]}:{os.getpid()}", facts=facts)
+
+
+def identify(application: str = "", job: str = "", processes: int = 0) -> Identity:
+    """This process; missing values come from the batch system or the command line."""
+    tasks = os.environ.get("SLURM_NTASKS", "")
+    return Identity(
+        application=application or Path(sys.argv[0] if sys.argv else "").name or "python",
+        job=job or os.environ.get("SLURM_JOB_ID", ""),
+        processes=processes or (int(tasks) if tasks.isascii() and tasks.isdigit() and int(tasks) > 0 else 1),
+        host=socket.gethostname(),
+        uid=os.getuid(),
+    )
 
 
 class Link(Protocol):

@@ -23,8 +23,7 @@ from pathlib import Path
 from time import sleep
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from forebay.act.forward.clients.channel import NodeChannel
-from forebay.act.forward.clients.identity import Identity, identify
+from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
 from forebay.act.forward.clients.operations import Handle, OpenFile, OpenFiles, Operations, PathLike, Request
 from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.net.address import Address, open_socket, parse_address

@@ -78,14 +78,11 @@ class CouncilProcess:
             self._receive,
             self._lose,
             buffers=Buffers(64 << 20),
+            counts=self.counts,
             timeout=settings.proof,
             most_queued=_MOST_QUEUED,
         )
         self.address, self.nodes = self._listener.address, self._listener.nodes
-
-    @property
-    def dropped(self) -> Counter[str]:
-        return self._listener.dropped + self.counts
 
     async def run(self) -> None:
         """Decide, until it is cancelled."""

@@ -106,12 +106,13 @@ class Server:
                 self._receive,
                 self._lose,
                 buffers=self.buffers,
+                counts=self.counts,
                 timeout=settings.timeout,
             )
         except BaseException:
             self._release()
             raise
-        self.address, self.nodes, self.dropped = self._listener.address, self._listener.nodes, self._listener.dropped
+        self.address, self.nodes = self._listener.address, self._listener.nodes
 
     async def close(self) -> None:
         """End. Running fsyncs complete; everything else that was answered is with the kernel."""

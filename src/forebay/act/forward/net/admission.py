@@ -30,8 +30,8 @@ _SOONEST = 0.05
 class Listener:
     """Calls `admitted(connection)`, which must `redirect` the connection, for each peer that proves itself.
 
-    `dropped` counts the other peers by `CloseReason`, and as "crowded" those that came while too many others had not
-    proved themselves.
+    The other peers are counted in `counts` by `CloseReason`, and as "crowded" those that came while too many others
+    had not proved themselves.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Listener:
         admitted: Callable[[Connection], None],
         *,
         buffers: Buffers,
+        counts: Counter[str] | None = None,
         timeout: float = TIMEOUT,
         most_queued: int = MOST_QUEUED,
     ) -> None:
@@ -48,7 +49,7 @@ class Listener:
         self._credentials, self._admitted = credentials, admitted
         self._buffers, self._timeout, self._most_queued = buffers, timeout, most_queued
         self._strangers: dict[Connection, tuple[Answerer, asyncio.TimerHandle]] = {}
-        self.dropped: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter() if counts is None else counts
         self._listener = open_listener(address)
         self.address = listener_address(self._listener)
         self._listen()
@@ -76,18 +77,18 @@ class Listener:
             self._loop.call_later(_RETRY, self._listen)
             return
         if len(self._strangers) >= _MOST_STRANGERS:
-            self.dropped["crowded"] += 1
+            self.counts["crowded"] += 1
             sock.close()
             return
         tune_socket(sock)
         stranger = Connection(
-            self._loop, sock, self._buffers, self._received, self._lost, longest=SHORT, most_queued=self._most_queued
+            self._loop, sock, self._buffers, self._receive, self._lose, longest=SHORT, most_queued=self._most_queued
         )
         timer = self._loop.call_later(self._timeout, partial(self._drop, stranger, CloseReason.SLOW))
         self._strangers[stranger] = Answerer(*self._credentials), timer
         stranger.start()
 
-    def _received(self, stranger: Connection, message: Message) -> None:
+    def _receive(self, stranger: Connection, message: Message) -> None:
         if stranger not in self._strangers:
             return
         handshake, timer = self._strangers[stranger]
@@ -110,10 +111,10 @@ class Listener:
         known = self._strangers.pop(stranger, None)
         if known is not None:
             known[1].cancel()
-            self.dropped[reason.value] += 1
+            self.counts[reason.value] += 1
             stranger.close(reason)
 
-    def _lost(self, stranger: Connection, closed: Closed) -> None:
+    def _lose(self, stranger: Connection, closed: Closed) -> None:
         self._drop(stranger, CloseReason.GONE if closed.reason is CloseReason.GONE else CloseReason.MALFORMED)
 
 
@@ -138,7 +139,7 @@ class NodeListener(Listener):
         old = self.nodes.get(connection.peer.name)
         if old is not None:
             # The node has given up what it sent there without an answer: nothing of that may be carried out now.
-            self.dropped[CloseReason.REPLACED.value] += 1
+            self.counts[CloseReason.REPLACED.value] += 1
             old.close(CloseReason.REPLACED, "the I/O node has connected again")
         self.nodes[connection.peer.name] = connection
         connection.redirect(self._handlers[0], self._remove)

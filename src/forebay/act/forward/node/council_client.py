@@ -88,7 +88,7 @@ class CouncilClient(PersistentLink):
     async def _observe(self) -> None:
         while True:
             await asyncio.sleep(self._every)
-            self.observed = self._node.observed()
+            self.observed = self._node.end_period()
             self.on_period(self.observed)
             if self.connection is not None and self.connection.queued <= _MOST_QUEUED:  # else it does not read
                 value, held = self.parameters.current(self.parameter)

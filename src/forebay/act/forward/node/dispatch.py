@@ -103,7 +103,7 @@ Batch = list[tuple[Request, int, int]]
 
 
 class Servers(Protocol):
-    """Where messages go. Each leads to one call of `Dispatch.answered` or `Dispatch.refused`."""
+    """Where messages go. Each leads to one call of `Dispatch.complete` or `Dispatch.refuse`."""
 
     count: int
     up: list[bool]
@@ -201,7 +201,7 @@ class Dispatch:
         self._wake = _RANG
         self.pump()
 
-    def answered(self, slot: int, batch: Batch) -> None:
+    def complete(self, slot: int, batch: Batch) -> None:
         """A server has carried out these pieces, and the whole message that began with `slot` (NONE: not all of it)."""
         if slot >= 0:
             complete(self.q, slot)
@@ -216,11 +216,11 @@ class Dispatch:
             self._scheduled = True
             self._loop.call_soon(self.pump)
 
-    def refused(self, slot: int, batch: Batch, status: int, reason: str) -> None:
+    def refuse(self, slot: int, batch: Batch, status: int, reason: str) -> None:
         """A server has not carried out these pieces."""
         for request, _, _ in batch:
             request.fail(status, reason)
-        self.answered(slot, batch)
+        self.complete(slot, batch)
 
     def _finish(self, request: Request) -> None:
         self.open -= 1

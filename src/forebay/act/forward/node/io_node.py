@@ -7,6 +7,7 @@ import errno
 import secrets
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import time_ns
 from typing import Any
@@ -72,7 +73,7 @@ class IoNode:
         )  # fmt: skip
         self.buffers = Buffers(settings.memory)
         self.jobs = Jobs(self.token)
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()  # of rejected and dropped peers, by reason, and of other events
         self.watch = new_watch(settings.files, time_ns())
         self.sessions: set[Session] = set()
         self.record: Callable[[list[JobPart]], object] = lambda _: None
@@ -93,7 +94,9 @@ class IoNode:
         settings = self.settings
         credentials = Credentials(settings.key, settings.me, ("client",))
         self._listeners += (
-            Listener(address, credentials, self._admit, buffers=self.buffers, timeout=settings.proof)
+            Listener(
+                address, credentials, self._admit, buffers=self.buffers, counts=self.counts, timeout=settings.proof
+            )
             for address in settings.address
         )
         self._ticker = self._loop.create_task(self._tick())
@@ -102,23 +105,16 @@ class IoNode:
     def addresses(self) -> list[Address]:
         return [listener.address for listener in self._listeners]
 
-    @property
-    def dropped(self) -> Counter[str]:
-        """Rejected and dropped peers, by reason, and other events."""
-        return sum((listener.dropped for listener in self._listeners), Counter(self.counts))
-
     async def close(self) -> None:
         """End: admit no more clients, and answer what can be answered within `grace` seconds."""
         for listener in self._listeners:
             listener.close()
         for session in self.sessions:
             session.drain()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(self.settings.grace):
-                while self.dispatch.open or any(not session.idle for session in self.sessions):
+                while self.dispatch.open or any(not session.is_idle() for session in self.sessions):
                     await asyncio.sleep(0.01)
-        except TimeoutError:
-            pass
         for session in tuple(self.sessions):
             session.close(CloseReason.SHUTDOWN, "the I/O node ends")
         await asyncio.sleep(0)
@@ -127,7 +123,7 @@ class IoNode:
         self.dispatch.close()
         await self.backend.close()
 
-    def observed(self) -> Observation:
+    def end_period(self) -> Observation:
         """What passed since the last call."""
         return end_period(
             self.watch,

@@ -191,25 +191,25 @@ class ServerLink(PersistentLink):
             request.parts[i] = message.payload
             if message.buffer is not None:
                 request.given.append(message)
-        self.dispatch.answered(self._freed_slot(tag) if self._groups else tag, batch)
+        self.dispatch.complete(self._freed_slot(tag) if self._groups else tag, batch)
 
     def _settle(self, tag: int, batch: Batch, message: Message) -> None:
         """Handle an answer that is an error, or that several requests share."""
         asked = sum(request.pieces[i][2] for request, i, _ in batch)
         if message.status:
             reason = f"{self.name}: {message.error_text()}"
-            self.dispatch.refused(self._freed_slot(tag), batch, message.status, reason)
+            self.dispatch.refuse(self._freed_slot(tag), batch, message.status, reason)
             message.release()
         elif len(message.payload) > asked:
             self._flying[tag] = 0.0, batch
             raise BadMessage("received more bytes than requested")
         elif batch[0][0].write and message.size != asked:
             reason = f"{self.name} wrote {message.size} of {asked} bytes"
-            self.dispatch.refused(self._freed_slot(tag), batch, errno.EIO, reason)
+            self.dispatch.refuse(self._freed_slot(tag), batch, errno.EIO, reason)
         else:
             if not batch[0][0].write:
                 _share(batch, message)
-            self.dispatch.answered(self._freed_slot(tag), batch)
+            self.dispatch.complete(self._freed_slot(tag), batch)
 
     def _lose(self, connection: Connection, closed: Closed) -> None:
         super()._lose(connection, closed)
@@ -219,7 +219,7 @@ class ServerLink(PersistentLink):
         reason = f"{self.name} was lost: {closed}"
         flying, self._flying = self._flying, {}
         for slot, (_, batch) in flying.items():
-            self.dispatch.refused(self._freed_slot(slot), batch, AGAIN, reason)
+            self.dispatch.refuse(self._freed_slot(slot), batch, AGAIN, reason)
         for future in self._asks.values():
             if not future.done():
                 future.set_exception(OSError(AGAIN, reason))

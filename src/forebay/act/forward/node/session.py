@@ -68,10 +68,9 @@ class Session:
         self.gone = False
         self._owed_before = 0, 0
         self.stalled = 0.0
-        connection.redirect(self._received, self._lost)
+        connection.redirect(self._receive, self._lose)
 
-    @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         return not (self._requests or self._tasks or self._connection.queued)
 
     def close(self, reason: CloseReason, detail: str) -> None:
@@ -91,15 +90,14 @@ class Session:
         return True
 
     def update_stall(self, seconds: float) -> None:
-        """Called every `seconds`: measure for how long the client has not read its answers, or has left a message
-        incomplete; both hold memory that others need."""
+        """Measure for how long the client has not read its answers, or has left a message incomplete."""
         owed = self._connection.queued, self._connection.partial_bytes
         self.stalled = self.stalled + seconds if any(owed) and owed == self._owed_before else 0.0
         self._owed_before = owed
 
     # Reads and writes
 
-    def _received(self, _connection: Connection, message: Message) -> None:
+    def _receive(self, _connection: Connection, message: Message) -> None:
         kind = message.kind
         try:
             if kind in _DATA:
@@ -149,7 +147,7 @@ class Session:
                 self._connection.send((header,))
                 self._forget(request)
             elif sum(map(len, request.parts)) == request.size:  # type: ignore[arg-type]
-                self._send_data(request, join_parts(request))
+                self._send_data(request, in_file_order(request))
             elif request.known_size is not None:
                 self._send_data(request, fill_holes(request, request.known_size))
             else:
@@ -189,7 +187,7 @@ class Session:
         try:
             size = await self._node.backend.file_size(request.file, request.message.session)
         except (OSError, BadMessage) as error:
-            reason = str(error) if isinstance(error, BadMessage) else error.strerror or str(error)
+            reason = getattr(error, "strerror", None) or str(error)
             request.fail(getattr(error, "errno", None) or errno.EIO, reason)
         if request.status or self.gone:
             self._send_failure(request)
@@ -235,12 +233,10 @@ class Session:
         began = time_ns()
         try:
             answer = await self._carry_out(message, request)
-        except OSError as error:
-            self._send_error(message, error.errno or errno.EIO, error.strerror or str(error))
-        except BadMessage as error:  # from a server
-            self._send_error(message, errno.EIO, str(error))
-        else:
             self._send_answer(message, answer.payload, file=answer.file)
+        except (OSError, BadMessage) as error:  # BadMessage comes from a server
+            reason = getattr(error, "strerror", None) or str(error)
+            self._send_error(message, getattr(error, "errno", None) or errno.EIO, reason)
         self.process.add_other_time(time_ns() - began)
 
     async def _carry_out(self, message: Message, request: payloads.Payload | None) -> Answer:
@@ -272,7 +268,7 @@ class Session:
         crc = checksum((payload,)) if message.flags & Flag.CHECKED else 0
         self._connection.send((answer_header(message, status=status, file=file, length=len(payload), crc=crc), payload))
 
-    def _lost(self, _connection: Connection, closed: Closed) -> None:
+    def _lose(self, _connection: Connection, closed: Closed) -> None:
         self.gone = True
         for request in tuple(self._requests):
             self._node.dispatch.withdraw(request, errno.EIO, "the client is gone")
@@ -290,20 +286,20 @@ class Session:
             self._node.waits.add(self)
 
     def _begin(self, work: Coroutine[Any, Any, None], failed: Callable[[Exception], None]) -> None:
+        def end(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, Exception):
+                failed(error)
+            if self._paused:
+                self._node.resume_waiting()
+
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(partial(self._after_task, failed))
-
-    def _after_task(self, failed: Callable[[Exception], None], task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if isinstance(error, Exception):
-            failed(error)
-        if self._paused:
-            self._node.resume_waiting()
+        task.add_done_callback(end)
 
 
-def join_parts(request: Request) -> list[Bytes]:
+def in_file_order(request: Request) -> list[Bytes]:
     """The bytes of a read, if all servers had all of theirs."""
     pieces, parts = request.pieces, request.parts
     if len(pieces) == 1 or not any(piece.cuts for piece in pieces):
@@ -318,19 +314,11 @@ def fill_holes(request: Request, size: int) -> list[Bytes]:
     """
     end = size - request.message.offset
     data: list[Bytes] = []
-    for at, length, part in in_order(
-        (piece, part or b"") for piece, part in zip(request.pieces, request.parts, strict=True)
-    ):
+    answers = ((piece, part or b"") for piece, part in zip(request.pieces, request.parts, strict=True))
+    for at, length, part in in_order(answers):
         data.append(part)
-        data += _zeros(min(length, end - at) - len(part))
+        hole = min(length, end - at) - len(part)
+        data += (_ZEROS[: hole - begin] for begin in range(0, hole, len(_ZEROS)))
         if max(len(part), end - at) < length:
             break
     return data
-
-
-def _zeros(length: int) -> list[Bytes]:
-    zeros: list[Bytes] = []
-    while length > 0:
-        zeros.append(_ZEROS[:length])
-        length -= len(zeros[-1])
-    return zeros
