@@ -23,9 +23,9 @@ _SHARED = {
 
 PARTS: Mapping[str, tuple[Metric, ...]] = {
     "service": SERVICE,
-    "I/O node": NODE,
-    "council": COUNCIL,
-    "data server": SERVER,
+    "I/O node": tuple(NODE.values()),
+    "council": tuple(COUNCIL.values()),
+    "data server": tuple(SERVER.values()),
 }
 
 

@@ -6,10 +6,11 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from time import monotonic
-from typing import Any
 
 from forebay.act.command import Child
+from forebay.act.forward.daemon import background
 from forebay.act.forward.layer_file import LayerFile, Part
 from forebay.act.forward.net.key import write_key
 from forebay.model.errors import BadInput, UserError, why
@@ -33,7 +34,6 @@ class PartProcess:
     def __init__(self, part: Part, say: Say) -> None:
         self.part, self._say = part, say
         self.child: Child | None = None
-        self.restarts = 0
         self.ready = asyncio.Event()
 
     async def keep_running(self) -> None:
@@ -46,7 +46,6 @@ class PartProcess:
             if not self.ready.is_set():
                 raise CantStart(f"{self.part.name}: ended before it was ready (exit {code}); see its message above")
             pause = _SOONEST if monotonic() - began > _SETTLED else min(2 * pause, _LATEST)
-            self.restarts += 1
             end = f"signal {-code}" if code < 0 else f"exit {code}"
             self._say(f"{self.part.name} ended ({end}); restarting it in {pause:g} s")
             await asyncio.sleep(pause)
@@ -83,51 +82,34 @@ class Layer:
     async def run(self, end: asyncio.Event, ready: Callable[[], None]) -> None:
         """Until `end` is set; call `ready` once every process is."""
         prepare(self.file)
-        loop = asyncio.get_running_loop()
-        ending = asyncio.ensure_future(end.wait())
-        running: list[asyncio.Task[None]] = []
-        try:
-            for process in self.parts:
-                running.append(loop.create_task(process.keep_running()))
-                if process.part not in self.file.servers:  # servers don't wait for each other
-                    await self._wait_until_ready(running, ending)
-            await self._wait_until_ready(running, ending)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(asyncio.to_thread, self._stop)
+            for number, process in enumerate(self.parts, 1):
+                await stack.enter_async_context(background(process.keep_running(), end))
+                if process.part not in self.file.servers[:-1]:  # servers don't wait for each other
+                    await self._wait_until_ready(number, end)
             if not end.is_set():
                 ready()
-            await _wait_for_first(running, ending)
-        finally:
-            ending.cancel()
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
-            await loop.run_in_executor(None, self._stop)
+            await end.wait()
 
-    async def _wait_until_ready(self, running: list[asyncio.Task[None]], ending: asyncio.Future[Any]) -> None:
-        """Wait until all started processes are ready."""
-        waiting = [asyncio.ensure_future(process.ready.wait()) for process in self.parts[: len(running)]]
-        every = asyncio.gather(*waiting)
+    async def _wait_until_ready(self, count: int, end: asyncio.Event) -> None:
+        """Wait until the first `count` processes are ready, or the layer ends."""
+        ready = asyncio.gather(*(process.ready.wait() for process in self.parts[:count]))
+        ending = asyncio.ensure_future(end.wait())
         try:
-            async with asyncio.timeout(_START):
-                await _wait_for_first(running, ending, every)
-        except TimeoutError:
-            late = next(process.part.name for process in self.parts if not process.ready.is_set())
-            raise CantStart(f"{late}: not ready within {_START:g} s") from None
+            done, _ = await asyncio.wait((ready, ending), timeout=_START, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            every.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+            ready.cancel()
+            ending.cancel()
+        if not done:
+            late = next(process.part.name for process in self.parts if not process.ready.is_set())
+            raise CantStart(f"{late}: not ready within {_START:g} s")
 
     def _stop(self) -> None:
         """First those that no other process needs."""
         for process in reversed(self.parts):
             if process.child is not None:
                 process.child.stop(_GRACE)
-
-
-async def _wait_for_first(running: list[asyncio.Task[None]], *others: asyncio.Future[Any]) -> None:
-    done, _ = await asyncio.wait((*running, *others), return_when=asyncio.FIRST_COMPLETED)
-    for task in running:
-        if task in done:
-            task.result()
 
 
 def prepare(file: LayerFile) -> None:
