@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 from forebay.act.forward.council.parameters import PARAMETERS
@@ -143,15 +144,15 @@ def arguments(command: str, **options: object) -> tuple[str, ...]:
     >>> arguments("server", index=0, stripe_size=65536, metrics=None, listen=["unix:a", "unix:b"])
     ('server', '--index', '0', '--stripe-size', '65536', '--listen', 'unix:a', '--listen', 'unix:b')
     """
-    words = [command]
+    argv = [command]
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         for each in value if isinstance(value, list | tuple) else (value,):
             if each is True:
-                words.append(option)
+                argv.append(option)
             elif each is not None and each is not False:
-                words += (option, f"{each:.9f}" if isinstance(each, float) else str(each))
-    return tuple(words)
+                argv += (option, f"{each:.9f}" if isinstance(each, float) else str(each))
+    return tuple(argv)
 
 
 def read_layer(path: Path) -> LayerFile:
@@ -164,7 +165,10 @@ def read_layer(path: Path) -> LayerFile:
     servers = _servers(path, file, folder, key)
     council = _council(path, file, folder, key)
     ions = _ions(path, file, folder, key, servers, council)
-    _check_addresses(path, (*servers, *ions, *council))
+    listeners = [(part.name, address) for part in (*servers, *ions, *council) for address in part.addresses]
+    for (other, used), (name, address) in combinations(listeners, 2):
+        if _overlap(address, used):
+            raise BadInput(str(path), f"{other} and {name} both listen at {address}")
     mounts: tuple[Part, ...] = ()
     if file.mount is not None:
         nodes = ",".join(str(ion.addresses[0]) for ion in ions)
@@ -180,10 +184,9 @@ def _servers(path: Path, file: _File, folder: Path, key: Path) -> tuple[Part, ..
     count = len(tables) or layer.servers or 4
     tables = tables or [_Server(address=f"unix:{folder}/server{i}", folder=f"data{i}") for i in range(count)]
     folders = [(folder / table.folder).resolve() for table in tables]
-    for i, mine in enumerate(folders):
-        for j, other in enumerate(folders[:i]):
-            if mine == other or mine.is_relative_to(other) or other.is_relative_to(mine):
-                raise BadInput(str(path), f"server[{j}] and server[{i}] both keep their data in {mine}")
+    for (j, other), (i, mine) in combinations(enumerate(folders), 2):
+        if mine.is_relative_to(other) or other.is_relative_to(mine):
+            raise BadInput(str(path), f"server[{j}] and server[{i}] both keep their data in {mine}")
     layout = locate_errors(
         f"{path}: layer.stripe_size",
         lambda: Layout(count=layer.stripes or count, size=int(layer.stripe_size), start=ANY),
@@ -217,8 +220,8 @@ def _council(path: Path, file: _File, folder: Path, key: Path) -> tuple[Part, ..
         "db": file.layer.db,
     }
     address = parse_address(listen, f"{path}: council.address")
-    words = arguments("council", listen=listen, key=key, **options)
-    return (Part(name="council", arguments=words, addresses=(address,)),)
+    argv = arguments("council", listen=listen, key=key, **options)
+    return (Part(name="council", arguments=argv, addresses=(address,)),)
 
 
 def _ions(
@@ -242,14 +245,6 @@ def _ions(
         addresses = tuple(parse_address(text, f"{path}: ion[{i}].address") for text in listen)
         ions.append(Part(name=f"ion[{i}]", arguments=arguments("ion", **options), addresses=addresses))
     return tuple(ions)
-
-
-def _check_addresses(path: Path, parts: Sequence[Part]) -> None:
-    listeners = [(part.name, address) for part in parts for address in part.addresses]
-    for i, (name, address) in enumerate(listeners):
-        for other, used in listeners[:i]:
-            if _overlap(address, used):
-                raise BadInput(str(path), f"{other} and {name} both listen at {address}")
 
 
 def _overlap(address: Address, other: Address) -> bool:

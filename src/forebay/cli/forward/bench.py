@@ -196,6 +196,7 @@ def _measure_council(
     from forebay.act.forward.bench.client_processes import LayerAccess
     from forebay.act.forward.bench.layer import temporary_layer
     from forebay.act.forward.bench.rounds import bench as measure
+    from forebay.act.forward.bench.rounds import learn
     from forebay.decide.registry import check_policy
 
     check_policy("--tuner", "tune", tuner)
@@ -209,7 +210,7 @@ def _measure_council(
         layer.ready()
         with progress("rounds", plan.rounds) as report:
             ways = measure(plan, by_name, report)
-        learned = council.learn(plan, learning, runs)
+        learned = learn(plan, learning, runs)
         decisions = council.busy_decisions(council.read_decisions(council.decision_log(layer, "learning")))
     ignored = [way for way in ways if way.name != "no council"]
     bandwidths = [[measured.bandwidth * dilation for measured in run] for run in learned]

@@ -12,7 +12,7 @@ from forebay.act.advice import Advice, JobRequest, advise
 from forebay.act.filesystems.filesystem import Command, FileSystem, FittedLayout, numbered_targets
 from forebay.act.filesystems.forebay_mount import ForebayMount
 from forebay.act.forward.bench.client_processes import LayerAccess, Measurement, run_task
-from forebay.act.forward.bench.rounds import Plan, empty_folder, make_folder, prepare, remove_folder, task
+from forebay.act.forward.bench.rounds import Plan, empty_folder, prepare, task, temporary_folder
 from forebay.act.forward.clients.channel import identify
 from forebay.decide.policy import Policy
 from forebay.history.store import Store
@@ -73,14 +73,10 @@ def loop(
 ) -> Iterator[Step]:
     """Run the plan's workload `runs` times as the program `app`, each time with the layout that the policy advises."""
     chances = random.Random(plan.seed)
-    place = replace(access, folder=f"/{app}")
-    make_folder(place, None)
-    try:
+    with temporary_folder(replace(access, folder=f"/{app}")) as place:
         prepare(plan, replace(place, who=identify(f"{app} (first use)")))
         for number in range(1, runs + 1):
             yield _step(plan, place, store, policy, app, servers, number, chances.random())
-    finally:
-        remove_folder(place)
 
 
 def _step(
@@ -101,14 +97,10 @@ def _wait_for_run(store: Store, app: str, number: int, moved: int) -> PastRun:
     """The run, once the history has all of it: I/O nodes report a job when its last process is gone."""
     end = time.monotonic() + _PATIENCE
     while True:
-        runs = _list_runs(store, app)
+        with store.reading() as connection:
+            runs = list_past_runs(connection, app, 100_000)
         if len(runs) >= number and runs[-1].total_bytes >= moved:
             return runs[-1]
         if time.monotonic() > end:
             raise NotInHistory(f"{app}: its run {number} is not in the history after {_PATIENCE:g} s")
         time.sleep(0.05)
-
-
-def _list_runs(store: Store, app: str) -> list[PastRun]:
-    with store.reading() as connection:
-        return list_past_runs(connection, app, 100_000)

@@ -112,19 +112,20 @@ def run_task(task: Task, opener: Opener, *, patience: float = _LONGEST) -> list[
     """
     with _processes(task, opener) as pipes:
         times = list(_answers(pipes, patience))
-    return [_measure(task.workload, doing, [spans[k] for spans in times]) for k, doing in enumerate(task.doings)]
-
-
-def _measure(load: Workload, doing: Direction, times: list[Span]) -> Measurement:
-    spans = [end - start for start, end in times]
-    return Measurement(
-        doing=doing,
-        bytes=load.bytes,
-        requests=load.processes * load.requests,
-        seconds=max(end for _, end in times) - min(start for start, _ in times),
-        slowest=max(spans),
-        fastest=min(spans),
-    )
+    load, results = task.workload, []
+    for doing, spans in zip(task.doings, zip(*times, strict=True), strict=True):
+        durations = [end - start for start, end in spans]
+        results.append(
+            Measurement(
+                doing=doing,
+                bytes=load.bytes,
+                requests=load.processes * load.requests,
+                seconds=max(end for _, end in spans) - min(start for start, _ in spans),
+                slowest=max(durations),
+                fastest=min(durations),
+            )
+        )
+    return results
 
 
 @contextmanager
@@ -156,22 +157,19 @@ def _answers(pipes: list[Connection], patience: float) -> Iterator[list[Span]]:
     left: list[Any] = list(pipes)
     end = time.monotonic() + patience
     while left:
-        ready = wait(left, max(end - time.monotonic(), 0.0))
+        ready: list[Any] = wait(left, max(end - time.monotonic(), 0.0))
         if not ready:
             raise ProcessFailed(f"{len(left)} of {len(pipes)} processes had no answer within {patience:g} s")
         for pipe in ready:
             left.remove(pipe)
-            yield from _answer(pipe)  # type: ignore[arg-type]
-
-
-def _answer(pipe: Connection) -> list[list[Span]]:
-    try:
-        answer = pipe.recv()
-    except EOFError:
-        raise ProcessFailed("a process of the benchmark died") from None
-    if isinstance(answer, Exception):
-        raise answer
-    return [answer] if answer else []
+            try:
+                answer = pipe.recv()
+            except EOFError:
+                raise ProcessFailed("a process of the benchmark died") from None
+            if isinstance(answer, Exception):
+                raise answer
+            if answer is not None:
+                yield answer
 
 
 def _process(task: Task, number: int, opener: Opener, content: Content, together: Any, pipe: Connection) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.act.forward.bench.client_processes import LayerAccess, Measurement, run_task
+from forebay.act.forward.bench.client_processes import LayerAccess
 from forebay.act.forward.bench.layer import BenchLayer
-from forebay.act.forward.bench.rounds import Plan, in_folder, make_folder, prepare, remove_folder, task
 
 WINDOWS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Milliseconds: the values of the paper."""
@@ -46,40 +45,28 @@ def decision_log(layer: BenchLayer, name: str) -> Path:
     return layer.folder / f"{name}.log"
 
 
-def learn(plan: Plan, access: LayerAccess, runs: int) -> list[list[Measurement]]:
-    """Repeat the workload, so that the council can learn; what each run reached."""
-    place = in_folder(plan, access)
-    make_folder(place, None)
-    try:
-        prepare(plan, place)
-        return [run_task(task(plan, number), place) for number in range(runs)]
-    finally:
-        remove_folder(place)
-
-
 def read_decisions(log: Path) -> list[Decision]:
     """The decisions in a council's log, oldest first, without an incomplete last line."""
-    rows = []
+    decisions: list[Decision] = []
+    begin = None
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
         try:
-            rows.append(json.loads(line))
+            row = json.loads(line)
         except ValueError:
             break
-    return [_decision(row, rows[0]["time"]) for row in rows]
+        begin = row["time"] if begin is None else begin
+        decisions.append(
+            Decision(
+                seconds=row["time"] - begin,
+                window=row["value"] / 1e9 if isinstance(row["value"], int | float) else None,
+                because=row["because"],
+                bandwidth=row["bandwidth"],
+                patterns=tuple(row["patterns"]),
+            )
+        )
+    return decisions
 
 
 def busy_decisions(all_decisions: Sequence[Decision]) -> list[Decision]:
     """The decisions for periods with I/O."""
     return [decision for decision in all_decisions if decision.bandwidth > 0]
-
-
-def _decision(row: dict[str, object], begin: float) -> Decision:
-    value, when, bandwidth, patterns = row["value"], row["time"], row["bandwidth"], row["patterns"]
-    assert isinstance(when, int | float) and isinstance(bandwidth, int | float) and isinstance(patterns, list)
-    return Decision(
-        seconds=when - begin,
-        window=value / 1e9 if isinstance(value, int | float) else None,
-        because=str(row["because"]),
-        bandwidth=bandwidth,
-        patterns=tuple(map(str, patterns)),
-    )

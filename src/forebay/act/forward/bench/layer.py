@@ -72,8 +72,8 @@ class BenchLayer:
             child.stop(_GRACE)
 
     def _start(self, command: str, *more: str, **options: object) -> None:
-        words = arguments(command, **options, key=self.key_file)
-        child = Child((sys.executable, "-m", "forebay", "forward", *words, *more))
+        argv = (*arguments(command, **options, key=self.key_file), *more)
+        child = Child((sys.executable, "-m", "forebay", "forward", *argv))
         self._children.append(child)
         self._waiting.append((child, command))
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from statistics import median
 
 from forebay.act.forward.bench.client_processes import Direction, LayerAccess, Measurement, Task, run_task
 from forebay.act.forward.bench.workload import Operation, Workload
 from forebay.act.forward.clients.channel import identify
-from forebay.model.layout import Layout
 
 Progress = Callable[[float], None]
 
@@ -48,11 +47,10 @@ class Plan:
         return ("write", "read") if self.operation == "both" else (self.operation,)
 
 
-def bench(
-    plan: Plan, by_name: Mapping[str, LayerAccess], progress: Progress, layout: Layout | None = None
-) -> list[Comparison]:
+def bench(plan: Plan, by_name: Mapping[str, LayerAccess], progress: Progress) -> list[Comparison]:
     """What each contender reached, compared with the first; `progress` gets the number of finished rounds."""
-    with _folders(plan, by_name, layout) as accesses:
+    with ExitStack() as stack:
+        accesses = {name: stack.enter_context(job_folder(plan, access)) for name, access in by_name.items()}
         for access in accesses.values():
             prepare(plan, access)
         rounds = []
@@ -63,6 +61,13 @@ def bench(
             for access in accesses.values():  # nobody has checked the bytes yet
                 run_task(replace(task(plan, plan.rounds - 1), doings=("read",)), access)
     return compare_rounds([{name: measured[name] for name in by_name} for measured in rounds], next(iter(by_name)))
+
+
+def learn(plan: Plan, access: LayerAccess, runs: int) -> list[list[Measurement]]:
+    """Repeat the workload, so that a council can learn; what each run reached."""
+    with job_folder(plan, access) as place:
+        prepare(plan, place)
+        return [run_task(task(plan, number), place) for number in range(runs)]
 
 
 def task(plan: Plan, number: int) -> Task:
@@ -81,42 +86,30 @@ def prepare(plan: Plan, access: LayerAccess) -> None:
         run_task(replace(task(plan, 0), doings=("write",)), access)
 
 
-@contextmanager
-def _folders(plan: Plan, by_name: Mapping[str, LayerAccess], layout: Layout | None) -> Iterator[dict[str, LayerAccess]]:
-    """A folder for each contender, removed at the end."""
-    accesses = {name: in_folder(plan, access) for name, access in by_name.items()}
-    try:
-        for access in accesses.values():
-            make_folder(access, layout)
-        yield accesses
-    finally:
-        for access in accesses.values():
-            with suppress(OSError):
-                remove_folder(access)
-
-
-def in_folder(plan: Plan, access: LayerAccess) -> LayerAccess:
-    """The same access with its own folder; its processes are one job."""
+def job_folder(plan: Plan, access: LayerAccess) -> AbstractContextManager[LayerAccess]:
+    """The same access as one job, with its own folder."""
     job, load = secrets.token_hex(6), plan.workload
-    return replace(access, folder=f"/bench-{job}", who=identify(f"bench-{load.pattern}", job, load.processes))
+    who = identify(f"bench-{load.pattern}", job, load.processes)
+    return temporary_folder(replace(access, folder=f"/bench-{job}", who=who))
 
 
-def make_folder(access: LayerAccess, layout: Layout | None) -> None:
+@contextmanager
+def temporary_folder(access: LayerAccess) -> Iterator[LayerAccess]:
+    """Create the folder of this access, and remove it with all files in it at the end."""
     with access.client() as client:
-        client.mkdir(access.folder, layout=layout)
+        client.mkdir(access.folder)
+    try:
+        yield access
+    finally:
+        with suppress(OSError), access.client() as client:
+            empty_folder(access)
+            client.rmdir(access.folder)
 
 
 def empty_folder(access: LayerAccess) -> None:
     with access.client() as client:
         for entry in client.readdir(access.folder):
             client.unlink(f"{access.folder}/{entry.name}")
-
-
-def remove_folder(access: LayerAccess) -> None:
-    """With all files in it."""
-    empty_folder(access)
-    with access.client() as client:
-        client.rmdir(access.folder)
 
 
 def order_turns(names: Sequence[str], rounds: int) -> Iterator[tuple[str, ...]]:
