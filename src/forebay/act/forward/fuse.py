@@ -11,6 +11,7 @@ import errno
 import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,9 @@ def mount(operations: object, folder: Path, options: MountOptions) -> None:
 
 def _load_mfusepy() -> Any:
     """mfusepy with libfuse 3."""
-    for name in (os.environ.get("FUSE_LIBRARY_PATH", ""), *_LIBRARIES):
-        if name and _can_load(name):
+    for name in filter(None, (os.environ.get("FUSE_LIBRARY_PATH"), *_LIBRARIES)):
+        with suppress(OSError):
+            ctypes.CDLL(name)
             os.environ["FUSE_LIBRARY_PATH"] = name
             break
     else:
@@ -90,14 +92,6 @@ def _load_mfusepy() -> Any:
     if mfusepy.fuse_version_major != 3:
         raise CantMount(f"{name} is libfuse {mfusepy.fuse_version_major}; set FUSE_LIBRARY_PATH to libfuse 3")
     return mfusepy
-
-
-def _can_load(name: str) -> bool:
-    try:
-        ctypes.CDLL(name)
-    except OSError:
-        return False
-    return True
 
 
 def calling_user() -> tuple[int, int]:
@@ -133,7 +127,11 @@ def _zero_copy_class(fuse: Any) -> Any:
         """Also passes what mfusepy leaves out: the handle, and times to leave alone."""
 
         def _wrapper(self, func: Any, *args: Any, **kwargs: Any) -> Any:
-            _keep_thread()
+            # Keep Python's state of a thread of libfuse. Python would create it for every call and delete it
+            # afterwards, which takes as long as the call itself.
+            if not hasattr(_kept, "held"):
+                _kept.held = True
+                ctypes.pythonapi.PyGILState_Ensure()
             return super()._wrapper(func, *args, **kwargs)
 
         def read(self, _path: bytes | None, buf: Any, size: int, offset: int, fip: Any) -> int:
@@ -150,46 +148,29 @@ def _zero_copy_class(fuse: Any) -> Any:
             return super().rename_fuse_3(old, new, flags)
 
         def truncate_fuse_3(self, path: bytes | None, length: int, fip: Any) -> Any:
-            return self.operations.truncate(self._text(path), length, _handle(fip))
+            return self._call("truncate", path, length, fip)
 
         def chmod_fuse_3(self, path: bytes | None, mode: int, fip: Any) -> Any:
-            return self.operations.chmod(self._text(path), mode, _handle(fip))
+            return self._call("chmod", path, mode, fip)
 
         def chown_fuse_3(self, path: bytes | None, uid: int, gid: int, fip: Any) -> Any:
-            user, group = (-1 if number == _LEFT else number for number in (uid, gid))
-            return self.operations.chown(self._text(path), user, group, _handle(fip))
+            return self._call("chown", path, *(-1 if number == _LEFT else number for number in (uid, gid)), fip)
 
         def utimens_fuse_3(self, path: bytes | None, buf: Any, fip: Any) -> Any:
-            return self.operations.utimens(self._text(path), _times(buf), _handle(fip))
+            now = time.time_ns()
+            times = (buf.contents.actime, buf.contents.modtime) if buf else ()
+            return self._call("utimens", path, tuple(_nanoseconds(each, now) for each in times) or (now, now), fip)
 
-        def _text(self, path: bytes | None) -> str | None:
-            return None if path is None else path.decode(self.encoding, self.errors)
+        def _call(self, name: str, path: bytes | None, *arguments: Any) -> Any:
+            """Call an operation with the handle (None without one) last."""
+            *values, fip = arguments
+            text = None if path is None else path.decode(self.encoding, self.errors)
+            return getattr(self.operations, name)(text, *values, int(fip.contents.fh) if fip else None)
 
     return ZeroCopy
 
 
-def _keep_thread() -> None:
-    """Keep Python's state of a thread of libfuse. Python would create it for every call and delete it afterwards, which
-    takes as long as the call itself."""
-    if not hasattr(_kept, "held"):
-        _kept.held = True
-        ctypes.pythonapi.PyGILState_Ensure()
-
-
-def _handle(fip: Any) -> int | None:
-    return int(fip.contents.fh) if fip else None
-
-
-def _times(buf: Any) -> Times:
-    if not buf:
-        return _time(0, _NOW), _time(0, _NOW)
-    both = buf.contents
-    return _time(both.actime.tv_sec, both.actime.tv_nsec), _time(both.modtime.tv_sec, both.modtime.tv_nsec)
-
-
-def _time(seconds: int, nanoseconds: int) -> int | None:
-    if nanoseconds == _OMIT:
+def _nanoseconds(at: Any, now: int) -> int | None:
+    if at.tv_nsec == _OMIT:
         return None
-    if nanoseconds == _NOW:
-        return time.time_ns()
-    return int(seconds) * 10**9 + int(nanoseconds)
+    return now if at.tv_nsec == _NOW else int(at.tv_sec) * 10**9 + int(at.tv_nsec)

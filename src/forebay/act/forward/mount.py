@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable, Iterable
 
 from forebay.act.filesystems.forebay_mount import LAYOUT, format_layout, parse_layout
-from forebay.act.forward.clients.operations import Handle, Stat
+from forebay.act.forward.clients.operations import Handle
 from forebay.act.forward.clients.sync import Client, File
 from forebay.act.forward.fuse import Times
 
@@ -35,9 +35,9 @@ class Mount:
     def __init__(
         self, client: Client, ready: Callable[[], None], caller: Callable[[], tuple[int, int]] | None = None
     ) -> None:
-        """`caller` returns the user and group of the calling program, if everybody may use the mount; without it, all
-        files belong to whoever mounts."""
+        """`caller` returns the user and group of the calling program, if everybody may use the mount."""
         self._client, self._ready, self._caller = client, ready, caller
+        self.unlink, self.rmdir, self.rename = client.unlink, client.rmdir, client.rename
         self._numbers = itertools.count(1)
         self._files: dict[int, File] = {}
         self._folders: dict[int, str] = {}
@@ -52,11 +52,10 @@ class Mount:
     # Open files
 
     def create(self, path: str, mode: int, flags: int) -> int:
-        file = self._client.open(path, flags | os.O_CREAT, stat.S_IMODE(mode), owner=self._new_owner())
-        return self._add_file(file)
+        return self._add(self._client.open(path, flags | os.O_CREAT, stat.S_IMODE(mode), owner=self._new_owner()))
 
     def open(self, path: str, flags: int) -> int:
-        return self._add_file(self._client.open(path, flags & ~(os.O_CREAT | os.O_EXCL)))
+        return self._add(self._client.open(path, flags & ~(os.O_CREAT | os.O_EXCL)))
 
     def read(self, handle: int, room: memoryview, offset: int) -> int:
         return self._files[handle].preadinto(room, offset)
@@ -71,9 +70,6 @@ class Mount:
         self._files.pop(handle).close()
 
     # Names
-
-    def getattr(self, path: str | None, handle: int | None) -> dict[str, int]:
-        return self._attributes(self._client.stat(self._where(path, handle)))
 
     def opendir(self, path: str) -> int:
         number = next(self._numbers)
@@ -95,17 +91,8 @@ class Mount:
         else:
             self._client.truncate(path, length)
 
-    def unlink(self, path: str) -> None:
-        self._client.unlink(path)
-
     def mkdir(self, path: str, mode: int) -> None:
         self._client.mkdir(path, stat.S_IMODE(mode), owner=self._new_owner())
-
-    def rmdir(self, path: str) -> None:
-        self._client.rmdir(path)
-
-    def rename(self, old: str, new: str) -> None:
-        self._client.rename(old, new)
 
     def chmod(self, path: str | None, mode: int, handle: int | None) -> None:
         self._client.chmod(self._where(path, handle), stat.S_IMODE(mode))
@@ -161,7 +148,7 @@ class Mount:
     def _new_owner(self) -> tuple[int, int]:
         return self._caller() if self._caller else (self._owner["st_uid"], self._owner["st_gid"])
 
-    def _add_file(self, file: File) -> int:
+    def _add(self, file: File) -> int:
         number = next(self._numbers)
         self._files[number] = file
         return number
@@ -175,7 +162,8 @@ class Mount:
     def _where(self, path: str | None, handle: int | None) -> str | Handle:
         return self._file(handle).handle if path is None else path
 
-    def _attributes(self, status: Stat) -> dict[str, int]:
+    def getattr(self, path: str | None, handle: int | None) -> dict[str, int]:
+        status = self._client.stat(self._where(path, handle))
         owner = self._owner.copy()
         if self._caller is not None:
             known = {"st_uid": status.uid, "st_gid": status.gid}

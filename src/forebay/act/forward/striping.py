@@ -49,7 +49,9 @@ def pieces(layout: Layout, servers: int, offset: int, length: int) -> list[Piece
         part = min(size - within, length - done)
         known = latest.get(place)
         if known is not None and cut[known].length + part <= MOST:
-            cut[known] = _extend(cut[known], done, part)
+            piece = cut[known]
+            cuts = (*(piece.cuts or ((piece.at, piece.length),)), (done, part))
+            cut[known] = piece._replace(length=piece.length + part, cuts=cuts)
         else:
             latest[place] = len(cut)
             cut.append(Piece((start + place) % servers, row * size + within, part, done))
@@ -57,11 +59,6 @@ def pieces(layout: Layout, servers: int, offset: int, length: int) -> list[Piece
         stripe += 1
         within = 0
     return cut
-
-
-def _extend(piece: Piece, at: int, part: int) -> Piece:
-    cuts = piece.cuts or ((piece.at, piece.length),)
-    return Piece(piece.server, piece.offset, piece.length + part, piece.at, (*cuts, (at, part)))
 
 
 def parts_of(piece: Piece, whole: Any) -> list[Any]:

@@ -133,16 +133,17 @@ def given_places(layout: Layout, servers: int) -> RoundRobin:
 def places_finder(how: How, servers: int, layout: Layout) -> Callable[[Path], FilePlaces]:
     """A function from a file or folder to its places; `layout` applies if the file system does not say."""
     if how == "lustre":
-        return lambda path: lustre_places(_getstripe(path), servers, str(path))
+
+        def find(path: Path) -> FilePlaces:
+            folder = ("-d",) if path.is_dir() else ()
+            text = run(("lfs", "getstripe", *folder, "-y", path_argument(path)), timeout=_TIMEOUT)
+            return lustre_places(text, servers, str(path))
+
+        return find
     if how == "ceph":
         return lambda path: _ceph(path, servers) or given_places(layout, servers)
     same = given_places(layout, servers)
     return lambda _path: same
-
-
-def _getstripe(path: Path) -> str:
-    folder = ("-d",) if path.is_dir() else ()
-    return run(("lfs", "getstripe", *folder, "-y", path_argument(path)), timeout=_TIMEOUT)
 
 
 def lustre_places(text: str, servers: int, where: str) -> FilePlaces:

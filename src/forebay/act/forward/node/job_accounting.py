@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.net.payloads import SIZE_BINS, FileUse, JobPart, layout_fields
+from forebay.act.forward.net.payloads import SIZE_BINS, JobPart, layout_fields
 from forebay.model.kernels import kernel
 from forebay.model.layout import Layout
 
@@ -71,7 +72,8 @@ class JobProcess:
         self._rows: dict[int, int] = {}  # by the file's number at the node
         self._files: list[tuple[int, Layout]] = []
         self._in_progress = 0
-        self._since = self._busy = self._last = self._other_time = 0
+        self._since = self._busy = self._last = 0
+        self.other_time = 0  # nanoseconds of what is neither a read nor a write
         self._times = [0, 0]
 
     @property
@@ -103,10 +105,6 @@ class JobProcess:
         if not self._in_progress:
             self._busy += now - self._since
 
-    def add_other_time(self, nanoseconds: int) -> None:
-        """Something other than a read or a write took this long."""
-        self._other_time += nanoseconds
-
     def summary(self) -> JobPart | None:
         """What the process did; None if it did nothing."""
         part, uses = self.part, self._uses[: len(self._files)]
@@ -116,18 +114,18 @@ class JobProcess:
         for name, column in _SUMMED.items():
             setattr(part, name, int(uses[:, column].sum()))
         part.end = max(self._last / 1e9, part.begin)
-        part.busy, part.meta_time = self._busy / 1e9, self._other_time / 1e9
+        part.busy, part.meta_time = self._busy / 1e9, self.other_time / 1e9
         part.read_time, part.write_time = (nanoseconds / 1e9 for nanoseconds in self._times)
         part.common_size = int(uses[int(uses[:, _OFTEN].argmax()), _COMMON])
         part.read_sizes = uses[:, _READ_BINS : _READ_BINS + SIZE_BINS].sum(axis=0).tolist()
         part.write_sizes = uses[:, _WRITE_BINS : _WRITE_BINS + SIZE_BINS].sum(axis=0).tolist()
-        part.files = [self._file_use(row) for row in range(len(self._files)) if used[row]]
+        moved = uses[:, _BYTES_READ] + uses[:, _BYTES_WRITTEN]
+        part.files = [
+            (file, layout_fields(layout), int(moved[row]), int(uses[row, _EXTENT]))
+            for row, (file, layout) in enumerate(self._files)
+            if used[row]
+        ]
         return part
-
-    def _file_use(self, row: int) -> FileUse:
-        file, layout = self._files[row]
-        use = self._uses[row]
-        return file, layout_fields(layout), int(use[_BYTES_READ] + use[_BYTES_WRITTEN]), int(use[_EXTENT])
 
 
 class Jobs:
@@ -140,7 +138,7 @@ class Jobs:
     def __init__(self, node: str) -> None:
         """`node` is a name that no other start of an I/O node has."""
         self._node = node
-        self._serial = 0
+        self._serials = count(1)
         self._unnamed: dict[tuple[str, int], int] = {}
         self._processes: dict[Job, dict[str, JobProcess]] = {}
         self._connections: Counter[JobProcess] = Counter()
@@ -150,11 +148,11 @@ class Jobs:
         """A process connects."""
         part = identify_process(peer, now)
         if not part.job:
-            number = job_number(f"{self._node}/{self._next_serial()}")
+            number = job_number(f"{self._node}/{next(self._serials)}")
             part.job = self._unnamed.setdefault((part.app, part.uid), number)
         processes = self._processes.setdefault((part.app, part.uid, part.job), {})
         if part.process not in processes:
-            part.token = f"{self._node}/{self._next_serial()}"
+            part.token = f"{self._node}/{next(self._serials)}"
             processes[part.process] = JobProcess(part)
         process = processes[part.process]
         self._connections[process] += 1
@@ -178,10 +176,6 @@ class Jobs:
         if self._unnamed.get(job[:2]) == job[2]:
             del self._unnamed[job[:2]]
         return self._parts.pop(job)
-
-    def _next_serial(self) -> int:
-        self._serial += 1
-        return self._serial
 
     @property
     def running(self) -> int:

@@ -237,7 +237,7 @@ class Session:
         except (OSError, BadMessage) as error:  # BadMessage comes from a server
             reason = getattr(error, "strerror", None) or str(error)
             self._send_error(message, getattr(error, "errno", None) or errno.EIO, reason)
-        self.process.add_other_time(time_ns() - began)
+        self.process.other_time += time_ns() - began
 
     async def _carry_out(self, message: Message, request: payloads.Payload | None) -> Answer:
         if message.kind == Kind.CLOSE:
