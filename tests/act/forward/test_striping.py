@@ -12,12 +12,16 @@ from forebay.act.forward.striping import (
     file_size,
     in_order,
     pieces,
-    server_of,
     servers_of,
     settle_layout,
     shares,
 )
 from forebay.model.layout import ANY, GRAIN, Layout
+
+
+def server_of(layout: Layout, servers: int, offset: int) -> int:
+    """The server that holds the byte at `offset` of the file."""
+    return (layout.start + offset // layout.size % layout.count) % servers
 
 
 @st.composite

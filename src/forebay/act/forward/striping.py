@@ -84,11 +84,6 @@ def file_offset(layout: Layout, place: int, offset: int) -> int:
     return (row * layout.count + place) * layout.size + within
 
 
-def server_of(layout: Layout, servers: int, offset: int) -> int:
-    """The server that holds the byte at `offset` of the file."""
-    return (layout.start + offset // layout.size % layout.count) % servers
-
-
 def servers_of(layout: Layout, servers: int) -> list[int]:
     """The servers of a layout in the order of its places, the first one first."""
     return [(layout.start + place) % servers for place in range(layout.count)]

@@ -142,7 +142,7 @@ def test_a_state_that_is_half_written_never_takes_the_old_ones_place(
     def full(*_: object) -> None:
         raise OSError(28, "no space left on device")
 
-    monkeypatch.setattr("forebay.act.forward.council.process.os.fsync", full)
+    monkeypatch.setattr("forebay.act.files.os.fsync", full)
     with pytest.raises(OSError, match="no space"):
         save_state(made, state)
     assert state.read_bytes() == before

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.act.forward.data.records import FOLDER, clean_path
+from forebay.act.forward.net.payloads import ListPage
 from forebay.model.layout import ANY, GRAIN, Layout
 from support.examples import examples
 from support.forward import scratch
@@ -52,7 +53,7 @@ class Tree:
 
     def listing(self, path: bytes = b"") -> dict[bytes, bool]:
         found = {}
-        for name, is_folder in self.names.readdir(path)[0]:
+        for name, is_folder in self.names.readdir(path).entries:
             whole = path + b"/" + name if path else name
             found[whole] = is_folder
             if is_folder:
@@ -242,7 +243,7 @@ def test_names_are_any_bytes(name: bytes) -> None:
     with scratch() as folder:
         tree = Tree(folder)
         tree.names.open(name, create=True)
-        assert tree.names.readdir(b"") == ([(name, False)], False)
+        assert tree.names.readdir(b"") == ListPage(entries=[(name, False)], more=False)
         tree.names.close()
 
 
@@ -264,7 +265,7 @@ def test_the_longest_name_and_path_that_there_can_be(tree: Tree) -> None:
         path += b"/" + b"y" * 199
         tree.names.mkdir(path)
     tree.names.open(path + b"/z", create=True)
-    assert tree.names.readdir(path)[0] == [(b"z", False)]
+    assert tree.names.readdir(path).entries == [(b"z", False)]
 
 
 # Files and folders
@@ -366,7 +367,8 @@ def test_a_long_folder_is_read_in_pages(tree: Tree) -> None:
         tree.names.open(name, create=True)
     found, after, more = [], b"", True
     while more:
-        page, more = tree.names.readdir(b"", after, most=10)
+        listed = tree.names.readdir(b"", after, most=10)
+        page, more = listed.entries, listed.more
         after = page[-1][0]
         found += [name for name, _ in page]
         assert len(page) <= 10

@@ -107,7 +107,7 @@ def test_a_name_that_was_planted_leads_nowhere(
         with pytest.raises(OSError):
             CALLS[call](names, path)
     outside.check()
-    assert names.readdir(b"")[0] == [(b"folder", True), (b"mine", False)]
+    assert names.readdir(b"").entries == [(b"folder", True), (b"mine", False)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,7 +121,7 @@ def test_what_was_planted_does_not_keep_a_server_from_starting(
     with suppress(FileExistsError):
         plant(kind, tmp_path / "data" / place, outside)
     again = KeywordNames(tmp_path / "data", 1, LAYOUT)
-    assert again.readdir(b"")[0] == [(b"mine", False)]
+    assert again.readdir(b"").entries == [(b"mine", False)]
     assert [file for file, _ in again.pending()] == []
     again.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from pathlib import Path
 from time import time
 from typing import TextIO
 
+from forebay.act.files import write_file
 from forebay.act.forward.council.parameters import check_parameter
 from forebay.act.forward.daemon import Numbers, Ready, background, run_daemon
 from forebay.act.forward.metrics import council_metrics
@@ -217,17 +217,7 @@ def load_state(council: Council, state: Path | None) -> Council:
 
 def save_state(council: Council, state: Path) -> None:
     """Write everything or nothing, whatever happens in between."""
-    new = state.with_name(f"{state.name}.new")
-    with new.open("w", encoding="utf-8") as file:
-        json.dump(as_json(council), file)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(state)
-    folder = os.open(state.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    write_file(state, json.dumps(as_json(council)))
 
 
 def check_observed(seen: Observation) -> None:

@@ -34,8 +34,15 @@ from forebay.act.forward.data.records import (
     system_error,
     unlinked_place,
 )
-from forebay.act.forward.data.tree import Page, list_page
-from forebay.act.forward.net.payloads import AttributesRequest, CreateRequest, MkdirRequest, OpenRequest, read_layout
+from forebay.act.forward.data.tree import list_page
+from forebay.act.forward.net.payloads import (
+    AttributesRequest,
+    CreateRequest,
+    ListPage,
+    MkdirRequest,
+    OpenRequest,
+    read_layout,
+)
 from forebay.act.forward.striping import settle_layout
 from forebay.model.layout import Layout
 
@@ -195,7 +202,7 @@ class Names:
         self._tree.remove_all(temp)
         self._step("rmdir: removed")
 
-    def readdir(self, path: bytes, after: bytes = b"", most: int = _PAGE) -> Page:
+    def readdir(self, path: bytes, after: bytes = b"", most: int = _PAGE) -> ListPage:
         """The names behind `after`."""
         return list_page(self._tree.open_folder(name_place(clean_path(path))), after, most, _is_folder)
 
@@ -363,7 +370,7 @@ class Names:
             raise system_error(errno.ENOTDIR)
         if not path:
             raise system_error(errno.EBUSY)
-        if self.readdir(path, most=1)[0]:
+        if self.readdir(path, most=1).entries:
             raise system_error(errno.ENOTEMPTY)
 
     def _find(self, path: bytes) -> Record | None:

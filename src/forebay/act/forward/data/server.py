@@ -283,7 +283,7 @@ class NameRequests:
             Kind.RENAME: lambda _, request: _forget_list(names.rename(request.path, request.to, again=request.again)),
             Kind.MKDIR: lambda _, request: names.mkdir(request),
             Kind.RMDIR: lambda _, request: names.rmdir(request.path, again=request.again),
-            Kind.READDIR: lambda _, request: _list_page(*names.readdir(request.path, request.after)),
+            Kind.READDIR: lambda _, request: names.readdir(request.path, request.after),
             Kind.LAYOUT: lambda _, request: _answer_layout(names, request),
             Kind.PENDING: lambda *_: _forget_list(islice(names.pending(), _MOST_REMEMBERED)),
             Kind.FORGOTTEN: lambda message, _: names.forgotten(message.file),
@@ -315,10 +315,6 @@ def _file_status(record: Record, created: bool = False) -> FileStatus:
 
 def _forget_list(files: Iterable[Forget]) -> payloads.ForgetList:
     return payloads.ForgetList(forget=[(file, layout_fields(layout)) for file, layout in files])
-
-
-def _list_page(entries: list[tuple[bytes, bool]], more: bool) -> payloads.ListPage:
-    return payloads.ListPage(entries=entries, more=more)
 
 
 def _answer_layout(names: Names, request: payloads.LayoutRequest) -> payloads.LayoutAnswer:

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from forebay.act.forward.net.payloads import ListPage
+
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-Page = tuple[list[tuple[bytes, bool]], bool]
-"""Names and whether each is a folder, in their order; and whether there are more."""
 
 
 class Parent:
@@ -122,7 +122,7 @@ class Tree:
         return False
 
 
-def list_page(handle: int, after: bytes, most: int, is_folder: Callable[[os.DirEntry[str]], bool | None]) -> Page:
+def list_page(handle: int, after: bytes, most: int, is_folder: Callable[[os.DirEntry[str]], bool | None]) -> ListPage:
     """At most `most` names behind `after` in the folder with this descriptor, which is closed; None leaves one out."""
     try:
         with os.scandir(handle) as entries:
@@ -131,7 +131,7 @@ def list_page(handle: int, after: bytes, most: int, is_folder: Callable[[os.DirE
             page = heapq.nsmallest(most + 1, wanted)
     finally:
         os.close(handle)
-    return page[:most], len(page) > most
+    return ListPage(entries=page[:most], more=len(page) > most)
 
 
 def sync_all(descriptors: list[int]) -> None:

@@ -61,15 +61,11 @@ class Buffers:
                 self._free[size] = [whole]
             else:
                 free.append(whole)
-        if self._waiting:
-            self._wake()
-
-    def wait(self, ready: Callable[[], None]) -> None:
-        """Call `ready` once, when memory is free again; it should then `ask` again."""
-        self._waiting.append(ready)
-
-    def _wake(self) -> None:
         for _ in range(len(self._waiting)):
             if self.out >= self.limit:
                 return
             self._waiting.popleft()()
+
+    def wait(self, ready: Callable[[], None]) -> None:
+        """Call `ready` once, when memory is free again; it should then `ask` again."""
+        self._waiting.append(ready)

@@ -19,14 +19,14 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     """Run `main` until it returns. SIGTERM and SIGINT set the event that it receives, and it should then return."""
+
+    async def until_signalled() -> None:
+        end = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, end.set)
+        gc.freeze()  # what exists now stays: the collector need not look at it again while requests flow
+        await main(end)
+
     with suppress(KeyboardInterrupt):
-        uvloop.run(_until_signalled(main))
-
-
-async def _until_signalled(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    end = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end.set)
-    gc.freeze()  # what exists now stays: the collector need not look at it again while requests flow
-    await main(end)
+        uvloop.run(until_signalled())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,21 +16,12 @@ from forebay.model.errors import UserError
 
 NEVER = (1 << 63) - 1
 _REALTIME = 0
-_NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
 _ABSOLUTE = 1
 _SECOND = 1_000_000_000
 
 
-class _Times(ctypes.Structure):
-    _fields_ = (
-        ("every_s", ctypes.c_long),
-        ("every_ns", ctypes.c_long),
-        ("at_s", ctypes.c_long),
-        ("at_ns", ctypes.c_long),
-    )
-
-
 _libc = ctypes.CDLL(None, use_errno=True)
+_pack_times = struct.Struct("4l").pack  # an interval, and the first time: seconds and nanoseconds of each
 
 
 class Alarm:
@@ -40,11 +32,9 @@ class Alarm:
 
     def __init__(self, loop: AbstractEventLoop, ring: Callable[[], None]) -> None:
         self._loop, self._ring = loop, ring
-        self._fd = _libc.timerfd_create(_REALTIME, _NONBLOCK | _CLOEXEC)
+        self._fd = _libc.timerfd_create(_REALTIME, os.O_NONBLOCK | os.O_CLOEXEC)
         if self._fd < 0:
             raise UserError(f"cannot create a timer: {os.strerror(ctypes.get_errno())}")
-        self._times = _Times()
-        self._given = ctypes.byref(self._times)
         self._set = NEVER
         loop.add_reader(self._fd, self._on_timer)
 
@@ -55,8 +45,7 @@ class Alarm:
         self._set = when
         # All zeros would switch the timer off, and so would a time before 1970.
         seconds, rest = divmod(max(when, 1), _SECOND) if when < NEVER else (0, 0)
-        self._times.at_s, self._times.at_ns = seconds, rest
-        _libc.timerfd_settime(self._fd, _ABSOLUTE, self._given, None)
+        _libc.timerfd_settime(self._fd, _ABSOLUTE, _pack_times(0, 0, seconds, rest), None)
 
     def close(self) -> None:
         if self._fd >= 0:

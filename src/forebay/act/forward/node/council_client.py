@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
-from forebay.act.forward.council.parameters import QUEUE_FIELDS, check_parameter
+from forebay.act.forward.council.parameters import check_parameter
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import PersistentLink
 from forebay.act.forward.net.auth import Credentials
@@ -26,27 +26,6 @@ _MOST_PARTS = 64
 """Processes of a job in one message."""
 
 
-class NodeParameters:
-    """The scheduler's parameters as they are now, and since when."""
-
-    def __init__(self, node: IoNode) -> None:
-        self._node = node
-        self._changed: dict[str, float] = {}
-        self._began = monotonic()
-
-    def current(self, parameter: str) -> tuple[int | str, float]:
-        """A parameter's value, and for how many seconds it has had it."""
-        held = monotonic() - self._changed.get(parameter, self._began)
-        if parameter == "scheduler":
-            return self._node.dispatch.scheduler, held
-        return int(self._node.dispatch.q[QUEUE_FIELDS[parameter]]), held
-
-    def set(self, parameter: str, value: int | str) -> None:
-        if self.current(parameter)[0] != value:
-            self._node.dispatch.change(parameter, value)
-            self._changed[parameter] = monotonic()
-
-
 class CouncilClient(PersistentLink):
     """Observes every `every` seconds, with or without a council; `observed` is the last period."""
 
@@ -55,7 +34,6 @@ class CouncilClient(PersistentLink):
         credentials = Credentials(settings.key, settings.me, ("council",))
         super().__init__(council or Address(), credentials, node.buffers, _LATEST)
         self._node, self._every = node, every
-        self.parameters = NodeParameters(node)
         self._reports: deque[tuple[int, JobReport]] = deque()
         self._serial = 0
         self.observed = Observation(seconds=every)
@@ -91,7 +69,7 @@ class CouncilClient(PersistentLink):
             self.observed = self._node.end_period()
             self.on_period(self.observed)
             if self.connection is not None and self.connection.queued <= _MOST_QUEUED:  # else it does not read
-                value, held = self.parameters.current(self.parameter)
+                value, held = self._node.dispatch.parameter(self.parameter)
                 announcement = Announcement(
                     observed=self.observed,
                     parameter=self.parameter,
@@ -127,5 +105,5 @@ class CouncilClient(PersistentLink):
         value = check_parameter(decision.parameter, decision.value)
         self.parameter = decision.parameter
         self._node.counts["decisions"] += 1
-        if not decision.ignore:
-            self.parameters.set(decision.parameter, value)
+        if not decision.ignore and self._node.dispatch.parameter(decision.parameter)[0] != value:
+            self._node.dispatch.change(decision.parameter, value)

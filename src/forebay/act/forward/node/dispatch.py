@@ -10,9 +10,10 @@ from abc import abstractmethod
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Sequence
-from time import time_ns
+from time import monotonic, time_ns
 from typing import Any, Protocol
 
+from forebay.act.forward.council.parameters import QUEUE_FIELDS
 from forebay.act.forward.net.timer import Alarm
 from forebay.act.forward.net.wire import Bytes, Message
 from forebay.act.forward.node.window_histogram import WindowHistogram
@@ -140,6 +141,7 @@ class Dispatch:
         self._loop, self._scheduled, self._wake = loop, False, NEVER
         self._windows = "window" in policy.options
         self._alarm = Alarm(loop, self._on_alarm)
+        self._began, self._changed = monotonic(), dict[str, float]()
         self.open = 0
 
     def submit(self, request: Request) -> None:
@@ -299,11 +301,17 @@ class Dispatch:
         """How many pieces wait for each server."""
         return tuple(int(depth(self.q, s)) + len(parked) for s, parked in enumerate(self._parked))
 
+    def parameter(self, name: str) -> tuple[int | str, float]:
+        """The value of a parameter of the scheduler, and for how many seconds it has had it."""
+        held = monotonic() - self._changed.get(name, self._began)
+        return (self.scheduler if name == "scheduler" else self._fields[QUEUE_FIELDS[name]]), held
+
     def change(self, name: str, value: int | str) -> None:
         """Set a parameter of the scheduler, or the scheduler itself; all other settings stay.
 
         A new scheduler brings its own defaults only for what nobody has set.
         """
+        self._changed[name] = monotonic()
         if name == "scheduler":
             policy = find("order", str(value))
             use(self.q, policy, **self._settings | given_options("order", str(value)))

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.data.records import clean_path
-from forebay.act.forward.data.tree import Page, Parent, Tree, list_page
+from forebay.act.forward.data.tree import Parent, Tree, list_page
+from forebay.act.forward.net.payloads import ListPage
 from forebay.model.errors import BadInput, why
 
 _ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -85,7 +86,7 @@ class Folder(Tree):
         with self.parent(path) as (folder, name):
             os.rmdir(name, dir_fd=folder)
 
-    def list_page(self, path: bytes, after: bytes) -> Page:
+    def list_page(self, path: bytes, after: bytes) -> ListPage:
         handle = self.open(path, os.O_RDONLY | os.O_DIRECTORY)
         return list_page(handle, after, _PAGE, lambda entry: entry.is_dir(follow_symlinks=False))
 

@@ -259,8 +259,7 @@ class MountedFolder(Backend):
             await self._in_thread(self._folder.make_folder, request.path, request.mode, owner)
 
     async def do_readdir(self, _: Message, request: payloads.ListRequest) -> Answer:
-        entries, more = await self._in_thread(self._folder.list_page, request.path, request.after)
-        return Answer(pack(payloads.ListPage(entries=entries, more=more)))
+        return Answer(pack(await self._in_thread(self._folder.list_page, request.path, request.after)))
 
     async def do_layout(self, _: Message, request: payloads.LayoutRequest) -> Answer:
         if request.layout is not None:
