@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -15,6 +15,8 @@ from forebay.act.control.service import settings
 from forebay.act.filesystems import settings as filesystem
 from forebay.act.forward import layer_file
 from forebay.act.slurm.jobs import settings as jobs_file
+from forebay.decide.grants import rules
+from forebay.decide.grants.rules import GrantRules
 from forebay.history import platforms, toml
 from forebay.history.toml import Table
 from forebay.show import workers
@@ -168,9 +170,12 @@ def _section(name: str, said: str, rows: list[Key]) -> str:
     return "\n\n".join(part for part in (f"### `{name}`" if name else "", words(said), shown) if part)
 
 
-def _keys(model: type[Table], at: str) -> Iterator[Key]:
+def _keys(model: Any, at: str) -> Iterator[Key]:
+    if model is GrantRules:
+        yield from _rules(at)
+        return
     hints, said = get_type_hints(model, include_extras=True), _said(model)
-    inner: list[tuple[type[Table], str]] = []
+    inner: list[tuple[Any, str]] = []
     for name, field in model.model_fields.items():
         shown = field.alias or name
         found, many = _table_in(hints[name])
@@ -183,16 +188,29 @@ def _keys(model: type[Table], at: str) -> Iterator[Key]:
         yield from _keys(found, holds)
 
 
+_RULES = {rules.Size: toml.Bytes, rules.Duration: toml.Seconds, rules.Count: int}
+
+
+def _rules(at: str) -> Iterator[Key]:
+    """The rules of grants, which have their kinds and meanings in their types."""
+    hints = get_type_hints(GrantRules, include_extras=True)
+    for rule in fields(GrantRules):
+        if rule.name != "shadow":  # a key of [service]
+            read, meaning = hints[rule.name].__metadata__
+            hint = next(kind for known, kind in _RULES.items() if get_args(known)[1] is read)
+            yield Key(at, rule.name, _kind(hint), code(_with_unit(rule.default, hint)), meaning)
+
+
 def _said(model: type[Table]) -> dict[str, str]:
     """The words under each field in the source."""
     docs = ModuleAnalyzer.for_module(model.__module__).find_attr_docs()
     return {name: " ".join(lines).strip() for (owner, name), lines in docs.items() if owner == model.__name__}
 
 
-def _table_in(hint: Any) -> tuple[type[Table] | None, bool]:
+def _table_in(hint: Any) -> tuple[Any, bool]:
     """The table that a key holds, and whether it is a list of them."""
     for one in (hint, *get_args(hint)):
-        if isinstance(one, type) and issubclass(one, Table):
+        if isinstance(one, type) and issubclass(one, Table | GrantRules):
             return one, get_origin(hint) is list
     return None, False
 
@@ -245,7 +263,7 @@ def _default(name: str, field: Any, hint: Any) -> str:
     if field.is_required():
         return "needed"
     value = field.get_default(call_default_factory=True)
-    if value is None or value in ("", [], {}) or isinstance(value, Table):
+    if value is None or value in ("", [], {}) or isinstance(value, Table | GrantRules):
         return ""
     if isinstance(value, bool):
         return code(str(value).lower())

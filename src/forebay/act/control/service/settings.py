@@ -30,21 +30,21 @@ Rules = Annotated[GrantRules, BeforeValidator(_read_rules)]
 
 
 class ForwardSettings(Table):
-    metrics: list[str] = Field(default_factory=list, max_length=1000)  # HOST:PORT of each I/O node and the council
-    log: OptionalPath = None  # the file to which the council writes its decisions (`--log`)
-    state: OptionalPath = None  # the file that keeps what the council learned (`--state`)
+    metrics: list[str] = Field(default_factory=list, max_length=1000)  #: HOST:PORT of each I/O node and the council.
+    log: OptionalPath = None  #: The file to which the council writes its decisions (`--log`).
+    state: OptionalPath = None  #: The file that keeps what the council learned (`--state`).
 
 
 class Limits(Table):
-    body: Bytes = float(_MIB)  # the most that a caller may send in one call
-    report: Bytes = 16.0 * _MIB  # the most that an agent may send in one call
-    bodies: Bytes = 128.0 * _MIB  # the most that all callers together may be sending at once
-    send: Seconds = 30.0  # how long a caller may take to send a call
-    take: Seconds = 60.0  # how long a caller may take to receive an answer
-    connections: int = 4096  # connections in all. Administrators on the socket are always let in
-    each: int = 64  # connections of one user on the socket
-    host: int = 256  # connections of one address, and over TLS of one identified caller
-    waiting: int = 64  # calls of one caller that wait, or follow the events
+    body: Bytes = float(_MIB)  #: The most that a caller may send in one call.
+    report: Bytes = 16.0 * _MIB  #: The most that an agent may send in one call.
+    bodies: Bytes = 128.0 * _MIB  #: The most that all callers together may be sending at once.
+    send: Seconds = 30.0  #: How long a caller may take to send a call.
+    take: Seconds = 60.0  #: How long a caller may take to receive an answer.
+    connections: int = 4096  #: Connections in all. Administrators on the socket are always let in.
+    each: int = 64  #: Connections of one user on the socket.
+    host: int = 256  #: Connections of one address, and over TLS of one identified caller.
+    waiting: int = 64  #: Calls of one caller that wait, or follow the events.
 
     def model_post_init(self, _: object) -> None:
         for name in ("body", "report", "bodies", "connections", "each", "host", "waiting"):
@@ -60,24 +60,24 @@ class Limits(Table):
 
 
 class ServiceSettings(Table):
-    socket: OptionalPath = SOCKET  # the UNIX socket for users and agents on this machine. Empty: none
-    socket_mode: int = Field(default=0o666, ge=0, le=0o777)  # who may connect to the socket
-    listen: str = ""  # HOST:PORT for callers over TLS; needs `certificate` and `key`. Empty: none
-    certificate: OptionalPath = None  # the certificate, a PEM file
-    key: OptionalPath = None  # its key, a PEM file of mode 0600
-    db: str | None = None  # the journal: a path relative to the file, or postgresql://HOST/NAME; default: $FOREBAY_DB
-    policy: str = "forebay"  # the storage policy of a new journal; later, `forebay storage policy` changes it
-    shadow: bool = False  # decide and record without acting
-    silent: Seconds = 60.0  # a node whose agent does not call for this long gets no new grants
-    administrators: list[int] = Field(default_factory=lambda: [0])  # uids; the service's own user is one, too
-    checkpoint: int = 20_000  # after this many events the service stores its whole state, so that it starts quickly
-    log: Literal["json", "text"] = "json"  # the format of the log, which goes to stderr
-    munge: OptionalPath = None  # the socket of MUNGE's daemon, if it is not the usual one
-    proxies: list[str] = Field(default_factory=list)  # addresses or networks that are believed about a caller's address
-    history: str = ""  # the database of past runs that the page shows
-    forward: ForwardSettings = ForwardSettings()  # what the page shows of the forwarding layer
-    rules: Rules = GrantRules()  # the rules of a new journal; later, `forebay storage rules` changes them
-    limits: Limits = Limits()  # what one caller may take of the service, so that it serves the others, too
+    socket: OptionalPath = SOCKET  #: The UNIX socket for users and agents on this machine. Empty: none.
+    socket_mode: int = Field(default=0o666, ge=0, le=0o777)  #: Who may connect to the socket.
+    listen: str = ""  #: HOST:PORT for callers over TLS; needs `certificate` and `key`. Empty: none.
+    certificate: OptionalPath = None  #: The certificate, a PEM file.
+    key: OptionalPath = None  #: Its key, a PEM file of mode 0600.
+    db: str | None = None  #: The journal: a path relative to the file, or postgresql://HOST/NAME; default: $FOREBAY_DB.
+    policy: str = "forebay"  #: The storage policy of a new journal; later, `forebay storage policy` changes it.
+    shadow: bool = False  #: Decide and record without acting.
+    silent: Seconds = 60.0  #: A node whose agent does not call for this long gets no new grants.
+    administrators: list[int] = Field(default_factory=lambda: [0])  #: Uids; the service's user is one, too.
+    checkpoint: int = 20_000  #: After this many events the service stores its whole state, so that it starts quickly.
+    log: Literal["json", "text"] = "json"  #: The format of the log, which goes to stderr.
+    munge: OptionalPath = None  #: The socket of MUNGE's daemon, if it is not the usual one.
+    proxies: list[str] = Field(default_factory=list)  #: Addresses or networks of proxies that the service trusts.
+    history: str = ""  #: The database of past runs that the page shows.
+    forward: ForwardSettings = ForwardSettings()  #: What the page shows of the forwarding layer.
+    rules: Rules = GrantRules()  #: The rules of a new journal; later, `forebay storage rules` changes them.
+    limits: Limits = Limits()  #: What one caller may take of the service, so that it serves the others, too.
 
     def model_post_init(self, _: object) -> None:
         if self.socket is None and not self.listen:
@@ -104,7 +104,7 @@ class ServiceSettings(Table):
 
 
 class _File(Table):
-    service: ServiceSettings
+    service: ServiceSettings  #: The control service.
 
 
 def read_service(path: Path | None, changes: Mapping[str, object]) -> ServiceSettings:
