@@ -25,7 +25,6 @@ from forebay.cli import (
     history,
     ingest,
     policies,
-    profile,
     replay,
     serve,
     show,
@@ -61,7 +60,7 @@ def root(
 ) -> None: ...
 
 
-for module in (demo, ingest, profile, advise, allocate, simulate, serve, agent, replay, show, size, policies, compile):
+for module in (demo, ingest, history, advise, allocate, simulate, serve, agent, replay, show, size, policies, compile):
     app.add_typer(module.commands)
 study = typer.Typer(
     help="Run a paper's whole evaluation: tables, figures and a report.", no_args_is_help=True, rich_markup_mode=None

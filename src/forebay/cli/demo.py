@@ -19,25 +19,11 @@ import typer
 from forebay.cli.packages import describe_missing
 from forebay.model.errors import UserError
 from forebay.show.options import Json
-from forebay.show.output import print_json, ranges
+from forebay.show.output import Document, print_json, ranges
 
 commands = typer.Typer()
 _START = 300.0
 """Seconds for a daemon to start: on the first run it compiles."""
-_AGENT = """
-[agent]
-node = "storage1"
-service = "{service}"
-folder = "agent"
-[[disk]]
-name = "ssd0"
-kind = "directory"
-root = "disk"
-capacity = "1 GB"
-read_bandwidth = "2 GB/s"
-write_bandwidth = "1 GB/s"
-fields = {{ tier = "ssd" }}
-"""
 
 
 @commands.command(epilog="Example: forebay demo")
@@ -83,16 +69,19 @@ def demo(
 
 def read_steps(out: Path) -> list[dict[str, str]]:
     """The steps; without figures where matplotlib is not installed."""
-    import tomllib
-
     darshan = find_spec("darshan")
     logs = Path(darshan.origin).parent / "examples" if darshan and darshan.origin else Path("LOGS")
-    text = (
-        (files("forebay.cli") / "demo.toml").read_text("utf-8").replace("{out}", str(out)).replace("{logs}", str(logs))
-    )
-    if find_spec("matplotlib") is None:
-        text = re.sub(r" --plot [^\s\"]+", "", text)
-    return [{key: str(value).lstrip() for key, value in step.items()} for step in tomllib.loads(text)["step"]]
+    steps = []
+    for step in _read_script()["step"]:
+        line = step["line"].replace("{out}", str(out)).replace("{logs}", str(logs))
+        steps.append(step | {"line": line if find_spec("matplotlib") else re.sub(r" --plot \S+", "", line)})
+    return steps
+
+
+def _read_script() -> Document:
+    import tomllib
+
+    return tomllib.loads((files("forebay.cli") / "demo.toml").read_text("utf-8"))
 
 
 def _newest_grant() -> str:
@@ -134,7 +123,7 @@ def _start_live_system(running: ExitStack) -> None:
     folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="forebay-")))
     service = f"unix:{folder}/demo.sock"
     (folder / "disk").mkdir()
-    (folder / "agent.toml").write_text(_AGENT.format(service=service))
+    (folder / "agent.toml").write_text(_read_script()["agent"].replace("{service}", service))
     start_daemon(running, "serve", "--socket", f"{folder}/demo.sock", "--db", str(folder / "service.db"))
     start_daemon(running, "agent", str(folder / "agent.toml"))
     running.callback(_restore_environment, dict(os.environ))

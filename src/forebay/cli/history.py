@@ -1,4 +1,4 @@
-"""`forebay history`: look at what ran."""
+"""`forebay history` and `profile`: look at what ran."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from forebay.history.run_fields import MOST_PROCESSES
 from forebay.model.errors import BadInput, UnknownName
 from forebay.show.options import Database, Json, Plot
-from forebay.show.output import drawing, print_json, print_table
+from forebay.show.output import draw, print_json, print_table
 
 if TYPE_CHECKING:
     from forebay.history.store import Connection
 
 app = typer.Typer(help="Look at what ran.", no_args_is_help=True)
+commands = typer.Typer()
 
 _SHOWN = 50
 Since = Annotated[str | None, typer.Option(help="Only from this date (and time) on.")]
@@ -28,6 +30,12 @@ Limit = Annotated[
     typer.Option(help=f"At most this many, newest first [default: {_SHOWN}; --json: all].", min=1, max=10**9),
 ]
 OnFilesystem = Annotated[str | None, typer.Option(help="Only the file system mounted there.", metavar="MOUNT")]
+Processes = Annotated[
+    int | None, typer.Option(help="Number of processes [default: the most common].", min=1, max=MOST_PROCESSES)
+]
+OfFilesystem = Annotated[
+    str | None, typer.Option(help="Mount point of the file system [default: that of the last run].", metavar="MOUNT")
+]
 
 
 @contextmanager
@@ -56,11 +64,7 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
         layouts, apps = usage(layout_sums(connection, only)), app_count(connection, only)
         most_run, most_bytes = (top_apps(connection, order, 10, only) for order in ("runs", "total_bytes"))
     shown = [sums for sums in every if only is None or sums.filesystem == only]
-    if plot is not None:
-        from forebay.show.figures.history.usage import draw_usage
-
-        with drawing(plot):
-            draw_usage(layouts, plot)
+    draw(plot, "history.usage:draw_usage", layouts)
     if json:
         print_json(usage_document(layouts, apps, most_run, most_bytes, shown))
     else:
@@ -76,11 +80,7 @@ def apps(db: Database = None, plot: Plot = None, json: Json = False) -> None:
 
     with reading(db) as connection:
         sums = app_sums(connection)
-    if plot is not None:
-        from forebay.show.figures.history.apps import draw_apps
-
-        with drawing(plot):
-            draw_apps(sums, plot)
+    draw(plot, "history.apps:draw_apps", sums)
     print_json(apps_document(sums)) if json else print_apps(sums)
 
 
@@ -105,11 +105,8 @@ def runs(
     most = limit if json or limit is not None else _SHOWN
     filters: dict[str, Any] = {"app": application, "since": low, "until": high}
     with reading(db) as connection:
-        if plot is not None and application is not None:
-            from forebay.show.figures.history.runs import draw_runs
-
-            with drawing(plot):
-                draw_runs(application, list_runs(connection, **filters, limit=limit), plot)
+        if plot is not None:
+            draw(plot, "history.runs:draw_runs", application, list_runs(connection, **filters, limit=limit))
         with closing(list_runs(connection, **filters, limit=most)) as rows:
             write_runs(rows, sys.stdout) if json else print_runs(rows, None if limit is not None else most)
 
@@ -148,11 +145,8 @@ def osts(
     with reading(db) as connection:
         only = find_filesystem(filesystem, list(filesystem_ids(connection)))
         ranked = rank_osts(osts_by_filesystem(connection, low, high, only))
-    if plot is not None and ranked:
-        from forebay.show.figures.history.osts import draw_osts
-
-        with drawing(plot):
-            draw_osts(ranked, plot)
+    if ranked:
+        draw(plot, "history.osts:draw_osts", ranked)
     if json:
         print_json(osts_document(ranked))
     elif ranked:
@@ -219,3 +213,29 @@ def export(
         print_json({"tables": [{"file": str(path), "rows": rows} for path, rows in written]})
     else:
         print_table("", ("file", "rows"), [(str(path), rows) for path, rows in written])
+
+
+@commands.command(epilog="Example: forebay profile vpic --procs 512 --plot vpic.png")
+def profile(
+    app: Annotated[str, typer.Argument(help="An application in `forebay history apps`.", metavar="APP")],
+    procs: Processes = None,
+    filesystem: OfFilesystem = None,
+    db: Database = None,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Describe an application: pattern, volumes, bandwidth, drift.
+
+    Includes its bandwidth by OSTs and a forecast.
+    """
+    from forebay.history.store.past_runs import list_behaviours
+    from forebay.profile.application import profile_of, runs_on
+    from forebay.show.history.documents import find_filesystem, profile_document
+    from forebay.show.history.profile import print_profile
+
+    with reading(db) as connection:
+        runs = list_behaviours(connection, app)
+    known = sorted({run.filesystem for run in runs if run.filesystem is not None})
+    described = profile_of(app, runs, procs, find_filesystem(filesystem, known))
+    draw(plot, "history.profile:draw_profile", described, runs_on(runs, described.filesystem))
+    print_json(profile_document(described, procs)) if json else print_profile(described, procs)

@@ -22,7 +22,7 @@ from forebay.show.options import (
     parse_quantity,
     policy_list,
 )
-from forebay.show.output import Document, drawing, print_json, print_table, progress, ranges, whole_file
+from forebay.show.output import Document, draw, print_json, print_table, progress, ranges, whole_file
 
 if TYPE_CHECKING:
     from forebay.simulate.engine import Measures
@@ -150,13 +150,9 @@ def _simulate_applications(
         allocators = policy_list("allocate", allocate or scenario.allocate or DEFAULT_ALLOCATE)
         pairs = [(allocator, placer) for allocator in allocators for placer in placers]
     runs = [_run(scenario, *pair, seed) for pair in pairs]
-    if plot is not None:
-        from forebay.show.figures.simulation import draw_simulation
-
-        placement, measures = min(runs, key=lambda run: _known_first(run[1].mean_io_slowdown))
-        names = [a.name for a in scenario.applications]
-        with drawing(plot):
-            draw_simulation(names, placement, measures.slowdown, measures.rho_io, measures.occupancy, plot)
+    placement, best = min(runs, key=lambda run: _known_first(run[1].mean_io_slowdown))
+    names = [application.name for application in scenario.applications]
+    draw(plot, "simulation:draw_simulation", names, placement, best.slowdown, best.rho_io, best.occupancy)
     documents = [_document(scenario, pair, *run) for pair, run in zip(pairs, runs, strict=True)]
     if json:
         print_json(documents[0] if len(documents) == 1 else {"runs": documents})
@@ -262,10 +258,7 @@ def _simulate_storage(
         _write_decisions(runs[0], decisions)
         documents[0]["decisions_file"] = str(decisions)
     if plot is not None:
-        from forebay.show.figures.storage_run import draw_storage_run
-
-        with drawing(plot):
-            draw_storage_run(runs[0], plot)
+        draw(plot, "storage_run:draw_storage_run", runs[0])
     if json:
         print_json(documents[0] if len(documents) == 1 else {"runs": documents})
     else:

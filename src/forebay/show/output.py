@@ -12,6 +12,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -116,11 +117,16 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
     partial.replace(path)
 
 
-@contextmanager
-def drawing(plot: Path) -> Iterator[None]:
-    """Say on stderr that a figure is written, or why it can't be."""
+def draw(plot: Path | None, figure: str, *values: object) -> None:
+    """Draw into the file of --plot, if there is one: `figure` is MODULE:FUNCTION in `forebay.show.figures`.
+
+    Its module is imported only now, because it needs matplotlib.
+    """
+    if plot is None:
+        return
+    module, _, function = figure.partition(":")
     try:
-        yield
+        getattr(import_module(f"forebay.show.figures.{module}"), function)(*values, plot)
     except OSError as error:
         raise BadInput(str(plot), why(error)) from None
     typer.echo(f"drawn: {plot}", err=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from forebay.cli.forward import bench, mount, processes, train
+from forebay.cli.forward import bench, processes, train
 
 app = typer.Typer(help="The I/O forwarding layer.", no_args_is_help=True)
-for module in (mount, bench, train, processes):
+for module in (processes, bench, train):
     app.add_typer(module.commands)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.cli.forward.mount import LOOK, addresses, check_layer
+from forebay.cli.forward.processes import LOOK, addresses, check_layer
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.units import parse_size
 from forebay.show.options import Json, Plot, Seed, parse_quantity, policy_list
-from forebay.show.output import Document, drawing, print_json, print_table, progress
+from forebay.show.output import Document, draw, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from forebay.act.forward.bench.advice_loop import Step
@@ -117,11 +117,7 @@ def _compare_schedulers(
     with _layers(shape, schedulers, nodes, key) as by_name, progress("rounds", plan.rounds) as report:
         ways = measure(plan, by_name, report)
     factor = shape.dilation or 1
-    if plot is not None:
-        from forebay.show.figures.forward_bench import draw_ways
-
-        with drawing(plot):
-            draw_ways(ways, factor, plot)
+    draw(plot, "forward_bench:draw_ways", ways, factor)
     if not json:
         _print_comparison(plan, shape, ways, nodes)
         return
@@ -214,11 +210,7 @@ def _measure_council(
         decisions = council.busy_decisions(council.read_decisions(council.decision_log(layer, "learning")))
     ignored = [way for way in ways if way.name != "no council"]
     bandwidths = [[measured.bandwidth * dilation for measured in run] for run in learned]
-    if plot is not None:
-        from forebay.show.figures.forward_bench import draw_windows
-
-        with drawing(plot):
-            draw_windows(decisions, dilation, plot)
+    draw(plot, "forward_bench:draw_windows", decisions, dilation)
     if json:
         fields = ("seconds", "window", "bandwidth", "patterns", "because")
         overhead = [{"operation": way.doing, "ratio": way.ratio} for way in ignored]
