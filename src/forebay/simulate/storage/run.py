@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forebay.decide.policy import Policy
-from forebay.decide.storage.optimal import Bound, upper_bound
 from forebay.decide.storage.policies import number
 from forebay.decide.storage.policy_memory import REFUSED, turn
 from forebay.decide.storage.request_placement import PART
@@ -35,6 +35,9 @@ from forebay.simulate.storage.plan import (
 )
 from forebay.simulate.storage.rules import DAY, Feedback, Rules
 from forebay.simulate.storage.usage import Usage, replay, usage
+
+if TYPE_CHECKING:
+    from forebay.decide.storage.optimal import Bound
 
 REQUESTS_PER_SLICE = 200_000  # between slices Ctrl-C is heard
 
@@ -177,6 +180,8 @@ def _run_with_feedback(session: _Session, use: Usage, feedback: Feedback, volume
 
 def bound_of(platform: Platform, requests: Requests, rules: Rules) -> Bound:
     """What no policy allocates more than, by the correct rules."""
+    from forebay.decide.storage.optimal import upper_bound  # which needs SciPy
+
     with _quiet():
         return upper_bound(platform, requests, split=rules.split, longest_delay=rules.tries * rules.interval)
 
