@@ -4,8 +4,6 @@ Each field has a meaning, which the description of the API repeats. Times are se
 sizes bytes, bandwidths bytes per second. A dict in an annotation adds keywords of JSON Schema.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypedDict
 

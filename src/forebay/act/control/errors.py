@@ -1,10 +1,8 @@
 """What can go wrong in a call of the HTTP API: a code for programs beside the sentence for people."""
 
-from __future__ import annotations
-
 import json
 from enum import StrEnum
-from typing import Annotated, TypedDict
+from typing import Annotated, Self, TypedDict
 
 from forebay.model.errors import ForebayError, Refused, UnknownName, UserError
 from forebay.model.grant import NoSuchGrant, NotAllowed
@@ -16,7 +14,7 @@ class ErrorCode(StrEnum):
     status: int
     meaning: str
 
-    def __new__(cls, code: str, status: int, meaning: str) -> ErrorCode:
+    def __new__(cls, code: str, status: int, meaning: str) -> Self:
         self = str.__new__(cls, code)
         self._value_, self.status, self.meaning = code, status, meaning
         return self

@@ -4,8 +4,6 @@ One thread gets the actions from the service, others carry them out, one volume 
 reports. Every action can be repeated, so that the next start repairs a crash at any point.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import threading

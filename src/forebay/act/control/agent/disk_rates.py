@@ -4,8 +4,6 @@ The kernel counts sectors by block device, so that a disk is known by the device
 (a network, memory, several devices) is not measured.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

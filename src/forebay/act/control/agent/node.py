@@ -1,7 +1,5 @@
 """A storage node: its disks, the volumes on them, and the actions of the service that its agent carries out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An agent's reports and log lines, kept in order until the service has them."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

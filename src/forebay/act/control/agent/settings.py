@@ -1,7 +1,5 @@
 """The settings of a storage node's agent: its TOML file, checked. examples/agent.toml explains it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any

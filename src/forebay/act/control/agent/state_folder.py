@@ -1,7 +1,5 @@
 """What an agent keeps in its folder over a restart: numbers of reports, the journal it acts on, and marks of disks."""
 
-from __future__ import annotations
-
 import secrets
 import threading
 import time

@@ -1,7 +1,5 @@
 """Policy, rules, journal, events, tokens, health, metrics, and the description of the API."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence

@@ -1,7 +1,5 @@
 """The HTTP API as an application: bodies and connections are bounded, calls counted, and errors told in one line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What all routes share: documents as answers, the service, the caller, and parameters."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json
@@ -102,13 +100,15 @@ async def _call_of(request: Request) -> str:
     return call_line(request.method, target.decode("latin-1"), await request.body())
 
 
+OfService = Annotated[Service, Depends(service_of)]
+Caller = Annotated[Who, Depends(identify_caller)]
+
+
 async def _require_administrator(who: Caller) -> Who:
     check_administrator(who)
     return who
 
 
-OfService = Annotated[Service, Depends(service_of)]
-Caller = Annotated[Who, Depends(identify_caller)]
 Administrator = Annotated[Who, Depends(_require_administrator)]
 NodeName = Annotated[str, Path(max_length=100, description="The node's name.")]
 GrantName = Annotated[str, Path(max_length=64, description="The grant's name.")]

@@ -1,7 +1,5 @@
 """The description of the API at /openapi.json: every call, document and event, who may call, and where."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """What callers send to the service. Sizes are bytes or text with a unit, durations seconds or text with a unit."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from datetime import timedelta

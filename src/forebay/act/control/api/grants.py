@@ -1,7 +1,5 @@
 """Grants: request, list, show, wait, release, extend; would a request fit, and which grants carry a key."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Sequence

@@ -1,7 +1,5 @@
 """Limits on what one caller can take of the service: connections and waiting calls."""
 
-from __future__ import annotations
-
 import resource
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Storage nodes: what their agents report and must do, their tiers, and what administrators do with them and strays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Logins of browsers, the page, and its own calls, which change with it and are not part of the public API."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

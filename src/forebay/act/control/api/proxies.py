@@ -4,8 +4,6 @@ A proxy for TCP sends the caller's address first, by the PROXY protocol (version
 for HTTP in the header X-Forwarded-For of each call.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network

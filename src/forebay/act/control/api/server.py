@@ -1,7 +1,5 @@
 """The service on its sockets: who is let in, and for how long a caller may take. Only this module uses uvicorn."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -1,7 +1,5 @@
 """The files of the page, and what it shows besides the service's own; who starts the service hands both to it."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 from collections.abc import Callable, Mapping

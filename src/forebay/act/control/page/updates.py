@@ -5,8 +5,6 @@ that overlaps with another, shows the same. However much happens, there are few 
 share them: to be watched must not slow the service down.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import secrets
@@ -67,7 +65,7 @@ class Rates:
 class Updates:
     """Of one process; `boot` tells it from the one before. Nothing is done while nobody watches."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: "Service") -> None:
         self._service = service
         self._watching: dict[Eye, set[asyncio.Queue[str]]] = {}
         self._task: asyncio.Task[None] | None = None

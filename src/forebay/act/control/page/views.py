@@ -3,8 +3,6 @@
 Whoever looks is an `Eye`: a user sees their own grants and the totals, an administrator sees everything.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
