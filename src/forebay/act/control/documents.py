@@ -95,12 +95,6 @@ class StoryLine(TypedDict):
     more: Annotated[dict[str, object], "The other fields of the event."]
 
 
-class StoryDocument(TypedDict):
-    """The story of a grant."""
-
-    story: Annotated[list[StoryLine], "What happened, by time."]
-
-
 class DiskDocument(TypedDict):
     """A disk of a storage node."""
 
@@ -128,12 +122,6 @@ class NodeDocument(TypedDict):
     report: Annotated[Count, "The number of its agent's last report."]
     doubted: Annotated[bool, "Whether its agent knows another journal, so that the service removes nothing there."]
     disks: Annotated[list[DiskDocument], "Its disks."]
-
-
-class NodeList(TypedDict):
-    """All storage nodes."""
-
-    nodes: Annotated[list[NodeDocument], "The nodes."]
 
 
 class ActionDocument(TypedDict):
@@ -177,18 +165,6 @@ class StrayDocument(TypedDict):
     kept: Annotated[bool, "Whether an administrator has to decide about it."]
 
 
-class StrayList(TypedDict):
-    """All volumes that no grant owns (any longer)."""
-
-    strays: Annotated[list[StrayDocument], "All of them."]
-
-
-class Done(TypedDict):
-    """How much was done."""
-
-    done: Annotated[Count, "How many."]
-
-
 class HealthDocument(TypedDict):
     """Whether the service works, and how much it manages."""
 
@@ -200,12 +176,6 @@ class HealthDocument(TypedDict):
     nodes: Annotated[Count, "Number of storage nodes."]
     silent: Annotated[Count, "Number of them that do not answer."]
     kept: Annotated[Count, "Volumes that wait for an administrator's decision."]
-
-
-class PolicyDocument(TypedDict):
-    """The storage policy that decides."""
-
-    policy: Annotated[str, "The storage policy."]
 
 
 class RulesDocument(TypedDict):
@@ -256,12 +226,6 @@ class NewToken(TokenOwner):
     token: Annotated[str, "The token. The service shows it only once."]
 
 
-class TokenList(TypedDict):
-    """All tokens."""
-
-    tokens: Annotated[list[TokenDocument], "All tokens. The service does not store their secrets."]
-
-
 class TierDocument(TypedDict):
     """What the open disks of a tier have."""
 
@@ -272,24 +236,12 @@ class TierDocument(TypedDict):
     largest: Annotated[Bytes, "The most free bytes on one disk."]
 
 
-class TierList(TypedDict):
-    """All tiers."""
-
-    tiers: Annotated[list[TierDocument], "The tiers, `any` first."]
-
-
 class FitDocument(TypedDict):
     """How the service would decide a request."""
 
     answer: Annotated[Literal["now", "later", "never"], "When it would be granted."]
     because: Annotated[str, "Why not now, as a sentence."]
     reason: Annotated[ReasonCode, "Why not now, as a code; empty if it is."]
-
-
-class KeyDocument(TypedDict):
-    """The grants that carry a key."""
-
-    grants: Annotated[list[GrantDocument], "The grants."]
 
 
 class LoginDocument(TypedDict):
@@ -310,7 +262,14 @@ class LoginLink(TypedDict):
     link: Annotated[str, "The same as an address to open; empty if the service does not listen on TCP."]
 
 
-class LogoutDocument(TypedDict):
-    """Whether a login ended."""
+# Documents with one field
 
-    done: Annotated[Literal[0, 1], "1 if there was a login, else 0."]
+StoryDocument = TypedDict("StoryDocument", {"story": Annotated[list[StoryLine], "What happened to a grant, by time."]})
+NodeList = TypedDict("NodeList", {"nodes": Annotated[list[NodeDocument], "All storage nodes."]})
+StrayList = TypedDict("StrayList", {"strays": Annotated[list[StrayDocument], "All volumes that no grant owns."]})
+Done = TypedDict("Done", {"done": Annotated[Count, "How many were done."]})
+PolicyDocument = TypedDict("PolicyDocument", {"policy": Annotated[str, "The storage policy that decides."]})
+TokenList = TypedDict("TokenList", {"tokens": Annotated[list[TokenDocument], "All tokens, without their secrets."]})
+TierList = TypedDict("TierList", {"tiers": Annotated[list[TierDocument], "All tiers, `any` first."]})
+KeyDocument = TypedDict("KeyDocument", {"grants": Annotated[list[GrantDocument], "The grants that carry a key."]})
+LogoutDocument = TypedDict("LogoutDocument", {"done": Annotated[Literal[0, 1], "1 if a login ended, else 0."]})

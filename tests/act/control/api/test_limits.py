@@ -18,8 +18,9 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import Message
 
-from forebay.act.control.api.app import Bounded, Message
+from forebay.act.control.api.app import Bounded
 from forebay.act.control.api.limits import Crowd, Waits, room_for
 from forebay.act.control.api.proxies import read_head
 from forebay.act.control.auth.callers import Who

@@ -177,12 +177,9 @@ class Agent:
             disks.append(described)
         settings = self._settings
         report = HelloForm(
-            address=settings.address,
-            network_bandwidth=settings.network_bandwidth,
-            fields=settings.fields,
-            disks=disks,
-            volumes=volumes,
-        )
+            address=settings.address, network_bandwidth=settings.network_bandwidth, fields=settings.fields,
+            disks=disks, volumes=volumes,
+        )  # fmt: skip
         if unseen:
             report.unseen = unseen
         return report

@@ -56,14 +56,10 @@ class AgentDisk:
     def describe(self, before: int = 0) -> DiskForm:
         """The disk for the service; `before` is the capacity that it reported last."""
         return DiskForm(
-            name=self.name,
-            capacity=self._capacity(before),
-            read_bandwidth=self.read_bandwidth,
-            write_bandwidth=self.write_bandwidth,
-            kind=self.volumes.kind,
-            identity=self.identity,
+            name=self.name, capacity=self._capacity(before), read_bandwidth=self.read_bandwidth,
+            write_bandwidth=self.write_bandwidth, kind=self.volumes.kind, identity=self.identity,
             fields={EXPOSE: self.expose, "kind": self.volumes.kind, **self.fields},
-        )
+        )  # fmt: skip
 
     def _capacity(self, before: int) -> int:
         """At most what is usable. A few bytes more or less are not worth a report."""
@@ -86,19 +82,11 @@ class AgentDisk:
             served = exposed.get(volume.name)
             is_served = self.expose == "none" or (served is not None and served.state == "whole")
             form = VolumeForm(
-                name=volume.name,
-                disk=self.name,
-                size=volume.size,
+                name=volume.name, disk=self.name, size=volume.size, path=path, device=device,
                 state="whole" if volume.state == "whole" and is_served else "half",
-                path=path,
-                device=device,
                 settings={} if served is None else without_key(served.settings),
-                uid=volume.uid,
-                gid=volume.gid,
-                mode=volume.mode,
-                ceiling=volume.asked_ceiling,
-                since=volume.since,
-            )
+                uid=volume.uid, gid=volume.gid, mode=volume.mode, ceiling=volume.asked_ceiling, since=volume.since,
+            )  # fmt: skip
             forms.append(form)
         return forms
 

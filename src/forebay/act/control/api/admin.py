@@ -7,23 +7,13 @@ from dataclasses import asdict, replace
 from typing import Annotated, cast
 
 from fastapi import Header, Path, Query, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from forebay import __version__
 from forebay.act.control import documents
-from forebay.act.control.api.dependencies import (
-    METRICS,
-    Administrator,
-    Answer,
-    Caller,
-    Limit,
-    Number,
-    OfService,
-    Routes,
-    resume_after,
-)
 from forebay.act.control.api.description import STREAMED, describe_api, response
 from forebay.act.control.api.forms import PolicyForm, RulesForm, TokenForm
+from forebay.act.control.api.routing import METRICS, Administrator, Caller, Limit, OfService, Routes, resume_after
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.auth.tokens import new_token
 from forebay.act.control.auth.volume_keys import public
@@ -41,6 +31,7 @@ from forebay.history.store.tokens import Token, list_tokens, remove_token
 from forebay.model.errors import UnknownName
 
 routes = Routes()
+Number = Annotated[int, Query(ge=0, lt=2**62, description="A number of the journal.")]
 _DAY = 86_400.0
 _AT_ONCE = 1000
 _QUIET = 15.0  # seconds after which a comment shows that the service is there
@@ -59,11 +50,9 @@ async def health(service: OfService) -> documents.HealthDocument:
         "version": __version__,
         "mode": mode(latest) if latest else "",
         "policy": live.control.policy if latest else "",
-        "journal": live.last,
-        "nodes": len(tables.nodes),
+        "journal": live.last, "nodes": len(tables.nodes), "kept": tables.kept_count(),
         "silent": sum(node.silent for node in tables.nodes.values()),
-        "kept": tables.kept_count(),
-    }
+    }  # fmt: skip
 
 
 @routes.get("/v1/policy")
@@ -201,5 +190,5 @@ async def drop_token(
 
 
 @routes.get("/openapi.json", include_in_schema=False)
-async def description(request: Request, service: OfService, _: Caller) -> Answer:
-    return Answer(describe_api(request.app, service.settings))
+async def description(request: Request, service: OfService, _: Caller) -> JSONResponse:
+    return JSONResponse(describe_api(request.app, service.settings))

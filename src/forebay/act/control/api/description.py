@@ -64,7 +64,7 @@ def response(description: str, media: str, schema: str = "") -> Schema:
 
 
 def document_response(document: type[Any]) -> Schema:
-    return response((document.__doc__ or "").split("\n")[0], "application/json", document.__name__)
+    return response(_meaning(document), "application/json", document.__name__)
 
 
 def _error_response(status: int) -> Schema:
@@ -76,13 +76,13 @@ ERRORS: dict[int | str, Schema] = {code.status: _error_response(code.status) for
 
 
 def describe_api(app: FastAPI, settings: ServiceSettings) -> Schema:
-    about = _texts()["about"]
+    about, tags = _texts()["about"], _texts()["tagged"]
     description = get_openapi(title=app.title, version=app.version, description=about, routes=app.routes)
     for path, calls in description["paths"].items():
         for method, call in calls.items():
             call["responses"].pop("422", None)  # FastAPI's own; a malformed request is answered with 400
             call["security"] = [] if (method, path) in _OPEN else _security(method)
-            call.setdefault("tags", ["service"])
+            call["tags"] = [next((tag for tag, start in tags.items() if path.startswith(tuple(start))), "service")]
     description["components"]["schemas"] = all_schemas(description)
     _bound(description["paths"])
     schemes = copy.deepcopy(_texts()["schemes"])
@@ -163,11 +163,17 @@ def _record(kind: type[Any], schemas: dict[str, Schema]) -> Schema:
     return {
         "type": "object",
         "title": kind.__name__,
-        "description": " ".join((kind.__doc__ or "").split()),
+        "description": _meaning(kind),
         "properties": {name: _of_type(hint, schemas) for name, hint in hints.items()},
         "required": required,
         "additionalProperties": False,
     }
+
+
+def _meaning(kind: type[Any]) -> str:
+    """The docstring of a record, or the meaning of its only field."""
+    fields = get_type_hints(kind, include_extras=True).values()
+    return " ".join((kind.__doc__ or _notes(*fields)["description"]).split())
 
 
 def _notes(hint: Any) -> Schema:

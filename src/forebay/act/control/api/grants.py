@@ -10,7 +10,9 @@ from fastapi import Path, Query
 from fastapi.responses import Response
 
 from forebay.act.control.agent.node import EXPOSE
-from forebay.act.control.api.dependencies import (
+from forebay.act.control.api.description import document_response
+from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm
+from forebay.act.control.api.routing import (
     Answer,
     Caller,
     GrantName,
@@ -22,8 +24,6 @@ from forebay.act.control.api.dependencies import (
     encode,
     wait_until,
 )
-from forebay.act.control.api.description import document_response
-from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm
 from forebay.act.control.auth.callers import Who, check_administrator, first_group, user_name
 from forebay.act.control.documents import FitDocument, GrantDocument, GrantList, KeyDocument, StoryDocument
 from forebay.act.control.service.live_state import EventRecord, Live
@@ -38,11 +38,10 @@ from forebay.model.grant import ENDED, Ask, Grant, NotAllowed, State
 _AT_ONCE = 50  # grants that are encoded before others get their turn: about two milliseconds
 _GRANT = document_response(GrantDocument)
 
-routes = Routes(prefix="/v1/grants", tags=["grants"])
-batch_routes = Routes(prefix="/v1", tags=["tiers"])
+routes = Routes()
 
 
-@routes.post("", status_code=201, responses={200: _GRANT, 201: _GRANT})
+@routes.post("/v1/grants", status_code=201, responses={200: _GRANT, 201: _GRANT})
 async def request_grant(service: OfService, who: Caller, form: AskForm) -> Answer:
     """Request space. A known key makes it the same request. A refusal is a grant in state `refused`."""
     ask, records = await _request(service, who, form)
@@ -89,21 +88,10 @@ def ask_of(form: AskForm, who: Who, control: Control, now: float) -> Ask:
     if isinstance(start, timedelta):
         start = now + start.total_seconds() if known is None else known.ask.start
     return Ask(
-        grant=grant,
-        key=key,
-        uid=uid,
-        gid=gid,
-        user=user_name(uid),
-        job=form.job,
-        size=form.size,
-        seconds=form.seconds,
-        start=start,
-        wants=wants,
-        expose="" if form.expose == "none" else form.expose,
-        hosts=tuple(form.hosts),
-        mode=form.mode,
-        ceiling=form.ceiling,
-    )
+        grant=grant, key=key, uid=uid, gid=gid, user=user_name(uid), job=form.job, size=form.size,
+        seconds=form.seconds, start=start, wants=wants, expose="" if form.expose == "none" else form.expose,
+        hosts=tuple(form.hosts), mode=form.mode, ceiling=form.ceiling,
+    )  # fmt: skip
 
 
 def _owner(form: AskForm, who: Who) -> tuple[int, int]:
@@ -119,7 +107,7 @@ def _owner(form: AskForm, who: Who) -> tuple[int, int]:
     return uid, uid if gid is None else gid
 
 
-@routes.get("", responses={200: document_response(GrantList)})
+@routes.get("/v1/grants", responses={200: document_response(GrantList)})
 async def list_grants(
     service: OfService,
     who: Caller,
@@ -162,20 +150,20 @@ async def _encode_grants(service: Service, names: Sequence[str]) -> AsyncIterato
         await asyncio.sleep(0)
 
 
-@routes.get("/{grant}")
+@routes.get("/v1/grants/{grant}")
 async def show(service: OfService, who: Caller, grant: GrantName) -> GrantDocument:
     """One grant with its volumes."""
     return _document(service, await service.writer.now(), grant, who)
 
 
-@routes.get("/{grant}/story")
+@routes.get("/v1/grants/{grant}/story")
 async def story(service: OfService, who: Caller, grant: GrantName) -> StoryDocument:
     """Everything that happened to a grant, and what agents logged about it, by time."""
     _find(await service.writer.now(), grant, who)
     return {"story": await service.writer.read(lambda connection: story_of(connection, grant))}
 
 
-@routes.get("/{grant}/wait")
+@routes.get("/v1/grants/{grant}/wait")
 async def wait(
     service: OfService,
     who: Caller,
@@ -196,14 +184,14 @@ async def wait(
     return _document(service, live, grant, who)
 
 
-@routes.post("/{grant}/release")
+@routes.post("/v1/grants/{grant}/release")
 async def release(service: OfService, who: Caller, grant: GrantName, form: ReleaseForm | None = Maybe) -> GrantDocument:
     """Release a grant. To repeat this changes nothing."""
     because = " ".join(form.because.split()) if form else ""
     return await _change(service, who, co.Release(caller=who.caller, grant=grant, because=because))
 
 
-@routes.post("/{grant}/extend")
+@routes.post("/v1/grants/{grant}/extend")
 async def extend(service: OfService, who: Caller, grant: GrantName, form: ExtendForm) -> GrantDocument:
     """Let a grant end later, if its space stays free until then."""
     end = form.until
@@ -217,7 +205,7 @@ async def extend(service: OfService, who: Caller, grant: GrantName, form: Extend
     return await _change(service, who, co.Extend(caller=who.caller, grant=grant, end=end))
 
 
-@routes.post("/{grant}/used")
+@routes.post("/v1/grants/{grant}/used")
 async def use(service: OfService, who: Caller, grant: GrantName) -> GrantDocument:
     """Mark a grant as in use."""
     return await _change(service, who, co.Use(caller=who.caller, grant=grant))
@@ -252,7 +240,7 @@ def _may_see(live: Live, grant: Grant, who: Who) -> bool:
 # What a batch system asks around its jobs
 
 
-@batch_routes.get("/fit")
+@routes.get("/v1/fit")
 async def fit(
     service: OfService,
     who: Caller,
@@ -272,7 +260,7 @@ async def fit(
     return {"answer": "now", "because": "", "reason": ""}
 
 
-@batch_routes.get("/keys/{key}")
+@routes.get("/v1/keys/{key}")
 async def by_key(
     service: OfService,
     who: Caller,

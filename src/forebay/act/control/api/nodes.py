@@ -6,16 +6,6 @@ from typing import Annotated, Any
 from fastapi import Body, Query
 
 from forebay.act.control.agent.node import EXPOSE
-from forebay.act.control.api.dependencies import (
-    Administrator,
-    Caller,
-    Maybe,
-    NodeName,
-    OfService,
-    Routes,
-    Wait,
-    wait_until,
-)
 from forebay.act.control.api.forms import (
     AdoptForm,
     DiscardForm,
@@ -27,6 +17,7 @@ from forebay.act.control.api.forms import (
     ReportForm,
     VolumeForm,
 )
+from forebay.act.control.api.routing import Administrator, Caller, Maybe, NodeName, OfService, Routes, Wait, wait_until
 from forebay.act.control.auth.callers import Who, user_name
 from forebay.act.control.auth.volume_keys import without_key
 from forebay.act.control.documents import ActionList, Done, NodeList, StrayDocument, StrayList, TierDocument, TierList
@@ -37,11 +28,9 @@ from forebay.act.control.service.views import action_list, node_documents
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSpec, Stray, field_value
 from forebay.history.store.journal import LogLine, add_log_lines
-from forebay.model.grant import Volume, node_of
+from forebay.model.grant import Volume
 
-routes = Routes(prefix="/v1/nodes", tags=["nodes"])
-stray_routes = Routes(prefix="/v1/strays", tags=["strays"])
-tier_routes = Routes(prefix="/v1/tiers", tags=["tiers"])
+routes = Routes()
 ANY = "any"
 """The name of all disks together, whatever their tier."""
 _MOST_TEXT = 2000
@@ -51,25 +40,25 @@ _Seen = Annotated[str, Query(max_length=100, description="The `seen` of the last
 _Disk = Annotated[str, Query(max_length=200, description="A disk of the node. Default: the whole node.")]
 
 
-@routes.get("")
+@routes.get("/v1/nodes")
 async def list_nodes(service: OfService, _: Caller) -> NodeList:
     """All nodes with their disks."""
     return {"nodes": node_documents(await service.writer.now())}
 
 
-@routes.post("/{node}/drain")
+@routes.post("/v1/nodes/{node}/drain")
 async def drain(service: OfService, who: Administrator, node: NodeName, form: DrainForm | None = Maybe) -> NodeList:
     """Place no new grants on a node, or on one of its disks. Existing grants stay."""
     return await _change(service, co.Drain(caller=who.caller, what=_place(node, form.disk if form else "")))
 
 
-@routes.post("/{node}/undrain")
+@routes.post("/v1/nodes/{node}/undrain")
 async def undrain(service: OfService, who: Administrator, node: NodeName, form: DrainForm | None = Maybe) -> NodeList:
     """Place new grants there again."""
     return await _change(service, co.Undrain(caller=who.caller, what=_place(node, form.disk if form else "")))
 
 
-@routes.delete("/{node}")
+@routes.delete("/v1/nodes/{node}")
 async def remove(service: OfService, who: Administrator, node: NodeName, disk: _Disk = "") -> NodeList:
     """Give up a node, or one of its disks. Everything on it is lost."""
     return await _change(service, co.Remove(caller=who.caller, what=_place(node, disk)))
@@ -84,7 +73,7 @@ async def _change(service: Service, command: co.Command) -> NodeList:
     return {"nodes": node_documents(service.state())}
 
 
-@routes.post("/{node}/hello")
+@routes.post("/v1/nodes/{node}/hello")
 async def hello(service: OfService, who: Caller, node: NodeName, form: HelloForm) -> ActionList:
     """An agent reports its node's disks and all volumes on them, and gets its actions."""
     known = await service.writer.is_known(form.seen)
@@ -95,17 +84,13 @@ async def hello(service: OfService, who: Caller, node: NodeName, form: HelloForm
 
 def register_of(node: str, form: HelloForm, who: Who, ours: bool | None) -> co.Register:
     return co.Register(
-        caller=who.for_node(node),
-        node=node,
+        caller=who.for_node(node), node=node, number=form.number, ours=ours, seen=form.seen,
         network_bandwidth=form.network_bandwidth,
         fields=form.fields | ({"address": form.address} if form.address else {}),
         disks=tuple(map(_disk_of, form.disks)),
         volumes=None if form.volumes is None else _volumes_of(form.volumes),
-        number=form.number,
-        ours=ours,
-        seen=form.seen,
         unseen={name: _reason(because) for name, because in form.unseen.items()},
-    )
+    )  # fmt: skip
 
 
 def _disk_of(form: DiskForm) -> DiskSpec:
@@ -128,7 +113,7 @@ def _reason(because: str) -> str:
     return " ".join(because.split())[:_LONGEST_REASON] or "its agent gave no reason"
 
 
-@routes.get("/{node}/actions")
+@routes.get("/v1/nodes/{node}/actions")
 async def actions(
     service: OfService, who: Caller, node: NodeName, seconds: Wait = 25.0, seen: _Seen = ""
 ) -> ActionList:
@@ -141,7 +126,7 @@ async def actions(
     return action_list(live, node, service.keys)
 
 
-@routes.post("/{node}/reports")
+@routes.post("/v1/nodes/{node}/reports")
 async def reports(service: OfService, who: Caller, node: NodeName, forms: Annotated[list[ReportForm], _Many]) -> Done:
     """An agent reports what became of volumes, in order. A report can be repeated."""
     who.as_agent(node)
@@ -167,7 +152,7 @@ def report_of(node: str, form: ReportForm, who: Who) -> co.Command:
     return (co.Stuck if form.kind == "stuck" else co.Lost)(**about, because=because)
 
 
-@routes.post("/{node}/log")
+@routes.post("/v1/nodes/{node}/log")
 async def log(service: OfService, who: Caller, node: NodeName, forms: Annotated[list[LogForm], _Many]) -> Done:
     """Lines of an agent's log. The service keeps those about a grant in the grant's story."""
     live = await service.heartbeat(node, who.as_agent(node))
@@ -185,7 +170,7 @@ async def log(service: OfService, who: Caller, node: NodeName, forms: Annotated[
     return {"done": len(lines)}
 
 
-@routes.post("/{node}/rates")
+@routes.post("/v1/nodes/{node}/rates")
 async def rates(service: OfService, who: Caller, node: NodeName, forms: Annotated[list[RateForm], _Many]) -> Done:
     """An agent reports its disks' bandwidth in use. The page shows it for a while; nothing stores it."""
     who.as_agent(node)
@@ -195,7 +180,7 @@ async def rates(service: OfService, who: Caller, node: NodeName, forms: Annotate
     return {"done": len(measured)}
 
 
-@tier_routes.get("")
+@routes.get("/v1/tiers")
 async def tiers(service: OfService, _: Caller) -> TierList:
     """The tiers of all disks whose volumes are mounted on their nodes, `any` first."""
     return {"tiers": tier_documents(await service.writer.now(), service.clock())}
@@ -227,20 +212,20 @@ def _tier(tiers: dict[str, TierDocument], name: str) -> TierDocument:
     return tiers.setdefault(name, {"name": name, "disks": 0, "total": 0, "free": 0, "largest": 0})
 
 
-@stray_routes.get("")
+@routes.get("/v1/strays")
 async def list_strays(service: OfService, _: Administrator) -> StrayList:
     """All volumes that belong to no live grant. An administrator has to decide about those that are `kept`."""
     return {"strays": list(_strays(await service.writer.now()))}
 
 
-@stray_routes.post("/discard")
+@routes.post("/v1/strays/discard")
 async def discard(service: OfService, who: Administrator, form: DiscardForm) -> StrayList:
     """Let the kept volumes of a grant or a node be removed; answers with the strays that are left."""
     await service.do(co.Discard(caller=who.caller, what=form.what))
     return {"strays": list(_strays(service.state()))}
 
 
-@stray_routes.post("/adopt")
+@routes.post("/v1/strays/adopt")
 async def adopt(service: OfService, who: Administrator, form: AdoptForm) -> StrayList:
     """Make the kept volumes of a grant or a node their owner's grant again; answers with the strays that are left."""
     await service.do(co.Adopt(caller=who.caller, what=form.what, seconds=form.seconds))
@@ -259,16 +244,8 @@ def _strays(live: Live) -> Iterator[StrayDocument]:
 
 
 def _stray(volume: Stray | Volume, uid: int, since: float, why: str, kept: bool) -> StrayDocument:
+    node, _, disk = volume.disk.partition("/")
     return {
-        "name": volume.name,
-        "grant": volume.grant,
-        "node": node_of(volume.disk),
-        "disk": volume.disk.partition("/")[2],
-        "size": volume.size,
-        "uid": uid,
-        "user": user_name(uid) if uid >= 0 else "",
-        "since": since,
-        "path": volume.path,
-        "why": why,
-        "kept": kept,
-    }
+        "name": volume.name, "grant": volume.grant, "node": node, "disk": disk, "size": volume.size, "uid": uid,
+        "user": user_name(uid) if uid >= 0 else "", "since": since, "path": volume.path, "why": why, "kept": kept,
+    }  # fmt: skip

@@ -12,7 +12,9 @@ from typing import Annotated, Literal, cast
 from fastapi import Header, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from forebay.act.control.api.dependencies import (
+from forebay.act.control.api.description import document_response
+from forebay.act.control.api.forms import LoginForm
+from forebay.act.control.api.routing import (
     Administrator,
     Answer,
     Caller,
@@ -25,8 +27,6 @@ from forebay.act.control.api.dependencies import (
     resume_after,
     seat_of,
 )
-from forebay.act.control.api.description import document_response
-from forebay.act.control.api.forms import LoginForm
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.auth.logins import COOKIE, Login, cookie_of, find_login, is_browser
 from forebay.act.control.documents import LoginDocument, LoginLink, LogoutDocument
@@ -40,8 +40,8 @@ from forebay.history.store.journal import Entry, list_entries, read_after
 from forebay.model.errors import Refused, UnknownName
 from forebay.model.grant import NotAllowed
 
-login_routes = Routes(tags=["page"])
-routes = Routes(include_in_schema=False)
+routes = Routes()
+page_routes = Routes(include_in_schema=False)
 _ANY_HOST = ("0.0.0.0", "::")
 _SMALL = 1400  # bytes that fit into one packet, so that to compress them gains nothing
 _LARGE = 50_000  # bytes above which another thread compresses
@@ -55,7 +55,7 @@ _Before = Annotated[int, Query(ge=0, lt=2**62, description="End before this numb
 _Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
 
 
-@login_routes.post("/v1/login", responses={200: document_response(LoginDocument)})
+@routes.post("/v1/login", responses={200: document_response(LoginDocument)})
 async def log_in(request: Request, service: OfService, form: LoginForm) -> Answer:
     """Exchange a token or a one-time link for a cookie."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
@@ -72,7 +72,7 @@ async def log_in(request: Request, service: OfService, form: LoginForm) -> Answe
     return answer
 
 
-@login_routes.get("/v1/login")
+@routes.get("/v1/login")
 async def show_login(request: Request) -> LoginDocument:
     """Who has logged in."""
     if not is_browser(request.headers) and peer_of(request) is None:
@@ -86,7 +86,7 @@ def _login_document(login: Login) -> LoginDocument:
     return {"role": role, "name": who.name, "uid": who.uid, "until": login.until, "proof": login.proof}
 
 
-@login_routes.post("/v1/logout", responses={200: document_response(LogoutDocument)})
+@routes.post("/v1/logout", responses={200: document_response(LogoutDocument)})
 async def log_out(request: Request, service: OfService) -> Answer:
     """End the login. Its cookie stops working."""
     cookie = cookie_of(request.headers)
@@ -98,7 +98,7 @@ async def log_out(request: Request, service: OfService) -> Answer:
     return answer
 
 
-@login_routes.post("/v1/login/link")
+@routes.post("/v1/login/link")
 async def make_link(request: Request, service: OfService, who: Caller) -> LoginLink:
     """A link that logs the caller in once, for callers on the UNIX socket or with MUNGE."""
     if request.headers.get("authorization", "").lower().startswith("bearer") or is_browser(request.headers):
@@ -113,12 +113,12 @@ async def make_link(request: Request, service: OfService, who: Caller) -> LoginL
     return {"secret": secret, "until": until, "link": link}
 
 
-@routes.get("/")
+@page_routes.get("/")
 async def index(request: Request, service: OfService) -> Response:
     return await file(request, service, "index.html")
 
 
-@routes.get("/page/{name}")
+@page_routes.get("/page/{name}")
 async def file(request: Request, service: OfService, name: _Name) -> Response:
     """A file of the page, for anybody."""
     page = service.pages.files.get(name)
@@ -132,7 +132,7 @@ async def file(request: Request, service: OfService, name: _Name) -> Response:
     return Response(page.content, headers=headers, media_type=page.kind)
 
 
-@routes.get("/v1/page")
+@page_routes.get("/v1/page")
 async def snapshot(request: Request, service: OfService) -> Response:
     """The machine and its totals as of one number of the journal, and who looks.
 
@@ -149,7 +149,7 @@ async def snapshot(request: Request, service: OfService) -> Response:
     return await _answer(request, text[:-1] + b',"who":' + _encode(_login_document(login)) + b"}")
 
 
-@routes.get("/v1/page/events")
+@page_routes.get("/v1/page/events")
 async def events(
     request: Request,
     service: OfService,
@@ -174,7 +174,7 @@ async def _follow(request: Request, service: Service, who: Who, eye: Eye, after:
             yield text
 
 
-@routes.get("/v1/page/grants")
+@page_routes.get("/v1/page/grants")
 async def grants(
     request: Request,
     service: OfService,
@@ -195,13 +195,13 @@ async def grants(
     return await _answer(request, list_grants(live, eye_of(who), which))
 
 
-@routes.get("/v1/page/timeline")
+@page_routes.get("/v1/page/timeline")
 async def times(request: Request, service: OfService, who: Caller, begin: _Begin, end: _End) -> Response:
     """When grants are, were, or will be there."""
     return await _answer(request, timeline(await service.writer.now(), eye_of(who), begin, end))
 
 
-@routes.get("/v1/page/decisions")
+@page_routes.get("/v1/page/decisions")
 async def decisions(
     request: Request, service: OfService, who: Caller, before: _Before = 0, limit: _Limit = 100
 ) -> Response:
@@ -242,7 +242,7 @@ async def _find_user_lines(service: Service, uid: int, before: int, limit: int) 
     return lines, lines[-1]["n"] if len(lines) == limit else 0
 
 
-@routes.get("/v1/page/looks/{name}")
+@page_routes.get("/v1/page/looks/{name}")
 async def look(
     request: Request,
     service: OfService,

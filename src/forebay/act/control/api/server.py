@@ -267,17 +267,10 @@ def _log_compiling(log: Log) -> None:
 def _start_server(service: Service, sockets: list[ListeningSocket]) -> uvicorn.Server:
     config = uvicorn.Config(
         Bounded(build(service), service.settings.limits, service.calls),
-        http=_Protocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=75,
-        h11_max_incomplete_event_size=_HEAD,
+        http=_Protocol, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
+        proxy_headers=False, timeout_keep_alive=75, h11_max_incomplete_event_size=_HEAD,
         timeout_graceful_shutdown=_GRACE,
-    )
+    )  # fmt: skip
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)

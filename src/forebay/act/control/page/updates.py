@@ -214,16 +214,11 @@ def _format_frame(live: Live, eye: Eye, changes: Changes | None, counted: views.
     lines = views.feed(live, reversed(changes.entries), eye, _LINES)
     older = (entry for entry in changes.entries if entry.number < lines[-1]["n"]) if lines else iter(())
     document = {
-        **views.head(live, eye, counted),
-        "after": changes.after,
-        "disks": changes.disks,
-        "nodes": changes.nodes,
-        "grants": [views.row(live, grant) for grant in seen[:_ROWS]],
-        "more": len(seen) > _ROWS,
-        "forgotten": changes.forgotten,
-        "lines": lines,
+        **views.head(live, eye, counted), "after": changes.after, "disks": changes.disks, "nodes": changes.nodes,
+        "grants": [views.row(live, grant) for grant in seen[:_ROWS]], "more": len(seen) > _ROWS,
+        "forgotten": changes.forgotten, "lines": lines,
         "whole": len(lines) < _LINES or not any(views.may_see(live, entry, eye) for entry in older),
-    }
+    }  # fmt: skip
     return _event("frame", live.last, document)
 
 

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from typing import NotRequired, TypedDict
 
 from forebay.act.control.auth.callers import Who
-from forebay.act.control.documents import GrantSummary
 from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.views import grant_summary, mode
 from forebay.decide.grants.codec import event_of
@@ -78,20 +77,14 @@ def nodes(live: Live, names: Container[str] | None = None) -> list[Document]:
     """These nodes with their disks, or all."""
     tables = live.control.tables
     full = fills(live) if names is None else {}
-    shown = [node for name, node in tables.nodes.items() if names is None or name in names]
-    disks: dict[str, list[Document]] = {node.name: [] for node in shown}
+    shown = {name: node for name, node in tables.nodes.items() if names is None or name in names}
+    disks: dict[str, list[Document]] = {name: [] for name in shown}
     for key, disk in tables.disks.items():
         if disk.node in disks:
             disks[disk.node].append(_disk(live, disk, full.get(key) or fill(live, key)))
     return [
-        {
-            "name": node.name,
-            "silent": node.silent,
-            "drained": node.drained,
-            "fields": dict(node.fields),
-            "disks": disks[node.name],
-        }
-        for node in shown
+        {"name": name, "silent": node.silent, "drained": node.drained, "fields": node.fields, "disks": disks[name]}
+        for name, node in shown.items()
     ]
 
 
@@ -141,16 +134,12 @@ def head(live: Live, eye: Eye, counted: States) -> dict[str, object]:
             states[state] += count
     nodes = tables.nodes.values()
     totals = {
-        "states": dict(states),
-        "queue": len(tables.queue),
-        "grants": len(tables.grants),
-        "strays": len(tables.strays),
-        "nodes": len(nodes),
-        "silent": sum(node.silent for node in nodes),
-        "drained": sum(node.drained for node in nodes),
+        "states": dict(states), "queue": len(tables.queue), "grants": len(tables.grants),
+        "strays": len(tables.strays), "nodes": len(nodes),
+        "silent": sum(node.silent for node in nodes), "drained": sum(node.drained for node in nodes),
         "suspended": sum(disk.suspension is not None for disk in tables.disks.values()),
         "unseen": sum(disk.unseen != "" for disk in tables.disks.values()),
-    }
+    }  # fmt: skip
     rules = asdict(live.control.rules)
     return {"number": live.last, "mode": mode(live), "policy": live.control.policy, "totals": totals, "rules": rules}
 
@@ -163,31 +152,15 @@ def snapshot(live: Live, eye: Eye) -> Document:
 # Grants
 
 
-class Row(GrantSummary):
+def row(live: Live, grant: Grant) -> Document:
     """A grant in a list; `silent` if a node that it is on does not answer."""
-
-    again: float
-    begin: float
-    end: float
-    disks: list[str]
-    parts: int
-    order: int
-    silent: bool
-
-
-def row(live: Live, grant: Grant) -> Row:
     disks = [volume.disk for volume in live.control.tables.volumes_of(grant)] if grant.volumes else []
     begin, end = span(grant)
     return {
-        **grant_summary(live, grant),
-        "again": grant.until if grant.state is State.QUEUED else 0.0,
-        "begin": begin,
-        "end": end,
-        "disks": disks[:_SHOWN_DISKS],
-        "parts": len(disks),
-        "order": grant.order,
+        **grant_summary(live, grant), "again": grant.until if grant.state is State.QUEUED else 0.0,
+        "begin": begin, "end": end, "disks": disks[:_SHOWN_DISKS], "parts": len(disks), "order": grant.order,
         "silent": _is_on_silent_node(live, grant),
-    }
+    }  # fmt: skip
 
 
 def _is_on_silent_node(live: Live, grant: Grant) -> bool:

@@ -36,22 +36,18 @@ class Routes(APIRouter):
         super().__init__(responses=ERRORS, **options)
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        signature = inspect.signature(endpoint, eval_str=True)
-        if is_typeddict(signature.return_annotation):
-            status = options.get("status_code") or 200
-            responses = {status: document_response(signature.return_annotation)}
-            options |= {"response_model": None, "responses": responses}
-            endpoint = _answering(endpoint, signature, status)
-        super().add_api_route(path, endpoint, **options)
+        document = inspect.signature(endpoint).return_annotation
+        if not is_typeddict(document):
+            super().add_api_route(path, endpoint, **options)
+            return
+        status = options.get("status_code") or 200
 
+        @functools.wraps(endpoint)
+        async def answer(**values: Any) -> Response:
+            return Answer(await endpoint(**values), status)
 
-def _answering(endpoint: Callable[..., Any], signature: inspect.Signature, status: int) -> Callable[..., Any]:
-    @functools.wraps(endpoint)
-    async def answer(**values: Any) -> Response:
-        return Answer(await endpoint(**values), status)
-
-    answer.__signature__ = signature  # type: ignore[attr-defined]
-    return answer
+        options |= {"response_model": None, "responses": {status: document_response(document)}}
+        super().add_api_route(path, answer, **options)
 
 
 async def service_of(request: Request) -> Service:
@@ -113,7 +109,6 @@ Administrator = Annotated[Who, Depends(_require_administrator)]
 NodeName = Annotated[str, Path(max_length=100, description="The node's name.")]
 GrantName = Annotated[str, Path(max_length=64, description="The grant's name.")]
 Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait at most.")]
-Number = Annotated[int, Query(ge=0, lt=2**62, description="A number of the journal.")]
 Limit = Annotated[int, Query(ge=1, le=10_000, description="How many at most.")]
 Maybe = Body(default=None)
 
