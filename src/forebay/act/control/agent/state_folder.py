@@ -15,6 +15,16 @@ from forebay.model.errors import BadInput, why
 _BLOCK = 1 << 20
 
 
+def _read(file: Path) -> str:
+    """The text of a file; "" if there is none."""
+    try:
+        return file.read_text()
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        raise BadInput(str(file), f"cannot be read: {error}") from None
+
+
 def _write(file: Path, text: str) -> None:
     try:
         write_file(file, text)
@@ -31,7 +41,10 @@ class ReportNumbers:
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
         self._file, self._lock = file, threading.Lock()
-        self._last = max(self._read(), int(clock()) * _BLOCK)
+        try:
+            self._last = max(int(_read(file) or 0), int(clock()) * _BLOCK)
+        except ValueError:
+            raise BadInput(str(file), "is not an agent's file; remove it if the clock is right") from None
         self._most = self._last
 
     def next(self) -> int:
@@ -42,24 +55,12 @@ class ReportNumbers:
                 self._most += _BLOCK
             return self._last
 
-    def _read(self) -> int:
-        try:
-            return int(self._file.read_text())
-        except FileNotFoundError:
-            return 0
-        except (OSError, ValueError):
-            raise BadInput(str(self._file), "is not an agent's file; remove it if the clock is right") from None
-
 
 class JournalMemory:
     """The journal that the agent acts on. Should the service ever have another one, nobody loses data."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file
-        try:
-            self.seen = file.read_text().strip() if file.exists() else ""
-        except (OSError, ValueError) as error:
-            raise BadInput(str(file), f"cannot be read: {error}") from None
+        self._file, self.seen = file, _read(file).strip()
 
     def keep(self, seen: str) -> None:
         """Store it before anything is done that came with it."""
@@ -78,41 +79,28 @@ class DiskMarks:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def _file_of(self, disk: AgentDisk) -> Path:
+        return self._folder / quote(disk.name, safe="")
+
     def is_known(self, disk: AgentDisk) -> bool:
         return self._file_of(disk).exists()
 
     def check(self, disk: AgentDisk) -> None:
         """Check that the disk works and is the one that it was; mark a new one."""
         disk.volumes.check()
-        if disk.root is None:
-            return
-        known, there = self._read(disk, disk.root)
+        known, there = self.verify(disk)
         mark = there or f"{secrets.token_hex(8)}\n"
-        try:
-            if not there:
-                write_file(disk.root / HOME / "disk", mark)
-            if not known:
-                write_file(self._file_of(disk), mark)
-        except OSError as error:
-            raise BadInput(f"disk {disk.name}", f"its mark cannot be written: {why(error)}") from None
+        if disk.root is not None and not there:
+            _write(disk.root / HOME / "disk", mark)
+        if disk.root is not None and not known:
+            _write(self._file_of(disk), mark)
 
-    def verify(self, disk: AgentDisk) -> None:
-        """Check that the disk is the one that it was: else volumes would land on another disk or in an empty folder."""
-        if disk.root is not None:
-            self._read(disk, disk.root)
-
-    def _read(self, disk: AgentDisk, root: Path) -> tuple[str, str]:
-        """The mark that the agent remembers and the one on the disk; "" for none."""
-        file, mark = self._file_of(disk), root / HOME / "disk"
-        try:
-            known = file.read_text() if file.exists() else ""
-            there = mark.read_text() if mark.exists() else ""
-        except OSError as error:
-            raise BadInput(f"disk {disk.name}", f"its mark cannot be read: {why(error)}") from None
+    def verify(self, disk: AgentDisk) -> tuple[str, str]:
+        """The mark that the agent remembers and the one on the disk; "" for none. An error if it is another disk."""
+        if disk.root is None:
+            return "", ""
+        known, there = _read(self._file_of(disk)), _read(disk.root / HOME / "disk")
         if known and known != there:
-            way_out = f"is it mounted? If it was replaced, remove {file}"
-            raise BadInput(f"disk {disk.name}", f"{root} is not the disk that was there; {way_out}")
+            way_out = f"is it mounted? If it was replaced, remove {self._file_of(disk)}"
+            raise BadInput(f"disk {disk.name}", f"{disk.root} is not the disk that was there; {way_out}")
         return known, there
-
-    def _file_of(self, disk: AgentDisk) -> Path:
-        return self._folder / quote(disk.name, safe="")

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -134,20 +133,16 @@ async def list_grants(
         and (not node or any(volume.node == node for volume in live.control.tables.volumes_of(grant)))
     ]
     selected.sort(key=lambda grant: grant.order)
-    texts = [text async for text in _encode_grants(service, [grant.id for grant in selected[:limit]])]
-    text = f'{{"grants":[{",".join(texts)}],"more":{encode(len(selected) > limit)}}}'
-    return Response(text.encode(), media_type="application/json")
-
-
-async def _encode_grants(service: Service, names: Sequence[str]) -> AsyncIterator[str]:
-    """Grants as JSON, a few at a time, so that nobody else waits for a long list."""
+    names = [grant.id for grant in selected[:limit]]
+    texts: list[str] = []
     for first in range(0, len(names), _AT_ONCE):
         live = await service.writer.now()
-        grants = live.control.tables.grants
-        for name in names[first : first + _AT_ONCE]:
-            if name in grants:  # else it was forgotten meanwhile
-                yield encode(grant_document(live, grants[name]))
+        grants = live.control.tables.grants  # some may be forgotten meanwhile
+        shown = [grants[name] for name in names[first : first + _AT_ONCE] if name in grants]
+        texts += [encode(grant_document(live, grant)) for grant in shown]
         await asyncio.sleep(0)
+    text = f'{{"grants":[{",".join(texts)}],"more":{encode(len(selected) > limit)}}}'
+    return Response(text.encode(), media_type="application/json")
 
 
 @routes.get("/v1/grants/{grant}")

@@ -40,23 +40,6 @@ Guest = Callable[[Seat], asyncio.Protocol]
 ListeningSocket = tuple[socket.socket, ssl.SSLContext | None]
 
 
-class _Patience:
-    """Ends after so many seconds, unless what it waits for comes first. To begin again does not lengthen it."""
-
-    def __init__(self, seconds: float, then: Callable[[], None]) -> None:
-        self._seconds, self._then = seconds, then
-        self._timer: asyncio.TimerHandle | None = None
-
-    def begin(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._then)
-
-    def end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-
 class _Protocol(H11Protocol):
     """One connection. It knows who is at the other end of a UNIX socket; requests find it in their state.
 
@@ -70,9 +53,17 @@ class _Protocol(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.app_state = {**self.app_state, "peer": peer_of(transport.get_extra_info("socket")), "seat": self.seat}
-        self._sends = _Patience(self.limits.send, self._cut_off)
-        self._takes = _Patience(self.limits.take, self._cut_off)
-        self._sends.begin()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._begin("send", self.limits.send)
+
+    def _begin(self, what: str, seconds: float) -> None:
+        """Cut the caller off after so many seconds, unless it ends first. To begin again does not lengthen it."""
+        if what not in self._timers:
+            self._timers[what] = asyncio.get_running_loop().call_later(seconds, self._cut_off)
+
+    def _end(self, what: str) -> None:
+        if what in self._timers:
+            self._timers.pop(what).cancel()
 
     def _cut_off(self) -> None:
         self.crowd.dropped["slow"] += 1
@@ -81,23 +72,23 @@ class _Protocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self.seat.leave()
-        self._sends.end()
-        self._takes.end()
+        self._end("send")
+        self._end("take")
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-            self._sends.end()
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._begin("send", self.limits.send)
         else:
-            self._sends.begin()
+            self._end("send")
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._takes.begin()
+        self._begin("take", self.limits.take)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._takes.end()
+        self._end("take")
 
     def send_400_response(self, msg: str) -> None:
         """In our own words, and as all errors."""

@@ -105,16 +105,13 @@ class Updates:
         except NotAuthenticated as error:
             yield _event("logout", None, {**error_document(error_code(error), str(error))})
         finally:
-            self._leave(eye, queue)
-
-    def _leave(self, eye: Eye, queue: asyncio.Queue[str]) -> None:
-        queues = self._watching.get(eye, set())
-        queues.discard(queue)
-        if not queues:
-            self._watching.pop(eye, None)
-        if not self._watching and self._task is not None:
-            self._task.cancel()
-            self._task = None
+            queues = self._watching.get(eye, set())
+            queues.discard(queue)
+            if not queues:
+                self._watching.pop(eye, None)
+            if not self._watching and self._task is not None:
+                self._task.cancel()
+                self._task = None
 
     async def _frames(self, eye: Eye, queue: asyncio.Queue[str]) -> AsyncIterator[str]:
         """Ends when the service does, or when the reader is too far behind; a browser then comes again."""
