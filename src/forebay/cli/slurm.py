@@ -97,10 +97,10 @@ def _run_hook(
 
     Never fails: a batch system takes a node whose prolog fails out of service, and holds the job.
     """
+    from forebay.act.command import run_within
     from forebay.act.log import Log
     from forebay.act.slurm.jobs.job import identify_job
     from forebay.act.slurm.jobs.settings import read_job_settings
-    from forebay.act.slurm.jobs.time_limit import run_within
 
     log, name = Log(), options.job or os.environ.get("SLURM_JOB_ID", "")
 

@@ -16,7 +16,6 @@ from forebay.act.filesystems.filesystem import (
     FileSystem,
     FittedLayout,
     exclude_targets,
-    numbered_targets,
     path_argument,
     require_listed,
 )
@@ -29,7 +28,6 @@ MOST_TARGETS = 65535
 """Target numbers have 16 bits."""
 _LARGEST = 1 << 31
 """Chunk sizes have 32 bits and are powers of two."""
-_NEW_FILES_ONLY = "new files only: an existing file keeps its layout"
 _NO_START = "BeeGFS chooses the targets itself: the first target cannot be set"
 _GIB = 1 << 30
 _CHUNK = re.compile(r"^\+ Chunksize:\s*(\S+)", re.MULTILINE)
@@ -148,6 +146,7 @@ class _BeeGFS(FileSystem):
     earlier pattern undoes a change.
     """
 
+    note = "new files only: an existing file keeps its layout"
     max_count: int = MOST_TARGETS
     show: ClassVar[Command]
     """The command that shows the pattern of a path."""
@@ -164,7 +163,7 @@ class _BeeGFS(FileSystem):
 
     def fit(self, layout: Layout) -> FittedLayout:
         size = power_of_two(layout.size)
-        notes = [_NEW_FILES_ONLY]
+        notes = [self.note]
         if layout.start != ANY:
             notes.append(_NO_START)
         if size != layout.size:
@@ -175,9 +174,7 @@ class _BeeGFS(FileSystem):
         command = (*self.show, path_argument(folder))
         return self.parse_entry(run(command, timeout=self.timeout), " ".join(command))
 
-    def targets(self, folder: Path | None = None) -> tuple[Target, ...]:  # noqa: ARG002 - the same for all mounts
-        if self.known_targets is not None:
-            return numbered_targets(self.known_targets)
+    def _read_targets(self, folder: Path | None) -> tuple[Target, ...]:  # noqa: ARG002 - the same for all mounts
         completed = run_unchecked(self._list_command(), timeout=self.timeout)
         try:
             return require_listed(completed, self.parse_targets(completed.out))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from forebay.act.command import Completed, format_command, run
 from forebay.decide.stripe.reasons import stripes
@@ -51,18 +51,23 @@ class FileSystem(ABC):
     timeout: float = 10.0
     max_count: int = MOST_STRIPES
     identity: Callable[[], AbstractContextManager[None]] = nullcontext
+    note: ClassVar[str] = ""
+    """What to know of every layout that is set."""
 
-    @abstractmethod
     def fit(self, layout: Layout) -> FittedLayout:
         """The nearest layout that this file system can have."""
+        return FittedLayout(layout=layout, notes=(self.note,) if self.note else ())
 
     @abstractmethod
     def set_command(self, layout: Layout, folder: Path) -> Command:
         """The command that gives new files in `folder` this layout (as `fit` makes it)."""
 
-    @abstractmethod
     def targets(self, folder: Path | None = None) -> tuple[Target, ...]:
         """Every target in its current state, ascending by index."""
+        return self._read_targets(folder) if self.known_targets is None else numbered_targets(self.known_targets)
+
+    @abstractmethod
+    def _read_targets(self, folder: Path | None) -> tuple[Target, ...]: ...
 
     @abstractmethod
     def layout(self, folder: Path) -> Layout:

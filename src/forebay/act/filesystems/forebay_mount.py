@@ -9,14 +9,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.act.filesystems.filesystem import Command, FileSystem, FittedLayout, numbered_targets
+from forebay.act.filesystems.filesystem import Command, FileSystem
 from forebay.history.toml import locate_errors
 from forebay.model.errors import BadInput, why
 from forebay.model.layout import ANY, DEFAULT_SIZE, Layout, Target
 from forebay.model.units import parse_size
 
 LAYOUT = "user.forebay.layout"
-_NEW_FILES_ONLY = "new files only: a file that holds data keeps its layout"
 
 
 def format_layout(layout: Layout) -> str:
@@ -44,8 +43,7 @@ def parse_layout(text: str) -> Layout:
 class ForebayMount(FileSystem):
     """One mounted layer; its targets are its data servers."""
 
-    def fit(self, layout: Layout) -> FittedLayout:
-        return FittedLayout(layout=layout, notes=(_NEW_FILES_ONLY,))
+    note = "new files only: a file that holds data keeps its layout"
 
     def set_command(self, layout: Layout, folder: Path) -> Command:
         """
@@ -54,10 +52,8 @@ class ForebayMount(FileSystem):
         """
         return "setfattr", "-n", LAYOUT, "-v", format_layout(layout), str(folder.absolute())
 
-    def targets(self, folder: Path | None = None) -> tuple[Target, ...]:
-        if self.known_targets is None:
-            raise BadInput(str(self.mount or folder or "targets"), "set `targets` to the number of data servers")
-        return numbered_targets(self.known_targets)
+    def _read_targets(self, folder: Path | None) -> tuple[Target, ...]:
+        raise BadInput(str(self.mount or folder or "targets"), "set `targets` to the number of data servers")
 
     def layout(self, folder: Path) -> Layout:
         try:

@@ -21,18 +21,7 @@ from forebay.act.filesystems.beegfs import BeeGFS7, BeeGFS8
 from forebay.act.filesystems.filesystem import FileSystem
 from forebay.act.filesystems.forebay_mount import ForebayMount
 from forebay.act.filesystems.lustre.filesystem import Lustre
-from forebay.history.toml import (
-    AfterValidator,
-    Field,
-    Seconds,
-    Table,
-    ValidationInfo,
-    WholePath,
-    load_toml,
-    matching,
-    up_to,
-    validate,
-)
+from forebay.history import toml
 
 Kind = Literal["lustre", "beegfs7", "beegfs8", "forebay"]
 MOST_TARGETS = 65535
@@ -40,7 +29,7 @@ _DAY = 86400.0
 _Value = TypeVar("_Value")
 
 
-def _check_lustre(value: _Value, info: ValidationInfo) -> _Value:
+def _check_lustre(value: _Value, info: toml.ValidationInfo) -> _Value:
     if value and info.data.get("kind", "lustre") != "lustre":
         raise ValueError("is for kind 'lustre' only")
     return value
@@ -61,19 +50,19 @@ def _check_address(address: str) -> str:
     return address
 
 
-_Name = Annotated[str, matching(r"[A-Za-z0-9_.-]*", "only letters, digits, '_', '.' and '-'")]
-_Count = Annotated[int, Field(ge=1, le=MOST_TARGETS)]
-_Duration = Annotated[Seconds, up_to(_DAY)]
+_Name = Annotated[str, toml.matching(r"[A-Za-z0-9_.-]*", "only letters, digits, '_', '.' and '-'")]
+_Count = Annotated[int, toml.Field(ge=1, le=MOST_TARGETS)]
+_Duration = Annotated[toml.Seconds, toml.up_to(_DAY)]
 
 
-class Settings(Table):
+class Settings(toml.Table):
     """One file system, and the sources of its live state; durations in seconds."""
 
     kind: Kind
     """lustre, beegfs7 (beegfs-ctl), beegfs8 (beegfs), or forebay (a mounted forwarding layer)."""
     name: _Name = ""
     """Its name, as in scratch-OST0000."""
-    mount: WholePath | None = None
+    mount: toml.WholePath | None = None
     """Where it is mounted. Its targets are listed there."""
     targets: _Count | None = None
     """The number of targets, if nothing tells their state."""
@@ -81,9 +70,9 @@ class Settings(Table):
     """For each command, and for Prometheus."""
     max_count: _Count | None = None
     """The largest stripe count to give anybody."""
-    prometheus: Annotated[str, AfterValidator(_check_address), AfterValidator(_check_lustre)] = ""
+    prometheus: Annotated[str, toml.AfterValidator(_check_address), toml.AfterValidator(_check_lustre)] = ""
     """A Prometheus server that collects lustre_job_write_bytes_total (Lustre only)."""
-    job_stats: Annotated[bool, AfterValidator(_check_lustre)] = False
+    job_stats: Annotated[bool, toml.AfterValidator(_check_lustre)] = False
     """Read `lctl get_param obdfilter.*.job_stats` on the node that serves the OSTs (Lustre only)."""
     window: _Duration = 60.0
     """A job that moved nothing for so long does not count."""
@@ -91,14 +80,14 @@ class Settings(Table):
     """The time between the two readings of the job statistics that give a rate."""
 
 
-class _File(Table):
+class _File(toml.Table):
     filesystem: Settings
     """A parallel file system."""
 
 
 def read_settings(path: Path) -> Settings:
     """The file system that the file describes; an error names the file and the key."""
-    return validate(path, load_toml(path), _File).filesystem
+    return toml.validate(path, toml.load_toml(path), _File).filesystem
 
 
 _KINDS: dict[Kind, type[Lustre | BeeGFS7 | BeeGFS8 | ForebayMount]] = {

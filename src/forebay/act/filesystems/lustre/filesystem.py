@@ -13,11 +13,9 @@ from forebay.act.command import CommandFailed, CommandHangs, run, run_unchecked
 from forebay.act.filesystems.filesystem import (
     Command,
     FileSystem,
-    FittedLayout,
     LayoutRefused,
     describe_layout,
     exclude_targets,
-    numbered_targets,
     path_argument,
     require_listed,
 )
@@ -26,16 +24,12 @@ from forebay.history.toml import locate_errors
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import ANY, DEFAULT_SIZE, Layout, Target
 
-# Lustre can't restripe in place, so a file that exists keeps its layout.
-_NEW_FILES_ONLY = "new files only: an existing file keeps its layout (lfs migrate would copy it)"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Lustre(FileSystem):
-    """One Lustre file system."""
+    """One Lustre file system. It cannot restripe in place, so a file that exists keeps its layout."""
 
-    def fit(self, layout: Layout) -> FittedLayout:
-        return FittedLayout(layout=layout, notes=(_NEW_FILES_ONLY,))
+    note = "new files only: an existing file keeps its layout (lfs migrate would copy it)"
 
     def set_command(self, layout: Layout, folder: Path) -> Command:
         """
@@ -46,9 +40,7 @@ class Lustre(FileSystem):
         numbers = "-c", str(layout.count), "-S", format_size_option(layout.size)
         return "lfs", "setstripe", *numbers, *start, path_argument(folder)
 
-    def targets(self, folder: Path | None = None) -> tuple[Target, ...]:
-        if self.known_targets is not None:
-            return numbered_targets(self.known_targets)
+    def _read_targets(self, folder: Path | None) -> tuple[Target, ...]:
         lost, drained = self._read_states()
         if lost:  # then `lfs df` would hang, if they belong to this file system
             osts = self._osts(folder)
@@ -67,7 +59,9 @@ class Lustre(FileSystem):
     ) -> tuple[Target, ...]:
         """The targets while `lfs df` hangs, as it does if one OST is unreachable."""
         osts = self._osts(folder)
-        unreachable = self._find_unreachable()
+        unreachable: output.Issues = {}
+        with suppress(CommandFailed):
+            unreachable = output.parse_check(run_unchecked(("lfs", "check", "osts"), timeout=self.timeout).err)
         issues = {key: unreachable[key] for ost in osts if (key := (ost.system, ost.index)) in unreachable}
         if not issues and seen:  # df lists them in order, and waits for the first that is missing
             awaited = [ost for ost in osts if ost.active and ost.index > seen[-1].index][:1]
@@ -82,9 +76,11 @@ class Lustre(FileSystem):
         osts = self._osts(folder)
         existing = {ost.index for ost in osts}
         issues = {t.index: "no such OST" for t in targets if t.index not in existing}
-        # Files of a folder whose pool is empty get any OST.
-        if pool and (members := self._read_pool(osts[0].system, pool)):
-            issues |= {t.index: f"not in pool {pool} of {folder}" for t in targets if t.index not in members}
+        if pool:
+            with suppress(CommandFailed):  # a new file shows it, too
+                listed = run(("lfs", "pool_list", f"{osts[0].system}.{pool}"), timeout=self.timeout)
+                members = output.parse_pool(listed) or existing  # files of a folder whose pool is empty get any OST
+                issues |= {t.index: f"not in pool {pool} of {folder}" for t in targets if t.index not in members}
         return exclude_targets(targets, issues)
 
     def layout(self, folder: Path) -> Layout:
@@ -163,20 +159,9 @@ class Lustre(FileSystem):
             return output.parse_states(run_unchecked(command, timeout=self.timeout).out)
         return {}, {}
 
-    def _find_unreachable(self) -> output.Issues:
-        with suppress(CommandFailed):
-            return output.parse_check(run_unchecked(("lfs", "check", "osts"), timeout=self.timeout).err)
-        return {}
-
     def _osts(self, folder: Path | None) -> tuple[output.Ost, ...]:
         completed = run_unchecked(("lfs", "osts", *self._where(folder)), timeout=self.timeout)
         return require_listed(completed, output.parse_osts(completed.out))
-
-    def _read_pool(self, system: str, pool: str) -> frozenset[int]:
-        try:
-            return output.parse_pool(run(("lfs", "pool_list", f"{system}.{pool}"), timeout=self.timeout))
-        except CommandFailed:  # a new file shows it, too
-            return frozenset()
 
     def _where(self, folder: Path | None) -> tuple[str, ...]:
         """The mount point as an argument, if it is known."""

@@ -54,7 +54,7 @@ class Unmounted(FileSystem):
     def set_command(self, layout: Layout, folder: Path) -> Command:
         return ForebayMount().set_command(layout, folder)
 
-    def targets(self, folder: Path | None = None) -> tuple[Target, ...]:  # noqa: ARG002
+    def _read_targets(self, folder: Path | None) -> tuple[Target, ...]:  # noqa: ARG002
         return numbered_targets(self.max_count)
 
     def layout(self, folder: Path) -> Layout:

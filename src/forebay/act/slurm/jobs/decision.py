@@ -25,18 +25,8 @@ from forebay.decide.registry import check_policy, find
 from forebay.decide.schedule import schedule
 from forebay.decide.view import View
 from forebay.history.curves import read_curves
-from forebay.history.store import Connection, Store
+from forebay.history.store import Connection, Store, jobs
 from forebay.history.store.decisions import record_decision
-from forebay.history.store.jobs import (
-    TARGETS,
-    RunningJob,
-    add_jobs,
-    find_app_of_job_name,
-    is_known_app,
-    jobs_by_target,
-    list_running_jobs,
-    take_targets,
-)
 from forebay.history.store.past_runs import list_behaviours
 from forebay.model.application import Application
 from forebay.model.curve import Curve
@@ -69,7 +59,7 @@ def prepare_job(
         if job.number is not None:  # so that the runs in its logs can be found by its name
             row = {"job_id": job.number, "job_name": job.name or None, "user": job.user, "nodes": job.nodes}
             times = {"submit_time": None, "job_start_time": now, "job_end_time": None, "state": None}
-            add_jobs(connection, [row | times])
+            jobs.add_jobs(connection, [row | times])
     request = JobRequest(job=job.job, app=app, nprocs=job.nprocs, now=now, until=until, chance=chance)
     variables, log_fields, troubles = {"FOREBAY_APP": app}, dict[str, str](), list[str]()
     for step in (_prepare_targets, _prepare_folder, _prepare_layout):
@@ -96,9 +86,9 @@ def find_application(connection: Connection, job: Job) -> str:
         return job.app
     command = job.command.split(" ")[0].rpartition("/")[2]
     for name in (command, job.name):
-        if name and is_known_app(connection, name):
+        if name and jobs.is_known_app(connection, name):
             return name
-    earlier = find_app_of_job_name(connection, job.name, job.user) if job.name else None
+    earlier = jobs.find_app_of_job_name(connection, job.name, job.user) if job.name else None
     return earlier or job.name or command or "unknown"
 
 
@@ -188,7 +178,7 @@ def decide_share(
     application = _model_application(connection, request.app, request.nprocs, curves, most, filesystem)
     if application is None:
         return Share(count=min(rules.unknown, most), because=f"no run shows how {request.app} scales")
-    others = [job for job in list_running_jobs(connection, system, request.now) if job.job != request.job]
+    others = [job for job in jobs.list_running_jobs(connection, system, request.now) if job.job != request.job]
     running = [_model_running(connection, job, curves, most, filesystem) for job in others]
     applications = (*running, application)
     machine = System(targets=most, compute_nodes=sum(a.compute_nodes for a in applications))
@@ -203,12 +193,12 @@ def allocate_targets(connection: Connection, rules: Targets, request: JobRequest
     """Lease targets such as I/O nodes to the new job; they, and the reason for their number."""
     assert rules.count is not None and request.job is not None
     share = decide_share(connection, rules, request, rules.count, rules.name)
-    leases = jobs_by_target(connection, rules.name, request.now)
+    leases = jobs.jobs_by_target(connection, rules.name, request.now)
     users = {target: jobs - {request.job} for target, jobs in leases.items()}
     chosen = least_used(range(rules.count), users, share.count)
     row = request.decision_row(
         policy=rules.allocate,
-        phase=TARGETS,
+        phase=jobs.TARGETS,
         stripe_count=share.count,
         stripe_size=0,
         stripe_offset=-1,
@@ -217,7 +207,7 @@ def allocate_targets(connection: Connection, rules: Targets, request: JobRequest
         applied_to=rules.name,
     )
     record_decision(connection, row)
-    take_targets(connection, rules.name, request.job, chosen, until=request.until, now=request.now)
+    jobs.take_targets(connection, rules.name, request.job, chosen, until=request.until, now=request.now)
     return chosen, share.because
 
 
@@ -234,7 +224,7 @@ def _model_application(
     connection: Connection, app: str, nprocs: int, curves: _Curves, most: int, filesystem: str | None
 ) -> Application | None:
     """The application as its runs show it; None if its curve is unknown."""
-    if not is_known_app(connection, app):
+    if not jobs.is_known_app(connection, app):
         return None
     try:
         profile = profile_of(app, list_behaviours(connection, app, LATEST_RUNS), nprocs, filesystem)
@@ -255,7 +245,7 @@ def _model_application(
 
 
 def _model_running(
-    connection: Connection, job: RunningJob, curves: _Curves, most: int, filesystem: str | None
+    connection: Connection, job: jobs.RunningJob, curves: _Curves, most: int, filesystem: str | None
 ) -> Application:
     """A running job on exactly the targets that it has; if its application is unknown, without I/O."""
     n = min(len(job.targets), most)

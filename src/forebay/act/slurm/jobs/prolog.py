@@ -12,16 +12,7 @@ from forebay.act.files import write_file
 from forebay.act.filesystems.settings import Settings
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobSettings
-from forebay.history.store import Connection, Store
-from forebay.history.store.jobs import (
-    applied_layout,
-    begin_job,
-    forget_job,
-    is_decided,
-    last_app,
-    list_targets,
-    mark_decided,
-)
+from forebay.history.store import Connection, Store, jobs
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import Layout
 
@@ -82,13 +73,14 @@ def format_targets(targets: tuple[int, ...]) -> str:
 
 def read_variables(connection: Connection, settings: JobSettings, job: Job, now: float) -> dict[str, str]:
     """The variables of a job that another node has prepared, from the store."""
-    variables = {"FOREBAY_APP": last_app(connection, job.job)}
-    if settings.scratch is not None and (row := applied_layout(connection, job.job)):
+    variables = {"FOREBAY_APP": jobs.last_app(connection, job.job)}
+    if settings.scratch is not None and (row := jobs.applied_layout(connection, job.job)):
         layout = Layout(count=row["stripe_count"], size=row["stripe_size"], start=row["stripe_offset"])
-        osts = list_targets(connection, lease_name(settings.scratch.settings), job.job, now)
+        osts = jobs.list_targets(connection, lease_name(settings.scratch.settings), job.job, now)
         variables |= {"FOREBAY_SCRATCH": row["applied_to"], **layout_variables(layout, osts)}
     if settings.targets is not None and settings.targets.count is not None:
-        variables["FOREBAY_TARGETS"] = format_targets(list_targets(connection, settings.targets.name, job.job, now))
+        targets = jobs.list_targets(connection, settings.targets.name, job.job, now)
+        variables["FOREBAY_TARGETS"] = format_targets(targets)
     return select_variables(variables)
 
 
@@ -127,7 +119,7 @@ def run_prolog(
     if settings.jobs.mode == "shadow":
         return decide(look_up(job))
     with store.writing() as connection:
-        is_first = begin_job(connection, job.job, until=now + settings.jobs.lease, now=now)
+        is_first = jobs.begin_job(connection, job.job, until=now + settings.jobs.lease, now=now)
     if is_first:
         full = look_up(job)
         # The other nodes wait until this one has finished, well or not.
@@ -135,11 +127,11 @@ def run_prolog(
             preparation = decide(full)
         except BaseException:
             with store.writing() as connection:
-                forget_job(connection, job.job)
+                jobs.forget_job(connection, job.job)
             raise
         finally:
             with store.writing() as connection:
-                mark_decided(connection, job.job, until=_lease_end(settings, full, now), now=now)
+                jobs.mark_decided(connection, job.job, until=_lease_end(settings, full, now), now=now)
     else:
         preparation = _await_decision(store, settings, job, now, pause)
     preparation = _add_space(preparation, settings, job)
@@ -189,7 +181,7 @@ def _await_decision(
     """The decision of the first node; the time limit of the prolog ends the wait."""
     while True:
         with store.reading() as connection:
-            if is_decided(connection, job.job, now):
+            if jobs.is_decided(connection, job.job, now):
                 environment = read_variables(connection, settings, job, now)
                 app = environment.get("FOREBAY_APP", "")
                 return Preparation(app=app, environment=environment, log_fields={"decided": "already"})

@@ -9,26 +9,16 @@ from typing import Annotated, Literal
 
 from forebay.act.filesystems.settings import MOST_TARGETS, Settings, read_settings
 from forebay.act.volumes.attach import FOLDER
+from forebay.history import toml
 from forebay.history.run_fields import MOST_STRIPES
 from forebay.history.store import resolve_database
-from forebay.history.toml import (
-    AfterValidator,
-    Field,
-    RelativePath,
-    Seconds,
-    Table,
-    load_toml,
-    matching,
-    up_to,
-    validate,
-)
 from forebay.model.errors import BadInput
 
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9/._@:+=,-]*")
 """Neither a shell nor Slurm's reader of TaskProlog treats any character of such a path specially."""
 
 
-def _path_pattern(*names: str) -> AfterValidator:
+def _path_pattern(*names: str) -> toml.AfterValidator:
     """An absolute path with these names in braces."""
 
     def check(pattern: str) -> str:
@@ -42,7 +32,7 @@ def _path_pattern(*names: str) -> AfterValidator:
             raise ValueError(f"must be an absolute path of letters, digits and ._@:+=,- not {pattern!r}")
         return pattern
 
-    return AfterValidator(check)
+    return toml.AfterValidator(check)
 
 
 def _check_job_folder(pattern: str) -> str:
@@ -52,25 +42,25 @@ def _check_job_folder(pattern: str) -> str:
     return pattern
 
 
-class General(Table):
+class General(toml.Table):
     db: str | None = ""
     """The history: a path, or postgresql://… for many nodes. [default: $FOREBAY_DB]"""
-    folder: Annotated[Path, RelativePath] = Path("/run/forebay/jobs")
+    folder: Annotated[Path, toml.RelativePath] = Path("/run/forebay/jobs")
     """Holds each job's environment for TaskProlog; the nodes must share it if the controller runs the prolog."""
     mode: Literal["enforce", "shadow"] = "enforce"
     """`shadow`: decide and record, but change nothing and tell jobs nothing."""
-    limit: Annotated[Seconds, up_to(300.0)] = 10.0
+    limit: Annotated[toml.Seconds, toml.up_to(300.0)] = 10.0
     """The longest time that a job waits for the prolog."""
-    lease: Annotated[Seconds, up_to(366 * 86_400.0)] = 86_400.0
+    lease: Annotated[toml.Seconds, toml.up_to(366 * 86_400.0)] = 86_400.0
     """How long a job without a known time limit keeps its targets."""
     ask: bool = True
     """Ask `scontrol` for what Slurm's environment lacks (tasks, time limit, command)."""
 
 
-class Scratch(Table):
-    folder: Annotated[str, _path_pattern("user", "job"), AfterValidator(_check_job_folder)]
+class Scratch(toml.Table):
+    folder: Annotated[str, _path_pattern("user", "job"), toml.AfterValidator(_check_job_folder)]
     """The job's folder, with {user} and {job} in it. Missing folders are created for the user."""
-    filesystem: Annotated[Path, RelativePath]
+    filesystem: Annotated[Path, toml.RelativePath]
     """The file that describes its file system; relative to this file."""
     policy: str = "forebay"
     """The striping policy; `forebay policies` lists them."""
@@ -83,40 +73,40 @@ class Scratch(Table):
         return read_settings(self.filesystem)
 
 
-class Targets(Table):
-    name: Annotated[str, matching(r"[A-Za-z0-9_.-]{0,100}", "only letters, digits, '_', '.' and '-'")] = ""
+class Targets(toml.Table):
+    name: Annotated[str, toml.matching(r"[A-Za-z0-9_.-]{0,100}", "only letters, digits, '_', '.' and '-'")] = ""
     """What the targets are, if they have a `count` of their own. Without both, they are those of the file system."""
-    count: int | None = Field(default=None, ge=1, le=MOST_TARGETS)
+    count: int | None = toml.Field(default=None, ge=1, le=MOST_TARGETS)
     """How many there are, numbered from 0."""
     allocate: str = "forebay"
     """The allocation policy; `forebay policies` lists them."""
-    unknown: int = Field(default=1, ge=1, le=MOST_STRIPES)
+    unknown: int = toml.Field(default=1, ge=1, le=MOST_STRIPES)
     """How many targets an application without known runs gets."""
-    curves: Annotated[Path | None, RelativePath] = None
+    curves: Annotated[Path | None, toml.RelativePath] = None
     """A CSV file with application, n and bandwidth. [default: bandwidth by OSTs, from the history]"""
 
 
-class Space(Table):
+class Space(toml.Table):
     service: str
     """The control service: unix:PATH, or https://HOST:PORT."""
-    token: Annotated[Path | None, RelativePath] = None
+    token: Annotated[Path | None, toml.RelativePath] = None
     """The file with an administrator's token, mode 0600; not needed with MUNGE, or by root on the socket."""
-    authority: Annotated[Path | None, RelativePath] = None
+    authority: Annotated[Path | None, toml.RelativePath] = None
     """The authority that signed the service's certificate, if the system does not know it."""
     folder: Annotated[str, _path_pattern()] = str(FOLDER)
     """Where volumes are mounted."""
 
 
-class Darshan(Table):
+class Darshan(toml.Table):
     folder: Annotated[str, _path_pattern("user", "job", "year", "month", "day")]
     """Where logs are, with {year}, {month}, {day}, {user} and {job} in it; no leading zeros."""
-    days: int = Field(default=31, ge=1, le=366)
+    days: int = toml.Field(default=31, ge=1, le=366)
     """The epilog searches at most this number of days, the last ones."""
-    limit: Annotated[Seconds, up_to(3600.0)] = 60.0
+    limit: Annotated[toml.Seconds, toml.up_to(3600.0)] = 60.0
     """Slurm waits no longer than this for the epilog."""
 
 
-class JobSettings(Table):
+class JobSettings(toml.Table):
     """The whole file; durations in seconds."""
 
     jobs: General = General()
@@ -141,7 +131,7 @@ def read_job_settings(path: Path) -> JobSettings:
 
     `check_policies` checks the policies: to load them takes most of a second.
     """
-    settings = validate(path, load_toml(path), JobSettings)
+    settings = toml.validate(path, toml.load_toml(path), JobSettings)
     settings.jobs.db = resolve_database(settings.jobs.db or "", path, "jobs.db")
     if settings.scratch is not None:
         assert settings.scratch.settings  # errors in that file show now

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.slurm.jobs import time_limit
-from forebay.act.slurm.jobs.time_limit import run_within
+from forebay.act import command
+from forebay.act.command import run_within
 
 SHORT, LONG = 0.05, 60.0
 
@@ -18,7 +18,7 @@ SHORT, LONG = 0.05, 60.0
 def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A pipe: time is over once the work has written to it, and ended processes are waited for without hurry."""
     reading, writing = os.pipe()
-    ended = time_limit._has_ended
+    ended = command._has_ended
 
     def over(watch: int, seconds: float) -> bool:
         if seconds == SHORT:
@@ -26,7 +26,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
             return False
         return ended(watch, LONG if seconds else 0.0)
 
-    monkeypatch.setattr(time_limit, "_has_ended", over)
+    monkeypatch.setattr(command, "_has_ended", over)
     yield writing
     os.close(reading)
     os.close(writing)
