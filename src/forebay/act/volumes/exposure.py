@@ -13,9 +13,9 @@ from typing import Protocol
 from forebay.act.command import CommandFailed
 from forebay.act.files import write_file
 from forebay.act.volumes.mounts import mounted_at
-from forebay.act.volumes.volume import BadRequest, State, Volume, VolumeFailed, check_name, is_name
-from forebay.act.volumes.volume_lifecycle import ignore_step
-from forebay.model.errors import BadInput, UnknownName, UserError, why
+from forebay.act.volumes.volume import BadRequest, State, Volume, check_name, is_name
+from forebay.act.volumes.volume_lifecycle import ignore_step, wrap_errors
+from forebay.model.errors import BadInput, UnknownName, UserError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,29 +80,28 @@ class Exposures:
             raise BadInput(f"volume {name}", reason)
         if key and "key" in plan.settings:
             plan = replace(plan, settings={**plan.settings, "key": key})
+        fields = {field: value for field, value in asdict(plan).items() if field != "state"}
         try:
-            if known is not None and known != plan:
-                exposer.stop(name)  # it has another key
-            fields = {name: value for name, value in asdict(plan).items() if name != "state"}
-            write_file(self._path(name), json.dumps(fields), 0o600)
-            self.after(f"plan the exposure of {name}")
-            exposer.start(plan)
-        except (OSError, UserError) as error:
+            with wrap_errors(f"{name}: cannot be exposed"):
+                if known is not None and known != plan:
+                    exposer.stop(name)  # it has another key
+                write_file(self._path(name), json.dumps(fields), 0o600)
+                self.after(f"plan the exposure of {name}")
+                exposer.start(plan)
+        except UserError:
             self.withdraw(name)
-            raise error if isinstance(error, UserError) else _wrap_error(name, error) from None
+            raise
         return self._update_state(plan)
 
     def withdraw(self, name: str) -> None:
         """Make the volume unreachable for all hosts, if it is exposed."""
         plan = self._path(check_name(name))
-        try:
+        with wrap_errors(f"{name}: cannot be withdrawn"):
             if plan.exists():
                 for exposer in self.exposers.values():  # all of them, as an unreadable plan does not name its own
                     exposer.stop(name)
             for path in (plan, *self.folder.glob(f".{plan.name}.*")):
                 path.unlink(missing_ok=True)
-        except OSError as error:
-            raise _wrap_error(name, error) from None
         self.after(f"forget the exposure of {name}")
 
     def list(self) -> list[Exposure]:
@@ -136,10 +135,6 @@ def _check_request(volume: Volume, hosts: Sequence[str]) -> None:
         raise BadInput(where, "is half made; make it before you expose it")
     if volume.path.is_dir() or mounted_at(volume.path) is not None:
         raise BadInput(where, "is a folder on this node; only an unmounted image or device can be exposed")
-
-
-def _wrap_error(name: str, error: OSError) -> VolumeFailed:
-    return VolumeFailed(f"volume {name}: cannot be exposed or withdrawn: {why(error)}")
 
 
 def await_ready(

@@ -74,7 +74,7 @@ class Volumes(ABC):
         A volume that a crash left half made is completed. After a failure, nothing is left behind.
         """
         wanted = check_request(name, size, uid, gid, mode, ceiling)
-        with _wrap_errors(name):
+        with wrap_errors(name):
             known = self.read_record(name)
             if known is not None and known.stage == "releasing":
                 self._remove(known)
@@ -92,19 +92,19 @@ class Volumes(ABC):
 
     def find(self) -> list[Volume]:
         """Everything on this disk that carries Forebay's mark, by name, including half-made volumes."""
-        with _wrap_errors():
+        with wrap_errors():
             return [self._describe(record) for record in self.list_records()]
 
     def release(self, name: str) -> None:
         """Remove all of the volume and nothing else, if it exists. Programs lose the files that they have open."""
-        with _wrap_errors(check_name(name)):
+        with wrap_errors(check_name(name)):
             for record in self.list_records():
                 if record.name == name:
                     self._remove(record)
 
     def usable(self) -> int:
         """Bytes that can be granted on this disk in all, including those granted already."""
-        with _wrap_errors():
+        with wrap_errors():
             return self._net_size(self._free_bytes() + sum(map(self._occupied_bytes, self.list_records())))
 
     def path(self, name: str) -> Path:
@@ -114,8 +114,6 @@ class Volumes(ABC):
     @property
     def home(self) -> Path:
         return self.root / HOME
-
-    # What makes, completes and removes a volume of any kind.
 
     def _begin(self, record: Record) -> None:
         self._check_vacant(record)
@@ -330,7 +328,7 @@ def _parse_record(name: str, stage: Stage, text: str) -> Record:
 
 
 @contextmanager
-def _wrap_errors(name: str = "") -> Iterator[None]:
+def wrap_errors(name: str = "") -> Iterator[None]:
     """Raise system errors as VolumeFailed, in one line."""
     try:
         yield
