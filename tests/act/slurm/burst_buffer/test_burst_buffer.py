@@ -295,7 +295,7 @@ def test_a_service_that_hangs_keeps_nobody_for_ever(away: Lua, tmp_path: Path) -
 
 def test_a_fraction_that_slurm_would_misread_is_refused_where_nothing_rewrites_it(away: Lua) -> None:
     found = away.call("job_process", away.script("#BB_LUA capacity=1.5GB pool=any"))
-    assert found.code == -1 and "Slurm itself reads no '1.5GB'" in found.text
+    assert found.code == -1 and "Slurm itself cannot read '1.5GB'" in found.text
 
 
 def test_a_token_is_shown_to_the_service(bench: Bench) -> None:
@@ -349,7 +349,7 @@ def test_nothing_is_kept_where_others_could_write(bench: Bench, tmp_path: Path) 
     (tmp_path / "elsewhere").mkdir()
     (bench.lua.folder / "forebay_jobs").symlink_to(tmp_path / "elsewhere")
     found = bench.setup()
-    assert found.code == 0 and "job 7: its grant could not be noted: " in found.log
+    assert found.code == 0 and "job 7: its grant cannot note its grant: " in found.log
     assert list((tmp_path / "elsewhere").iterdir()) == [] and bench.begin().code == 0
 
 

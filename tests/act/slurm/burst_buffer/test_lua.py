@@ -60,14 +60,14 @@ sizes = st.lists(st.tuples(numbers, units).map("".join), max_size=30)
 @given(words=sizes)
 @example(words=["500GB", "1.5TiB", "0", "0.4B", "1e3kB", "9007199254740993", "0x10B", "1..5GB", "+5MB", "5.MB", ".5MB"])
 def test_sizes_are_read_as_everywhere_else(lua: Lua, words: list[str]) -> None:
-    assert [found for found, _ in lua.each("size", words)] == [size(word) for word in words]
+    assert [found for found, _ in lua.each("parse_size", words)] == [size(word) for word in words]
 
 
 @ONE_FOLDER
 @given(words=sizes)
 @example(words=["500GB", "2GiB", "7", "7B", "2kB", "3Gbit", "1.5GB", "1e3GB"])
 def test_what_is_said_to_be_the_same_for_slurm_is(lua: Lua, words: list[str]) -> None:
-    for word, (found, same) in zip(words, lua.each("size", words), strict=True):
+    for word, (found, same) in zip(words, lua.each("parse_size", words), strict=True):
         if found is not None:
             assert isinstance(same, bool) and (not same or slurm_size(word) == found)
             assert same or re.search(r"[.eE+]|bit", word), f"{word} should be the same for Slurm"
@@ -83,7 +83,7 @@ def test_durations_are_read_as_everywhere_else(lua: Lua, words: list[str]) -> No
             return None
         return found if 0 < found <= 3650 * 86400 else None
 
-    found = [None if one is None else pytest.approx(one) for one, _ in lua.each("duration", words)]
+    found = [None if one is None else pytest.approx(one) for one, _ in lua.each("parse_duration", words)]
     assert [wanted(word) for word in words] == found
 
 
@@ -94,11 +94,11 @@ def test_durations_are_read_as_everywhere_else(lua: Lua, words: list[str]) -> No
     )
 )
 def test_time_limits_are_read_as_in_python(lua: Lua, words: list[str]) -> None:
-    assert [found for found, _ in lua.each("limit", words)] == [parse_time_limit(word) for word in words]
+    assert [found for found, _ in lua.each("parse_time_limit", words)] == [parse_time_limit(word) for word in words]
 
 
 def wish(lua: Lua, *lines: str) -> tuple[object, object]:
-    return lua.each("wish", ["\n".join(("#!/bin/sh", *lines, "echo"))])[0]
+    return lua.each("parse_request", ["\n".join(("#!/bin/sh", *lines, "echo"))])[0]
 
 
 def test_a_directive_is_read_with_all_its_words(lua: Lua) -> None:
@@ -186,6 +186,6 @@ def test_a_bad_request_is_refused_at_submission(lua: Lua) -> None:
 def test_settings_come_through_as_they_are(lua: Lua, words: str) -> None:
     (lua.folder / "forebay_settings.lua").write_text(f"return {{ token = '', cluster = {quote_lua(words)} }}")
     try:
-        assert lua.each("key", ["7"]) == [(f"slurm-{words}-7", None)]
+        assert lua.each("grant_key", ["7"]) == [(f"slurm-{words}-7", None)]
     finally:
         lua.configure()

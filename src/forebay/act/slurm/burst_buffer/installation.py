@@ -131,7 +131,7 @@ def fill_scripts(command: str, config: Path, folder: Path, log: Path, conf: str 
 
     `command` starts `forebay`, as shell words; `folder` is `jobs.folder` of `config`; `log` gets the lines about jobs.
     """
-    values = {"CONFIG": str(config), "TOLD": str(folder), "LOG": str(log), "CONF": conf}
+    values = {"CONFIG": str(config), "FOLDER": str(folder), "LOG": str(log), "CONF": conf}
     marks = {f"@{name}@": shlex.quote(value) for name, value in values.items()}
     marks |= {"@FOREBAY@": command, "@NAMES@": " ".join(NAMES)}
     folder_of_scripts = files("forebay.act.slurm.jobs") / "sh"

@@ -1,28 +1,28 @@
 -- Forebay for Slurm: what burst_buffer.lua and job_submit.lua share. Settings are in forebay_settings.lua beside it.
 --
--- Written for Lua 5.1 to 5.4. Nothing here waits longer than it is told to: some callers are inside slurmctld.
+-- Written for Lua 5.1 to 5.4. Each call has a time limit: some callers are inside slurmctld.
 
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local settings = dofile(here .. "forebay_settings.lua")
 
 local forebay = { settings = settings, DIRECTIVE = "BB_LUA", ANY = "any" }
 
--- Ends each message about a service that does not answer, or not in its right mind: `forebay slurm reconcile` lets a job
--- go on that was held with it.
+-- Ends each message about a service that does not answer, or gives an invalid answer: `forebay slurm reconcile`
+-- releases a job that was held with it.
 local AWAY = " [service-away]"
 
--- Words
+-- Texts
 
 -- The first line of a text, short enough for Slurm's Reason.
-function forebay.line(text)
+function forebay.format_line(text)
   return (tostring(text):gsub("[%s%c]+", " "):gsub("^ ", ""):gsub(" $", ""):sub(1, 300))
 end
 
-local function quoted(word)
+local function quote(word)
   return "'" .. tostring(word):gsub("'", "'\\''") .. "'"
 end
 
-local function printed(number)
+local function format_number(number)
   return string.format("%.0f", number)
 end
 
@@ -34,15 +34,15 @@ local PREFIXES = {
 }
 local SECONDS = { [""] = 1, s = 1, ms = 1e-3, us = 1e-6, min = 60, m = 60, h = 3600, d = 86400 }
 
-local function split(text)
+local function parse_quantity(text)
   local digits, unit = text:match("^([-+]?[%d.]+[eE][-+]?%d+)([A-Za-z]*)$")
   if not digits then digits, unit = text:match("^([-+]?[%d.]+)([A-Za-z]*)$") end
   return digits and not digits:find("x") and tonumber(digits), unit
 end
 
 -- Bytes, and whether Slurm itself reads the same of the same text; or nil and what is wrong.
-function forebay.size(text)
-  local number, unit = split(text)
+function forebay.parse_size(text)
+  local number, unit = parse_quantity(text)
   if not number then return nil, "'" .. text .. "' is not a number with a unit; write it like 500GB or 2TiB" end
   local prefix, factor = unit:match("^(.-)B$"), 1
   if not prefix then prefix, factor = unit:match("^(.-)bit$"), 0.125 end
@@ -56,8 +56,8 @@ function forebay.size(text)
 end
 
 -- Seconds, or nil and what is wrong.
-function forebay.duration(text)
-  local number, unit = split(text)
+function forebay.parse_duration(text)
+  local number, unit = parse_quantity(text)
   if not number or not SECONDS[unit] then
     return nil, "'" .. text .. "' is not a duration; write it like 90min, 2h or 1d"
   end
@@ -67,7 +67,7 @@ function forebay.duration(text)
 end
 
 -- A time limit as squeue prints it (days-hours:minutes:seconds), in seconds; nil if there is none.
-function forebay.limit(text)
+function forebay.parse_time_limit(text)
   local days, rest = text:match("^(%d+)%-(.*)$")
   local parts = {}
   for part in (rest or text):gmatch("[^:]+") do
@@ -84,7 +84,7 @@ end
 
 -- Directives
 
-local function inside(path)
+local function is_inside(path)
   if path == "" or path:sub(1, 1) == "/" then return false end
   for part in path:gmatch("[^/]+") do
     if part == ".." then return false end
@@ -92,93 +92,93 @@ local function inside(path)
   return true
 end
 
-local function from_outside(value)
+local function parse_stage_in(value)
   local source, name = value:match("^(/[^:]*):(.*)$")
   if not source then source, name = value, value:gsub("/+$", ""):match("([^/]+)$") end
   if source:sub(1, 1) ~= "/" then return nil, "'" .. value .. "': needs an absolute path: stage_in=/PATH[:NAME]" end
-  if not name or not inside(name) then
+  if not name or not is_inside(name) then
     return nil, "'" .. value .. "': NAME must be a path inside the burst buffer: stage_in=/PATH:NAME"
   end
   return { source, name }
 end
 
-local function to_outside(value)
+local function parse_stage_out(value)
   local name, target = value:match("^([^:]*):(.*)$")
   if not name or target:sub(1, 1) ~= "/" then
     return nil, "'" .. value .. "': needs a name and an absolute path: stage_out=NAME:/PATH"
   end
-  if not inside(name) then return nil, "'" .. value .. "': NAME must be a path inside the burst buffer" end
+  if not is_inside(name) then return nil, "'" .. value .. "': NAME must be a path inside the burst buffer" end
   return { name, target }
 end
 
-local function tier_of(value)
+local function parse_tier(value)
   if not value:match("^[%w._-]+$") then return nil, "'" .. value .. "' is not a valid tier name" end
   return value
 end
 
 local READERS = {
-  capacity = forebay.size, time = forebay.duration, pool = tier_of, tier = tier_of,
-  stage_in = from_outside, stage_out = to_outside,
+  capacity = forebay.parse_size, time = forebay.parse_duration, pool = parse_tier, tier = parse_tier,
+  stage_in = parse_stage_in, stage_out = parse_stage_out,
 }
 local KNOWN = "capacity, tier, pool, time, stage_in, stage_out"
 
-local function take(wish, word)
+local function add_option(request, word)
   local name, value = word:match("^([^=]+)=(.*)$")
   if not name or not READERS[name] then return "unknown option '" .. word .. "'; known options: " .. KNOWN end
-  local found, more = READERS[name](value)
-  if not found then return name .. ": " .. more end
+  local parsed, more = READERS[name](value)
+  if not parsed then return name .. ": " .. more end
   if name == "stage_in" or name == "stage_out" then
-    table.insert(wish[name], found)
-  elseif wish[name] and (name == "capacity" or wish[name] ~= found) then
+    table.insert(request[name], parsed)
+  elseif request[name] and (name == "capacity" or request[name] ~= parsed) then
     return name .. " is given twice"
   else
-    wish[name] = found
-    if name == "capacity" then wish.same, wish.told = more, value end
+    request[name] = parsed
+    if name == "capacity" then request.same, request.text = more, value end
   end
 end
 
--- Calls `each` with the words of every directive of a script, which are in the comments at its top;
--- a line that ends with a backslash goes on in the next directive.
-local function directives(text, each)
-  local head, words = "^#" .. forebay.DIRECTIVE .. "(.*)$", nil
+-- Calls `each` with the options of every directive of a script; directives are in the comments at its top.
+-- A line that ends with a backslash continues in the next directive.
+local function each_directive(text, each)
+  local head, options = "^#" .. forebay.DIRECTIVE .. "(.*)$", nil
   for line in text:gmatch("[^\r\n]+") do
     if line:sub(1, 1) ~= "#" then break end
-    local found = line:match(head)
-    if found and (found == "" or found:match("^%s")) then
-      words = (words or "") .. found
-      if words:sub(-1) == "\\" then
-        words = words:sub(1, -2)
+    local more = line:match(head)
+    if more and (more == "" or more:match("^%s")) then
+      options = (options or "") .. more
+      if options:sub(-1) == "\\" then
+        options = options:sub(1, -2)
       else
-        each(words)
-        words = nil
+        each(options)
+        options = nil
       end
     end
   end
-  if words then each(words) end
+  if options then each(options) end
 end
 
--- What a script asks for: capacity in bytes, tier ("" for any), time in seconds (or nil), stage_in and stage_out as
--- pairs of paths. Nil if it asks for nothing; nil and one line if it makes no sense.
-function forebay.wish(text)
-  local wish, wrong, any = { stage_in = {}, stage_out = {} }, nil, false
-  directives(text, function(words)
+-- What a script requests: capacity in bytes, tier ("" for any), time in seconds (or nil), stage_in and stage_out as
+-- pairs of paths. Nil if it requests nothing; nil and one line if the request is invalid.
+function forebay.parse_request(text)
+  local request, wrong, any = { stage_in = {}, stage_out = {} }, nil, false
+  each_directive(text, function(options)
     any = true
-    for word in words:gmatch("%S+") do
-      wrong = wrong or take(wish, word)
+    for word in options:gmatch("%S+") do
+      wrong = wrong or add_option(request, word)
     end
   end)
   if not any then return nil end
   if wrong then return nil, wrong end
-  if not wish.capacity then return nil, "capacity is missing: #" .. forebay.DIRECTIVE .. " capacity=500GB" end
-  local pool = wish.pool ~= forebay.ANY and wish.pool or nil
-  if pool and wish.tier and pool ~= wish.tier then
-    return nil, "pool '" .. pool .. "' and tier '" .. wish.tier .. "' differ"
+  if not request.capacity then return nil, "capacity is missing: #" .. forebay.DIRECTIVE .. " capacity=500GB" end
+  local pool = request.pool ~= forebay.ANY and request.pool or nil
+  if pool and request.tier and pool ~= request.tier then
+    return nil, "pool '" .. pool .. "' and tier '" .. request.tier .. "' differ"
   end
-  wish.tier = wish.tier or pool or ""
-  return wish
+  request.tier = request.tier or pool or ""
+  return request
 end
 
-function forebay.read(path)
+function forebay.read_file(path)
   local file, why = io.open(path, "r")
   if not file then return nil, why end
   local text = file:read("*a")
@@ -190,69 +190,73 @@ end
 
 local NONSENSE = "the storage service gave an invalid answer"
 
-local function away(why)
-  return nil, forebay.line(why):sub(1, 250) .. AWAY
+local function report_away(why)
+  return nil, forebay.format_line(why):sub(1, 250) .. AWAY
 end
 
 function forebay.is_away(why)
   return why ~= nil and why:sub(-#AWAY) == AWAY
 end
 
--- One question over the service's socket; the answer as a document and its status, or nil and why there is none.
+-- One call over the service's socket; the answer as a document and its status, or nil and the reason.
 function forebay.call(method, path, body, seconds)
   local fine, core = pcall(require, "socket.core")
   local also, unix = pcall(require, "socket.unix")
   local too, json = pcall(require, "cjson")
-  if not (fine and also and too) then return away("lua-socket or lua-cjson is not installed where slurmctld runs") end
+  if not (fine and also and too) then
+    return report_away("lua-socket or lua-cjson is not installed where slurmctld runs")
+  end
   local stop = core.gettime() + seconds
   local text = body and json.encode(body) or ""
   local lines = { method .. " " .. path .. " HTTP/1.1", "Host: forebay", "Connection: close" }
   if settings.token ~= "" then
-    local token, why = forebay.read(settings.token)
-    if not token then return away("the token cannot be read: " .. why) end
+    local token, why = forebay.read_file(settings.token)
+    if not token then return report_away("the token cannot be read: " .. why) end
     lines[#lines + 1] = "Authorization: Bearer " .. token:gsub("%s", "")
   end
   if body then lines[#lines + 1] = "Content-Type: application/json" end
   lines[#lines + 1] = "Content-Length: " .. #text
   local connection = type(unix) == "table" and unix.stream() or unix()
   -- Of the whole operation ("t"): an answer that comes byte by byte must not take longer either.
-  local function left() connection:settimeout(math.max(0.001, stop - core.gettime()), "t") end
-  local function gone(why)
+  local function set_timeout() connection:settimeout(math.max(0.001, stop - core.gettime()), "t") end
+  local function fail(why)
     connection:close()
-    return away("the storage service does not answer (" .. tostring(why) .. "): " .. settings.socket)
+    return report_away("the storage service does not answer (" .. tostring(why) .. "): " .. settings.socket)
   end
-  left()
+  set_timeout()
   local done, why = connection:connect(settings.socket)
-  if not done then return gone(why) end
-  left()
+  if not done then return fail(why) end
+  set_timeout()
   done, why = connection:send(table.concat(lines, "\r\n") .. "\r\n\r\n" .. text)
-  if not done then return gone(why) end
+  if not done then return fail(why) end
   local status, length
   repeat
-    left()
+    set_timeout()
     local line
     line, why = connection:receive("*l")
-    if not line then return gone(why) end
-    if core.gettime() > stop then return gone("timeout") end
+    if not line then return fail(why) end
+    if core.gettime() > stop then return fail("timeout") end
     status = status or tonumber(line:match("^HTTP/%d%.%d (%d+)"))
     length = length or tonumber(line:lower():match("^content%-length: *(%d+)"))
   until line == ""
-  if not status or not length then return gone("no HTTP") end
-  left()
+  if not status or not length then return fail("no HTTP") end
+  set_timeout()
   local answer = ""
   if length > 0 then
     answer, why = connection:receive(length)
-    if not answer then return gone(why) end
+    if not answer then return fail(why) end
   end
   connection:close()
   local read, document = pcall(json.decode, answer)
-  if not read or type(document) ~= "table" then return away(NONSENSE .. " (" .. status .. ")") end
-  if status == 429 or status >= 500 then return away(document.error or "the storage service answers " .. status) end
+  if not read or type(document) ~= "table" then return report_away(NONSENSE .. " (" .. status .. ")") end
+  if status == 429 or status >= 500 then
+    return report_away(document.error or "the storage service answers " .. status)
+  end
   return document, status
 end
 
--- The same, for callers outside slurmctld that can wait: one that does not answer is asked again for `patience` seconds.
-function forebay.ask(method, path, body, patience, seconds)
+-- The same, for callers outside slurmctld that can wait: retries for `patience` seconds if the service does not answer.
+function forebay.call_patiently(method, path, body, patience, seconds)
   local core = require("socket.core")
   local stop = core.gettime() + patience
   while true do
@@ -262,29 +266,29 @@ function forebay.ask(method, path, body, patience, seconds)
   end
 end
 
--- What is wrong with an answer; nil if nothing is.
-function forebay.wrong(document, status)
+-- The error in an answer; nil if there is none.
+function forebay.find_error(document, status)
   if not document then return status end
-  if status >= 300 then return forebay.line(document.error or "the storage service answers " .. status) end
+  if status >= 300 then return forebay.format_line(document.error or "the storage service answers " .. status) end
 end
 
--- All tiers: name, and bytes in all and free. Nil and why they are not known.
-function forebay.tiers(ask)
-  local found, status = ask("GET", "/v1/tiers", nil)
-  local wrong = forebay.wrong(found, status)
+-- All tiers: name, total and free bytes. Nil and the reason if they are unknown.
+function forebay.list_tiers(ask)
+  local document, status = ask("GET", "/v1/tiers", nil)
+  local wrong = forebay.find_error(document, status)
   if wrong then return nil, wrong end
-  if type(found.tiers) ~= "table" or #found.tiers == 0 then return away(NONSENSE) end
-  for _, tier in ipairs(found.tiers) do
+  if type(document.tiers) ~= "table" or #document.tiers == 0 then return report_away(NONSENSE) end
+  for _, tier in ipairs(document.tiers) do
     if type(tier) ~= "table" or type(tier.name) ~= "string" or not (tonumber(tier.total) and tonumber(tier.free)) then
-      return away(NONSENSE)
+      return report_away(NONSENSE)
     end
   end
-  return found.tiers
+  return document.tiers
 end
 
 -- Grants of jobs
 
-function forebay.key(job)
+function forebay.grant_key(job)
   return "slurm-" .. settings.cluster .. "-" .. job
 end
 
@@ -302,105 +306,106 @@ local function are_paths(paths)
   return true
 end
 
-local function is_grant(found)
-  if type(found) ~= "table" or not is_name(found.id) or type(found.state) ~= "string" then return false end
+local function is_grant(grant)
+  if type(grant) ~= "table" or not is_name(grant.id) or type(grant.state) ~= "string" then return false end
   for _, name in ipairs({ "uid", "gid", "size", "start", "until" }) do
-    if not tonumber(found[name]) then return false end
+    if not tonumber(grant[name]) then return false end
   end
-  return are_paths(found.paths) and (found.path == "" or found.path == found.paths[1])
+  return are_paths(grant.paths) and (grant.path == "" or grant.path == grant.paths[1])
 end
 
--- The grant that an answer is. Nil and why it is none.
-function forebay.granted(found, status)
-  local wrong = forebay.wrong(found, status)
+-- The grant in an answer; nil and the reason if it is not one.
+function forebay.parse_grant(grant, status)
+  local wrong = forebay.find_error(grant, status)
   if wrong then return nil, wrong end
-  if not is_grant(found) then return away(NONSENSE) end
-  return found
+  if not is_grant(grant) then return report_away(NONSENSE) end
+  return grant
 end
 
--- The latest grant of a job, if there is one that has not ended; and how many there have been. Nil and why it is not
--- known. `ask` is forebay.call or forebay.ask with what it needs.
-function forebay.grant(job, ask)
-  local found, status = ask("GET", "/v1/keys/" .. forebay.key(job), nil)
-  local wrong = forebay.wrong(found, status)
+-- The latest grant of a job, unless it has ended, and the number of its grants; or nil, nil and the reason.
+-- `ask` is forebay.call or forebay.call_patiently with a time limit.
+function forebay.find_grant(job, ask)
+  local document, status = ask("GET", "/v1/keys/" .. forebay.grant_key(job), nil)
+  local wrong = forebay.find_error(document, status)
   if wrong then return nil, nil, wrong end
-  local grants = found.grants
+  local grants = document.grants
   if type(grants) ~= "table" or (#grants > 0 and not is_grant(grants[#grants])) then
-    local _, nonsense = away(NONSENSE)
+    local _, nonsense = report_away(NONSENSE)
     return nil, nil, nonsense
   end
   local last = grants[#grants]
   return last and not OVER[last.state] and last or nil, #grants
 end
 
--- What is kept of a job's grant in a folder of Slurm's own from its set-up to its teardown, so that a job that is set up
--- needs nobody's answer to begin and to be copied out. Only who runs slurmctld can enter that folder.
+-- A note on a job's grant lies in a folder of Slurm's own from set-up to teardown. With it, a job that is set up can
+-- begin and be staged out while the service does not answer. Only the user who runs slurmctld can enter that folder.
 
-local function place(job)
+local function note_path(job)
   return (settings.jobs or "") ~= "" and settings.jobs .. "/" .. job or nil
 end
 
--- What a command prints, and whether it ended well. Never inside slurmctld.
-function forebay.run(command)
+-- The output of a command, and whether it succeeded. Never inside slurmctld.
+function forebay.run_command(command)
   local pipe = io.popen(command .. " 2>&1; echo \"=$?\"")
   local text = pipe:read("*a")
   pipe:close()
-  local said, code = text:match("^(.*)=(%d+)%s*$")
-  return said or text, code == "0"
+  local output, code = text:match("^(.*)=(%d+)%s*$")
+  return output or text, code == "0"
 end
 
--- Keeps it, for data that are needed for `time` seconds (nil: as long as the job lasts); or why it can't.
-function forebay.keep(job, grant, time)
-  local file = place(job)
+-- Writes the note; the space is needed for `time` seconds (nil: as long as the job lasts). Nil, or the error.
+function forebay.write_note(job, grant, time)
+  local file = note_path(job)
   if not file then return "slurm.conf names no StateSaveLocation" end
   local text = require("cjson").encode({
-    key = forebay.key(job), id = grant.id, state = grant.state, uid = printed(grant.uid), gid = printed(grant.gid),
-    size = printed(grant.size), start = printed(grant.start), ["until"] = printed(grant["until"]),
-    time = time and printed(time) or "", path = grant.path, paths = grant.paths,
+    key = forebay.grant_key(job), id = grant.id, state = grant.state,
+    uid = format_number(grant.uid), gid = format_number(grant.gid),
+    size = format_number(grant.size), start = format_number(grant.start), ["until"] = format_number(grant["until"]),
+    time = time and format_number(time) or "", path = grant.path, paths = grant.paths,
   })
-  local folder, new = quoted(settings.jobs), quoted(file .. ".new")
-  local said, fine = forebay.run("umask 077; rm -f " .. quoted(file) .. " " .. quoted(file .. ".failed") ..
+  local folder, new = quote(settings.jobs), quote(file .. ".new")
+  local output, fine = forebay.run_command("umask 077; rm -f " .. quote(file) .. " " .. quote(file .. ".failed") ..
     "; mkdir -p " .. folder .. " && [ -O " .. folder .. " ] && [ ! -L " .. folder .. " ] && chmod 700 " .. folder ..
-    " && printf %s " .. quoted(text) .. " >" .. new .. " && mv -f " .. new .. " " .. quoted(file))
-  return not fine and (said ~= "" and said or settings.jobs .. " is not a folder of Slurm's own") or nil
+    " && printf %s " .. quote(text) .. " >" .. new .. " && mv -f " .. new .. " " .. quote(file))
+  return not fine and (output ~= "" and output or settings.jobs .. " is not a folder of Slurm's own") or nil
 end
 
--- The grant as it was at set-up; nil if nothing is kept, or nothing of use, or of another job.
-function forebay.kept(job)
-  local text = place(job) and forebay.read(place(job))
+-- The grant as it was at set-up; nil if there is no valid note on this job.
+function forebay.read_note(job)
+  local text = note_path(job) and forebay.read_file(note_path(job))
   local fine, json = pcall(require, "cjson")
-  local read, found = pcall(fine and json.decode or error, text or "")
-  return read and is_grant(found) and found.key == forebay.key(job) and found or nil
+  local read, grant = pcall(fine and json.decode or error, text or "")
+  return read and is_grant(grant) and grant.key == forebay.grant_key(job) and grant or nil
 end
 
-function forebay.forget(job)
-  if not place(job) then return end
-  os.remove(place(job))
-  os.remove(place(job) .. ".failed")
+function forebay.remove_notes(job)
+  if not note_path(job) then return end
+  os.remove(note_path(job))
+  os.remove(note_path(job) .. ".failed")
 end
 
--- Whether a stage-out failed before it could mark its volume: then what it should have copied stays, too.
+-- Notes that a stage-out failed before it could mark its volume: then its data stays, too.
 function forebay.note_failed(job)
-  if place(job) then forebay.run("umask 077; : >" .. quoted(place(job) .. ".failed")) end
+  if note_path(job) then forebay.run_command("umask 077; : >" .. quote(note_path(job) .. ".failed")) end
 end
 
 function forebay.has_failed(job)
-  return place(job) ~= nil and forebay.read(place(job) .. ".failed") ~= nil
+  return note_path(job) ~= nil and forebay.read_file(note_path(job) .. ".failed") ~= nil
 end
 
-function forebay.over(grant)
+function forebay.is_over(grant)
   return OVER[grant.state]
 end
 
--- A check that the service decides: nil if a wish could be granted on an empty machine, else why not.
-function forebay.never(wish, seconds)
-  local path = "/v1/fit?size=" .. printed(wish.capacity) .. "&tier=" .. wish.tier ..
-    (wish.time and "&seconds=" .. printed(math.max(1, wish.time)) or "")
-  local found, status = forebay.call("GET", path, nil, seconds)
-  if not found then return nil, status end
-  if status >= 300 then return forebay.wrong(found, status) end
-  return found.answer == "never" and forebay.line(found.because) or nil
+-- Asks the service whether it could ever grant the request: nil if it could, else the reason; or nil and an error.
+function forebay.find_refusal(request, seconds)
+  local path = "/v1/fit?size=" .. format_number(request.capacity) .. "&tier=" .. request.tier ..
+    (request.time and "&seconds=" .. format_number(math.max(1, request.time)) or "")
+  local document, status = forebay.call("GET", path, nil, seconds)
+  if not document then return nil, status end
+  if status >= 300 then return forebay.find_error(document, status) end
+  return document.answer == "never" and forebay.format_line(document.because) or nil
 end
 
-forebay.quoted, forebay.printed = quoted, printed
+forebay.quote, forebay.format_number = quote, format_number
 return forebay

@@ -6,7 +6,7 @@ local forebay = dofile(here .. "forebay.lua")
 local HEAD = "^#" .. forebay.DIRECTIVE
 
 -- `--bb` may be given with or without the directive's name.
-local function named(text)
+local function add_directive_name(text)
   local lines = {}
   for line in text:gmatch("[^\r\n]+") do
     lines[#lines + 1] = line:match(HEAD) and line or "#" .. forebay.DIRECTIVE .. " " .. line
@@ -14,19 +14,19 @@ local function named(text)
   return table.concat(lines, "\n")
 end
 
--- A comment "bb:capacity=500GB,tier=nvme" asks for a burst buffer, for those who can't change the script.
-local function from_comment(comment)
-  local words = comment and comment:match("^bb:(%S+)") or comment and comment:match("%sbb:(%S+)")
-  return words and "#" .. forebay.DIRECTIVE .. " " .. words:gsub(",", " ")
+-- A comment "bb:capacity=500GB,tier=nvme" requests a burst buffer, for users who cannot change the script.
+local function read_comment(comment)
+  local options = comment and comment:match("^bb:(%S+)") or comment and comment:match("%sbb:(%S+)")
+  return options and "#" .. forebay.DIRECTIVE .. " " .. options:gsub(",", " ")
 end
 
 -- The same text, with a pool beside each capacity and numbers that Slurm reads as we do.
-local function completed(text, wish)
-  local function complete(line)
+local function complete_directives(text, request)
+  local function complete_line(line)
     if not line:match(HEAD) then return line end
-    local pool = not line:find("%spool=") and " pool=" .. (wish.tier ~= "" and wish.tier or forebay.ANY) or ""
+    local pool = not line:find("%spool=") and " pool=" .. (request.tier ~= "" and request.tier or forebay.ANY) or ""
     return (line:gsub("(%scapacity=)(%S+)", function(head, value)
-      return head .. (wish.same and value or forebay.printed(wish.capacity)) .. pool
+      return head .. (request.same and value or forebay.format_number(request.capacity)) .. pool
     end))
   end
   local out, at, top = {}, 1, true
@@ -38,33 +38,33 @@ local function completed(text, wish)
       out[#out + 1] = text:sub(at)
       break
     end
-    out[#out + 1] = complete(line)
+    out[#out + 1] = complete_line(line)
     at = stop + 1
   end
   return table.concat(out)
 end
 
--- What is wrong with a job's request (nil: nothing), and what the user should know of what was added to it.
+-- The error in a job's request (nil: none), and a note for the user on what was added to it.
 function forebay.submit(job_desc)
   local script, option = job_desc.script, job_desc.burst_buffer
   local added
   if option and option ~= "" then
-    option = named(option)
+    option = add_directive_name(option)
   else
-    option = from_comment(job_desc.comment)
+    option = read_comment(job_desc.comment)
     added = option and "added from the job's comment: " .. option
   end
-  if added and script and forebay.wish(script) then option, added = nil, nil end
-  local wish, wrong = forebay.wish((option and option .. "\n" or "") .. (script or ""))
+  if added and script and forebay.parse_request(script) then option, added = nil, nil end
+  local request, wrong = forebay.parse_request((option and option .. "\n" or "") .. (script or ""))
   if wrong then return wrong end
-  if not wish then return nil end
-  if wish.tier ~= "" then -- Slurm would refuse a pool that it does not know without a word
-    local never = forebay.never(wish, 1)
+  if not request then return nil end
+  if request.tier ~= "" then -- Slurm would refuse a pool that it does not know without a word
+    local never = forebay.find_refusal(request, 1)
     if never then return never end
   end
-  if option then job_desc.burst_buffer = completed(option, wish) end
+  if option then job_desc.burst_buffer = complete_directives(option, request) end
   if script then
-    local better = completed(script, wish)
+    local better = complete_directives(script, request)
     if better ~= script then job_desc.script = better end
   end
   return nil, added

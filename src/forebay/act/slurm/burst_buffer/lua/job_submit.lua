@@ -1,5 +1,5 @@
--- Burst buffers of Forebay at submission: one clear line for a request that makes no sense, and the words that Slurm
--- itself needs added to one that does. `forebay slurm install` writes this file.
+-- Burst buffers of Forebay at submission: refuses an invalid request with one line, and adds the options that Slurm
+-- itself needs to a valid one. `forebay slurm install` writes this file.
 --
 -- A site that has a job_submit.lua already keeps it, and calls `submit` in it:
 --   local forebay = dofile("/etc/slurm/forebay_submit.lua")

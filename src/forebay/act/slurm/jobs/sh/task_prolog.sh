@@ -1,10 +1,10 @@
 #!/bin/sh
-# Before each task, as the job's user: what the job is told. Slurm puts what this prints into the task's environment.
+# Before each task, as the job's user: the job's variables. Slurm puts what this prints into the task's environment.
 #   TaskProlog=FILE
-# Of an earlier job, in which this one may have been submitted, nothing is left.
+# First it removes the variables of an earlier job, from which this one may have been submitted.
 for name in @NAMES@; do
     echo "unset $name"
 done
-told=@TOLD@/${SLURM_JOB_ID:-none}.env
-[ -r "$told" ] && cat "$told"
+environment=@FOLDER@/${SLURM_JOB_ID:-none}.env
+[ -r "$environment" ] && cat "$environment"
 exit 0
