@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -32,11 +33,12 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_the_example_in_the_documentation_is_read(tmp_path: Path) -> None:
-    text = (module.__doc__ or "").partition("\n\n")[2]
+def test_the_keys_that_the_example_leaves_out_are_read(tmp_path: Path) -> None:
     path = tmp_path / "scratch.toml"
-    path.write_text("\n".join(line.strip() for line in text.splitlines()))
-    assert read_settings(path).mount == Path("/scratch")
+    path.write_text(re.sub(r"^# (\w+ = )", r"\1", EXAMPLE.read_text(), flags=re.MULTILINE))
+    settings = read_settings(path)
+    assert (settings.mount, settings.prometheus) == (Path("/scratch"), "http://metrics.example.org:9090")
+    assert (settings.job_stats, settings.window, settings.sample) == (True, 60.0, 1.0)
 
 
 @pytest.mark.parametrize(

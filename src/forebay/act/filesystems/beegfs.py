@@ -148,6 +148,10 @@ class _BeeGFS(FileSystem):
 
     note = "new files only: an existing file keeps its layout"
     max_count: int = MOST_TARGETS
+    set: ClassVar[Command]
+    """The command that sets the pattern of a folder, with {count} and {size} in it."""
+    units: ClassVar[tuple[str, str]]
+    """Of 1024 bytes and of 1024 times that."""
     show: ClassVar[Command]
     """The command that shows the pattern of a path."""
     list: ClassVar[Command]
@@ -169,6 +173,11 @@ class _BeeGFS(FileSystem):
         if size != layout.size:
             notes.append(f"a chunk size must be a power of two: {size} bytes instead of {layout.size}")
         return FittedLayout(layout=Layout(count=layout.count, size=size), notes=tuple(notes))
+
+    def set_command(self, layout: Layout, folder: Path) -> Command:
+        fitted, (kib, mib) = self.fit(layout).layout, self.units
+        size = f"{fitted.size // MIB}{mib}" if fitted.size >= MIB else f"{fitted.size // KIB}{kib}"
+        return (*(word.format(count=fitted.count, size=size) for word in self.set), path_argument(folder))
 
     def layout(self, folder: Path) -> Layout:
         command = (*self.show, path_argument(folder))
@@ -199,20 +208,17 @@ class _BeeGFS(FileSystem):
 
 @dataclass(frozen=True, kw_only=True)
 class BeeGFS7(_BeeGFS):
+    """
+    >>> " ".join(BeeGFS7().set_command(Layout(count=8, size=4 << 20), Path("/beegfs/run")))
+    'beegfs-ctl --setpattern --numtargets=8 --chunksize=4m /beegfs/run'
+    """
+
+    set = ("beegfs-ctl", "--setpattern", "--numtargets={count}", "--chunksize={size}")
+    units = ("k", "m")
     show = ("beegfs-ctl", "--getentryinfo")
     parse_entry = staticmethod(parse_entry7)
     list = ("beegfs-ctl", "--listtargets", "--nodetype=storage", "--state", "--pools", "--spaceinfo")
     parse_targets = staticmethod(parse_targets7)
-
-    def set_command(self, layout: Layout, folder: Path) -> Command:
-        """
-        >>> " ".join(BeeGFS7().set_command(Layout(count=8, size=4 << 20), Path("/beegfs/run")))
-        'beegfs-ctl --setpattern --numtargets=8 --chunksize=4m /beegfs/run'
-        """
-        fitted = self.fit(layout).layout
-        size = f"{fitted.size // MIB}m" if fitted.size >= MIB else f"{fitted.size // KIB}k"
-        numbers = f"--numtargets={fitted.count}", f"--chunksize={size}"
-        return "beegfs-ctl", "--setpattern", *numbers, path_argument(folder)
 
     def _list_command(self) -> Command:
         return (*self.list, f"--mount={self.mount}") if self.mount else self.list
@@ -220,18 +226,14 @@ class BeeGFS7(_BeeGFS):
 
 @dataclass(frozen=True, kw_only=True)
 class BeeGFS8(_BeeGFS):
+    """
+    >>> " ".join(BeeGFS8().set_command(Layout(count=8, size=4 << 20), Path("/beegfs/run")))
+    'beegfs entry set --num-targets 8 --chunk-size 4MiB /beegfs/run'
+    """
+
+    set = ("beegfs", "entry", "set", "--num-targets", "{count}", "--chunk-size", "{size}")
+    units = ("KiB", "MiB")  # unlike version 7, version 8 reads k and M as powers of ten, and m not at all
     show = ("beegfs", "entry", "info", "--raw", "--output", "json")
     parse_entry = staticmethod(parse_entry8)
     list = ("beegfs", "target", "list", "--node-type", "storage", "--state", "--capacity", "--raw", "--output", "json")
     parse_targets = staticmethod(parse_targets8)
-
-    def set_command(self, layout: Layout, folder: Path) -> Command:
-        """
-        >>> " ".join(BeeGFS8().set_command(Layout(count=8, size=4 << 20), Path("/beegfs/run")))
-        'beegfs entry set --num-targets 8 --chunk-size 4MiB /beegfs/run'
-        """
-        fitted = self.fit(layout).layout
-        # Unlike version 7, version 8 reads k and M as powers of ten, and m not at all.
-        size = f"{fitted.size // MIB}MiB" if fitted.size >= MIB else f"{fitted.size // KIB}KiB"
-        numbers = "--num-targets", str(fitted.count), "--chunk-size", size
-        return "beegfs", "entry", "set", *numbers, path_argument(folder)

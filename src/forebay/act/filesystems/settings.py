@@ -1,14 +1,4 @@
-"""A file system as an administrator describes it, in TOML. For example:
-
-[filesystem]
-kind = "lustre"          # or "beegfs7", "beegfs8"; "forebay" is a mount of the forwarding layer
-name = "scratch"         # as in scratch-OST0000
-mount = "/scratch"
-timeout = "10 s"         # for each command
-max_count = 64           # the largest stripe count to give anybody
-prometheus = "http://metrics.example.org:9090"
-window = "60 s"
-"""
+"""A file system as an administrator describes it, in TOML; examples/filesystem.toml explains it."""
 
 from __future__ import annotations
 
