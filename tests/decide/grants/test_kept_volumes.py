@@ -35,7 +35,7 @@ def strays(made: Service) -> dict[str, bool]:
 def test_what_is_not_known_is_kept_with_its_space(made: Service) -> None:
     assert strays(made) == {f"{grant_id(9)}.0": True}
     assert made.control.actions("n") == []
-    assert made.control.used()["n/a"] == 20
+    assert made.control.used_bytes()["n/a"] == 20
     check(made.control)
 
 
@@ -88,13 +88,13 @@ def test_what_is_kept_and_gone_all_the_same_frees_its_space() -> None:
     own.carry_out("n")
     own.tick(1000.0)
     look(own, ours=False)
-    assert own.state(1) is State.EXPIRED and not any(own.control.used().values())
+    assert own.state(1) is State.EXPIRED and not any(own.control.used_bytes().values())
 
 
 def test_a_request_that_is_granted_where_its_volume_has_been_takes_it_over(made: Service) -> None:
     made.do(co.Drain(caller=ADMINISTRATOR, what="n/b"))
     assert made.ask(9, 20) is State.MAKING
-    assert strays(made) == {} and made.control.used()["n/a"] == 20
+    assert strays(made) == {} and made.control.used_bytes()["n/a"] == 20
     assert [a.kind for a in made.control.actions("n")] == ["make"]
 
 

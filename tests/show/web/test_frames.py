@@ -170,7 +170,7 @@ def test_a_disks_fill_is_the_same_alone_and_among_all_and_is_what_is_held(steps:
     for key, full in all_of_them.items():
         holds = [hold for hold in tables.space.holds.values() if hold.disk == key]
         assert (full["used"] + full["planned"], full["volumes"]) == (sum(hold.size for hold in holds), len(holds))
-    assert {key: full["used"] for key, full in all_of_them.items()} == world.live.control.used()
+    assert {key: full["used"] for key, full in all_of_them.items()} == world.live.control.used_bytes()
 
 
 def test_a_grant_that_ended_and_was_forgotten_within_one_frame_leaves_its_disk_free() -> None:

@@ -16,8 +16,7 @@ from forebay.model.errors import BadInput
 
 VERSION = 1
 T = TypeVar("T")
-Reader = Callable[[str, Any], Any]
-"""Makes a value of what JSON has at a place, or says what is wrong there."""
+Reader = Callable[[str, Any], Any]  # makes a value of what JSON has at a place, or says what is wrong there
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _AS_IT_IS = frozenset((str, int, float, bool, NoneType))
 

@@ -126,7 +126,7 @@ class Control:
         times = [agenda.next(now) for agenda in (tables.ends, tables.starts, tables.tries, tables.trials)]
         return min((time for time in times if time is not None), default=None)
 
-    def used(self) -> dict[str, int]:
+    def used_bytes(self) -> dict[str, int]:
         """Bytes that exist on each disk, or are being made or removed there."""
         totals = dict.fromkeys(self.tables.disks, 0)
         for name, hold in self.tables.space.holds.items():

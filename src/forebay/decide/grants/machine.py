@@ -12,8 +12,7 @@ from typing import Literal
 from forebay.model.errors import BadInput
 from forebay.model.system import Disk
 
-KEPT_AS = "kept_as"
-"""In a field's metadata: its name in kept states, if that differs."""
+KEPT_AS = "kept_as"  # in a field's metadata: its name in kept states, if that differs
 _MOST_FIELDS = 20_000
 _NODE_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 DISK_NAME = "[A-Za-z0-9/._:@+-]{1,200}"

@@ -32,8 +32,7 @@ from forebay.model.grant import (
 )  # fmt: skip
 
 _MOST_MEMORIES = 192
-KEPT = ("nodes", "disks", "grants", "volumes", "strays", "keys", "probed")
-"""The tables of which every row is kept."""
+KEPT = ("nodes", "disks", "grants", "volumes", "strays", "keys", "probed")  # the tables of which every row is kept
 T = TypeVar("T")
 
 

@@ -9,8 +9,7 @@ from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.machine import LiveDisk, Stray, Suspension, Trial
 from forebay.model.grant import Ask, Volume
 
-_FAILURES = 3
-"""Volumes in a row that can't be made before a disk is suspended."""
+_FAILURES = 3  # volumes in a row that can't be made before a disk is suspended
 _FIRST_TRIAL, _LONGEST_PAUSE = 30.0, 600.0
 """Seconds until a suspended disk is tried; each time twice as long, up to the longest."""
 

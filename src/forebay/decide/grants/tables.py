@@ -12,8 +12,7 @@ from typing import Any, Generic, TypeVar
 from forebay.model.errors import ForebayError
 
 Row = TypeVar("Row")
-Follower = Callable[[str, Row | None, Row | None], None]
-"""Called with a key, its old row and its new one."""
+Follower = Callable[[str, Row | None, Row | None], None]  # called with a key, its old row and its new one
 
 
 class BrokenJournal(ForebayError):

@@ -512,7 +512,7 @@ def test_lost_answers_and_restarts_leave_nothing_doubled_or_behind(fake: Fake, f
             fake.wait_for(lambda: all(fake.control.grant(n).state != "making" for n in live))
     held = sorted(name for name, v in fake.control.tables.volumes.items() if v.state == "made")
     assert marks(folder) == held and not fake.control.tables.strays
-    assert all(used <= 100 * MB for used in fake.control.used().values())
+    assert all(used <= 100 * MB for used in fake.control.used_bytes().values())
 
 
 def test_numbers_rise_from_start_to_start_even_if_the_clock_goes_back(tmp_path: Path) -> None:

@@ -30,15 +30,12 @@ from forebay.model.grant import NotAllowed
 
 COOKIE = "__Host-forebay"
 """Browsers take a cookie of such a name only over TLS, for this host alone and for all its paths."""
-PROOF = "x-forebay"
-"""The header of changes from the page."""
-TUNNEL = "tunnel"
-"""What it says where there is no login, as the kernel identifies the caller."""
+PROOF = "x-forebay"  # the header of changes from the page
+TUNNEL = "tunnel"  # what it says where there is no login, as the kernel identifies the caller
 _SAFE = ("GET", "HEAD")
 _OUR_SITE = ("same-origin", "none")
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
-LASTS = 12 * 3600.0
-"""Seconds of a login."""
+LASTS = 12 * 3600.0  # seconds of a login
 _LINK = 300.0  # seconds of a one-time link
 _FREE = 5  # wrong secrets of one host before it has to wait
 _LONGEST = 60.0  # seconds between tries

@@ -12,10 +12,8 @@ from collections.abc import Mapping
 
 from forebay.act.control.documents import GrantDocument
 
-KEY = "key"
-"""The setting that is a secret."""
-MEANS = ("nbd",)
-"""Those that need a key."""
+KEY = "key"  # the setting that is a secret
+MEANS = ("nbd",)  # those that need a key
 
 
 class Keys:

@@ -21,8 +21,7 @@ _RECENT = 10_000
 _SLICE = 0.001  # seconds for which rows of a checkpoint are written at a time
 _SHARE = 0.2  # of the time for checkpoints while they are made
 
-Texts = dict[str, tuple[object, str]]
-"""Rows by their keys, and each as JSON."""
+Texts = dict[str, tuple[object, str]]  # rows by their keys, and each as JSON
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from weakref import WeakValueDictionary
 from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.act.log import Log
 
-ANY = "any"
-"""The name of any change."""
+ANY = "any"  # the name of any change
 _NOT_LOGGED = ("v", "kind", "at", "turned", "ask")
 
 

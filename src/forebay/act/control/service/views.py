@@ -63,7 +63,7 @@ def _volume_document(volume: Volume) -> VolumeDocument:
 
 def node_documents(live: Live) -> list[NodeDocument]:
     """All nodes with their disks."""
-    tables, used = live.control.tables, live.control.used()
+    tables, used = live.control.tables, live.control.used_bytes()
     disks: dict[str, list[DiskDocument]] = {name: [] for name in tables.nodes}
     for key, disk in tables.disks.items():
         disks[disk.node].append(_disk_document(disk, used[key]))

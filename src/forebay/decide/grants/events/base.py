@@ -11,8 +11,7 @@ from forebay.decide.grants.state import Tables
 from forebay.decide.grants.tables import BrokenJournal
 from forebay.model.grant import node_of
 
-EVENTS: dict[str, type[Event]] = {}
-"""All kinds of events by their names in the journal."""
+EVENTS: dict[str, type[Event]] = {}  # all kinds of events by their names in the journal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
