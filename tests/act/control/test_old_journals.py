@@ -89,7 +89,7 @@ def test_a_replay_decides_as_it_did(old: Old, policy: str) -> None:
         side = getattr(comparison, name)
         assert {field: getattr(side, field) for field in expected[name]} == expected[name]
     assert len(comparison.rows) == expected["requests"]
-    for row, known in zip(comparison.changed, expected["changed"], strict=True):
+    for row, known in zip(comparison.changed_rows, expected["changed"], strict=True):
         assert row.ask.grant == known["grant"]
         for now, then in ((row.then, known["then"]), (row.now, known["now"])):
             made = {"verdict": now.verdict, "waited": now.waited, "disks": list(now.disks)}
