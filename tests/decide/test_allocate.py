@@ -22,6 +22,7 @@ from forebay.simulate.engine import judge
 from support.examples import examples
 from support.oracles import knapsack
 from support.oracles import tcpu as listing
+from support.scaled_curves import scale_curve
 from support.strategies import exact_views, views
 
 
@@ -298,7 +299,7 @@ def test_forebay_does_not_look_at_phases(view: View, phases: int) -> None:
 @given(views(most=4, targets=6), st.integers(-8, 8))
 def test_forebay_does_not_depend_on_the_unit_of_volume(view: View, exponent: int) -> None:
     factor = 2.0**exponent
-    scaled = tuple(replace(a, volume=a.volume * factor, curve=a.curve.scaled(factor)) for a in view.applications)
+    scaled = tuple(replace(a, volume=a.volume * factor, curve=scale_curve(a.curve, factor)) for a in view.applications)
     assert decided("forebay", replace(view, applications=scaled)) == decided("forebay", view)
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.model.curve import Curve
+from support.scaled_curves import scale_curve
 from support.strategies import curves
 
 
@@ -46,7 +47,7 @@ def test_no_n_is_better_than_the_best_one(curve: Curve) -> None:
 
 @given(curves(), st.integers(-30, 30))
 def test_a_scaled_curve_has_the_same_shape(curve: Curve, exponent: int) -> None:
-    scaled = curve.scaled(2.0**exponent)
+    scaled = scale_curve(curve, 2.0**exponent)
     assert scaled.table() == tuple(b * 2.0**exponent for b in curve.table())
     assert scaled.n_perf == curve.n_perf
 

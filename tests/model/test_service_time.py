@@ -37,20 +37,20 @@ def test_each_request_takes_what_the_formula_says(
     requests: list[tuple[int, int, int, int, bool, int]], name: str
 ) -> None:
     model, state = MODELS[name], new_state()
-    found = [service_time(model.packed(), state, *request) for request in requests]
+    found = [service_time(model.pack(), state, *request) for request in requests]
     assert found == pytest.approx(naive(model, requests))
 
 
 def test_a_contiguous_request_of_the_same_node_and_file_pays_only_for_itself() -> None:
     state = new_state()
-    service_time(MODEL.packed(), state, 0, 1, 0, 65536, False, 1)
-    again = service_time(MODEL.packed(), state, 0, 1, 65536, 65536, False, 1)
+    service_time(MODEL.pack(), state, 0, 1, 0, 65536, False, 1)
+    again = service_time(MODEL.pack(), state, 0, 1, 65536, 65536, False, 1)
     assert again == pytest.approx(60e3 + 65536 / 0.6)
 
 
 def test_the_noise_comes_last_in_what_the_kernel_gets() -> None:
-    assert MODEL.packed()[8] == MODEL.sigma
-    assert MODEL.packed().dtype == np.float64
+    assert MODEL.pack()[8] == MODEL.sigma
+    assert MODEL.pack().dtype == np.float64
 
 
 @pytest.mark.parametrize("wrong", [{"start": -1.0}, {"bandwidth": 0.0}, {"gap": float("nan")}, {"file": float("inf")}])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from forebay.history.curves import read_curves
 from forebay.model.curve import Curve
 from forebay.profile.curve_shapes import Shape, class_curves, classify, estimate_by_class
+from support.scaled_curves import scale_curve
 
 FORGE = Path(__file__).parents[2].parent / "shared/data/forge/marenostrum4.csv"
 
@@ -47,7 +48,7 @@ def test_a_wider_tolerance_makes_a_slight_rise_neutral() -> None:
 @given(curves, st.integers(-20, 20))
 def test_classification_is_free_of_scale(curve: Curve, exponent: int) -> None:
     # Powers of two scale exactly, so that no rounding can move an end over the threshold.
-    assert classify(curve.scaled(2.0**exponent)) is classify(curve)
+    assert classify(scale_curve(curve, 2.0**exponent)) is classify(curve)
 
 
 def test_classes_that_do_not_occur_are_absent() -> None:
@@ -101,7 +102,7 @@ def test_applications_of_one_class_look_alike_but_for_their_scale() -> None:
     one, other = Curve((1, 2), (10.0, 20.0)), Curve((1, 2), (30.0, 90.0))
     classes = class_curves({"one": one, "other": other})
     assert estimate_by_class(other, classes).bandwidths == pytest.approx(
-        estimate_by_class(one, classes).scaled(3.0).bandwidths
+        scale_curve(estimate_by_class(one, classes), 3.0).bandwidths
     )
 
 

@@ -19,6 +19,7 @@ from forebay.simulate import engine as engine_module
 from forebay.simulate.engine import Measures, advance, engine, judge, simulate
 from support.examples import examples
 from support.oracles import Job, Outcome, fair_sharing, time_steps
+from support.scaled_curves import scale_curve
 from support.strategies import counts_for, placements_for, views
 
 
@@ -328,7 +329,7 @@ def test_who_all_start_together_wait_for_what_everybody_else_brings_up_to_as_muc
 @given(placed_views(), st.integers(-20, 20))
 def test_twice_the_bandwidth_for_twice_the_volume_changes_nothing(case: SimpleNamespace, exponent: int) -> None:
     factor = 2.0**exponent
-    scaled = tuple(replace(a, volume=a.volume * factor, curve=a.curve.scaled(factor)) for a in case.applications)
+    scaled = tuple(replace(a, volume=a.volume * factor, curve=scale_curve(a.curve, factor)) for a in case.applications)
     assert same(simulated(case), simulated(case, applications=scaled))
 
 

@@ -65,7 +65,7 @@ def ingest(
         if paths:
             report = _read_logs(store, paths, crew)
         where = store.where
-    nothing = bool(report.failed) and report.failed == report.seen and not jobs
+    nothing = bool(report.failed) and report.failed == report.total and not jobs
     if json and (report.failed > 1 or not nothing):
         listed = [{"path": path, "status": status, "reason": reason} for path, status, reason in report.listed]
         counts = {name: getattr(report, name) for name in ("read", "known", "copies", "failed")}

@@ -62,10 +62,6 @@ class Curve:
         """b(n) for every n from `first` to `last`."""
         return _table(self.counts, self.bandwidths)
 
-    def scaled(self, factor: float) -> Curve:
-        """The same shape with every bandwidth times `factor`."""
-        return Curve(self.counts, tuple(b * factor for b in self.bandwidths))
-
 
 @lru_cache(maxsize=4096)
 def _table(counts: tuple[int, ...], bandwidths: tuple[float, ...]) -> tuple[float, ...]:

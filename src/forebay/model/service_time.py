@@ -46,7 +46,7 @@ class ServiceTime:
             if not (math.isfinite(value) and value >= 0) or (name == "bandwidth" and value == 0):
                 raise ValueError(f"{name} must be finite and not negative, not {value:g}")
 
-    def packed(self) -> Floats:
+    def pack(self) -> Floats:
         """The fields in their order, for the kernels."""
         return np.array(astuple(self), np.float64)
 

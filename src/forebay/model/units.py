@@ -65,7 +65,7 @@ def format_size(size: float) -> str:
     >>> format_size(2_500_000_000)
     '2.50 GB'
     """
-    return _prefixed(size) + "B"
+    return _add_prefix(size) + "B"
 
 
 def format_bandwidth(bandwidth: float) -> str:
@@ -73,7 +73,7 @@ def format_bandwidth(bandwidth: float) -> str:
     >>> format_bandwidth(2_500_000_000)
     '2.50 GB/s'
     """
-    return _prefixed(bandwidth) + "B/s"
+    return _add_prefix(bandwidth) + "B/s"
 
 
 def format_duration(seconds: float) -> str:
@@ -121,7 +121,7 @@ def _bytes(unit: str, text: str | float) -> float:
     raise ValueError(f"{text!r} has no unit of bytes; write it like '4 MiB', '1.5 GB' or '10 Gbit'")
 
 
-def _prefixed(value: float) -> str:
+def _add_prefix(value: float) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g} "
     step = 0

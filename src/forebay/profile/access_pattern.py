@@ -98,26 +98,22 @@ def _access(parts: Sequence[RequestTotals], one_process: bool) -> Access | None:
 def _fields(groups: Sequence[Sequence[RequestTotals]], one_process: bool) -> dict[str, Any]:
     """The fields of an `Access`, from groups of requests."""
     parts = [part for group in groups for part in group]
-    volume, shared = _sum(p.total_bytes for p in parts), _sum(p.shared_bytes for p in parts)
+    volume, shared = sum(p.total_bytes for p in parts), sum(p.shared_bytes for p in parts)
     sized = [p for p in parts if p.request_bytes]
-    calls = _sum(p.collective_calls + p.independent_calls for p in parts)
-    collective = _sum(p.collective_calls for p in parts) / calls if calls else None
+    calls = sum(p.collective_calls + p.independent_calls for p in parts)
+    collective = sum(p.collective_calls for p in parts) / calls if calls else None
     return {
         "total_bytes": volume,
         "sharing": _sharing(shared / volume if volume else None, one_process),
         "shared": shared / volume if volume else None,
         **_order(groups),
-        "mean_size": _sum(p.request_bytes for p in sized) / _sum(p.requests for p in sized) if sized else None,
+        "mean_size": sum(p.request_bytes for p in sized) / sum(p.requests for p in sized) if sized else None,
         "common_size": _commonest((p.common_size, p.requests) for p in parts),
         "calls": _calls(collective),
         "collective": collective,
-        "mean_call_size": _sum(p.call_bytes for p in parts) / calls if calls else None,
+        "mean_call_size": sum(p.call_bytes for p in parts) / calls if calls else None,
         "common_call_size": _commonest((p.common_call_size, p.collective_calls + p.independent_calls) for p in parts),
     }
-
-
-def _sum(values: Iterable[int]) -> int:
-    return sum(values)
 
 
 def _commonest(sizes: Iterable[tuple[int, int]]) -> int | None:
@@ -152,7 +148,7 @@ def _calls(collective: float | None) -> Calls:
 def _order(groups: Sequence[Sequence[RequestTotals]]) -> dict[str, Any]:
     """The order of more than half of the requests, and the shares of all kinds."""
     ordered = [[part for part in group if part.contiguous is not None and part.requests] for group in groups]
-    kinds = [split_orders([_sum(getattr(part, kind) for part in group) for kind in ORDERS]) for group in ordered]
+    kinds = [split_orders([sum(getattr(part, kind) for part in group) for kind in ORDERS]) for group in ordered]
     counts = [sum(column) for column in zip(*kinds, strict=True)]
     total = sum(counts)
     if not total:
@@ -169,8 +165,10 @@ def _as_requests(run: Behaviour) -> RequestTotals:
     are no more than the requests with a known order.
     """
     ahead = run.seq_requests
-    # Darshan counts a process's first request to a file as neither forward nor contiguous.
-    first = min(_firsts(run), run.pattern_requests)
+    # Darshan counts a process's first request to a file as neither forward nor contiguous. There are at most as many as
+    # pairs of a process and a file that it used.
+    pairs = run.total_files - run.shared_files + run.shared_files * max(run.io_procs, 1)
+    first = min(pairs, run.pattern_requests)
     contiguous = min(run.consec_requests, ahead)
     strided = min(run.strided_requests, ahead - contiguous)
     pure = run.pattern_requests == run.read_requests + run.write_requests
@@ -180,18 +178,8 @@ def _as_requests(run: Behaviour) -> RequestTotals:
         shared_bytes=run.shared_bytes,
         requests=run.pattern_requests,
         request_bytes=run.total_bytes if pure else 0,
-        common_size=0,
         contiguous=contiguous if known else None,
         strided=strided if known else None,
         with_gaps=ahead - contiguous - strided if known else None,
         backward=max(run.pattern_requests - first - ahead, 0) if known else None,
-        collective_calls=0,
-        independent_calls=0,
-        call_bytes=0,
-        common_call_size=0,
     )
-
-
-def _firsts(run: Behaviour) -> int:
-    """The largest possible number of pairs of a process and a file that it used."""
-    return run.total_files - run.shared_files + run.shared_files * max(run.io_procs, 1)

@@ -116,6 +116,6 @@ def test_an_ingest_comes_through_whatever_the_logs_are(tmp_path: Path) -> None:
         report = ingest(store, [tmp_path], workers=1)
         with store.reading() as connection:
             assert 17 in {run["job_id"] for run in list_runs(connection)}
-    assert report.seen == DAMAGED + 1
+    assert report.total == DAMAGED + 1
     assert 30 < report.failed < DAMAGED
     assert [reason for _, _, reason in report.listed if "died" in reason or "Error" in reason] == []

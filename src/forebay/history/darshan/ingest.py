@@ -50,7 +50,7 @@ class Report:
     listed: list[tuple[str, Status, str]] = field(default_factory=list)
 
     @property
-    def seen(self) -> int:
+    def total(self) -> int:
         return self.read + self.known + self.copies + self.failed
 
     def add_failed(self, path: str, reason: str) -> None:
@@ -74,7 +74,7 @@ def ingest(
                 if len(batch) >= BATCH:
                     full, batch = batch, []
                     _record(store, full, report)
-                progress(report.seen + len(batch))
+                progress(report.total + len(batch))
     finally:
         if batch:
             _record(store, batch, report)

@@ -155,16 +155,15 @@ class OstUsage:
 
     def columns(self) -> dict[str, list[Any]]:
         """The columns of `run_osts` without the run's id."""
-        size = self.osts.size
-        files, moved, seconds = np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size)
         single = self._layouts.single_osts()
         is_single = single >= 0
-        np.add.at(files, single[is_single], 1)
-        np.add.at(moved, single[is_single], self._moved[is_single])
-        np.add.at(seconds, single[is_single], self._seconds[is_single])
+        files, moved_alone, seconds = self._sum_by_ost(single, is_single)
+        moved = moved_alone.astype(float)
         for i in np.flatnonzero(~is_single).tolist():
             self._add_shares(i, files, moved, seconds)
-        alone = [column.tolist() for column in self._sum_alone(single)]
+        # Files on one OST alone that are large enough to compare.
+        comparable = is_single & (self._moved >= COMPARABLE_BYTES)
+        alone = [column.tolist() for column in self._sum_by_ost(single, comparable)]
         systems = [self._systems[number] for number in (self.osts >> _OST_BITS).tolist()]
         slow = slowness(systems, alone[1], alone[2])
         summed = (self.osts & ((1 << _OST_BITS) - 1), files, moved.round().astype(np.int64), seconds)
@@ -183,14 +182,13 @@ class OstUsage:
             moved += share * self._moved[file]
             seconds += share * self._seconds[file]
 
-    def _sum_alone(self, single: Ints) -> tuple[NDArray[Any], ...]:
-        """The number, bytes and seconds of files on one OST alone that are large enough to compare, by OST."""
-        comparable = (single >= 0) & (self._moved >= COMPARABLE_BYTES)
+    def _sum_by_ost(self, single: Ints, chosen: NDArray[np.bool_]) -> tuple[Ints, Ints, NDArray[np.float64]]:
+        """The number, bytes and seconds of the chosen files, by OST."""
         files, moved = np.zeros((2, self.osts.size), dtype=np.int64)
         seconds = np.zeros(self.osts.size)
-        np.add.at(files, single[comparable], 1)
-        np.add.at(moved, single[comparable], self._moved[comparable])
-        np.add.at(seconds, single[comparable], self._seconds[comparable])
+        np.add.at(files, single[chosen], 1)
+        np.add.at(moved, single[chosen], self._moved[chosen])
+        np.add.at(seconds, single[chosen], self._seconds[chosen])
         return files, moved, seconds
 
     def main_components(self) -> list[dict[str, int]]:

@@ -79,20 +79,13 @@ def _add_histograms(histograms: Iterable[str]) -> str:
 
 def _merge_modules(rows: Sequence[Row]) -> list[Row]:
     merged = []
-    for name, same in _group_by("module", (m for r in rows for m in r["module_rows"])):
-        total, slowest = sum(m["total_bytes"] for m in same), max(m["time_by_slowest"] for m in same)
-        merged.append(
-            {
-                "module": name,
-                "total_bytes": total,
-                "bytes_read": sum(m["bytes_read"] for m in same),
-                "bytes_written": sum(m["bytes_written"] for m in same),
-                "time_by_slowest": slowest,
-                "perf_by_slowest": total / slowest if slowest > 0 else 0.0,
-                "total_files": sum(m["total_files"] for m in same),
-                "partial_flag": any(m["partial_flag"] for m in same),
-            }
-        )
+    for _, same in _group_by("module", (m for r in rows for m in r["module_rows"])):
+        added = ("total_bytes", "bytes_read", "bytes_written", "total_files")
+        summed = {name: sum(m[name] for m in same) for name in added}
+        slowest = max(m["time_by_slowest"] for m in same)
+        speed = summed["total_bytes"] / slowest if slowest > 0 else 0.0
+        flag = any(m["partial_flag"] for m in same)
+        merged.append({**same[0], **summed, "time_by_slowest": slowest, "perf_by_slowest": speed, "partial_flag": flag})
     return merged
 
 

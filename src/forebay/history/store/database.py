@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,22 @@ WAIT = 20.0
 """Seconds to wait for another writer; a batch of an ingest takes a fraction of one."""
 _LOCK = 0x666F7265  # one number for all of Forebay's writers of a PostgreSQL database
 
+_REASONS = {
+    "database is locked": f"is locked: another process has been writing for {WAIT:.0f} s",
+    "lock timeout": f"is locked: another process has been writing for {WAIT:.0f} s",
+    "readonly database": "is read-only",
+    "read-only": "is read-only",
+    "not a database": "is not a SQLite database",
+    "malformed": "is damaged; `sqlite3 FILE .recover` may rescue its contents",
+    "unable to open database file": "can't be opened",
+    "disk is full": "the disk is full",
+    "No space left on device": "the disk is full",
+    "disk I/O error": "disk I/O error",
+    "permission denied": "permission denied",
+}
 
-class Store:
+
+class Store(AbstractContextManager["Store"]):
     """An open history. `where` is its name without the password."""
 
     def __init__(self, engine: Engine, where: str) -> None:
@@ -66,7 +80,7 @@ class Store:
     def make_durable(self) -> None:
         """Let every commit from now on survive a power failure (on SQLite; PostgreSQL's always do)."""
         if self.is_sqlite:
-            event.listen(self._engine, "connect", _sync_always)
+            event.listen(self._engine, "connect", lambda new, _record: new.execute("PRAGMA synchronous = FULL"))
             self._engine.dispose()  # existing connections
 
     @contextmanager
@@ -77,9 +91,11 @@ class Store:
             yield
         except (DBAPIError, driver.Error) as error:
             original = error.orig if isinstance(error, DBAPIError) else error
-            is_operational = not self.is_sqlite and isinstance(original, driver.OperationalError)
-            reason = _reason(" ".join(str(original).split()), is_operational)
-            if reason is None:
+            message = " ".join(str(original).split())
+            reason = next((reason for part, reason in _REASONS.items() if part in message), None)
+            if reason is None and not self.is_sqlite and isinstance(original, driver.OperationalError):
+                reason = f"PostgreSQL does not answer: {message}"
+            if reason is None:  # a mistake of ours
                 raise
             raise BadInput(self.where, reason) from None
         except UnicodeEncodeError as error:
@@ -87,9 +103,6 @@ class Store:
 
     def close(self) -> None:
         self._engine.dispose()
-
-    def __enter__(self) -> Store:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -208,10 +221,6 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA wal_autocheckpoint = 8192")  # 32 MB: less often, and in one go
 
 
-def _sync_always(connection: Any, _record: object) -> None:
-    connection.execute("PRAGMA synchronous = FULL")
-
-
 def _begin_sqlite(connection: Connection) -> None:
     writing = connection.get_execution_options().get("writing")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
@@ -281,24 +290,3 @@ def _read_version(connection: Connection, where: str) -> int | None:
     if int(text) > VERSION:
         raise BadInput(where, f"is from a newer Forebay (schema {text}, this version knows {VERSION}); upgrade Forebay")
     return int(text)
-
-
-_REASONS = {
-    "database is locked": f"is locked: another process has been writing for {WAIT:.0f} s",
-    "lock timeout": f"is locked: another process has been writing for {WAIT:.0f} s",
-    "readonly database": "is read-only",
-    "read-only": "is read-only",
-    "not a database": "is not a SQLite database",
-    "malformed": "is damaged; `sqlite3 FILE .recover` may rescue its contents",
-    "unable to open database file": "can't be opened",
-    "disk is full": "the disk is full",
-    "No space left on device": "the disk is full",
-    "disk I/O error": "disk I/O error",
-    "permission denied": "permission denied",
-}
-
-
-def _reason(message: str, is_operational: bool) -> str | None:
-    """The reason behind an error of the database; None for a mistake of ours. An operational one is the server's."""
-    reason = next((reason for part, reason in _REASONS.items() if part in message), None)
-    return reason or (f"PostgreSQL does not answer: {message}" if is_operational else None)

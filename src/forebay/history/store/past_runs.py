@@ -22,15 +22,15 @@ class RequestTotals:
     shared_bytes: int
     requests: int
     request_bytes: int
-    common_size: int
+    common_size: int = 0
     contiguous: int | None
     strided: int | None
     with_gaps: int | None
     backward: int | None
-    collective_calls: int
-    independent_calls: int
-    call_bytes: int
-    common_call_size: int
+    collective_calls: int = 0
+    independent_calls: int = 0
+    call_bytes: int = 0
+    common_call_size: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -435,7 +435,7 @@ def test_answers_wait_for_their_turn_at_the_emulated_disk() -> None:
     state, due = new_state(), 1_000_000
     for number, (node, file, offset, size, write) in enumerate(requests):
         present = 1 if number < 2 else 2
-        due += int(2 * service_time(MODEL.packed(), state, int(node[-1]), file, offset, size, write, present))
+        due += int(2 * service_time(MODEL.pack(), state, int(node[-1]), file, offset, size, write, present))
         now[0] = due - 1
         disk.ring()
         assert list(answered) == list(range(number))

@@ -41,7 +41,7 @@ class Disk:
 
     def __init__(self, loop: AbstractEventLoop, emulation: Emulation, clock: Callable[[], int] = time.time_ns) -> None:
         self._emulation, self._clock = emulation, clock
-        self._packed, self._state = emulation.model.packed(), new_state()
+        self._packed, self._state = emulation.model.pack(), new_state()
         self._noise = random.Random(emulation.seed)
         self._free_at = 0
         self._waiting: deque[tuple[int, int, Callable[[], None]]] = deque()
