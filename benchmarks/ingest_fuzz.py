@@ -69,8 +69,8 @@ def main() -> None:
     died = [entry for entry in report.listed if "died" in entry[2]]
     for path, _, reason in died[:20]:
         print(f"  {path}: {reason}")
-    if report.seen != options.count + len(logs) or whole:
-        sys.exit(f"not all logs are accounted for: {report.seen} seen, whole ones lost: {whole}")
+    if report.total != options.count + len(logs) or whole:
+        sys.exit(f"not all logs are accounted for: {report.total} seen, whole ones lost: {whole}")
 
 
 def _kind(reason: str) -> str:
