@@ -52,10 +52,10 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
             header = [name.strip().lower() for name in next(reader)]
             yield 1, header
             for cells in reader:
-                if cells and len(cells) != len(header):
+                if len(cells) == len(header):
+                    yield reader.line_num, cells
+                elif cells:
                     reason = f"has {len(cells)} values for {len(header)} columns"
                     raise BadInput(f"{path}:{reader.line_num}", reason)
-                if cells:
-                    yield reader.line_num, cells
         except csv.Error as error:
             raise BadInput(f"{path}:{reader.line_num}", f"is not CSV: {error}") from None

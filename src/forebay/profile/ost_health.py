@@ -41,19 +41,13 @@ ERROR = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OstHealth:
+class OstHealth(OstSums):
     """One OST: what runs did on it, and how it compares with others.
 
     `slowness` is the median over `compared_runs` (None if there are none), `worst_slowness` the maximum, and `p_value`
     the probability of so many slow runs if it were like the others.
     """
 
-    filesystem: str
-    ost: int
-    runs: int
-    files: int
-    total_bytes: int
-    io_time: float
     compared_runs: int
     compared_files: int
     slow_runs: int

@@ -111,7 +111,8 @@ def test_every_table_with_its_columns_and_rows_in_order(store: Store, monkeypatc
     fill(store, [a_run(i, "ab"[i % 2], count=2) for i in range(5)])
     with store.reading() as connection:
         found = {
-            d.name: (d.columns, [[tuple(row) for row in part] for part in d.parts]) for d in dump_tables(connection)
+            name: (columns, [[tuple(row) for row in part] for part in parts])
+            for name, columns, parts in dump_tables(connection)
         }
     assert list(found) == ["runs", "run_modules", "run_requests", "run_osts", "jobs", "decisions"]
     columns, parts = found["runs"]

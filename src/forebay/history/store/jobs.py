@@ -4,14 +4,15 @@ A running job has a lease that belongs to no file system. So whatever frees its 
 that nobody ended is over when its lease expires.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from forebay.history.run_fields import Row
-from forebay.history.store.bulk import fetch, upsert, whole_sum
+from forebay.history.store.bulk import upsert, whole_sum
 from forebay.history.store.decisions import last_decision
 from forebay.history.store.schema import apps, decisions, jobs, leases, runs
 
@@ -30,20 +31,11 @@ def add_jobs(connection: Connection, rows: Iterable[Row]) -> int:
     return len(last)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobVolume:
-    """What a job moved, in bytes; times in seconds since 1970."""
+def job_volumes(connection: Connection) -> Sequence[Any]:
+    """Every job with a run: its `job_id`, the times `submitted`, `start` and `end`, the bytes `read` and `written`.
 
-    job_id: int
-    submitted: float
-    start: float
-    end: float
-    read: int
-    written: int
-
-
-def job_volumes(connection: Connection) -> list[JobVolume]:
-    """Every job with a run; runs with the same job number but another user are another job."""
+    Runs with the same job number but another user are another job.
+    """
     start, submitted = sa.func.min(runs.c.start_time), sa.func.min(jobs.c.submit_time)
     query = (
         sa.select(
@@ -58,7 +50,7 @@ def job_volumes(connection: Connection) -> list[JobVolume]:
         .group_by(runs.c.job_id, runs.c.uid)
         .order_by(runs.c.job_id, runs.c.uid)
     )
-    return fetch(connection, query, JobVolume)
+    return connection.execute(query).all()
 
 
 def is_known_app(connection: Connection, app: str) -> bool:

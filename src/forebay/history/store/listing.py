@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -105,17 +104,9 @@ def _run(row: RowMapping) -> Row:
     return run
 
 
-@dataclass(frozen=True, slots=True)
-class TableDump:
-    """A table's name, its columns with their SQL types, and its rows in pieces."""
-
-    name: str
-    columns: dict[str, str]
-    parts: Iterator[Sequence[Sequence[Any]]]
-
-
-def dump_tables(connection: Connection) -> Iterator[TableDump]:
-    """Runs (with the application's name), their modules, requests and OSTs, then jobs and decisions."""
+def dump_tables(connection: Connection) -> Iterator[tuple[str, dict[str, str], Iterator[Sequence[Sequence[Any]]]]]:
+    """Runs (with the application's name), their modules, requests and OSTs, then jobs and decisions: each with its
+    name, its columns and their SQL types, and its rows in pieces."""
     named = sa.select(runs.c.run_id, apps.c.app, *(c for c in runs.c if c.name not in ("run_id", "app_id")))
     queries: dict[str, sa.Select[Any]] = {
         "runs": named.join_from(runs, apps).order_by(runs.c.run_id),
@@ -128,4 +119,4 @@ def dump_tables(connection: Connection) -> Iterator[TableDump]:
     for name, query in queries.items():
         columns = {c.name: _TYPES[c.type.python_type] for c in query.selected_columns}
         rows = connection.execute(query, execution_options={"yield_per": _DUMPED_AT_ONCE})
-        yield TableDump(name, columns, rows.partitions())
+        yield name, columns, rows.partitions()

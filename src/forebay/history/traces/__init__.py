@@ -55,7 +55,7 @@ def requests_of_history(url: str | None) -> Requests:
     from forebay.history.store.jobs import job_volumes
 
     with open_store(url, create=False) as store, store.reading() as connection:
-        jobs = list(job_volumes(connection))
+        jobs = job_volumes(connection)
         for job in jobs:
             if max(job.read, job.written) > MOST_BYTES:
                 raise BadInput(store.where, f"job {job.job_id} moves more than {MOST_BYTES:,} bytes")

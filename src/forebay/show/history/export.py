@@ -22,8 +22,8 @@ def export_history(connection: Connection, folder: Path) -> list[tuple[Path, int
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
         made = []
-        for table in dump_tables(connection):
-            with progress(table.name, float("inf")):
-                path = Path(scratch) / f"{table.name}.parquet"
-                made.append((path, write_parquet(path, table.columns, table.parts)))
+        for name, columns, parts in dump_tables(connection):
+            with progress(name, float("inf")):
+                path = Path(scratch) / f"{name}.parquet"
+                made.append((path, write_parquet(path, columns, parts)))
         return [(path.replace(folder / path.name), rows) for path, rows in made]
