@@ -13,36 +13,36 @@ from generate.markdown import code, page, table, words
 EXIT = """\
 ## Exit codes
 
-| code | is |
+| code | meaning |
 |---|---|
-| 0 | done |
-| 1 | something went wrong that is no mistake of yours; one line on stderr says what, `FOREBAY_TRACEBACK=1` where |
-| 2 | a mistake that you can mend: an option, a file, a name; one line on stderr says which, and where |
-| 130 | interrupted with Ctrl-C; what is finished is kept |
+| 0 | success |
+| 1 | an internal error; one line on stderr says what failed, and `FOREBAY_TRACEBACK=1` shows where |
+| 2 | an error that you can correct: an option, a file, a name; one line on stderr says which, and where |
+| 130 | interrupted with Ctrl-C; finished work is kept |
 
-Every command has `--help` (`-h`). With `--json` there is one JSON document on stdout and nothing else
-([what is in it](json.md)); progress and remarks go to stderr."""
+Every command has `--help` (`-h`). With `--json`, a command prints one JSON document on stdout and nothing else
+([its fields](json.md)); progress and notes go to stderr."""
 
 READ = {
-    "FOREBAY_AUTHORITY": "who signed the service's certificate (`--authority`)",
-    "FOREBAY_CONFIG": "the file that is read instead of `forebay.toml` ([keys](configuration.md))",
-    "FOREBAY_DB": "the history, where `--db` says nothing",
-    "FOREBAY_SERVICE": "the control service, where `--service` says nothing",
+    "FOREBAY_AUTHORITY": "the authority that signed the service's certificate (`--authority`)",
+    "FOREBAY_CONFIG": "the file to read instead of `forebay.toml` ([keys](configuration.md))",
+    "FOREBAY_DB": "the history, if `--db` is not given",
+    "FOREBAY_SERVICE": "the control service, if `--service` is not given",
     "FOREBAY_TOKEN_FILE": "the file with your token (`--token`)",
-    "FOREBAY_TRACEBACK": "if set, internal errors come with the place in the code",
+    "FOREBAY_TRACEBACK": "if set, internal errors show a traceback",
 }
-TOLD = {
-    "FOREBAY_APP": "the application that a job was taken for",
-    "FOREBAY_GRANT": "the grant's name",
-    "FOREBAY_OSTS": "the OSTs of a job's scratch folder, by commas",
-    "FOREBAY_PATH": "where the space is; of several volumes, the first",
-    "FOREBAY_PATHS": "where each of its volumes is, with `:` between them",
+SET = {
+    "FOREBAY_APP": "the application of the job",
+    "FOREBAY_GRANT": "the grant's ID",
+    "FOREBAY_OSTS": "the OSTs of a job's scratch folder, comma-separated",
+    "FOREBAY_PATH": "the path of the space; the first of several volumes",
+    "FOREBAY_PATHS": "the paths of all volumes, separated by `:`",
     "FOREBAY_SCRATCH": "the job's scratch folder",
-    "FOREBAY_SETTINGS": "of exposed volumes: how to reach them",
+    "FOREBAY_SETTINGS": "how to connect to exposed volumes",
     "FOREBAY_STRIPE_COUNT": "the stripe count of the scratch folder",
     "FOREBAY_STRIPE_OFFSET": "its first target, -1 for any",
     "FOREBAY_STRIPE_SIZE": "its stripe size in bytes",
-    "FOREBAY_TARGETS": "the targets that the job has, by commas",
+    "FOREBAY_TARGETS": "the job's targets, comma-separated",
 }
 
 
@@ -50,10 +50,10 @@ def commands_page() -> str:
     environment = "\n\n".join(
         (
             "## Environment",
-            "Read by commands (besides what each option names):",
-            table(("variable", "is"), [(code(name), meaning) for name, meaning in READ.items()]),
-            "Told to jobs and users, by `--env` of `forebay storage request` and by the Slurm scripts:",
-            table(("variable", "is"), [(code(name), meaning) for name, meaning in TOLD.items()]),
+            "Commands read these variables (besides those of their options):",
+            table(("variable", "meaning"), [(code(name), meaning) for name, meaning in READ.items()]),
+            "`--env` of `forebay storage request` and the Slurm scripts set these variables for jobs and users:",
+            table(("variable", "meaning"), [(code(name), meaning) for name, meaning in SET.items()]),
         )
     )
     return page("Commands", EXIT, environment, *(_command(path, found) for path, found in all_commands()))
@@ -115,9 +115,9 @@ def _kind(one: Any) -> str:
 
 def _parameter(one: Any) -> tuple[str, str, str]:
     default = "" if one.required or one.default in (None, False, ()) else str(one.default)
-    default = "needed" if one.required else code(default)
+    default = "required" if one.required else code(default)
     remarks = [words(one.help or "")]
-    remarks += ["May be repeated."] if one.multiple else []
+    remarks += ["Repeatable."] if one.multiple else []
     remarks += [f"At least {one.type.min:,}."] if getattr(one.type, "min", None) is not None else []
     remarks += [f"At most {one.type.max:,}."] if getattr(one.type, "max", None) is not None else []
     remarks += [f"Environment: `{one.envvar}`."] if one.envvar else []

@@ -27,34 +27,33 @@ from forebay.studies.burst_buffer import grid
 from generate.markdown import code, page, table, words
 
 HEAD = """\
-Each file is TOML. A key that is not in its table is an error that names the file and the key, so that a slip of the
-pen is found at once; so is a value of the wrong kind.
+Each file is TOML. An unknown key or a value of the wrong kind is an error that names the file and the key.
 
-| kind | is |
+| kind | meaning |
 |---|---|
 | size | bytes as a number, or text with a unit: `"500 GB"` (10⁹), `"1 MiB"` (2²⁰) |
-| size with a unit | text only, as a bare number could be meant in anything |
+| size with a unit | text only, because a bare number could be in any unit |
 | bandwidth | bytes per second as a number, or text: `"2 GB/s"`, `"200 Gbit/s"` |
 | duration | seconds as a number, or text: `"1 ms"`, `"10 s"`, `"5 min"`, `"2 h"`, `"30 d"` |
 """
 
 _PLATFORM = {
     "": {
-        "name": ("text", "the file's name", "What the platform is called."),
-        "node": ("tables", "needed", "A storage node, or several that are alike: one `[[node]]` table for each kind."),
+        "name": ("text", "the file's name", "The name of the platform."),
+        "node": ("tables", "needed", "A storage node, or several identical ones: one `[[node]]` table for each kind."),
     },
     "node": {
-        "name": ("text", "`node-0`, …", "What it is called; with `count`, the beginning of what they are called."),
-        "network_bandwidth": ("bandwidth with a unit", "needed", 'Of its link; `"inf"` for no limit.'),
-        "disk": ("tables", "needed", "A disk, or several that are alike: one `[[node.disk]]` table for each kind."),
-        "server": ("text", "`S-0`", "Which server answers for the node."),
-        "count": ("whole number", "`1`", "How many there are."),
+        "name": ("text", "`node-0`, …", "The name; with `count`, the prefix of the names."),
+        "network_bandwidth": ("bandwidth with a unit", "needed", 'The bandwidth of its link; `"inf"` for no limit.'),
+        "disk": ("tables", "needed", "A disk, or several identical ones: one `[[node.disk]]` table for each kind."),
+        "server": ("text", "`S-0`", "The server of the node."),
+        "count": ("whole number", "`1`", "The number of them."),
     },
     "node.disk": {
-        "capacity": ("size with a unit", "needed", "Of each disk."),
-        "write_bandwidth": ("bandwidth with a unit", "needed", 'How fast it writes; `"inf"` for no limit.'),
-        "read_bandwidth": ("bandwidth with a unit", "needed", 'How fast it reads; `"inf"` for no limit.'),
-        "count": ("whole number", "`1`", "How many there are."),
+        "capacity": ("size with a unit", "needed", "The capacity of each disk."),
+        "write_bandwidth": ("bandwidth with a unit", "needed", 'Write bandwidth; `"inf"` for no limit.'),
+        "read_bandwidth": ("bandwidth with a unit", "needed", 'Read bandwidth; `"inf"` for no limit.'),
+        "count": ("whole number", "`1`", "The number of them."),
     },
 }
 
@@ -83,8 +82,8 @@ FILES = (
     ),
     File(
         "slurm.toml",
-        "What is done before and after jobs: `forebay slurm prolog` and `epilog --config FILE`. A table that is left "
-        "out is not done. Example: [examples/slurm.toml](../../examples/slurm.toml).",
+        "What to do before and after jobs: `forebay slurm prolog` and `epilog --config FILE`. Every table is "
+        "optional. Example: [examples/slurm.toml](../../examples/slurm.toml).",
         jobs_file.JobSettings,
     ),
     File(
@@ -100,7 +99,8 @@ FILES = (
     ),
     File(
         "forebay.toml",
-        "A user's own: found as `$FOREBAY_CONFIG`, `forebay.toml` here, or `~/.config/forebay/forebay.toml`. Example: "
+        "A user's settings: `$FOREBAY_CONFIG`, `forebay.toml` in the current folder, or "
+        "`~/.config/forebay/forebay.toml`. Example: "
         "[examples/forebay.toml](../../examples/forebay.toml).",
         workers._Configuration,
     ),

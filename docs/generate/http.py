@@ -16,10 +16,10 @@ from generate.json_fields import schema_kind, schemas_section
 from generate.markdown import code, page, table, words
 
 HEAD = """\
-On the service's UNIX socket the kernel tells who calls; at `listen` (TLS) a caller shows a token
-(`Authorization: Bearer TOKEN`) or a MUNGE credential. Bodies and answers are JSON. Times are seconds since 1970, sizes
-are bytes; where a body takes a size or duration, text with a unit is fine, too. The running service gives most of this
-description at `/openapi.json` to callers that it knows.
+On the service's UNIX socket, the kernel identifies the caller. At `listen` (TLS), a caller sends a token
+(`Authorization: Bearer TOKEN`) or a MUNGE credential. Bodies and answers are JSON. Times are seconds since 1970, and
+sizes are bytes; a body can also have a size or duration as text with a unit. The running service serves most of this
+description at `/openapi.json` to identified callers.
 
 ```console
 $ curl --unix-socket /run/forebay/service.sock http://forebay/v1/health
@@ -84,7 +84,7 @@ def _may(route: Any) -> str:
         return "administrators"
     if "{grant}" in route.path:
         return "the grant's owner, administrators"
-    return "callers that are known" if "identify_caller" in asked else "anybody"
+    return "identified callers" if "identify_caller" in asked else "anybody"
 
 
 def _dependencies(dependant: Any) -> Iterator[str]:

@@ -13,9 +13,9 @@ from generate.commands import all_commands
 from generate.markdown import code, page, table, words
 
 HEAD = """\
-With `--json` a command prints one JSON document on stdout and nothing else. Times are seconds since 1970, durations are
-seconds, sizes are bytes and bandwidths bytes per second; `null` is what is not known or is no number. `a.b` is the
-field `b` of the object `a`, and `a[]` each element of the list `a`.
+With `--json`, a command prints one JSON document on stdout and nothing else. Times are seconds since 1970, durations
+are seconds, sizes are bytes, and bandwidths are bytes per second. `null` means unknown or not a number. `a.b` is the
+field `b` of the object `a`, and `a[]` is each element of the list `a`.
 """
 
 

@@ -11,13 +11,13 @@ from forebay.act.metrics import Metric
 from generate.markdown import code, page, table, words
 
 HEAD = """\
-The service answers `GET /metrics` on its socket and, by TLS and to callers that it knows, at `listen`. The other parts
-serve theirs by plain HTTP where `--metrics HOST:PORT` says so. A histogram NAME is shown as `NAME_bucket`, `NAME_sum`
-and `NAME_count`. [Metrics](../metrics.md) tells how to collect and watch them.
+The service answers `GET /metrics` on its socket and, with TLS, to identified callers at `listen`. The other parts
+serve theirs over plain HTTP at `--metrics HOST:PORT`. A histogram NAME is shown as `NAME_bucket`, `NAME_sum` and
+`NAME_count`. [Metrics](../metrics.md) says how to collect and watch them.
 """
 _SHARED = {
     True: "from the journal: the same from all instances, and right after a restart",
-    False: "of this process: begins at 0 with it",
+    False: "of this process: starts at 0 with it",
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from forebay.act.control.api.description import STREAMED, event_meanings, event_schemas
-from generate.commands import READ, TOLD, all_commands, commands_page
+from generate.commands import READ, SET, all_commands, commands_page
 from generate.configuration import FILES, Key, configuration_page, keys
 from generate.http import all_calls, described, http_page, routes
 from generate.json_fields import json_page, meanings, printing
@@ -57,7 +57,7 @@ def test_commands_of_groups_are_found_too() -> None:
 
 def test_every_variable_of_the_environment_is_there() -> None:
     texts = [path.read_text() for end in ("py", "lua", "sh") for path in SOURCE.rglob(f"*.{end}")]
-    assert {name for text in texts for name in re.findall(r"\bFOREBAY_[A-Z_]+\b", text)} == READ.keys() | TOLD.keys()
+    assert {name for text in texts for name in re.findall(r"\bFOREBAY_[A-Z_]+\b", text)} == READ.keys() | SET.keys()
 
 
 def _tables() -> set[tuple[str, str]]:

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import click
 import typer
+import typer.core
 
 from forebay import __version__
 from forebay.cli import (
@@ -39,6 +40,7 @@ from forebay.show.compiling import announce_compiling
 from forebay.studies.registry import STUDIES
 from forebay.studies.sizing import command as size
 
+typer.core.HAS_RICH = False  # help is plain text; where rich is installed, typer would put backslashes into it
 app = typer.Typer(
     help="Decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first.",
     no_args_is_help=True,

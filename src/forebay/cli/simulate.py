@@ -65,7 +65,7 @@ def simulate(
     until_first_finish: Annotated[
         bool, typer.Option("--until-first-finish", help="Stop when the first application has done all its phases.")
     ] = False,
-    policy: Annotated[str | None, typer.Option(help="Storage policies by commas, or 'all', or 'optimal'.")] = None,
+    policy: Annotated[str | None, typer.Option(help="Comma-separated policies, or 'all', or 'optimal'.")] = None,
     platform: Annotated[str | None, typer.Option(help="Platform by name (32TB/nNnD), or a .toml or .yml file.")] = None,
     requests: Annotated[
         list[str] | None, typer.Option(help="theta-2020, or a trace: .yml, .csv (twice), .swf, also .gz.")

@@ -28,7 +28,7 @@ DEFAULT_ALLOCATE = "forebay"
 DEFAULT_PLACE = "greedy-non-clairvoyant"
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout instead of tables.")]
-Seed = Annotated[int, typer.Option(help="Makes everything random the same again.", min=0)]
+Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
 
 
 def check_file(option: str, path: Path) -> None:
@@ -51,17 +51,17 @@ def check_plot(plot: Path | None) -> Path | None:
 
 
 Plot = Annotated[
-    Path | None, typer.Option("--plot", help="Also draw it into this PNG or PDF file.", callback=check_plot)
+    Path | None, typer.Option("--plot", help="Also draw a figure into this PNG or PDF file.", callback=check_plot)
 ]
 Allocate = Annotated[
     str | None,
-    typer.Option(help="Allocation policy, or several by commas, or 'all'; NAME:option=value sets an option."),
+    typer.Option(help="Comma-separated allocation policies, or 'all'; NAME:option=value sets an option."),
 ]
-Place = Annotated[str | None, typer.Option(help="Placement policy, or several by commas, or 'all'.")]
+Place = Annotated[str | None, typer.Option(help="Comma-separated placement policies, or 'all'.")]
 Database = Annotated[
     str | None,
     typer.Option(
-        help="The history: sqlite:///PATH, a path, or postgresql://… [default: $FOREBAY_DB, or ~/.local/share/forebay]",
+        help="The history: sqlite:///PATH, a path, or postgresql://… [default: $FOREBAY_DB or ~/.local/share/forebay]",
         show_default=False,
     ),
 ]
@@ -69,7 +69,7 @@ Workers = Annotated[
     str | None,
     typer.Option(
         metavar="N|dask://HOST:PORT|slurm:N",
-        help="Who does it: N processes, a Dask cluster, or N jobs of Slurm [default: a process per core].",
+        help="Workers: N processes, a Dask cluster, or N Slurm jobs [default: a process per core].",
         callback=_check_workers,
         show_default=False,
     ),
@@ -87,11 +87,11 @@ _OPTIONS: dict[Kind, str] = {
 def policy_list(kind: Kind, text: str | None, *, also: Sequence[str] = ()) -> list[str]:
     """The named policies; all of one kind for 'all' or nothing, but `optimal` only when it is named.
 
-    `also` are names that are no policies, and fine all the same.
+    `also` are names that are accepted although they are not policies.
     """
     from forebay.decide.registry import find, policies
 
-    every = [name for name in policies(kind) if name != "optimal"]  # which takes for ever on all but small cases
+    every = [name for name in policies(kind) if name != "optimal"]  # which is slow on all but small cases
     if text is None:
         return every
     named = (name.strip() for name in text.split(",") if name.strip())

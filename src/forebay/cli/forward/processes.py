@@ -143,7 +143,7 @@ def council(
     key: Key,
     parameter: Annotated[str, typer.Option(help="What to tune: window, aggregate, quantum or scheduler.")] = "window",
     values: Annotated[
-        str, typer.Option(help="Values to choose from, by commas: durations for window, sizes for aggregate.")
+        str, typer.Option(help="Comma-separated values: durations for window, sizes for aggregate.")
     ] = "0.125ms,0.25ms,0.5ms,1ms,2ms,4ms,8ms",
     tuner: Annotated[str, typer.Option(help="Tuner; NAME:option=value sets an option.")] = "forebay",
     reward: Annotated[str, typer.Option(help="Reward: bandwidth, or demand (normalised by the load).")] = "demand",
@@ -210,7 +210,7 @@ def up(
 )
 def mount(
     folder: Annotated[Path, typer.Argument(help="Empty folder at which programs see the layer's files.")],
-    nodes: Annotated[str, typer.Option(help="I/O nodes by commas, preferred first: unix:/PATH or HOST:PORT.")],
+    nodes: Annotated[str, typer.Option(help="Comma-separated I/O nodes, preferred first: unix:/PATH or HOST:PORT.")],
     key: Annotated[Path, typer.Option(help="File with the layer's key.")],
     daemon: Annotated[bool, typer.Option("--daemon", help="Continue in the background once it is mounted.")] = False,
     threads: Annotated[int, typer.Option(help="Maximum of concurrent requests.", min=1, max=256)] = 8,

@@ -22,11 +22,13 @@ def build(
     repetitions: Annotated[int, typer.Option(help="Of each experiment under fifo and each window.", min=1)] = 3,
     tuner: Annotated[
         str | None,
-        typer.Option(help="Tuners by commas, or 'all' [default: epsilon-greedy with several epsilon, and all others]."),
+        typer.Option(
+            help="Comma-separated tuners, or 'all' [default: epsilon-greedy with several epsilon, and all others]."
+        ),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(help="Schedulers by commas, beside fifo and twins, which are always run [default: all]."),
+        typer.Option(help="Comma-separated schedulers; fifo and twins always run [default: all]."),
     ] = None,
     total: Annotated[str, typer.Option(help="How much each experiment reads or writes.")] = "4 GiB",
     seed: Seed = 0,

@@ -28,11 +28,11 @@ def size(
     platform: Annotated[
         str, typer.Option(help="The family: these disks, larger or smaller (a name, or a .toml or .yml file).")
     ] = "32TB/nNnD",
-    policy: Annotated[str, typer.Option(help="Storage policy, or several by commas, or 'all'.")] = "forebay",
+    policy: Annotated[str, typer.Option(help="Comma-separated storage policies, or 'all'.")] = "forebay",
     split: Annotated[str, typer.Option(help="Split requests above this size, or 'no'.")] = "200 GB",
-    requeue: Annotated[bool, typer.Option(help="Let refused requests come again, 5 min apart, for an hour.")] = False,
+    requeue: Annotated[bool, typer.Option(help="Retry refused requests every 5 min for an hour.")] = False,
     rules: Annotated[str, typer.Option("--as", help="Rules: 'correct', or 'storalloc' to the letter.")] = "correct",
-    step: Annotated[str, typer.Option(help="How exactly to know the capacity.")] = "1 TB",
+    step: Annotated[str, typer.Option(help="Precision of the capacity.")] = "1 TB",
     swf_volume: Annotated[str | None, typer.Option(help="For .swf: 'memory', or a size per processor.")] = None,
     seed: Seed = 0,
     workers: Workers = None,
