@@ -259,7 +259,7 @@ def test_optimal_is_as_good_as_the_best_of_all_allocations(view: View, weight: f
 
     def score(counts: tuple[int, ...]) -> float:
         assert view.judge is not None and view.place is not None
-        return view.judge.score(view.place(view, counts)).combined(weight)
+        return view.judge.score(view.place(view, counts)).combine(weight)
 
     every = itertools.product(*(range(a.curve.first, a.curve.last + 1) for a in view.applications))
     best = min(score(counts) for counts in every)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from forebay.decide.policy import Policy
@@ -18,24 +17,18 @@ def schedule(view: View, allocate: Policy, place: Policy) -> Placement | Never:
         return allocation
     if not isinstance(allocation, Allocation):
         raise PolicyError(f"{allocate.name}: answered {allocation!r}, neither an Allocation nor a Never")
-    _check_counts(view, allocate, allocation.counts)
-    if allocation.placement is not None:
-        return _check_placement(view, allocate, allocation.counts, allocation.placement)
-    return _check_placement(view, place, allocation.counts, place.decide(view, allocation.counts))
-
-
-def _check_counts(view: View, policy: Policy, counts: Sequence[int]) -> None:
-    if len(counts) != len(view.applications):
-        raise PolicyError(f"{policy.name}: {len(counts)} counts for {len(view.applications)} applications")
-    for application, n in zip(view.applications, counts, strict=True):
+    counts, applications = allocation.counts, view.applications
+    if len(counts) != len(applications):
+        raise PolicyError(f"{allocate.name}: {len(counts)} counts for {len(applications)} applications")
+    for application, n in zip(applications, counts, strict=True):
         if not application.curve.first <= n <= min(application.curve.last, view.system.targets):
-            raise PolicyError(f"{policy.name}: {application.name} has no bandwidth on {n} targets")
-
-
-def _check_placement(view: View, policy: Policy, counts: Sequence[int], placement: Placement) -> Placement:
+            raise PolicyError(f"{allocate.name}: {application.name} has no bandwidth on {n} targets")
+    decider, placement = allocate, allocation.placement
+    if placement is None:
+        decider, placement = place, place.decide(view, counts)
     if len(placement) != len(counts):
-        raise PolicyError(f"{policy.name}: placed {len(placement)} of {len(counts)} applications")
-    for application, n, own in zip(view.applications, counts, placement, strict=True):
-        if len(own) != n or len(set(own)) != n or not all(0 <= t < view.system.targets for t in own):
-            raise PolicyError(f"{policy.name}: {application.name} needs {n} different targets, got {own}")
+        raise PolicyError(f"{decider.name}: placed {len(placement)} of {len(counts)} applications")
+    for application, n, targets in zip(applications, counts, placement, strict=True):
+        if len(targets) != n or len(set(targets)) != n or not all(0 <= t < view.system.targets for t in targets):
+            raise PolicyError(f"{decider.name}: {application.name} needs {n} different targets, got {targets}")
     return placement

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ class Score:
     mean_io_slowdown: float
     machine_idle: float
 
-    def combined(self, weight: float) -> float:
+    def combine(self, weight: float) -> float:
         """One number, the lower the better: changes of the slowdown count by `weight`, of computing by the rest."""
         check_weight(weight)
         computing = max(1.0 - self.machine_idle, 1e-9)
@@ -44,6 +45,15 @@ class Judge:
 
     horizon: float
     score: Callable[[Placement], Score]
+
+
+def _ints(name: str) -> cached_property[Ints]:
+    """That attribute of every application."""
+    return cached_property(lambda view: np.array([attrgetter(name)(a) for a in view.applications], dtype=np.int64))
+
+
+def _floats(name: str) -> cached_property[Floats]:
+    return cached_property(lambda view: np.array([attrgetter(name)(a) for a in view.applications], dtype=np.float64))
 
 
 @dataclass(frozen=True)
@@ -66,27 +76,12 @@ class View:
     place: Callable[[View, Sequence[int]], Placement] | None = None
     places: str | None = None
 
-    @cached_property
-    def first(self) -> Ints:
-        """The smallest n of each application."""
-        return np.array([a.curve.first for a in self.applications], dtype=np.int64)
-
-    @cached_property
-    def last(self) -> Ints:
-        """The largest n of each application."""
-        return np.array([a.curve.last for a in self.applications], dtype=np.int64)
-
-    @cached_property
-    def compute_nodes(self) -> Floats:
-        return np.array([a.compute_nodes for a in self.applications], dtype=np.float64)
-
-    @cached_property
-    def compute_seconds(self) -> Floats:
-        return np.array([a.compute_seconds for a in self.applications], dtype=np.float64)
-
-    @cached_property
-    def volume(self) -> Floats:
-        return np.array([a.volume for a in self.applications], dtype=np.float64)
+    first = _ints("curve.first")  # the smallest n of each application
+    last = _ints("curve.last")
+    n_perf = _ints("curve.n_perf")
+    compute_nodes = _floats("compute_nodes")
+    compute_seconds = _floats("compute_seconds")
+    volume = _floats("volume")
 
     @cached_property
     def bandwidth(self) -> Floats:
@@ -117,10 +112,6 @@ class View:
         n = np.arange(self.io_ratio.shape[1])
         n[0] = 1  # no curve is defined for 0, and inf must stay inf
         return self.io_ratio * n
-
-    @cached_property
-    def n_perf(self) -> Ints:
-        return np.array([a.curve.n_perf for a in self.applications], dtype=np.int64)
 
     @cached_property
     def n_sys(self) -> Ints:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.model.kernels import hot_kernel
+from forebay.model.kernels import Array, hot_kernel
 from forebay.simulate.tournament import first, players, put, tournament
 
 RESOURCE = np.dtype(
@@ -34,7 +34,7 @@ RESOURCE = np.dtype(
 )
 
 
-def resources(seats: Any) -> tuple[Any, Any]:
+def resources(seats: Array) -> tuple[Array, Any]:
     """Idle resources, resource r with `seats[r]` seats; and their marks."""
     idle = np.zeros(len(seats), dtype=RESOURCE)
     idle["size"] = players(seats)
@@ -44,7 +44,7 @@ def resources(seats: Any) -> tuple[Any, Any]:
 
 
 @hot_kernel
-def next_finish(resource: Any, marks: Any) -> float:
+def next_finish(resource: Array, marks: Array) -> float:
     """When the next flow finishes if nobody comes or goes before; inf if it is idle."""
     if resource.live == 0:
         return np.inf
@@ -52,7 +52,7 @@ def next_finish(resource: Any, marks: Any) -> float:
 
 
 @hot_kernel
-def arrive(resource: Any, marks: Any, seat: int, work: float, now: float) -> None:
+def arrive(resource: Array, marks: Array, seat: int, work: float, now: float) -> None:
     """A flow takes its seat with `work` seconds of work (alone)."""
     if resource.live > 0:
         resource.busy += now - resource.since
@@ -65,7 +65,7 @@ def arrive(resource: Any, marks: Any, seat: int, work: float, now: float) -> Non
 
 
 @hot_kernel
-def depart(resource: Any, marks: Any, bits: Any, now: float) -> int:
+def depart(resource: Array, marks: Array, bits: Array, now: float) -> int:
     """The flow that finishes first leaves, at the time that `next_finish` told; returns its seat."""
     seat = first(bits, resource.base, resource.size)
     resource.busy += now - resource.since
@@ -79,11 +79,11 @@ def depart(resource: Any, marks: Any, bits: Any, now: float) -> int:
 class Flows(NamedTuple):
     """Resources and the flows on them, each with a seat and an owner, which is any number from 0 up."""
 
-    resources: Any
-    marks: Any
-    finishing: Any  # tournament over the resources: when the next flow on each ends
-    owners: Any  # of every seat: whose flow it is; of a free one, the resource's next free seat, or -1
-    most: Any  # [seats of a resource, the most flows that have ever been on one]
+    resources: Array
+    marks: Array
+    finishing: Array  # tournament over the resources: when the next flow on each ends
+    owners: Array  # of every seat: whose flow it is; of a free one, the resource's next free seat, or -1
+    most: Array  # [seats of a resource, the most flows that have ever been on one]
 
 
 def new_flows(count: int, seats: int) -> Flows:
@@ -111,13 +111,13 @@ def with_more_seats(flows: Flows) -> Flows:
 
 
 @hot_kernel
-def has_seats(flows: Any, more: int) -> bool:
+def has_seats(flows: Array, more: int) -> bool:
     """Whether `more` flows are sure to find a seat, whichever resources they go to."""
     return flows.most[1] + more <= flows.most[0]  # type: ignore[no-any-return]
 
 
 @hot_kernel
-def begin_flow(flows: Any, which: int, owner: int, work: float, now: float) -> None:
+def begin_flow(flows: Array, which: int, owner: int, work: float, now: float) -> None:
     """A flow begins on resource `which`, with `work` seconds of work (alone). There must be a seat for it."""
     resource = flows.resources[np.uint64(which)]
     seat = resource.free
@@ -131,7 +131,7 @@ def begin_flow(flows: Any, which: int, owner: int, work: float, now: float) -> N
 
 
 @hot_kernel
-def end_flow(flows: Any, now: float) -> int:
+def end_flow(flows: Array, now: float) -> int:
     """The flow that ends first, at `now` by `finishing`, leaves; returns its owner."""
     finishing = flows.finishing
     which = first(finishing.view(np.int64), 0, finishing.size // 2)

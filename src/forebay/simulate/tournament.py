@@ -13,21 +13,19 @@ unsigned: numba would look at each signed one whether it counts from the end.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from forebay.model.kernels import hot_kernel
+from forebay.model.kernels import Array, hot_kernel
 
 _1 = np.uint64(1)
 
 
-def players(count: Any) -> Any:
+def players(count: Array) -> Array:
     """The smallest power of two that is at least `count`, and at least 1; for a number, or for each of many."""
     return np.int64(1) << np.frexp(np.maximum(np.asarray(count) - 1, 0))[1]
 
 
-def tournament(keys: Any) -> Any:
+def tournament(keys: Array) -> Array:
     """One tree from slot 0 on, with these keys."""
     size = players(len(keys))
     tree = np.full(2 * size, np.inf)
@@ -39,7 +37,7 @@ def tournament(keys: Any) -> Any:
 
 
 @hot_kernel
-def put(tree: Any, base: int, size: int, player: int, key: float) -> None:
+def put(tree: Array, base: int, size: int, player: int, key: float) -> None:
     """Give `player` of the tree of `size` at `base` a new key."""
     root = np.uint64(base)
     at = np.uint64(size + player)
@@ -52,7 +50,7 @@ def put(tree: Any, base: int, size: int, player: int, key: float) -> None:
 
 
 @hot_kernel
-def first(bits: Any, base: int, size: int) -> int:
+def first(bits: Array, base: int, size: int) -> int:
     """The player with the smallest key."""
     root = np.uint64(base)
     leaves = np.uint64(size)

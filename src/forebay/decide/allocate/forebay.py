@@ -16,7 +16,7 @@ same answer.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from forebay.decide.place import greedy_non_clairvoyant, round_robin
 from forebay.decide.policy import Input, allocator
 from forebay.decide.view import View, check_weight
 from forebay.model.decision import Allocation
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 
 # The slowest of n transfers meets more than the mean: halfway between the mean and the most
 # loaded target, and then the chance part, which grows with the spread of the load and with
@@ -43,22 +43,22 @@ _ANY = 0.2  # share of the other steps that go anywhere, not to a neighbouring n
 
 
 class _Case(NamedTuple):
-    io_seconds: Any  # [application, n]
-    compute_seconds: Any
-    node_share: Any  # of the machine's compute nodes
-    slowdown_each: Any  # slowdown by one second of I/O: 1 / (I/O seconds alone on the best n)
-    straggle: Any  # for each n
-    first: Any
-    last: Any
+    io_seconds: Array  # [application, n]
+    compute_seconds: Array
+    node_share: Array  # of the machine's compute nodes
+    slowdown_each: Array  # slowdown by one second of I/O: 1 / (I/O seconds alone on the best n)
+    straggle: Array  # for each n
+    first: Array
+    last: Array
     targets: int
     known_targets: bool  # placed round robin; otherwise anywhere with the same chance
     weight: float
 
 
 class _Scratch(NamedTuple):
-    start: Any  # first target of each application
-    turn: Any
-    load: Any  # sum of p on each target
+    start: Array  # first target of each application
+    turn: Array
+    load: Array  # sum of p on each target
 
 
 @allocator(
@@ -100,10 +100,10 @@ def forebay(view: View, *, weight: float = 0.1) -> Allocation:
 
 
 @kernel
-def _descend(case: Any, counts: Any, busy: Any) -> None:
+def _descend(case: Array, counts: Array, busy: Array) -> None:
     """Give each application in turn the n that is best with the others as they are, until none moves."""
     scratch = _scratch(case, counts.size)
-    best = _expected_score(case, counts, busy, scratch, _SETTLE)
+    best = _score(case, counts, busy, scratch, _SETTLE)
     trial = busy.copy()
     moved = True
     while moved:
@@ -114,22 +114,22 @@ def _descend(case: Any, counts: Any, busy: Any) -> None:
                 if n != old:
                     counts[a] = n
                     trial[:] = busy
-                    found = _expected_score(case, counts, trial, scratch, _SETTLE // 4)
+                    found = _score(case, counts, trial, scratch, _SETTLE // 4)
                     if found < best - 1e-9:
                         best, chosen = found, n
             counts[a] = chosen
             if chosen != old:
                 moved = True
-                best = min(best, _expected_score(case, counts, busy, scratch, _SETTLE))
+                best = min(best, _score(case, counts, busy, scratch, _SETTLE))
 
 
 @kernel
-def _anneal(case: Any, counts: Any, busy: Any, steps: int) -> None:
+def _anneal(case: Array, counts: Array, busy: Array, steps: int) -> None:
     """Change one or two applications at a time, at first also for the worse; keep the best seen."""
     scratch = _scratch(case, counts.size)
     applications = np.uint64(counts.size)
     trial, best_counts = busy.copy(), counts.copy()
-    now = best = _expected_score(case, counts, busy, scratch, _SETTLE)
+    now = best = _score(case, counts, busy, scratch, _SETTLE)
     cooling = (_COLD / _HOT) ** (1.0 / steps)
     temperature = _HOT
     chance = np.uint64(88172645463325252)  # a fixed start: the same view gives the same answer
@@ -156,7 +156,7 @@ def _anneal(case: Any, counts: Any, busy: Any, steps: int) -> None:
         allowed = case.first[a] <= counts[a] <= case.last[a] and case.first[b] <= counts[b] <= case.last[b]
         if allowed and (counts[a] != old_a or counts[b] != old_b):
             trial[:] = busy
-            found = _expected_score(case, counts, trial, scratch, _FOLLOW, now + _HOPELESS * temperature)
+            found = _score(case, counts, trial, scratch, _FOLLOW, now + _HOPELESS * temperature)
             chance = _xorshift(chance)
             if found < now or _unit(chance) < np.exp((now - found) / temperature):
                 now = found
@@ -171,7 +171,7 @@ def _anneal(case: Any, counts: Any, busy: Any, steps: int) -> None:
 
 
 @kernel
-def _scratch(case: Any, applications: int) -> Any:
+def _scratch(case: Array, applications: int) -> Array:
     return _Scratch(
         np.zeros(applications, dtype=np.int64),
         np.zeros(max(case.targets, case.straggle.size) + 1, dtype=np.int64),
@@ -180,8 +180,8 @@ def _scratch(case: Any, applications: int) -> Any:
 
 
 @kernel
-def _expected_score(case: Any, counts: Any, busy: Any, scratch: Any, iterations: int, limit: float = np.inf) -> float:
-    """`Score.combined` of what is expected, as a logarithm; `busy` changes in place, once if that exceeds `limit`."""
+def _score(case: Array, counts: Array, busy: Array, scratch: Array, iterations: int, limit: float = np.inf) -> float:
+    """`Score.combine` of what is expected, as a logarithm; `busy` changes in place, once if that exceeds `limit`."""
     # Taken out of the tuples once: numba would count a reference each time.
     io_seconds, compute_seconds, straggle = case.io_seconds, case.compute_seconds, case.straggle
     node_share, slowdown_each = case.node_share, case.slowdown_each
@@ -233,7 +233,7 @@ def _combine_scores(weight: float, slowdown: float, idle: float) -> float:
 
 
 @kernel
-def _xorshift(state: Any) -> Any:
+def _xorshift(state: Array) -> Array:
     state ^= state << np.uint64(13)
     state ^= state >> np.uint64(7)
     state ^= state << np.uint64(17)
@@ -241,6 +241,6 @@ def _xorshift(state: Any) -> Any:
 
 
 @kernel
-def _unit(state: Any) -> float:
+def _unit(state: Array) -> float:
     """A number in [0, 1) from the upper bits, which are the better ones."""
     return np.float64(state >> np.uint64(11)) * 2.0**-53

@@ -8,17 +8,15 @@ than the best so far, even with the unfriendliest competitors gone, is not enter
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from forebay.decide.allocate.baselines import best_bandwidth, nsys
 from forebay.decide.allocate.tcpu import tcpu
 from forebay.decide.policy import Input, allocator
-from forebay.decide.view import Floats, Judge, Score, View
-from forebay.model.decision import Allocation, Never, Placement
+from forebay.decide.view import Floats, Score, View
+from forebay.model.decision import Allocation, Never
 
-Counts = tuple[int, ...]
 _MOST_APPLICATIONS = 200  # each is a level of recursion
 
 
@@ -37,45 +35,32 @@ def optimal(view: View, *, weight: float = 0.1, most: int = 2_000_000) -> Alloca
         return Never(because=f"{total:.3g} allocations to try, more than the {most:,} that optimal:most=… allows")
     if len(choices) > _MOST_APPLICATIONS:
         return Never(because=f"{len(choices)} applications, more than the {_MOST_APPLICATIONS} that optimal can search")
-    trials = _Trials(view, view.judge, view.place, weight)
+    judge, place = view.judge, view.place
+    best, answer = math.inf, Allocation(())
+
+    def try_out(counts: tuple[int, ...]) -> None:
+        nonlocal best, answer
+        placement = place(view, counts)
+        score = judge.score(placement).combine(weight)
+        if score < best:
+            best, answer = score, Allocation(counts, placement)
+
     for policy in (nsys, tcpu, best_bandwidth):
-        trials.try_out(policy.decide(view).counts)
-    _search(view, view.judge.horizon, choices, trials)
-    return Allocation(trials.counts, trials.placement)
-
-
-class _Trials:
-    """The best of what was tried, with the placement that it was tried with."""
-
-    def __init__(self, view: View, judge: Judge, place: Callable[[View, Counts], Placement], weight: float) -> None:
-        self._view, self._judge, self._place = view, judge, place
-        self.weight = weight
-        self.score = math.inf
-        self.counts: Counts = ()
-        self.placement: Placement = ()
-
-    def try_out(self, counts: Counts) -> None:
-        placement = self._place(self._view, counts)
-        score = self._judge.score(placement).combined(self.weight)
-        if score < self.score:
-            self.score, self.counts, self.placement = score, counts, placement
-
-
-def _search(view: View, horizon: float, choices: list[range], trials: _Trials) -> None:
-    """Depth first over the applications in input order, lowest n first, so ties go to the lowest."""
-    slowdown, idle = _lower_bounds(view, horizon)
+        try_out(policy.decide(view).counts)
+    slowdown, idle = _lower_bounds(view, judge.horizon)
     doing_io = max(1, int((view.volume > 0).sum()))  # the mean is over those
     rest_slowdown = np.concatenate([np.cumsum(slowdown.min(axis=1)[::-1])[::-1], [0.0]])
     rest_idle = np.concatenate([np.cumsum(idle.min(axis=1)[::-1])[::-1], [0.0]])
     counts: list[int] = []
 
     def enter(so_far_slowdown: float, so_far_idle: float) -> None:
+        """Depth first over the applications in input order, lowest n first, so ties go to the lowest."""
         i = len(counts)
         bound = Score((so_far_slowdown + rest_slowdown[i]) / doing_io, so_far_idle + rest_idle[i])
-        if bound.combined(trials.weight) >= trials.score:
+        if bound.combine(weight) >= best:
             return
         if i == len(choices):
-            trials.try_out(tuple(counts))
+            try_out(tuple(counts))
             return
         for n in choices[i]:
             counts.append(n)
@@ -83,6 +68,7 @@ def _search(view: View, horizon: float, choices: list[range], trials: _Trials) -
             counts.pop()
 
     enter(0.0, 0.0)
+    return answer
 
 
 def _lower_bounds(view: View, horizon: float) -> tuple[Floats, Floats]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from forebay.decide.order.queue import take as any_built_in
 from forebay.decide.order.queue_layout import NEVER, NO_SUCH, NONE, NOTES, NOTES_AT, OTHER, WAKE
 from forebay.decide.order.schedulers import number
 from forebay.decide.policy import Policy
+from forebay.model.kernels import Array
 from forebay.model.layout import KIB
 
 SERVERS, FILES, FLOWS = 4, 12, 6
@@ -25,7 +26,7 @@ _EARLIER = 8  # requests that wait before the one that must not starve
 _ASKS = 1000  # in a row, each at the time that the scheduler itself named, of which one must give something
 _STUCK = "sends nothing more although requests wait and none are in flight, nor says when to ask again"
 
-Take = Callable[[Any, int], int]
+Take = Callable[[Array, int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Ask:
     size: int
     write: bool = False
 
-    def arrive(self, q: Any, now: int) -> int:
+    def arrive(self, q: Array, now: int) -> int:
         """Its slot, or NONE if the queue is full."""
         return arrive(q, now, self.server, self.file, self.flow, self.offset, self.size, self.write)
 
@@ -56,7 +57,7 @@ class Arrivals:
     begin: int = 0
     servers: int = SERVERS
 
-    def queue(self, policy: Policy, slots: int, aggregate: int | None) -> Any:
+    def queue(self, policy: Policy, slots: int, aggregate: int | None) -> Array:
         """An empty one."""
         return new_queue(
             policy,
@@ -159,7 +160,7 @@ class Node:
     aggregate: int | None = None
     slots: int = 512
     now: int = 0
-    q: Any = None
+    q: Array = None
     known: dict[int, int] = field(default_factory=dict)  # which request is in which slot
     flying: list[tuple[int, int]] = field(default_factory=list)  # when a message is answered, and its first slot
     sent: list[int] = field(default_factory=list)

@@ -13,6 +13,7 @@ from forebay.decide.policy import Policy
 from forebay.decide.tune.bandit import learn
 from forebay.decide.tune.random_draws import normal, uniform
 from forebay.decide.tune.tuners import HALF_LIFE, OTHER, bandit_for, choose, number
+from forebay.model.kernels import Array
 from forebay.model.random_numbers import seed_state
 
 Reward = Callable[[int, int, Any], float]
@@ -67,7 +68,7 @@ def _choose_arms(policy: Policy, lesson: _Lesson, *, seed: int) -> list[int]:
     return taken
 
 
-def _choose_arm(policy: Policy, lesson: _Lesson, bandit: Any, chance: Any) -> int:
+def _choose_arm(policy: Policy, lesson: _Lesson, bandit: Array, chance: Array) -> int:
     before, built_in = bandit.copy(), number(policy)
     with name_errors(policy, f"({lesson.what})"):
         arm = policy.decide(bandit, chance) if built_in == OTHER else choose(built_in, bandit, chance)
@@ -104,7 +105,7 @@ def _changing() -> Iterable[_Lesson]:
         after = _last(arms)
         first = _noisy([_BEST] + [_OTHERS] * (arms - 1))
 
-        def reward(arm: int, step: int, chance: Any, first: Reward = first, after: Reward = after) -> float:
+        def reward(arm: int, step: int, chance: Array, first: Reward = first, after: Reward = after) -> float:
             return (first if step < _STEPS else after)(arm, step, chance)
 
         yield _Lesson(f"first the first, then the last of {arms} arms is best", arms, ordered, reward, 2 * _STEPS)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from forebay.decide.storage.policy_memory import REFUSED
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 from forebay.model.ledger import survey
 
 _FINER = 8  # parts are on average no smaller than the threshold by more than this
@@ -15,7 +13,7 @@ _ANY = 1e18  # bytes per second that are as good as infinitely many
 
 
 @kernel
-def _look(ledger: Any, start: float, end: float, turn: Any) -> None:
+def _look(ledger: Array, start: float, end: float, turn: Array) -> None:
     """For every disk, the room that is left over all of [start, end), and the bandwidth that a newcomer can expect."""
     share, score, taken, others, disks = turn.share, turn.score, turn.taken, turn.others, ledger.disks
     survey(ledger, start, end, True, taken, others)
@@ -28,7 +26,7 @@ def _look(ledger: Any, start: float, end: float, turn: Any) -> None:
 
 
 @kernel
-def forebay(ledger: Any, size: int, start: float, end: float, duration: float, turn: Any) -> int:
+def forebay(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
     """The disk with room where the newcomer gets most bandwidth when it is most crowded; then the best fit."""
     _look(ledger, start, end, turn)
     room, score, state = turn.share, turn.score, turn.state[0]
@@ -44,7 +42,7 @@ def forebay(ledger: Any, size: int, start: float, end: float, duration: float, t
 
 
 @kernel
-def spread(ledger: Any, size: int, start: float, end: float, turn: Any, pieces: int) -> int:
+def spread(ledger: Array, size: int, start: float, end: float, turn: Array, pieces: int) -> int:
     """Split a request so that all parts are done at the same time: `turn.share` becomes the bytes for every disk.
 
     Parts go to the disks with most bandwidth to expect: to as many as the threshold makes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
+from forebay.model.kernels import Array
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 
@@ -53,7 +53,7 @@ def upper_bound(platform: Platform, requests: Requests, *, split: int = 0, longe
     return Bound(bytes=total - given_up, how=how if crowds else "nothing competes")
 
 
-def _crowds(start: Any, end: Any, size: Any, capacity: int) -> Iterator[NDArray[np.int64]]:
+def _crowds(start: Array, end: Array, size: Array, capacity: int) -> Iterator[NDArray[np.int64]]:
     """Who is there at each time at which more than `capacity` is asked for and somebody is about to leave."""
     times = np.concatenate([end, start])
     change = np.concatenate([-size, size])
@@ -73,7 +73,7 @@ def _crowds(start: Any, end: Any, size: Any, capacity: int) -> Iterator[NDArray[
         level += delta
 
 
-def _least_given_up(size: Any, crowds: list[NDArray[np.int64]], capacity: int) -> tuple[int, bool]:
+def _least_given_up(size: Array, crowds: list[NDArray[np.int64]], capacity: int) -> tuple[int, bool]:
     """The least bytes that must be left out so that every crowd fits; and whether that is exact."""
     if not crowds:
         return 0, True

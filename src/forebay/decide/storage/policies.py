@@ -102,20 +102,12 @@ def best_fit(ledger: Array, size: int, start: float, end: float, duration: float
 @kernel
 def best_bandwidth(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
     """The disk with room that promises most bandwidth if everybody who overlaps does I/O all the time."""
-    survey(ledger, start, end, False, turn.taken, turn.others)
-    survey_longest(ledger, start, end, turn.others, turn.shared)
-    _promise(ledger.disks, size, duration, turn.state[0].letter, turn.taken, turn.others, turn.shared, turn.score)
-    _throttle(ledger.disks, ledger.nodes, turn.others, turn.score)
-    return any_best(turn, False)
-
-
-@kernel
-def _promise(
-    disks: Array, size: int, duration: float, letter: bool, taken: Array, others: Array, shared: Array, score: Array
-) -> None:
-    """The bandwidth of every disk with room: alone for part of the time, one of several while that is shared."""
+    disks, letter, score = ledger.disks, turn.state[0].letter, turn.score
+    taken, others, shared = turn.taken, turn.others, turn.shared
+    survey(ledger, start, end, False, taken, others)
+    survey_longest(ledger, start, end, others, shared)
     per_second = 1.0 / duration
-    for disk in range(disks.size):
+    for disk in range(disks.size):  # alone for part of the time, one of several while that is shared
         record = disks[disk]
         if record.capacity - taken[disk] < size:
             score[disk] = -np.inf
@@ -126,13 +118,8 @@ def _promise(
         else:
             lost = shared[disk] * per_second * (others[disk] / (others[disk] + 1.0))
             score[disk] = record.write_bandwidth * (1.0 - lost)
-
-
-@kernel
-def _throttle(disks: Array, nodes: Array, others: Array, score: Array) -> None:
-    """No disk can promise more than its node's network has left beside the other busy disks."""
-    for index in range(nodes.size):
-        node = nodes[index]
+    for index in range(ledger.nodes.size):  # no more than the node's network has left beside the other busy disks
+        node = ledger.nodes[index]
         busy, bandwidth = 0, 0.0
         for disk in range(node.first, node.first + node.disks):
             if others[disk] > 0:
@@ -142,6 +129,7 @@ def _throttle(disks: Array, nodes: Array, others: Array, score: Array) -> None:
         limit = network - bandwidth if bandwidth < network else network / (busy + 1)
         for disk in range(node.first, node.first + node.disks):
             score[disk] = min(score[disk], limit)
+    return any_best(turn, False)
 
 
 @kernel

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, kernel
 from forebay.model.ledger import Ledger
 from forebay.model.random_numbers import draw, seed_state
 
@@ -26,15 +26,15 @@ TURN = np.dtype(
 class Turn(NamedTuple):
     """All that a policy may change."""
 
-    state: Any  # one TURN record
-    disk: Any  # for every node, how often it was probed
-    chance: Any
+    state: Array  # one TURN record
+    disk: Array  # for every node, how often it was probed
+    chance: Array
     # Scratch, one number for each disk:
-    score: Any
-    taken: Any  # bytes booked
-    others: Any  # how many bookings
-    shared: Any  # seconds that one of them lasts
-    share: Any  # for policies that split by themselves, the bytes that it is to hold
+    score: Array
+    taken: Array  # bytes booked
+    others: Array  # how many bookings
+    shared: Array  # seconds that one of them lasts
+    share: Array  # for policies that split by themselves, the bytes that it is to hold
 
 
 def turn(ledger: Ledger, *, seed: int, letter: bool = False) -> Turn:
@@ -48,7 +48,7 @@ def turn(ledger: Ledger, *, seed: int, letter: bool = False) -> Turn:
 
 
 @kernel
-def any_best(turn: Any, first_twice: bool) -> int:
+def any_best(turn: Array, first_twice: bool) -> int:
     """One of the disks with the highest score, by chance, `first_twice` with two lots for the first; or REFUSED."""
     score = turn.score
     best = score.max()

@@ -26,17 +26,11 @@ _TINY = 1e-9  # below which a deviation is but rounding
 def forebay(bandit: Array, chance: Array) -> int:
     """Every value once, then the highest of a draw from all that is known of all; neighbours may be alike."""
     # Trying all costs little; not to, where one untried stands out from its neighbours, costs for ever.
-    unit, first = _unit(bandit), _expect_untried(bandit)
+    unit, first = _unit(bandit), np.where(counts(bandit) < LEAST, expected(bandit), -np.inf)
     if unit == 0.0 or first.max() > -np.inf:
         return largest(first, chance)
     mean, covariance = _draw_belief(bandit, unit, chance)
     return largest(_draw_values(mean, covariance, bandit[OPTIONS], chance), chance)
-
-
-@kernel
-def _expect_untried(bandit: Array) -> Array:
-    """What is expected of each arm that is untried, and minus infinity of others."""
-    return np.where(counts(bandit) < LEAST, expected(bandit), -np.inf)
 
 
 @kernel
@@ -105,19 +99,14 @@ def _prior_belief(bandit: Array, unit: float, smooth: float) -> Array:
     for arm in range(count.size):
         if count[arm] >= LEAST:
             differs += (mean[arm] / unit - level) ** 2
-    return np.full(count.size, level), _alike(count.size, smooth) * (differs / (tried + _SPREAD_WEIGHT))
-
-
-@kernel
-def _alike(arms: int, smooth: float) -> Array:
-    """The correlation of each arm with each, if so much of their differences is `smooth`."""
+    arms = count.size
     correlation = np.eye(arms)
     if smooth > 0:
         for arm in range(arms):
             for other in range(arms):
                 away = (arm - other) / (_REACH * arms)
                 correlation[arm, other] = smooth * np.exp(-0.5 * away * away) + (1 - smooth) * correlation[arm, other]
-    return correlation
+    return np.full(arms, level), correlation * (differs / (tried + _SPREAD_WEIGHT))
 
 
 @kernel

@@ -14,10 +14,10 @@ own model is a `ServerModel` with a kernel of that shape; it is compiled once a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from forebay.model.errors import BadInput
-from forebay.model.kernels import hot_kernel
+from forebay.model.kernels import Array, hot_kernel
 
 _NODE, _FILE, _END = range(3)
 
@@ -26,7 +26,7 @@ _NODE, _FILE, _END = range(3)
 class ServerModel:
     """`time` with its `numbers`, for `lanes` requests at a time; `noise` is the sigma of a lognormal factor."""
 
-    time: Any
+    time: Array
     numbers: tuple[float, ...]
     lanes: int = 1
     noise: float = 0.0
@@ -113,7 +113,7 @@ class Flash:
 
 @hot_kernel
 def built_in(
-    numbers: Any, memory: Any, now: int, node: int, file: int, offset: int, size: int, write: int, present: int
+    numbers: Array, memory: Array, now: int, node: int, file: int, offset: int, size: int, write: int, present: int
 ) -> float:
     """The models above; the first number tells which."""
     if numbers[0] == 0.0:
@@ -125,7 +125,7 @@ def built_in(
 
 @hot_kernel
 def _contended(
-    numbers: Any, memory: Any, node: int, file: int, offset: int, size: int, write: int, present: int
+    numbers: Array, memory: Array, node: int, file: int, offset: int, size: int, write: int, present: int
 ) -> float:
     time = numbers[2] + size * numbers[1]
     if node != memory[_NODE]:
@@ -139,7 +139,7 @@ def _contended(
 
 
 @hot_kernel
-def _disk(numbers: Any, memory: Any, file: int, offset: int, size: int) -> float:
+def _disk(numbers: Array, memory: Array, file: int, offset: int, size: int) -> float:
     time = numbers[2] + size * numbers[1]
     place = int(file * numbers[7] + offset)
     if place != memory[_END]:
@@ -150,7 +150,7 @@ def _disk(numbers: Any, memory: Any, file: int, offset: int, size: int) -> float
 
 
 @hot_kernel
-def _flash(numbers: Any, memory: Any, now: int, size: int, write: int) -> float:
+def _flash(numbers: Array, memory: Array, now: int, size: int, write: int) -> float:
     bus_free = max(now, memory[0]) + size * numbers[4]
     memory[0] = int(bus_free)
     return max(numbers[2 + write] + size * numbers[1], bus_free - now)  # type: ignore[no-any-return]

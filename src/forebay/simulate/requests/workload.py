@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from forebay.model.errors import BadInput, UnknownName
+from forebay.model.kernels import Array
 from forebay.model.layout import KIB
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.simulate.requests.events import PROCESS
@@ -55,7 +55,7 @@ class Workload:
     def files(self) -> int:
         return self.processes if self.pattern == "file-per-process" else 1
 
-    def rows(self, first_file: int = 0) -> Any:
+    def rows(self, first_file: int = 0) -> Array:
         """A PROCESS for each, without I/O nodes and first servers."""
         rows, rank = np.zeros(self.processes, dtype=PROCESS), np.arange(self.processes)
         rows["requests"], rows["size"], rows["step"] = self.requests, self.request, self.request
@@ -69,7 +69,7 @@ class Workload:
             rows["base"], rows["step"] = rank * self.request, self.processes * self.request
         return rows
 
-    def starts(self, rng: Generator) -> Any:
+    def starts(self, rng: Generator) -> Array:
         """When each process begins, in nanoseconds."""
         return (rng.random(self.processes) * (self.spread * 1e9)).astype(np.int64)
 

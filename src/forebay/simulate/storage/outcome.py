@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from forebay.model.kernels import Array
 from forebay.simulate.storage.plan import REFUSED
 from forebay.simulate.storage.rules import GB, Feedback
 from forebay.simulate.storage.run import Run
@@ -91,18 +92,18 @@ def document(run: Run) -> dict[str, Any]:
     return measures | (storalloc_fields(run) if run.rules.letter else {})
 
 
-def sizes_of(run: Run) -> Any:
+def sizes_of(run: Run) -> Array:
     """What each request asked for; StorAlloc rounds every part up to whole gigabytes."""
     if not run.rules.letter:
         return run.requests.bytes
     return np.add.reduceat(run.parts["bytes"], run.verdicts["first"]) if run.parts.size else run.requests.bytes
 
 
-def _parts_of(run: Run) -> Any:
+def _parts_of(run: Run) -> Array:
     return run.verdicts["last"] - run.verdicts["first"]
 
 
-def _above_threshold(run: Run) -> Any:
+def _above_threshold(run: Run) -> Array:
     """Requests that are split; `forebay` may still find that one part is best."""
     return (run.rules.split > 0) & (run.requests.bytes > run.rules.split)
 
@@ -113,7 +114,7 @@ def span_of(run: Run) -> float:
     return span if np.isfinite(span) and span > 0 else 1.0
 
 
-def reasons_of(run: Run) -> Any:
+def reasons_of(run: Run) -> Array:
     """For each request why it was not served; empty if it was."""
     states, sizes, split = run.verdicts["state"], sizes_of(run), _above_threshold(run)
     largest = max(disk.capacity for disk in run.platform.disks)
@@ -127,12 +128,12 @@ def reasons_of(run: Run) -> Any:
     return reasons
 
 
-def _spread(values: Any) -> dict[str, float]:
+def _spread(values: Array) -> dict[str, float]:
     """The mean over the disks, and by how much they differ."""
     return {"mean": values.mean(), "std": values.std(ddof=1) if values.size > 1 else 0.0, "max": values.max()}
 
 
-def slowdowns(run: Run) -> Any:
+def slowdowns(run: Run) -> Array:
     """How much longer each job took than without any I/O, from when it asked to start; short jobs count as 10 s."""
     return (run.ends - run.requests.start) / np.maximum(run.requests.duration, SHORTEST)
 
@@ -151,7 +152,7 @@ def jobs_of(run: Run, feedback: Feedback) -> dict[str, Any]:
     }
 
 
-def _usage_row(used: Any, capacity: int, span: float) -> dict[str, object]:
+def _usage_row(used: Array, capacity: int, span: float) -> dict[str, object]:
     return {
         "capacity": capacity,
         "max_use": int(used["most_bytes"]) / capacity,
@@ -204,7 +205,7 @@ def storalloc_fields(run: Run) -> dict[str, Any]:
 def _storalloc_nodes(run: Run, span: float) -> Iterator[dict[str, object]]:
     disks, nodes = iter(run.disks), iter(run.nodes)
 
-    def describe(used: Any, time: str) -> dict[str, object]:
+    def describe(used: Array, time: str) -> dict[str, object]:
         live = round(float(used["live_seconds"]) / span, 3)
         return {time: int(used["since"]), "max_nb_alloc": int(used["most_live"]), "mean_nb_alloc": live}
 

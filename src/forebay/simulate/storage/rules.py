@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from forebay.model.errors import BadInput
+from forebay.model.kernels import Array
 from forebay.model.request import Requests
 from forebay.model.units import format_duration
 
@@ -71,7 +72,7 @@ class Rules:
                 "storage.split", f"{self.split:,} bytes make {parts:.2g} parts; at most {_MOST_PARTS:.0e} can be"
             )
 
-    def asks(self, requests: Requests, io_seconds: Any = 0.0) -> Any:
+    def asks(self, requests: Requests, io_seconds: Array = 0.0) -> Array:
         """The requests as ASK records, each planned to take `io_seconds` longer than its duration."""
         asked = np.zeros(len(requests), dtype=ASK)
         asked["start"], asked["duration"], asked["bytes"] = requests.start, requests.duration, requests.bytes
