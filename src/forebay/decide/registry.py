@@ -12,9 +12,8 @@ from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import Any
 
-from forebay.decide.allocate.baselines import BASELINES
+from forebay.decide.allocate.baselines import BASELINES, mckp
 from forebay.decide.allocate.forebay import forebay
-from forebay.decide.allocate.mckp import mckp
 from forebay.decide.allocate.optimal import optimal
 from forebay.decide.allocate.tcpu import tcpu
 from forebay.decide.order.schedulers import ORDERS

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from forebay.decide.policy import Policy, tuner
 from forebay.decide.registry import find, policies
 from forebay.decide.tune.bandit import OPTIONS, counts, expected, learn, means
-from forebay.decide.tune.forebay import _factor
 from forebay.decide.tune.random_draws import normal, uniform
-from forebay.decide.tune.tuners import DEFAULT, OTHER, TUNERS, bandit_for, choose, number, pick
+from forebay.decide.tune.tuners import DEFAULT, OTHER, TUNERS, _factor, bandit_for, choose, number, pick
 from forebay.model.errors import BadInput, PolicyError, UnknownName
 from forebay.model.kernels import kernel
 from forebay.model.random_numbers import seed_state

@@ -78,7 +78,7 @@ def test_the_same_seed_gives_the_same_run_and_another_another() -> None:
 def test_a_run_in_steps_is_the_run() -> None:
     layer, work = Forwarding(nodes=2, scheduler="twins"), workload(total=16 * MIB)
     simulation = Simulation(layer, [work], seed=3)
-    while not simulation.done:
+    while not simulation.is_over:
         simulation.advance(int(simulation.now + MILLISECOND))
     assert simulation.outcome().seconds == simulate_requests(layer, work, seed=3).seconds
 
@@ -155,7 +155,7 @@ def test_window_and_intensity_change_while_it_runs() -> None:
 def test_a_period_goes_on_after_the_end() -> None:
     simulation = Simulation(Forwarding(nodes=1), [workload(total=8 * MIB)], period=0.5)
     simulation.advance(500 * MILLISECOND)
-    assert simulation.done
+    assert simulation.is_over
     simulation.end_period(500 * MILLISECOND)
     simulation.end_period(500 * MILLISECOND)
     [[row]] = simulation.rows

@@ -114,9 +114,9 @@ def _descend(case: Array, counts: Array, busy: Array) -> None:
                 if n != old:
                     counts[a] = n
                     trial[:] = busy
-                    found = _score(case, counts, trial, scratch, _SETTLE // 4)
-                    if found < best - 1e-9:
-                        best, chosen = found, n
+                    score = _score(case, counts, trial, scratch, _SETTLE // 4)
+                    if score < best - 1e-9:
+                        best, chosen = score, n
             counts[a] = chosen
             if chosen != old:
                 moved = True
@@ -156,10 +156,10 @@ def _anneal(case: Array, counts: Array, busy: Array, steps: int) -> None:
         allowed = case.first[a] <= counts[a] <= case.last[a] and case.first[b] <= counts[b] <= case.last[b]
         if allowed and (counts[a] != old_a or counts[b] != old_b):
             trial[:] = busy
-            found = _score(case, counts, trial, scratch, _FOLLOW, now + _HOPELESS * temperature)
+            score = _score(case, counts, trial, scratch, _FOLLOW, now + _HOPELESS * temperature)
             chance = _xorshift(chance)
-            if found < now or _unit(chance) < np.exp((now - found) / temperature):
-                now = found
+            if score < now or _unit(chance) < np.exp((now - score) / temperature):
+                now = score
                 busy[:] = trial
                 if now < best:
                     best = now

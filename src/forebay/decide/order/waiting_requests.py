@@ -71,9 +71,9 @@ def remove(q: Array, at: int) -> None:
 
 
 @kernel
-def _before(q: Array, one: int, other: int) -> bool:
-    a, b = q[one + w.S_KEY], q[other + w.S_KEY]
-    return a < b or (a == b and q[one + w.S_SERIAL] < q[other + w.S_SERIAL])  # type: ignore[no-any-return]
+def _before(q: Array, at: int, other: int) -> bool:
+    a, b = q[at + w.S_KEY], q[other + w.S_KEY]
+    return a < b or (a == b and q[at + w.S_SERIAL] < q[other + w.S_SERIAL])  # type: ignore[no-any-return]
 
 
 @kernel

@@ -52,15 +52,15 @@ def spread(ledger: Array, size: int, start: float, end: float, turn: Array, piec
     """
     _look(ledger, start, end, turn)
     room, score, others = turn.share, turn.score, turn.others
-    parts, found = 0, np.int64(0)
+    parts, free = 0, np.int64(0)
     for disk in np.argsort(-score):
         idle = others[disk] == 0 and parts < _FINER * pieces
-        if room[disk] > 0 and (parts < pieces or idle or found < size):
+        if room[disk] > 0 and (parts < pieces or idle or free < size):
             parts += 1
-            found += room[disk]
+            free += room[disk]
         else:
             room[disk] = 0
-    if found < size:
+    if free < size:
         return 0
     # Who has least room for its bandwidth is filled first; the others share what is left.
     order = np.argsort(room / score)
@@ -71,10 +71,10 @@ def spread(ledger: Array, size: int, start: float, end: float, turn: Array, piec
     for k in range(order.size):
         disk = order[k]
         if room[disk] > 0:
-            own = min(left, min(room[disk], np.int64(np.ceil(left * (score[disk] / bandwidth[k])))))
-            left -= own
-            room[disk] = own
-            parts += own > 0
+            part = min(left, min(room[disk], np.int64(np.ceil(left * (score[disk] / bandwidth[k])))))
+            left -= part
+            room[disk] = part
+            parts += part > 0
     for disk in order:  # a few bytes of very many may be left, where doubles are too coarse
         if left > 0 and room[disk] > 0:
             more = min(left, ledger.disks[disk].capacity - turn.taken[disk] - room[disk])

@@ -85,16 +85,16 @@ def _least_given_up(size: Array, crowds: list[NDArray[np.int64]], capacity: int)
     label = labels[len(crowds) :]
     given_up, exact = 0.0, True
     for group in range(count):
-        own = np.flatnonzero(label == group)
-        sizes = size[members[own]] / capacity
-        constraints = table[:, own]
+        inside = np.flatnonzero(label == group)
+        sizes = size[members[inside]] / capacity
+        constraints = table[:, inside]
         constraints = constraints[np.unique(constraints.nonzero()[0])]
-        whole = own.size <= _MOST_WHOLE
+        whole = inside.size <= _MOST_WHOLE
         answer = milp(
             -sizes,
             constraints=LinearConstraint(constraints, -np.inf, 1.0),
             bounds=Bounds(0, 1),
-            integrality=np.full(own.size, int(whole)),
+            integrality=np.full(inside.size, int(whole)),
             options={"node_limit": _MOST_BRANCHES},
         )
         bound = answer.mip_dual_bound if whole else answer.fun

@@ -115,7 +115,7 @@ class Simulation:
             start(self._state, starts[process], process)
 
     @property
-    def done(self) -> bool:
+    def is_over(self) -> bool:
         return bool(self._layer["left"] == 0)
 
     @property
@@ -139,7 +139,7 @@ class Simulation:
             # A model of the user's own can't be kept on disk, which numba warns of.
             warnings.simplefilter("ignore")
             advance(self._choose, self._time, self._state, until)
-        self._now = int(self._layer["now"]) if self.done else until
+        self._now = int(self._layer["now"]) if self.is_over else until
 
     def end_period(self, now: int) -> None:
         """A period ends at that time (nanoseconds), even if the run has ended before; does nothing twice."""
@@ -179,7 +179,7 @@ def simulate_requests(
     """Run the workloads, which begin together, to their end; the same seed gives the same run."""
     simulation = Simulation(layer, workloads, seed=seed, period=period, periods=periods)
     simulation.advance()
-    if not simulation.done:
+    if not simulation.is_over:
         name = layer.scheduler if isinstance(layer.scheduler, str) else layer.scheduler.name
         raise PolicyError(f"{name}: leaves requests waiting for ever")
     return simulation.outcome()

@@ -117,14 +117,14 @@ def built_in(
 ) -> float:
     """The models above; the first number tells which."""
     if numbers[0] == 0.0:
-        return _contended(numbers, memory, node, file, offset, size, write, present)
+        return _contended_time(numbers, memory, node, file, offset, size, write, present)
     if numbers[0] == 1.0:
-        return _disk(numbers, memory, file, offset, size)
-    return _flash(numbers, memory, now, size, write)
+        return _disk_time(numbers, memory, file, offset, size)
+    return _flash_time(numbers, memory, now, size, write)
 
 
 @hot_kernel
-def _contended(
+def _contended_time(
     numbers: Array, memory: Array, node: int, file: int, offset: int, size: int, write: int, present: int
 ) -> float:
     time = numbers[2] + size * numbers[1]
@@ -139,7 +139,7 @@ def _contended(
 
 
 @hot_kernel
-def _disk(numbers: Array, memory: Array, file: int, offset: int, size: int) -> float:
+def _disk_time(numbers: Array, memory: Array, file: int, offset: int, size: int) -> float:
     time = numbers[2] + size * numbers[1]
     place = int(file * numbers[7] + offset)
     if place != memory[_END]:
@@ -150,7 +150,7 @@ def _disk(numbers: Array, memory: Array, file: int, offset: int, size: int) -> f
 
 
 @hot_kernel
-def _flash(numbers: Array, memory: Array, now: int, size: int, write: int) -> float:
+def _flash_time(numbers: Array, memory: Array, now: int, size: int, write: int) -> float:
     bus_free = max(now, memory[0]) + size * numbers[4]
     memory[0] = int(bus_free)
     return max(numbers[2 + write] + size * numbers[1], bus_free - now)  # type: ignore[no-any-return]

@@ -32,16 +32,7 @@ def document(run: Run) -> dict[str, Any]:
     allocated = int(sizes[states == ALLOCATED].sum()) if not run.rules.letter else int(run.total["put"])
     reasons = reasons_of(run)
     span = span_of(run)
-    used = iter(run.disks)
-    disks: list[dict[str, Any]] = [
-        {"node": node.name, "disk": index} | _usage_row(next(used), disk.capacity, span)
-        for node in run.platform.nodes
-        for index, disk in enumerate(node.disks)
-    ]
-    nodes = [
-        {"node": node.name} | _usage_row(used, sum(disk.capacity for disk in node.disks), span)
-        for node, used in zip(run.platform.nodes, run.nodes, strict=True)
-    ]
+    disks, nodes = _usage_rows(run, span)
     measures: dict[str, Any] = {
         "mode": run.rules.mode,
         "platform": run.platform.name,
@@ -152,14 +143,28 @@ def jobs_of(run: Run, feedback: Feedback) -> dict[str, Any]:
     }
 
 
-def _usage_row(used: Array, capacity: int, span: float) -> dict[str, object]:
-    return {
-        "capacity": capacity,
-        "max_use": int(used["most_bytes"]) / capacity,
-        "mean_use": float(used["use_seconds"]) / span,
-        "max_allocations": int(used["most_live"]),
-        "mean_allocations": float(used["live_seconds"]) / span,
-    }
+def _usage_rows(run: Run, span: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """How every disk, and every node, was used."""
+
+    def describe(used: Array, capacity: int) -> dict[str, object]:
+        return {
+            "capacity": capacity,
+            "max_use": int(used["most_bytes"]) / capacity,
+            "mean_use": float(used["use_seconds"]) / span,
+            "max_allocations": int(used["most_live"]),
+            "mean_allocations": float(used["live_seconds"]) / span,
+        }
+
+    where = [(node.name, index, disk.capacity) for node in run.platform.nodes for index, disk in enumerate(node.disks)]
+    disks = [
+        {"node": node, "disk": index} | describe(used, capacity)
+        for (node, index, capacity), used in zip(where, run.disks, strict=True)
+    ]
+    nodes = [
+        {"node": node.name} | describe(used, sum(disk.capacity for disk in node.disks))
+        for node, used in zip(run.platform.nodes, run.nodes, strict=True)
+    ]
+    return disks, nodes
 
 
 def storalloc_fields(run: Run) -> dict[str, Any]:
