@@ -194,7 +194,7 @@ def allocate_targets(connection: Connection, rules: Targets, request: JobRequest
     assert rules.count is not None and request.job is not None
     share = decide_share(connection, rules, request, rules.count, rules.name)
     leases = jobs.jobs_by_target(connection, rules.name, request.now)
-    users = {target: jobs - {request.job} for target, jobs in leases.items()}
+    users = {target: holders - {request.job} for target, holders in leases.items()}
     chosen = least_used(range(rules.count), users, share.count)
     row = request.decision_row(
         policy=rules.allocate,
@@ -249,16 +249,11 @@ def _model_running(
 ) -> Application:
     """A running job on exactly the targets that it has; if its application is unknown, without I/O."""
     n = min(len(job.targets), most)
-    known = _model_application(connection, job.app, job.nprocs, curves, most, filesystem)
-    bandwidth = 1.0 if known is None else known.curve.at(min(max(n, known.curve.first), known.curve.last))
-    return Application(
-        name=job.job,
-        compute_nodes=float(job.nprocs),
-        phases=1,
-        compute_seconds=1.0 if known is None else known.compute_seconds,
-        volume=0.0 if known is None else known.volume,
-        curve=Curve.of({n: bandwidth}),
-    )
+    nodes, curve = float(job.nprocs), Curve.of({n: 1.0})
+    unknown = Application(name=job.app, compute_nodes=nodes, phases=1, compute_seconds=1.0, volume=0.0, curve=curve)
+    application = _model_application(connection, job.app, job.nprocs, curves, most, filesystem) or unknown
+    bandwidth = application.curve.at(min(max(n, application.curve.first), application.curve.last))
+    return replace(application, name=job.job, curve=Curve.of({n: bandwidth}))
 
 
 def warm_up(rules: Targets) -> None:
