@@ -173,6 +173,23 @@ class Component:
             *(("-p", self.pool) if self.pool else ()),
         )
 
+    def unsupported_feature(self, before: Component) -> str:
+        """What these options cannot express after component `before`; "" if there is nothing."""
+        if self.pattern not in ("", _PLAIN, _OVERSTRIPED, _ON_MDT):
+            return f"a layout of pattern {self.pattern}"
+        if self.flags not in ("", "0"):
+            return f"a layout with components flagged {self.flags}"
+        if not self.end:
+            return ""
+        if self.start != ANY and self.count > 1 and not self.osts:
+            # lfs shows `-E 4M -o 1,4` and `-E 4M -c 2 -i 1` alike.
+            return "a progressive layout that may name its OSTs"
+        # A component inherits what is not given from the one before it, and lfs does not take 0.
+        inherited = before.count and not self.count, before.size and not self.size, before.pool and not self.pool
+        if self.pattern != _ON_MDT and (any(inherited) or (before.pattern == _OVERSTRIPED != self.pattern)):
+            return "a progressive layout with a default after a value"
+        return ""
+
 
 _NOTHING = Component(count=0, size=0, start=ANY, pattern="")
 
@@ -198,43 +215,18 @@ class StripedLayout:
 
     def options(self) -> tuple[str, ...]:
         """The options of `lfs setstripe` that make this layout (as read with --raw) where there is none."""
-        if feature := self._unsupported_feature():
-            raise BadInput(self.where, f"{feature} could not be restored, so the folder is left unchanged")
+        feature = "a self-extending layout" if any(c.extension for c in self.components) else ""
+        if self.mirrors not in (0, 1):
+            feature = "a mirrored layout"
         options: tuple[str, ...] = ()
         before = _NOTHING
         for component in self.components:
+            feature = feature or component.unsupported_feature(before)
             options += component.options(before)
             before = _NOTHING if component.pattern == _ON_MDT else component
+        if feature:
+            raise BadInput(self.where, f"{feature} could not be restored, so the folder is left unchanged")
         return options
-
-    def _unsupported_feature(self) -> str:
-        """The feature of this layout that the options of `setstripe` used here cannot express, if any."""
-        if self.mirrors not in (0, 1):
-            return "a mirrored layout"
-        if any(c.extension for c in self.components):
-            return "a self-extending layout"
-        for c in self.components:
-            if c.pattern not in ("", _PLAIN, _OVERSTRIPED, _ON_MDT):
-                return f"a layout of pattern {c.pattern}"
-            if c.flags not in ("", "0"):
-                return f"a layout with components flagged {c.flags}"
-        return self._unsupported_progression() if self.components[0].end else ""
-
-    def _unsupported_progression(self) -> str:
-        before = _NOTHING
-        for c in self.components:
-            if c.start != ANY and c.count > 1 and not c.osts:
-                # lfs shows `-E 4M -o 1,4` and `-E 4M -c 2 -i 1` alike.
-                return "a progressive layout that may name its OSTs"
-            if c.pattern == _ON_MDT:
-                before = _NOTHING
-                continue
-            # A component inherits what is not given from the one before it, and lfs does not take 0.
-            inherited = before.count and not c.count, before.size and not c.size, before.pool and not c.pool
-            if any(inherited) or (before.pattern == _OVERSTRIPED != c.pattern):
-                return "a progressive layout with a default after a value"
-            before = c
-        return ""
 
 
 _FIELD = re.compile(r"^\s*(?:\(Default\)\s+|-\s+)?(?:lmm_)?(?P<key>[a-z][\w.]*):(?:\s+(?P<value>.*?))?\s*$")
