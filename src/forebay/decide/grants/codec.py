@@ -69,10 +69,10 @@ def plain(value: Any) -> Any:
     kind: Any = type(value)
     if kind in _AS_IT_IS:
         return value
-    if is_dataclass(kind):
-        return _plain_record(value, kind)
     if isinstance(value, Enum):
         return value.value
+    if is_dataclass(kind):
+        return _plain_record(value, kind)
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
@@ -86,7 +86,7 @@ def _plain_record(record: Any, kind: Any) -> dict[str, Any]:
         value = getattr(record, name)
         if value is not default and value != default:
             if type(value) not in _AS_IT_IS:
-                value = plain(value)
+                value = value.value if isinstance(value, Enum) else plain(value)
             document[kept_name] = float(value) if is_real and value is not None else value
     return document
 

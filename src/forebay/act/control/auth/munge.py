@@ -40,22 +40,20 @@ def call_line(method: str, target: str, body: bytes) -> str:
 
 def credential(call: str, socket: Path | None = None) -> str:
     """A credential for this call; good once, and for some minutes."""
-    library, payload = _require_library(), call.encode()
-    made = ctypes.c_void_p()
-    with _context(library, socket) as context:
+    payload, made = call.encode(), ctypes.c_void_p()
+    with _context(socket) as (library, context):
         _check(library, library.munge_encode(ctypes.byref(made), context, payload, len(payload)))
     return _take(made).decode("ascii")
 
 
 def verify_credential(call: str, shown: str, socket: Path | None = None) -> tuple[int, int]:
     """The uid and gid of the credential's maker, if it was made for this call and is used for the first time."""
-    library = _require_library()
     if len(shown) > _LONGEST or not shown.isascii():
         raise NoMunge("this is not a MUNGE credential")
     payload, length = ctypes.c_void_p(), ctypes.c_int()
     uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
     results = (ctypes.byref(result) for result in (payload, length, uid, gid))
-    with _context(library, socket) as context:
+    with _context(socket) as (library, context):
         code = library.munge_decode(shown.encode(), context, *results)
         certified = _take(payload, length.value)  # there may be some after an error too
         _check(library, code)
@@ -78,22 +76,19 @@ def _library() -> Any:
     return library
 
 
-def _require_library() -> Any:
+@contextmanager
+def _context(socket: Path | None) -> Iterator[tuple[Any, Any]]:
+    """The library, and a context of it."""
     library = _library()
     if library is None:
         raise NoMunge("MUNGE is not installed here; use a token")
-    return library
-
-
-@contextmanager
-def _context(library: Any, socket: Path | None) -> Iterator[Any]:
     context = ctypes.c_void_p(library.munge_ctx_create())
     if not context:
         raise NoMunge("MUNGE has no memory left")
     try:
         if socket is not None:
             library.munge_ctx_set(context, _SOCKET, ctypes.c_char_p(bytes(socket)))
-        yield context
+        yield library, context
     finally:
         library.munge_ctx_destroy(context)
 

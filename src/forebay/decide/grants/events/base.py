@@ -8,9 +8,10 @@ from operator import attrgetter
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 from forebay.decide.grants.state import Tables
-from forebay.decide.grants.tables import BrokenJournal
+from forebay.decide.grants.tables import BrokenJournal, Table
 from forebay.model.grant import node_of
 
+_ROWS: dict[str, Any] = {name: table.kind for name, table in vars(Tables()).items() if isinstance(table, Table)}
 EVENTS: dict[str, type[Event]] = {}  # all kinds of events by their names in the journal
 
 
@@ -72,7 +73,7 @@ def event(says: str = "", **declared: object) -> Callable[[type[E]], type[E]]:
     def make(kind: type[E]) -> type[E]:
         made: type[E] = dataclass(frozen=True, slots=True, kw_only=True)(kind)
         if made.table:
-            row = {field.name for field in fields(getattr(Tables(), made.table).kind)}
+            row = {field.name for field in fields(_ROWS[made.table])}
             made.copies = tuple(field.name for field in fields(made) if field.name in row and field.name != made.key)
         for name, value in {"says": says, **declared}.items():
             setattr(made, name, value)
