@@ -196,19 +196,16 @@ class Agent:
         """Begin the new actions; returns how many."""
         begun = 0
         for action in map(read_order, documents):
+            _, until = self._tries.get(f"{action.kind} {action.volume}", (0, 0.0))
             with self._changed:
-                if self._ended.is_set() or self._is_held_back(action):
+                under_way = action.volume in self._in_hand | self._fresh  # or done, but not reported yet
+                if self._ended.is_set() or under_way or time.monotonic() < until:
                     continue
                 self._in_hand.add(action.volume)
                 self._pool.submit(self._work, action)
             begun += 1
         self._still = bool(documents)
         return begun
-
-    def _is_held_back(self, action: Action) -> bool:
-        """Whether the action is under way, done but not reported yet, or was tried just now."""
-        _, until = self._tries.get(f"{action.kind} {action.volume}", (0, 0.0))
-        return action.volume in self._in_hand | self._fresh or time.monotonic() < until
 
     def _work(self, action: Order) -> None:
         begun = time.monotonic()

@@ -67,7 +67,7 @@ class _Disk(Table):
     """The disk's name for the service and its users."""
     kind: str
     """The kind of its volumes: directory, loop, btrfs, lvm or nvmet."""
-    root: str
+    root: Annotated[Path, RelativePath]
     """Where volumes are made or mounted. The agent's user owns it, and nobody else can write there."""
     group: str = ""
     """The volume group, for lvm and nvmet."""
@@ -104,40 +104,39 @@ class AgentFile:
 
 def read_agent(path: Path) -> AgentFile:
     """The agent's file. An error names the key that is wrong."""
-    file, base = validate(path, load_toml(path), _File), path.absolute().parent
+    file = validate(path, load_toml(path), _File)
     settings = file.agent
     settings.check(path)
     disks: dict[str, AgentDisk] = {}
     for at, disk in enumerate(file.disk):
         for other in file.disk[:at]:
-            _check_apart(f"{path}: disk[{at}]", base, disk, other)
-        disks[disk.name] = _open_disk(f"{path}: disk[{at}]", base, disk)
+            _check_apart(f"{path}: disk[{at}]", disk, other)
+        disks[disk.name] = _open_disk(f"{path}: disk[{at}]", disk)
     exposures = open_exposures(settings.folder / "exposed", address=settings.address)
     return AgentFile(settings, Node(disks=disks, exposures=exposures))
 
 
-def _check_apart(where: str, base: Path, disk: _Disk, other: _Disk) -> None:
+def _check_apart(where: str, disk: _Disk, other: _Disk) -> None:
     """No two disks may share a name or a folder: each would take the other's volumes for its own."""
     if disk.name == other.name:
         raise BadInput(f"{where}.name", f"two disks have the name {disk.name!r}")
-    if (base / disk.root).resolve() == (base / other.root).resolve():
+    if disk.root.resolve() == other.root.resolve():
         raise BadInput(f"{where}.root", f"belongs to disk {other.name!r} already")
     if disk.group and disk.group == other.group:
         raise BadInput(f"{where}.group", f"belongs to disk {other.name!r} already")
 
 
-def _open_disk(where: str, base: Path, disk: _Disk) -> AgentDisk:
+def _open_disk(where: str, disk: _Disk) -> AgentDisk:
     check_fields(f"{where}.fields", disk.fields)
     if EXPOSE in disk.fields:
         raise BadInput(f"{where}.fields", f"{EXPOSE} is a key of the disk itself")
-    possible, root = _MEANS.get(disk.kind, ("none",)), base / disk.root
+    possible = _MEANS.get(disk.kind, ("none",))
     means = disk.expose or possible[0]
     if means not in possible:
         raise BadInput(f"{where}.expose", f"{disk.kind} volumes can have {' or '.join(possible)}, not {means!r}")
     return AgentDisk(
-        volumes=open_volumes(disk.kind, root, fs=disk.fs, group=disk.group, local=means == "none"),
+        volumes=open_volumes(disk.kind, disk.root, fs=disk.fs, group=disk.group, local=means == "none"),
         capacity=None if disk.capacity is None else int(disk.capacity),
         expose=means,
-        root=root,
-        **disk.model_dump(include={"name", "read_bandwidth", "write_bandwidth", "identity", "fields"}),
+        **disk.model_dump(include={"name", "read_bandwidth", "write_bandwidth", "identity", "root", "fields"}),
     )

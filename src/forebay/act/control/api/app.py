@@ -134,7 +134,8 @@ class Bounded:
                 receive = _receive_again(scope[_BODY], receive)
             await self._app(scope, receive, count)
         except ForebayError as error:
-            await _refuse(count, error)
+            code = errors.error_code(error)
+            await Answer(errors.error_document(code, str(error)), code.status)(scope, receive, count)
         finally:
             self._held -= len(body)
             if seat is not None:
@@ -178,10 +179,3 @@ def _receive_again(body: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return again
-
-
-async def _refuse(send: Send, error: ForebayError) -> None:
-    body = errors.encode_error(errors.error_code(error), str(error))
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": errors.error_code(error).status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

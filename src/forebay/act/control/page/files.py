@@ -55,10 +55,10 @@ NO_PAGES = Pages()
 
 def read_files(folder: Path) -> dict[str, File]:
     """All files of a folder that a browser may have."""
-    return {path.name: _read(path) for path in sorted(folder.iterdir()) if path.suffix in TYPES}
-
-
-def _read(path: Path) -> File:
-    content = path.read_bytes()
-    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-    return File(content, gzip.compress(content, 9, mtime=0), TYPES[path.suffix], tag)
+    files = {}
+    for path in sorted(folder.iterdir()):
+        if path.suffix in TYPES:
+            content = path.read_bytes()
+            tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+            files[path.name] = File(content, gzip.compress(content, 9, mtime=0), TYPES[path.suffix], tag)
+    return files
