@@ -8,17 +8,7 @@ from forebay.act.control.agent.node import EXPOSE, AgentDisk, Node
 from forebay.act.control.client import parse_service
 from forebay.act.volumes.kinds import open_exposures, open_volumes
 from forebay.decide.grants.machine import DISK_NAME, check_fields, check_node
-from forebay.history.toml import (
-    Bytes,
-    BytesPerSecond,
-    Field,
-    RelativePath,
-    Seconds,
-    Table,
-    load_toml,
-    matching,
-    validate,
-)
+from forebay.history.toml import Bytes, BytesPerSecond, Field, RelativePath, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput
 
 _MEANS = {"directory": ("none",), "btrfs": ("none",), "loop": ("none", "nbd"), "lvm": ("none", "nbd"),
@@ -63,7 +53,7 @@ class AgentSettings(Table):
 
 
 class _Disk(Table):
-    name: Annotated[str, matching(DISK_NAME, "must be a disk name")]
+    name: str = Field(pattern=f"^{DISK_NAME}$")
     """The disk's name for the service and its users."""
     kind: str
     """The kind of its volumes: directory, loop, btrfs, lvm or nvmet."""

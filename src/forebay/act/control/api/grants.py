@@ -11,18 +11,7 @@ from fastapi.responses import Response
 from forebay.act.control.agent.node import EXPOSE
 from forebay.act.control.api.description import document_response
 from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm
-from forebay.act.control.api.routing import (
-    Answer,
-    Caller,
-    GrantName,
-    Limit,
-    Maybe,
-    OfService,
-    Routes,
-    Wait,
-    encode,
-    wait_until,
-)
+from forebay.act.control.api.routing import Answer, Caller, Limit, Maybe, OfService, Routes, Wait, encode, wait_until
 from forebay.act.control.auth.callers import Who, check_administrator, first_group, user_name
 from forebay.act.control.documents import FitDocument, GrantDocument, GrantList, KeyDocument, StoryDocument
 from forebay.act.control.service.live_state import EventRecord, Live
@@ -38,6 +27,7 @@ _AT_ONCE = 50  # grants that are encoded before others get their turn: about two
 _GRANT = document_response(GrantDocument)
 
 routes = Routes()
+GrantName = Annotated[str, Path(max_length=64, description="The grant's name.")]
 
 
 @routes.post("/v1/grants", status_code=201, responses={200: _GRANT, 201: _GRANT})

@@ -1,22 +1,12 @@
 """Storage nodes: what their agents report and must do, their tiers, and what administrators do with them and strays."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import Body, Query
 
 from forebay.act.control.agent.node import EXPOSE
-from forebay.act.control.api.forms import (
-    AdoptForm,
-    DiscardForm,
-    DiskForm,
-    DrainForm,
-    HelloForm,
-    LogForm,
-    RateForm,
-    ReportForm,
-    VolumeForm,
-)
+from forebay.act.control.api.forms import AdoptForm, DiscardForm, DrainForm, HelloForm, LogForm, RateForm, ReportForm
 from forebay.act.control.api.routing import Administrator, Caller, Maybe, NodeName, OfService, Routes, Wait, wait_until
 from forebay.act.control.auth.callers import Who, user_name
 from forebay.act.control.auth.volume_keys import without_key
@@ -83,29 +73,30 @@ async def hello(service: OfService, who: Caller, node: NodeName, form: HelloForm
 
 
 def register_of(node: str, form: HelloForm, who: Who, ours: bool | None) -> co.Register:
+    disks = tuple(
+        DiskSpec(
+            **disk.model_dump(exclude={"kind", "fields"}),
+            fields=disk.fields | ({"kind": disk.kind} if disk.kind else {}),
+        )
+        for disk in form.disks
+    )
     return co.Register(
         caller=who.for_node(node), node=node, number=form.number, ours=ours, seen=form.seen,
         network_bandwidth=form.network_bandwidth,
         fields=form.fields | ({"address": form.address} if form.address else {}),
-        disks=tuple(map(_disk_of, form.disks)),
-        volumes=None if form.volumes is None else _volumes_of(form.volumes),
+        disks=disks, volumes=None if form.volumes is None else _volumes_of(form),
         unseen={name: _reason(because) for name, because in form.unseen.items()},
     )  # fmt: skip
 
 
-def _disk_of(form: DiskForm) -> DiskSpec:
-    fields = form.fields | ({"kind": form.kind} if form.kind else {})
-    return DiskSpec(**form.model_dump(exclude={"kind", "fields"}), fields=fields)
-
-
-def _volumes_of(forms: Iterable[VolumeForm]) -> tuple[co.FoundVolume, ...]:
+def _volumes_of(form: HelloForm | ReportForm) -> tuple[co.FoundVolume, ...]:
     return tuple(
         co.FoundVolume(
-            **form.model_dump(exclude={"state", "settings"}),
-            whole=form.state == "whole",
-            settings=without_key(form.settings),
+            **volume.model_dump(exclude={"state", "settings"}),
+            whole=volume.state == "whole",
+            settings=without_key(volume.settings),
         )
-        for form in forms
+        for volume in form.volumes or ()
     )
 
 
@@ -140,7 +131,7 @@ async def reports(service: OfService, who: Caller, node: NodeName, forms: Annota
 def report_of(node: str, form: ReportForm, who: Who) -> co.Command:
     caller = who.as_agent(node)
     if form.kind == "found":
-        return co.Found(caller=caller, node=node, number=form.number, volumes=_volumes_of(form.volumes))
+        return co.Found(caller=caller, node=node, number=form.number, volumes=_volumes_of(form))
     about: dict[str, Any] = {"caller": caller, "volume": form.volume, "number": form.number, "disk": form.disk}
     if form.kind == "made":
         return co.Made(**about, path=form.path, device=form.device, settings=without_key(form.settings))

@@ -23,14 +23,13 @@ from forebay.act.control.api.routing import (
     identify_caller,
     is_visitor,
     login_of,
-    peer_of,
     resume_after,
     seat_of,
 )
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.auth.logins import COOKIE, Login, cookie_of, find_login, is_browser
 from forebay.act.control.documents import LoginDocument, LoginLink, LogoutDocument
-from forebay.act.control.errors import NotAuthenticated, NotLoggedIn, error_code, error_document
+from forebay.act.control.errors import NotAuthenticated, error_code, error_document
 from forebay.act.control.page.files import HEADERS
 from forebay.act.control.page.views import GROUPS, Eye, Line, Which, eye_of, feed, list_grants, timeline
 from forebay.act.control.service.service import Service
@@ -75,8 +74,6 @@ async def log_in(request: Request, service: OfService, form: LoginForm) -> Answe
 @routes.get("/v1/login")
 async def show_login(request: Request) -> LoginDocument:
     """Who has logged in."""
-    if not is_browser(request.headers) and peer_of(request) is None:
-        raise NotLoggedIn("log in first")
     return _login_document(await login_of(request))
 
 

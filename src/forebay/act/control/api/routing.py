@@ -107,7 +107,6 @@ async def _require_administrator(who: Caller) -> Who:
 
 Administrator = Annotated[Who, Depends(_require_administrator)]
 NodeName = Annotated[str, Path(max_length=100, description="The node's name.")]
-GrantName = Annotated[str, Path(max_length=64, description="The grant's name.")]
 Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait at most.")]
 Limit = Annotated[int, Query(ge=1, le=10_000, description="How many at most.")]
 Maybe = Body(default=None)
