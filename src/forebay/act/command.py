@@ -115,10 +115,7 @@ A killed process is not gone at once: it may still be in the middle of a write t
 
 
 class Child:
-    """A process that runs beside this one. However this one ends, the system ends the other.
-
-    The caller calls `stop`, or waits until `code` is no longer None.
-    """
+    """A process beside this one, which the system ends with it. Call `stop`, or wait until `code` is not None."""
 
     def __init__(self, argv: Sequence[str], *, quiet: bool = False) -> None:
         """Start it. Its output can be read from `out`; its errors go where ours go, unless it is `quiet`."""
@@ -157,10 +154,7 @@ class Child:
 
 
 def end_orphan(file: Path, grace: float = 0.0) -> None:
-    """End a process that an earlier run of ours left behind; its id is in `file`, which is one of its arguments.
-
-    It has `grace` seconds to end by itself.
-    """
+    """End a process that an earlier run left behind, after `grace` seconds; its id is in `file`, an argument of it."""
     with suppress(OSError, ValueError, OverflowError):
         pid = int(file.read_text())
         process = os.pidfd_open(pid)

@@ -20,10 +20,7 @@ _Item = TypeVar("_Item")
 
 
 class LayoutRefused(UserError):
-    """The file system did not take a layout, or gives new files another one.
-
-    `lost` are targets that seemed usable and turned out not to be.
-    """
+    """The file system did not take a layout, or gives new files another one; `lost` targets proved to be unusable."""
 
     def __init__(self, message: str, lost: frozenset[int] = frozenset()) -> None:
         super().__init__(message)

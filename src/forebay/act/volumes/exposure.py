@@ -61,10 +61,7 @@ class Exposures:
     after: Callable[[str], None] = ignore_step
 
     def expose(self, volume: Volume, how: str, hosts: Sequence[str], *, key: str = "") -> Exposure:
-        """Let these hosts, and no others, reach the volume; does nothing if it is exposed like that already.
-
-        `key` is for exposers that need one; they make one up if it is empty.
-        """
+        """Let these hosts, and no others, reach the volume, with `key` or a new one; the same again changes nothing."""
         name, path, hosts = volume.name, str(volume.path), tuple(hosts)
         if how == "none":
             return Exposure(name=name, kind=how, source=path, hosts=hosts, settings={"path": path}, state="whole")

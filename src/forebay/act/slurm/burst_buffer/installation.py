@@ -127,10 +127,7 @@ StageOutTimeout=86400
 
 
 def fill_scripts(command: str, config: Path, folder: Path, log: Path, conf: str = "") -> dict[str, str]:
-    """The scripts with these values.
-
-    `command` starts `forebay`, as shell words; `folder` is `jobs.folder` of `config`; `log` gets the lines about jobs.
-    """
+    """The scripts that run `command` with `config`; `folder` is `jobs.folder` of that, `log` gets lines about jobs."""
     values = {"CONFIG": str(config), "FOLDER": str(folder), "LOG": str(log), "CONF": conf}
     marks = {f"@{name}@": shlex.quote(value) for name, value in values.items()}
     marks |= {"@FOREBAY@": command, "@NAMES@": " ".join(NAMES)}

@@ -55,10 +55,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What is done to a grant (release, extend) or a job (requeue, unhold, report), or why it failed.
-
-    `advice` is for what the administrator must do.
-    """
+    """What is done to a grant (release, extend) or job (requeue, unhold, report); `advice` is for the administrator."""
 
     grant: str = ""
     job: str

@@ -170,10 +170,7 @@ class Share:
 def decide_share(
     connection: Connection, rules: Targets, request: JobRequest, most: int, system: str, filesystem: str | None = None
 ) -> Share:
-    """What the policy gives the new job of `most` targets. Running jobs keep theirs: existing files keep their layout.
-
-    Runs on `filesystem` show how applications behave.
-    """
+    """What the policy gives the new job of `most` targets, by runs on `filesystem`; running jobs keep theirs."""
     curves = read_curves(rules.curves).by_name if rules.curves else None
     application = _model_application(connection, request.app, request.nprocs, curves, most, filesystem)
     if application is None:
