@@ -158,6 +158,10 @@ def _limit_files(groups: Path) -> Iterator[Path]:
     yield from sorted(groups.glob("*/io.max"))
 
 
+# File systems. `gross_size` is the smallest device that is known to hold `size` bytes of the user's in large files;
+# `make_command` takes far less than a second, whatever the size. It must not discard blocks: those reserved for the
+# volume would return to the disk. `options` are mount options for fresh, zeroed space.
+
 _BLOCK = 4096
 _MIB = 1 << 20
 _PER_INODE = 16384
