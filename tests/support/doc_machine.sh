@@ -4,10 +4,10 @@
 set -e
 room=$1 setting=$2 tree=$3 python=$4 given=$5 kernels=$6
 root=$room/root
-# What other tests have mounted just now would stay mounted here when they unmount it.
+# What other tests have mounted just now would stay mounted here when they unmount it. They may do so meanwhile.
 findmnt --raw --noheadings --output TARGET,SOURCE,FSTYPE | tac | while read -r target source kind; do
     case "$source $kind" in /dev/loop* | *" fuse"*) ;; *) continue ;; esac
-    case " $room/ $tree/ $python/ $given/" in *" ${target%/}/"*) ;; *) umount --lazy "$target" ;; esac
+    case " $room/ $tree/ $python/ $given/" in *" ${target%/}/"*) ;; *) umount --lazy "$target" 2>/dev/null || ! mountpoint --quiet "$target" ;; esac
 done
 mount -t tmpfs -o mode=755 tmpfs "$room"
 layer() {  # $1 below the new root; what is written there goes to the layer $2
