@@ -26,4 +26,4 @@ LARGEST = 1 << 56
 """72 PB, or as many requests, files or bytes a second. The sum of 128 such numbers still fits into 63 bits."""
 
 Row = dict[str, Any]
-"""A row of a table, by column; see `store/schema.py`."""
+"""A row of a table, by column; see `store/schema.toml`."""

@@ -8,17 +8,14 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from forebay import __version__
 from forebay.model.errors import BadInput
 from forebay.model.units import format_duration
-from forebay.work.workers import Gone, SlurmOptions, Work
-
-if TYPE_CHECKING:
-    from forebay.work.dask_crew import DaskCrew
+from forebay.work.workers import Crew, Gone, SlurmOptions, Work
 
 CONNECT = 10.0
 """Seconds to wait for a scheduler's answer."""
@@ -153,7 +150,7 @@ class DaskWorkers:
         self._looked = -LOOK
         self._last_seen = time.monotonic()
 
-    def crew(self, work: Work) -> DaskCrew:
+    def crew(self, work: Work) -> AbstractContextManager[Crew]:
         from forebay.work.dask_crew import DaskCrew
 
         return DaskCrew(self, work)

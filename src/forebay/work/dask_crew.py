@@ -15,14 +15,12 @@ import uuid
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distributed import KilledWorker, WorkerPlugin
 
+from forebay.work.dask import DaskWorkers
 from forebay.work.workers import Died, Gone, Work
-
-if TYPE_CHECKING:
-    from forebay.work.dask import DaskWorkers
 
 POLL = 1.0
 """Seconds without results after which to check that workers are left."""

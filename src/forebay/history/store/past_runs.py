@@ -16,7 +16,7 @@ MOST_RUNS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTotals:
-    """The reads or the writes of one run, by the columns of `run_requests` (see schema.py)."""
+    """The reads or the writes of one run, by the columns of `run_requests` (see schema.toml)."""
 
     total_bytes: int
     shared_bytes: int
@@ -35,7 +35,7 @@ class RequestTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """One run, by the columns of `runs` (see schema.py); `reads` and `writes` are None if an older version read its
+    """One run, by the columns of `runs` (see schema.toml); `reads` and `writes` are None if an older version read its
     log."""
 
     run_id: int

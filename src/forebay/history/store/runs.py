@@ -59,9 +59,9 @@ def record_logs(connection: Connection, batch: Sequence[ScannedLog]) -> dict[str
 
 
 def _log_row(log: ScannedLog, status: Status) -> Row:
-    own = {name: getattr(log, name) for name in ("path", "size", "mtime_ns", "digest")}
+    file = {name: getattr(log, name) for name in ("path", "size", "mtime_ns", "digest")}
     run = {"run_key": log.run_key, "summary": log.summary} if status == "read" else {"run_key": None, "summary": None}
-    return {**own, "status": status, "reason": log.reason or None, **run}
+    return {**file, "status": status, "reason": log.reason or None, **run}
 
 
 def _find_runs_of_several(connection: Connection, keys: set[str | None]) -> set[str]:

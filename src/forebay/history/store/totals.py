@@ -206,7 +206,7 @@ def ost_sums(connection: Connection, since: float | None, until: float | None, f
     """The sums of each OST of a file system, ascending, over runs that started in [since, until)."""
     volume = whole_sum(osts.c.files), whole_sum(osts.c.total_bytes), sa.func.sum(osts.c.io_time).label("io_time")
     query = sa.select(osts.c.ost, sa.func.count().label("runs"), *volume).where(osts.c.filesystem_id == filesystem_id)
-    query = query.where(*_started(since, until)).group_by(osts.c.ost).order_by(osts.c.ost)
+    query = query.where(*_runs_started(since, until)).group_by(osts.c.ost).order_by(osts.c.ost)
     return fetch(connection, query, OstSums)
 
 
@@ -216,13 +216,13 @@ def observations(
     """Every OST of a file system in every run with a known slowness, as `OBSERVATION`, by run."""
     columns = [osts.c[name] for name in ("run_id", "ost", "alone_files", "slowness")]
     known = osts.c.slowness.is_not(None), osts.c.filesystem_id == filesystem_id
-    query = sa.select(*columns).where(*known, *_started(since, until)).order_by(osts.c.run_id, osts.c.ost)
+    query = sa.select(*columns).where(*known, *_runs_started(since, until)).order_by(osts.c.run_id, osts.c.ost)
     partitions = connection.execute(query, execution_options={"yield_per": _AT_ONCE}).partitions()
     parts = [np.array([tuple(row) for row in rows], dtype=OBSERVATION) for rows in partitions]
     return np.concatenate(parts) if parts else np.empty(0, dtype=OBSERVATION)
 
 
-def _started(since: float | None, until: float | None) -> list[sa.ColumnElement[bool]]:
+def _runs_started(since: float | None, until: float | None) -> list[sa.ColumnElement[bool]]:
     """Not by a join: SQLite would look up the run of every row."""
     limits = within(runs.c.start_time, since, until)
     return [osts.c.run_id.in_(sa.select(runs.c.run_id).where(*limits))] if limits else []
