@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 def fetch(connection: Connection, query: Select[Any], kind: type[T]) -> list[T]:
     """The rows of a query as values of a class, whose fields are the columns."""
-    return [kind(**row) for row in connection.execute(query).mappings()]
+    return [kind(**row) for row in connection.execute(query).mappings().all()]
 
 
 def whole_sum(column: sa.Column[Any]) -> ColumnElement[int]:

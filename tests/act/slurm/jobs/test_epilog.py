@@ -101,4 +101,4 @@ def test_a_damaged_log_is_told_and_the_others_are_read(store: Store, tmp_path: P
 
 
 def test_a_job_without_a_number_has_no_logs(store: Store, tmp_path: Path) -> None:
-    assert run_epilog(store, rules_of(tmp_path, more=darshan(tmp_path)), own_job("lsf-x"), now=NOW).logs.seen == 0
+    assert run_epilog(store, rules_of(tmp_path, more=darshan(tmp_path)), own_job("lsf-x"), now=NOW).logs.total == 0
