@@ -8,10 +8,9 @@ from __future__ import annotations
 import errno
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
 from pathlib import Path
 
-from forebay.act.forward.data.tree import Tree
+from forebay.act.forward.data.tree import Tree, read_at, write_at
 from forebay.act.forward.net.payloads import ObjectSize
 from forebay.act.forward.net.wire import LAST_OFFSET, Bytes
 
@@ -34,28 +33,15 @@ class Objects:
     def read(self, file: int, offset: int, room: memoryview) -> int:
         """Read from `offset` into the room; the number of bytes is smaller only at the end of the object."""
         handle = self._handle(file)
-        if handle is None:
-            return 0
-        done = os.preadv(handle, [room], offset)
-        while 0 < done < len(room):
-            more = os.preadv(handle, [room[done:]], offset + done)
-            if not more:
-                break
-            done += more
-        return done
+        return 0 if handle is None else read_at(handle, room, offset)
 
     def write(self, file: int, offset: int, data: Bytes) -> int:
         """Write all of it, or raise; then some of it may be written."""
-        length = len(data)
-        if offset + length > LAST_OFFSET:
+        if offset + len(data) > LAST_OFFSET:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         handle = self._handle(file)
-        if handle is None:
-            handle = self._create(file)
-        done = os.pwrite(handle, data, offset)
-        while done < length:
-            done += os.pwrite(handle, memoryview(data)[done:], offset + done)
-        return length
+        write_at(self._create(file) if handle is None else handle, data, offset)
+        return len(data)
 
     def truncate(self, file: int, size: int) -> None:
         """Make the object exactly `size` bytes long; a missing object is already empty."""
@@ -98,10 +84,6 @@ class Objects:
     def sync_failed(self, file: int) -> None:
         """The object's name is not on disk yet."""
         self._unsynced.add(_place(file)[:2])
-
-    def files(self) -> Iterator[int]:
-        """The ids of all objects."""
-        yield from (int(path.name, 16) for path in self._tree.folder.glob("*/*"))
 
     def close(self) -> None:
         for handle in self._open.values():

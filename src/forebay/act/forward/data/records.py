@@ -75,9 +75,12 @@ class RecordTree(Tree):
 
     def write_record(self, place: bytes, record: Record) -> None:
         """In place, or new."""
+        fields = asdict(record) | {"layout": layout_fields(record.layout)}
+        del fields["ctime"]
+        text = json.dumps(fields, separators=(",", ":")).encode().ljust(_RECORD - 1) + b"\n"
         handle = self.open_file(place, os.O_WRONLY | os.O_CREAT)
         try:
-            if os.pwrite(handle, _encode(record), 0) != _RECORD:
+            if os.pwrite(handle, text, 0) != _RECORD:
                 raise system_error(errno.ENOSPC)
         finally:
             os.close(handle)
@@ -179,12 +182,6 @@ def _read_at(folder: int, name: bytes) -> Record:
         return _decode(os.pread(handle, _RECORD, 0), status.st_ctime_ns)
     finally:
         os.close(handle)
-
-
-def _encode(record: Record) -> bytes:
-    fields = asdict(record) | {"layout": layout_fields(record.layout)}
-    del fields["ctime"]
-    return json.dumps(fields, separators=(",", ":")).encode().ljust(_RECORD - 1) + b"\n"
 
 
 def _decode(text: bytes, ctime: int) -> Record:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from forebay.act.forward.net.payloads import ListPage
+from forebay.act.forward.net.wire import Bytes
 
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -132,6 +133,24 @@ def list_page(handle: int, after: bytes, most: int, is_folder: Callable[[os.DirE
     finally:
         os.close(handle)
     return ListPage(entries=page[:most], more=len(page) > most)
+
+
+def read_at(handle: int, room: memoryview, offset: int) -> int:
+    """Fill the room; the number of bytes is smaller only at the end of the file."""
+    done = os.preadv(handle, [room], offset)
+    while 0 < done < len(room):
+        more = os.preadv(handle, [room[done:]], offset + done)
+        if not more:
+            break
+        done += more
+    return done
+
+
+def write_at(handle: int, data: Bytes, offset: int) -> None:
+    """Write all of it, or raise; then some of it may be written."""
+    done = os.pwrite(handle, data, offset)
+    while done < len(data):
+        done += os.pwrite(handle, memoryview(data)[done:], offset + done)
 
 
 def sync_all(descriptors: list[int]) -> None:

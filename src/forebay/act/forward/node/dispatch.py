@@ -64,14 +64,9 @@ class Request:
     def __init__(
         self, owner: Owner, message: Message, file: NodeFile, size: int, write: int, flow: int, began: int
     ) -> None:
-        self.owner = owner
-        self.message = message
-        self.file = file
-        self.size = size
-        self.write = write
-        self.flow = flow
-        self.began = began
-        self.status = 0
+        self.owner, self.message, self.file = owner, message, file
+        self.size, self.write, self.flow = size, write, flow
+        self.began, self.status = began, 0
         self.pieces = pieces = file.pieces(message.offset, size)
         self.left = left = len(pieces)
         self.entered = 0  # how many pieces have come into the queue so far

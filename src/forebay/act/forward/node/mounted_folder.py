@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from forebay.act.forward.data.tree import read_at, write_at
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.payloads import Payload, layout_fields, space_of
@@ -294,19 +295,8 @@ def _file_status(status: os.stat_result, layout: Layout, *, created: bool = Fals
 
 def _write(handle: int, places: Sequence[int], parts: Sequence[Bytes]) -> None:
     for offset, data in zip(places, parts, strict=True):
-        done = 0
-        while done < len(data):
-            done += os.pwrite(handle, memoryview(data)[done:], offset + done)
+        write_at(handle, data, offset)
 
 
 def _read(handle: int, places: Sequence[int], rooms: Sequence[memoryview]) -> list[int]:
-    lengths = []
-    for offset, room in zip(places, rooms, strict=True):
-        done = 0
-        while done < len(room):
-            more = os.preadv(handle, [room[done:]], offset + done)
-            if not more:
-                break
-            done += more
-        lengths.append(done)
-    return lengths
+    return [read_at(handle, room, offset) for offset, room in zip(places, rooms, strict=True)]
