@@ -143,7 +143,7 @@ class Dispatch:
         """Add a request; `soon` sends what may be sent."""
         self.open += 1
         if not request.left:
-            self._finish(request)
+            self._settle(request, 0)
         elif self.full or not self._enter(request):
             self.full.append(request)
 
@@ -203,15 +203,10 @@ class Dispatch:
         if slot >= 0:
             complete(self.q, slot)
         for request, _, _ in batch:
-            request.left -= 1
-            if not request.left:
-                self.open -= 1
-                request.owner.finish(request)
+            self._settle(request, 1)
         if self.full:
             self._admit_waiting()
-        if self._fields[WAITING] and not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self.pump)
+        self.soon()
 
     def refuse(self, slot: int, batch: Batch, status: int, reason: str) -> None:
         """A server has not carried out these pieces."""
@@ -219,9 +214,12 @@ class Dispatch:
             request.fail(status, reason)
         self.complete(slot, batch)
 
-    def _finish(self, request: Request) -> None:
-        self.open -= 1
-        request.owner.finish(request)
+    def _settle(self, request: Request, pieces: int) -> None:
+        """So many more pieces of the request are done with."""
+        request.left -= pieces
+        if not request.left:
+            self.open -= 1
+            request.owner.finish(request)
 
     def _admit_waiting(self) -> None:
         """Slots are free: put waiting requests into the queue."""
@@ -232,65 +230,50 @@ class Dispatch:
     def withdraw(self, request: Request, status: int, reason: str) -> None:
         """Drop the pieces that were not sent; those that were sent will be carried out, so their answers must come."""
         request.fail(status, reason)
-        gone = 0
-        for slot, other in enumerate(self._who):
-            if other is request and drop(self.q, slot):
-                gone += 1
+        gone = sum(1 for slot, other in enumerate(self._who) if other is request and drop(self.q, slot))
         if request in self.full:
             self.full.remove(request)
             gone += len(request.pieces) - request.entered
             request.entered = len(request.pieces)
         for parked in self._parked:
-            stay = [entry for entry in parked if entry[1] is not request]
-            gone += len(parked) - len(stay)
-            if len(parked) != len(stay):
-                parked.clear()
-                parked.extend(stay)
+            for entry in [entry for entry in parked if entry[1] is request]:
+                parked.remove(entry)
+                gone += 1
         if gone:
-            request.left -= gone
-            if not request.left:
-                self._finish(request)
+            self._settle(request, gone)
             self._admit_waiting()
 
     def park(self, server: int) -> None:
         """The server is away: take its pieces out of the queue, so that they take no turns of others."""
         now = time_ns()
-        for slot, request in enumerate(self._who):
-            if request is None:
-                continue
-            i = self._which[slot]
-            if request.pieces[i][0] == server and drop(self.q, slot):
+        for slot, (request, i) in enumerate(zip(self._who, self._which, strict=True)):
+            if request is not None and request.pieces[i][0] == server and drop(self.q, slot):
                 self._parked[server].append((now, request, i))
         self._admit_waiting()
 
     def unpark(self, server: int) -> None:
         """The server is back: put its pieces into the queue again."""
-        parked, self._parked[server] = self._parked[server], deque()
-        now = time_ns()
+        parked, now = self._parked[server], time_ns()
         while parked:
-            when, request, i = parked.popleft()
+            _, request, i = parked[0]
             _, offset, length = request.pieces[i][:3]
             slot = arrive(self.q, now, server, request.file.number, request.flow, offset, length, request.write)
             if slot == NONE:
-                parked.appendleft((when, request, i))
                 break
+            parked.popleft()
             self._who[slot], self._which[slot] = request, i
-        self._parked[server].extendleft(reversed(parked))
         self.soon()
 
     def drop_overdue(self, seconds: float, absence: Callable[[int], str]) -> None:
         """Fail the pieces that have waited longer for a missing server; `absence` says why it is missing."""
         before = time_ns() - int(seconds * 1e9)
-        for server in range(len(self._parked)):
-            if self._parked[server] and self._servers.up[server]:
+        for server, parked in enumerate(self._parked):
+            if parked and self._servers.up[server]:
                 self.unpark(server)  # the queue was full when it came back
-            parked = self._parked[server]
             while parked and parked[0][0] < before:
                 _, request, _ = parked.popleft()
                 request.fail(errno.EIO, absence(server))
-                request.left -= 1
-                if not request.left:
-                    self._finish(request)
+                self._settle(request, 1)
 
     def depths(self) -> tuple[int, ...]:
         """How many pieces wait for each server."""
