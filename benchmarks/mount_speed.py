@@ -27,7 +27,7 @@ from forward_speed import Layer
 
 from forebay.act.forward.bench.client_processes import LayerAccess, Task, run_task
 from forebay.act.forward.bench.workload import Workload
-from forebay.act.forward.fuse import MountOptions, Times, mount
+from forebay.act.forward.mount import MountOptions, Times, mount
 from forebay.act.forward.net.address import parse_address
 
 JOBS = 4

@@ -11,8 +11,7 @@ import pytest
 from forebay.act.filesystems.forebay_mount import LAYOUT, format_layout, parse_layout
 from forebay.act.filesystems.settings import Settings, open_filesystem
 from forebay.act.forward.clients.sync import Client
-from forebay.act.forward.fuse import CantMount, check_mount_point
-from forebay.act.forward.mount import Mount
+from forebay.act.forward.mount import CantMount, Mount, check_mount_point
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 from support.forward import KEY, PretendLayer, pretend_layer

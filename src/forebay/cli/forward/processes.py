@@ -225,8 +225,7 @@ def mount(
     """Mount the layer for ordinary programs. Unmounting it, SIGTERM or Ctrl-C end it."""
     from forebay.act.forward.clients.channel import identify
     from forebay.act.forward.clients.sync import Client
-    from forebay.act.forward.fuse import MountOptions, calling_user, check_mount_point, mount
-    from forebay.act.forward.mount import Mount
+    from forebay.act.forward.mount import Mount, MountOptions, calling_user, check_mount_point, mount
     from forebay.act.forward.net.key import read_key
 
     check_mount_point(folder)

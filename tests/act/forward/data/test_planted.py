@@ -11,7 +11,7 @@ import pytest
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.net.payloads import ObjectSize
-from forebay.act.forward.node.folder import Folder
+from forebay.act.forward.node.mounted_folder import Folder
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 from support.forward_names import KeywordNames

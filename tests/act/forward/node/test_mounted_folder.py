@@ -8,8 +8,7 @@ import pytest
 
 from forebay.act.forward.net.wire import Kind, unpack
 from forebay.act.forward.node.file_places import places_finder
-from forebay.act.forward.node.folder import Folder
-from forebay.act.forward.node.mounted_folder import MountedFolder
+from forebay.act.forward.node.mounted_folder import Folder, MountedFolder
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 from support.forward_nodes import STRIPE, Client, NodeThread, node_thread

@@ -13,40 +13,145 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from forebay.act.forward.data.tree import read_at, write_at
+from forebay.act.forward.data.names import NOBODY, Owner
+from forebay.act.forward.data.records import clean_path
+from forebay.act.forward.data.tree import Parent, Tree, list_page, read_at, write_at
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.payloads import Payload, layout_fields, space_of
+from forebay.act.forward.net.payloads import ListPage, Payload, layout_fields, space_of
 from forebay.act.forward.net.wire import Bytes, Kind, Message, pack
 from forebay.act.forward.node.backend import Answer, Backend, Changed
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
 from forebay.act.forward.node.file_places import FilePlaces
-from forebay.act.forward.node.folder import Folder, set_attributes
-from forebay.act.forward.striping import Piece
-from forebay.model.errors import UserError
+from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import Layout
 
+_ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Opens anything, readable or not, for changes of its attributes only."""
+_PAGE = 4096
 THREADS = 16
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class Folder(Tree):
+    """Paths are relative to `root`, with or without a leading slash; errors are OSErrors."""
+
+    def __init__(self, root: Path) -> None:
+        try:
+            super().__init__(root)
+        except OSError as error:
+            raise BadInput(str(root), f"cannot forward to this folder: {why(error)}") from None
+        self._device = os.fstat(self.base).st_dev
+
+    def parent(self, place: bytes) -> Parent:
+        return super().parent(clean_path(place.lstrip(b"/")) or b".")
+
+    def open(self, path: bytes, flags: int) -> int:
+        with self.parent(path) as (folder, name):
+            handle = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+        try:
+            status = os.fstat(handle)
+            if status.st_dev != self._device:
+                raise OSError(errno.EXDEV, "another file system is mounted there")
+            _check_kind(status)
+            if not flags & os.O_DIRECTORY and stat.S_ISDIR(status.st_mode):
+                raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        except OSError:
+            os.close(handle)
+            raise
+        return handle
+
+    def create(self, path: bytes, mode: int, owner: Owner) -> int:
+        """Create a file; its descriptor."""
+        with self.parent(path) as (folder, name):
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            handle = os.open(name, flags, mode, dir_fd=folder)
+            try:
+                _set_initial(handle, folder, mode, owner)
+            except OSError:
+                os.close(handle)
+                raise
+            return handle
+
+    def make_folder(self, path: bytes, mode: int, owner: Owner) -> None:
+        with self.parent(path) as (folder, name):
+            os.mkdir(name, mode, dir_fd=folder)
+            handle = os.open(name, _ANYTHING, dir_fd=folder)
+            try:
+                _set_initial(handle, folder, mode, owner)
+            finally:
+                os.close(handle)
+
+    def set_attributes(self, path: bytes, mode: int | None, mtime: int | None, owner: Owner) -> None:
+        """Of a file or folder, readable or not."""
+        with self.parent(path) as (folder, name):
+            handle = os.open(name, _ANYTHING, dir_fd=folder)
+        try:
+            _check_kind(os.fstat(handle))
+            set_attributes(handle, mode, mtime, owner)
+        finally:
+            os.close(handle)
+
+    def unlink(self, path: bytes) -> None:
+        with self.parent(path) as (folder, name):
+            os.unlink(name, dir_fd=folder)
+
+    def rmdir(self, path: bytes) -> None:
+        with self.parent(path) as (folder, name):
+            os.rmdir(name, dir_fd=folder)
+
+    def list_page(self, path: bytes, after: bytes) -> ListPage:
+        handle = self.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        return list_page(handle, after, _PAGE, lambda entry: entry.is_dir(follow_symlinks=False))
+
+    def full_path(self, path: bytes) -> Path:
+        """Of a file or folder, for commands that take no descriptor; no link is on the way."""
+        _check_kind(self.status(path))
+        return self.folder / os.fsdecode(clean_path(path.lstrip(b"/")))
+
+
+def set_attributes(handle: int, mode: int | None, mtime: int | None, owner: Owner) -> None:
+    """Of what a descriptor stands for, also one of O_PATH; None leaves an attribute."""
+    place = Path(f"/proc/self/fd/{handle}")
+    uid, gid = (-1 if number is None else number for number in owner)
+    if (uid, gid) != (-1, -1):
+        os.chown(place, uid, gid)
+    if mode is not None:
+        place.chmod(mode & 0o7777)
+    if mtime is not None:
+        os.utime(place, ns=(place.stat().st_atime_ns, mtime))
+
+
+def _check_kind(status: os.stat_result) -> None:
+    """Raise unless it is a file or a folder."""
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        number = errno.ELOOP if stat.S_ISLNK(status.st_mode) else errno.EINVAL
+        raise OSError(number, os.strerror(number))
+
+
+def _set_initial(handle: int, folder: int, mode: int, owner: Owner) -> None:
+    """Owner and mode of something new, whatever this process's are; the group is the folder's if its mode says so."""
+    inherits = os.fstat(folder).st_mode & stat.S_ISGID
+    with suppress(PermissionError):  # only root gives files away; without root they stay this process's
+        set_attributes(handle, None, None, (owner[0], None if inherits else owner[1]))
+    kept = os.fstat(handle).st_mode & stat.S_ISGID if inherits else 0
+    set_attributes(handle, mode | kept, None, NOBODY)
+
+
 class MountedFile:
     """An open file; its descriptor is closed when no client has it open and no request uses it."""
 
-    __slots__ = ("handle", "in_progress", "is_open", "number", "places")
+    __slots__ = ("handle", "in_progress", "is_open", "number", "pieces", "places")
 
     def __init__(self, handle: int, places: FilePlaces) -> None:
-        self.handle, self.places = handle, places
+        self.handle, self.places, self.pieces = handle, places, places.pieces
         self.number = -1
         self.in_progress, self.is_open = 0, False
-
-    def pieces(self, offset: int, length: int) -> Sequence[Piece]:
-        return self.places.pieces(offset, length)
 
     def close_if_unused(self) -> None:
         if not self.is_open and not self.in_progress and self.handle >= 0:
@@ -243,21 +348,29 @@ class MountedFolder(Backend):
         await self._in_thread(os.fsync, self._open_here(message).handle)
 
     async def do_unlink(self, _: Message, request: payloads.OnceRequest) -> None:
-        with _tolerate(FileNotFoundError, request.again):
-            await self._in_thread(self._folder.unlink, request.path)
+        await self._change_name(FileNotFoundError, request, self._folder.unlink, request.path)
 
     async def do_rmdir(self, _: Message, request: payloads.OnceRequest) -> None:
-        with _tolerate(FileNotFoundError, request.again):
-            await self._in_thread(self._folder.rmdir, request.path)
+        await self._change_name(FileNotFoundError, request, self._folder.rmdir, request.path)
 
     async def do_rename(self, _: Message, request: payloads.RenameRequest) -> None:
-        with _tolerate(FileNotFoundError, request.again):
-            await self._in_thread(self._folder.rename, request.path, request.to)
+        await self._change_name(FileNotFoundError, request, self._folder.rename, request.path, request.to)
 
     async def do_mkdir(self, _: Message, request: payloads.MkdirRequest) -> None:
-        with _tolerate(FileExistsError, request.again):
-            owner = request.uid, request.gid
-            await self._in_thread(self._folder.make_folder, request.path, request.mode, owner)
+        values = request.path, request.mode, (request.uid, request.gid)
+        await self._change_name(FileExistsError, request, self._folder.make_folder, *values)
+
+    async def _change_name(
+        self,
+        done: type[OSError],
+        request: payloads.OnceRequest,
+        work: Callable[P, None],
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> None:
+        """A repeated request does not fail because it was carried out before, which `done` shows."""
+        with suppress(done) if request.again else nullcontext():
+            await self._in_thread(work, *args, **options)
 
     async def do_readdir(self, _: Message, request: payloads.ListRequest) -> Answer:
         return Answer(pack(await self._in_thread(self._folder.list_page, request.path, request.after)))
@@ -270,11 +383,6 @@ class MountedFolder(Backend):
 
     async def do_statfs(self, _: Message, __: None) -> Answer:
         return Answer(pack(space_of(await self._in_thread(os.fstatvfs, self._folder.base))))
-
-
-def _tolerate(error: type[OSError], again: bool) -> AbstractContextManager[None]:
-    """A repeated request does not fail because it was carried out before."""
-    return suppress(error) if again else nullcontext()
 
 
 def _file_status(status: os.stat_result, layout: Layout, *, created: bool = False) -> payloads.FileStatus:

@@ -19,9 +19,8 @@ from forebay.act.forward.node.backend import Backend
 from forebay.act.forward.node.council_client import CouncilClient
 from forebay.act.forward.node.data_servers import DataServers
 from forebay.act.forward.node.file_places import How, places_finder
-from forebay.act.forward.node.folder import Folder
 from forebay.act.forward.node.io_node import IoNode, NodeSettings
-from forebay.act.forward.node.mounted_folder import MountedFolder
+from forebay.act.forward.node.mounted_folder import Folder, MountedFolder
 from forebay.decide.registry import check_policy, find
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.layout import Layout
