@@ -23,7 +23,7 @@ from forebay.show import workers
 from forebay.simulate import scenario
 from forebay.simulate.centre import machine, workload
 from forebay.simulate.storage import scenario as storage
-from forebay.studies.burst_buffer import grid
+from forebay.studies.burst_buffer import experiment as burst_buffer
 from generate.markdown import code, page, table, words
 
 HEAD = """\
@@ -128,7 +128,7 @@ FILES = (
         "[examples/exascale/workload.toml](../../examples/exascale/workload.toml).",
         workload.Workload,
     ),
-    File("grid.toml", "The grid of a study: `forebay study burst-buffer --grid FILE`.", grid._Grid),
+    File("grid.toml", "The grid of a study: `forebay study burst-buffer --grid FILE`.", burst_buffer._Grid),
 )
 
 

@@ -64,7 +64,7 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
         layouts, apps = usage(layout_sums(connection, only)), app_count(connection, only)
         most_run, most_bytes = (top_apps(connection, order, 10, only) for order in ("runs", "total_bytes"))
     shown = [sums for sums in every if only is None or sums.filesystem == only]
-    draw(plot, "history.usage:draw_usage", layouts)
+    draw(plot, "history:draw_usage", layouts)
     if json:
         print_json(usage_document(layouts, apps, most_run, most_bytes, shown))
     else:
@@ -80,7 +80,7 @@ def apps(db: Database = None, plot: Plot = None, json: Json = False) -> None:
 
     with reading(db) as connection:
         sums = app_sums(connection)
-    draw(plot, "history.apps:draw_apps", sums)
+    draw(plot, "history:draw_apps", sums)
     print_json(apps_document(sums)) if json else print_apps(sums)
 
 
@@ -106,7 +106,7 @@ def runs(
     filters: dict[str, Any] = {"app": application, "since": low, "until": high}
     with reading(db) as connection:
         if plot is not None:
-            draw(plot, "history.runs:draw_runs", application, list_runs(connection, **filters, limit=limit))
+            draw(plot, "history:draw_runs", application, list_runs(connection, **filters, limit=limit))
         with closing(list_runs(connection, **filters, limit=most)) as rows:
             write_runs(rows, sys.stdout) if json else print_runs(rows, None if limit is not None else most)
 
@@ -146,7 +146,7 @@ def osts(
         only = find_filesystem(filesystem, list(filesystem_ids(connection)))
         ranked = rank_osts(osts_by_filesystem(connection, low, high, only))
     if ranked:
-        draw(plot, "history.osts:draw_osts", ranked)
+        draw(plot, "history:draw_osts", ranked)
     if json:
         print_json(osts_document(ranked))
     elif ranked:
@@ -172,7 +172,7 @@ def advice(
     """List advised layouts, also those of shadow mode, and what ran."""
     from forebay.history.store import open_store
     from forebay.history.store.decisions import OUTCOMES, list_decisions, read_decision
-    from forebay.show.history.advice import print_advice, print_decision
+    from forebay.show.history.tables import print_advice, print_decision
     from forebay.show.history.documents import parse_period
 
     if outcome is not None and outcome not in OUTCOMES:
@@ -203,7 +203,7 @@ def export(
     json: Json = False,
 ) -> None:
     """Write every table as a Parquet file."""
-    from forebay.show.history.export import export_history
+    from forebay.show.export import export_history
 
     if folder.exists() and not folder.is_dir():
         raise BadInput(str(folder), "is a file; export writes into a folder")
@@ -237,5 +237,5 @@ def profile(
         runs = list_behaviours(connection, app)
     known = sorted({run.filesystem for run in runs if run.filesystem is not None})
     described = profile_of(app, runs, procs, find_filesystem(filesystem, known))
-    draw(plot, "history.profile:draw_profile", described, runs_on(runs, described.filesystem))
+    draw(plot, "profile:draw_profile", described, runs_on(runs, described.filesystem))
     print_json(profile_document(described, procs)) if json else print_profile(described, procs)

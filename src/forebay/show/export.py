@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import csv
 import glob
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
+from forebay.history.store.listing import dump_tables
 from forebay.model.errors import BadInput
+from forebay.show.output import progress
+
+if TYPE_CHECKING:
+    from forebay.history.store import Connection
 
 
 def write_table(rows: Sequence[Mapping[str, object]], base: Path) -> tuple[Path, Path]:
@@ -71,3 +78,18 @@ def _quoted(path: Path) -> str:
 
 
 _TYPES: dict[type, str] = {str: "VARCHAR", float: "DOUBLE", int: "BIGINT"}
+
+
+def export_history(connection: Connection, folder: Path) -> list[tuple[Path, int]]:
+    """Every table into `folder`, all of one state of the history; the files and their rows.
+
+    Files appear when all are whole; those of an earlier export are replaced.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
+        made = []
+        for table in dump_tables(connection):
+            with progress(table.name, float("inf")):
+                path = Path(scratch) / f"{table.name}.parquet"
+                made.append((path, write_parquet(path, table.columns, table.parts)))
+        return [(path.replace(folder / path.name), rows) for path, rows in made]

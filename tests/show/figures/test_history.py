@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from forebay.history.store.totals import LayoutSums
 from forebay.profile.application import profile_of
 from forebay.profile.filesystem_usage import usage
-from forebay.show.figures.history import profile as history_profile
-from forebay.show.figures.history import runs as history_runs
-from forebay.show.figures.history import usage as history_usage
+from forebay.show.figures import history as history_figures
+from forebay.show.figures import profile as history_profile
 from support.made_up_runs import a_run, behaviour
 
 
@@ -26,7 +25,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Figure]]:
         figures.append(figure)
         return path
 
-    for module in (history_profile, history_runs, history_usage):
+    for module in (history_profile, history_figures):
         monkeypatch.setattr(module, "write", keep)
     yield figures
 
@@ -37,13 +36,13 @@ def titles(figure: Figure) -> list[str]:
 
 def test_runs_that_are_not_drawn_are_counted(drawn: list[Figure]) -> None:
     rows = [a_run(i, perf_by_slowest=0.0 if i == 7 else 1e9) for i in range(40)]
-    history_runs.draw_runs("vpic", rows, Path())
+    history_figures.draw_runs("vpic", rows, Path())
     assert titles(drawn[0]) == ["vpic: 39 of 40 runs; 1 had no I/O that could be timed"]
 
 
 def test_the_legend_has_what_is_drawn_and_nothing_else(drawn: list[Figure]) -> None:
     rows = [a_run(0, count=1), a_run(1, count=4, partial_flag=True), a_run(2, count=8, perf_by_slowest=0.0)]
-    history_runs.draw_runs("vpic", rows, Path())
+    history_figures.draw_runs("vpic", rows, Path())
     (legend,) = drawn[0].legends
     entries = {text.get_text(): handle for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True)}
     assert list(entries) == ["1 OST", "4 OSTs, partial log"]
@@ -57,7 +56,7 @@ def test_shares_are_not_rounded_to_others_and_say_of_what(drawn: list[Figure]) -
         kind = {"stripe_count": osts, "file_stripe_count": 1, "stripe_size": 1 << 20, "partial_flag": False}
         return LayoutSums(**kind, runs=runs, **rest)  # type: ignore[arg-type]
 
-    history_usage.draw_usage(usage([some(1, 6), some(2, 1), some(8, 33)]), Path())
+    history_figures.draw_usage(usage([some(1, 6), some(2, 1), some(8, 33)]), Path())
     assert "15 % of the runs have one" in titles(drawn[0])[0]
     assert "on the default" not in " ".join(titles(drawn[0]))
     assert [text.get_text() for text in drawn[0].axes[0].texts] == ["15 %", "2.5 %", "82.5 %"]

@@ -21,10 +21,8 @@ from forebay.history.store.journal import LogLine, add_log_lines, append_entries
 from forebay.model.errors import BadInput
 from forebay.model.grant import NoSuchGrant
 from forebay.show.web import pages
-from forebay.show.web.journal import Journal, entries_of_lines
-from forebay.show.web.reading import reading
+from forebay.show.web.reading import Journal, Study, entries_of_lines, reading
 from forebay.show.web.server import Server
-from forebay.show.web.study import Study
 from support.examples import examples
 from support.page_world import ANN, BEN, PageWorld
 

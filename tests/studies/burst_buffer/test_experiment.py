@@ -19,8 +19,7 @@ from forebay.profile.theta_2020 import theta_2020
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import SPLIT, Feedback, Rules
 from forebay.simulate.storage.run import run_storage
-from forebay.studies.burst_buffer.experiment import BurstBufferStudy
-from forebay.studies.burst_buffer.grid import PAPER_POLICIES, Block, paper_grid, read_grid
+from forebay.studies.burst_buffer.experiment import PAPER_POLICIES, Block, BurstBufferStudy, paper_grid, read_grid
 from forebay.studies.burst_buffer.results import KEY, ROW, StorageResults, cohens_d, layout_of
 from forebay.studies.pieces import Interrupted
 from forebay.studies.runner import run_study

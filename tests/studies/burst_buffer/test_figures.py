@@ -15,9 +15,7 @@ from forebay.show.figures.looks import ALLOCATORS, STORAGE, looks_of
 from forebay.show.figures.storage_run import draw_storage_run, levels
 from forebay.simulate.storage.rules import Rules
 from forebay.simulate.storage.run import Run, run_storage
-from forebay.studies.burst_buffer.figures import figures_of
-from forebay.studies.burst_buffer.figures.disks import by_kind
-from forebay.studies.burst_buffer.figures.subject import StorageSubject, some_of
+from forebay.studies.burst_buffer.figures import StorageSubject, by_kind, figures_of, some_of
 from forebay.studies.burst_buffer.results import StorageResults
 from forebay.studies.sizing.figure import draw_sizes
 from forebay.studies.sizing.search import Point, Sizing

@@ -7,10 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forebay.studies.burst_buffer.changes import changes
-from forebay.studies.burst_buffer.findings import conclusions
-from forebay.studies.burst_buffer.results import OPTIMAL, StorageResults, cohens_d
-from forebay.studies.burst_buffer.view import StorageView, cohens_table, count_missed, effects
+from forebay.studies.burst_buffer.findings import changes, conclusions
+from forebay.studies.burst_buffer.results import (
+    OPTIMAL,
+    StorageResults,
+    StorageView,
+    cohens_d,
+    cohens_table,
+    count_missed,
+    effects,
+)
 from support.storage_rows import GB, PAPER, TB, random_results, results_of, run_rows
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -11,9 +11,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from forebay.studies.burst_buffer.report import make_report
+from forebay.studies.burst_buffer.findings import make_report
+from forebay.studies.burst_buffer.results import StorageView
 from forebay.studies.burst_buffer.tables import effects_table, run_tables
-from forebay.studies.burst_buffer.view import StorageView
 from forebay.studies.runner import publish
 from support.storage_rows import PAPER, SPLIT, random_results, results_of, run_rows
 

@@ -11,7 +11,7 @@ import pytest
 from forebay.model.errors import BadInput
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS, VARIANTS, ExascaleStudy
-from forebay.studies.exascale.report import make_report
+from forebay.studies.exascale.findings import make_report
 from forebay.studies.exascale.results import ALL, DEFAULT, WITHOUT, Estimate, ExascaleResults
 from forebay.studies.runner import publish, run_study
 from support.centre import small_centre, small_workload

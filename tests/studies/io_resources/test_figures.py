@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 
 from forebay.model.curve import Curve
-from forebay.show.figures.looks import ALLOCATORS, PLACERS, looks_of
-from forebay.show.figures.series import mean_of_rows, regression
+from forebay.show.figures.looks import ALLOCATORS, PLACERS, looks_of, mean_of_rows, regression
+from forebay.show.figures.sheet import printable
 from forebay.show.figures.simulation import draw_simulation
-from forebay.show.figures.text import printable
-from forebay.studies.io_resources.figures import figures_of
-from forebay.studies.io_resources.figures.subject import Subject, by_bin, leaders, nearest_bin
+from forebay.studies.io_resources.figures import Subject, by_bin, figures_of, leaders, nearest_bin
 from forebay.studies.io_resources.results import CLASS, RUN, TRUE, Results, load_bins
 from support.figures import assert_same_bytes, numbers_of
 

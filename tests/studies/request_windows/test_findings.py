@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from forebay.studies.request_windows.differences import differences
-from forebay.studies.request_windows.findings import conclusions
-from forebay.studies.request_windows.view import percent, tuner_label
+from forebay.studies.request_windows.findings import conclusions, differences
+from forebay.studies.request_windows.results import percent, tuner_label
 from support.request_windows import PAPERS, TENTH, made_up, others
 
 FULL = made_up()

@@ -12,25 +12,31 @@ import duckdb
 import pytest
 
 from forebay.studies.request_windows.detection import confusion
-from forebay.studies.request_windows.records import (
+from forebay.studies.request_windows.findings import make_report
+from forebay.studies.request_windows.results import (
+    SEEN,
+    UNSEEN,
+    Way,
+    last_values,
+    learned_alone,
+    over_steps,
+    step_reached,
+    ways,
+)
+from forebay.studies.request_windows.tables import (
     accuracy,
     detected_records,
-    learned_records,
-    situation_records,
-    tuner_records,
-    window_records,
-)
-from forebay.studies.request_windows.report import make_report
-from forebay.studies.request_windows.results import SEEN, UNSEEN
-from forebay.studies.request_windows.tables import (
     gains_table,
     instance_table,
+    learned_records,
     model_table,
     precision_table,
     scheduler_table,
+    situation_records,
+    tuner_records,
     tuner_table,
+    window_records,
 )
-from forebay.studies.request_windows.view import Way, last_values, learned_alone, over_steps, step_reached, ways
 from forebay.studies.runner import publish
 from support.request_windows import BINS, LOSES, OVER, PAPERS, TENTH, TUNERS, WINDOWS, made_up, others
 

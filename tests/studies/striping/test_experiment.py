@@ -19,7 +19,11 @@ from forebay.studies.pieces import Interrupted
 from forebay.studies.runner import run_study
 from forebay.studies.striping.experiment import (
     LEVELS,
+    NUMBERS,
+    SIZES,
     StripingStudy,
+    best_layout,
+    judge_runs,
     noise_cases,
     paper_panels,
     policies_for,
@@ -34,7 +38,6 @@ from forebay.studies.striping.results import (
     gains,
     later_runs,
 )
-from forebay.studies.striping.sensitivity import NUMBERS, SIZES, best_layout, judge_runs
 
 KEYS = ("figure-07/processes-1", "figure-09/processes-4", "figure-14/vpic-io/processes-2/fio-2")
 SMALL = StripingStudy(

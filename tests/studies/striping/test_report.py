@@ -17,8 +17,7 @@ from matplotlib.patches import Rectangle
 from forebay.simulate.striping.machine import LOCAL
 from forebay.studies.runner import publish
 from forebay.studies.striping.figures import beside, figures_of
-from forebay.studies.striping.findings import conclusions, differences
-from forebay.studies.striping.report import make_report
+from forebay.studies.striping.findings import conclusions, differences, make_report
 from forebay.studies.striping.results import ASSUMED, NOISE, RUN, StripingResults
 from forebay.studies.striping.tables import (
     assumed_table,

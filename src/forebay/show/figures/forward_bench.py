@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from forebay.act.forward.bench.council import WINDOWS, Decision
 from forebay.act.forward.bench.rounds import Comparison
 from forebay.show.figures.looks import INK, Look, looks_of
-from forebay.show.figures.sheet import WIDTH, house_style, panels, write
-from forebay.show.figures.text import printable
+from forebay.show.figures.sheet import WIDTH, house_style, panels, printable, write
 
 
 def draw_ways(ways: Sequence[Comparison], dilation: float, out: Path) -> Path:

@@ -6,11 +6,60 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from scipy.special import stdtrit
 
-from forebay.show.figures.series import Band
-from forebay.show.figures.text import printable
+from forebay.show.figures.sheet import printable
+from forebay.show.rows import Floats, finite
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A line and the area around it."""
+
+    x: Floats
+    middle: Floats
+    low: Floats
+    high: Floats
+
+    def at_least(self, least: float) -> Band:
+        """The same without anything below `least`."""
+        return Band(self.x, *(np.maximum(part, least) for part in (self.middle, self.low, self.high)))
+
+
+def mean_of_rows(rows: Floats) -> Band:
+    """The mean of each column with its 95 % confidence interval, over columns 1, 2, 3 and on."""
+    middle = rows.mean(axis=0)
+    error = rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.zeros_like(middle)
+    reach = error * (stdtrit(len(rows) - 1, 0.975) if len(rows) > 1 else 0.0)
+    return Band(np.arange(1, middle.size + 1, dtype=float), middle, middle - reach, middle + reach)
+
+
+def regression(x: Floats, y: Floats, degree: int) -> Band:
+    """A polynomial through the points, and the 95 % confidence interval of its mean.
+
+    `degree` is lowered where there are too few points to fix it; without points there is no line.
+    """
+    known = np.isfinite(x) & np.isfinite(y)
+    x, y = x[known], y[known]
+    if not x.size:
+        return Band(x, y, y, y)
+    span = float(np.ptp(x)) or 1.0
+    degree = min(degree, np.unique(x).size - 1, max(1, x.size // 4))
+    design = np.vander((x - x.min()) / span, degree + 1)
+    at = np.linspace(x.min(), x.max(), 61) if degree else x.mean(keepdims=True)
+    wanted = np.vander((at - x.min()) / span, degree + 1)
+    inverse = np.linalg.pinv(design.T @ design)
+    weights = inverse @ design.T @ y
+    free = x.size - degree - 1
+    variance = float(((y - design @ weights) ** 2).sum()) / free if free else 0.0
+    error = np.sqrt(variance * np.einsum("ij,jk,ik->i", wanted, inverse, wanted).clip(0))
+    reach = error * (stdtrit(free, 0.975) if free else 0.0)
+    middle = wanted @ weights
+    return Band(at, middle, middle - reach, middle + reach)
+
 
 Dashes = str | tuple[int, tuple[float, ...]]
 
@@ -118,3 +167,31 @@ def key(name: str, look: Look, *, line: bool = True) -> Line2D:
     """The policy's entry in a legend, where it has a line or only a marker."""
     style = look.style() | {"markersize": 5.2}
     return Line2D([], [], label=printable(name), **style | ({} if line else {"linestyle": "none"}))
+
+
+BOXES = (
+    "Boxes hold the middle half of the sets, whiskers reach from the 10th to the 90th percentile; "
+    "a line marks the median, a marker the mean."
+)
+
+
+def boxes(axes: Axes, samples: Mapping[str, Floats], looks: Mapping[str, Look]) -> None:
+    """A box for each name that has samples, in the look of its policy."""
+    for position, (name, values) in enumerate(samples.items()):
+        values = finite(values)
+        if values.size:
+            _box(axes, position, values, looks[name])
+    middle, half = (len(samples) - 1) / 2, max(len(samples), 3) / 2 + 0.1
+    axes.set_xlim(middle - half, middle + half)
+    axes.set_xticks([])
+    axes.grid(axis="x", visible=False)
+
+
+# By hand, since `Axes.boxplot` has matplotlib look for a screen (it imports pyplot).
+def _box(axes: Axes, position: int, values: Floats, look: Look) -> None:
+    p10, p25, p50, p75, p90 = np.percentile(values, (10, 25, 50, 75, 90)).tolist()
+    axes.vlines([position] * 2, [p10, p75], [p25, p90], color=look.colour, linewidth=look.width, zorder=2)
+    axes.hlines([p10, p90], position - 0.14, position + 0.14, color=look.colour, linewidth=look.width, zorder=2)
+    axes.bar(position, p75 - p25, 0.56, p25, color=(look.colour, 0.4), edgecolor=look.colour, linewidth=0.8, zorder=2)
+    axes.hlines(p50, position - 0.28, position + 0.28, color=INK, linewidth=1.2, zorder=4)
+    axes.plot([position], [values.mean()], **look.style() | {"markersize": 5.5, "linestyle": "none", "zorder": 5})

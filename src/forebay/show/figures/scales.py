@@ -12,9 +12,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from forebay.model.units import format_bandwidth
-from forebay.show.figures.looks import INK, Look, draw_band
-from forebay.show.figures.series import Band
-from forebay.show.figures.text import IDLE, printable
+from forebay.show.figures.looks import INK, Band, Look, draw_band
+from forebay.show.figures.sheet import IDLE, printable
 from forebay.show.phrases import shorten
 
 # A policy whose mean is so many times the median policy's would squeeze the others into one line.

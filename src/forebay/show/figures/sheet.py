@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +15,35 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
 
-from forebay.show.figures.text import FONT
+FONT = "DejaVu Sans"  # comes with matplotlib, so that a figure is the same on every machine
+
+LOAD = r"I/O load on the targets, I/O-load($\pi_{\mathrm{sys}}$)"
+SLOWDOWN = "mean I/O slowdown (times)"
+RHO_IO = r"slowdown from the allocation, $\rho_{\mathrm{io}}$ (times)"
+RHO_CON = r"slowdown from congestion, $\rho_{\mathrm{con}}$ (times)"
+IDLE = "machine idle time (% of node time)"
+
+
+def printable(name: str, longest: int = 48) -> str:
+    """`name` as matplotlib text: nothing read as a formula, no glyph missing, not too long.
+
+    >>> printable("a$b")
+    'a\\\\$b'
+    """
+    shown = "".join(c if c.isprintable() and _has_glyph(c) else "?" for c in name)
+    if len(shown) > longest:
+        half = (longest - 1) // 2
+        shown = f"{shown[:half]}…{shown[-half:]}"
+    # A legend leaves out what starts with an underscore.
+    return (" " + shown if shown.startswith("_") else shown).replace("$", r"\$")
+
+
+@cache
+def _has_glyph(character: str) -> bool:
+    return bool(get_font(findfont(FONT)).get_char_index(ord(character)))
+
 
 WIDTH = 7.2  # inches: both columns of a paper
 

@@ -15,8 +15,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from forebay.show.figures.looks import INK
-from forebay.show.figures.sheet import WIDTH, house_style, write
-from forebay.show.figures.text import printable
+from forebay.show.figures.sheet import WIDTH, house_style, printable, write
 from forebay.show.rows import Floats
 
 _OWN, _IO, _CON, _BUSY, _STUCK = "#0072B2", "#56B4E9", "#D55E00", "#7F7F7F", "#DDDDDD"

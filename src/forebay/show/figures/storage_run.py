@@ -14,8 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from forebay.show.figures.looks import INK
 from forebay.show.figures.scales import date_axis
-from forebay.show.figures.sheet import WIDTH, house_style, write
-from forebay.show.figures.text import printable
+from forebay.show.figures.sheet import WIDTH, house_style, printable, write
 from forebay.show.phrases import MODES, describe_splitting, size
 from forebay.show.rows import Floats
 from forebay.simulate.storage.outcome import document

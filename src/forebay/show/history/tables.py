@@ -9,6 +9,7 @@ import typer
 
 from forebay.history.run_fields import SIZE_BINS
 from forebay.history.store.totals import AppSums, FilesystemSums
+from forebay.model.layout import ANY
 from forebay.model.units import format_bandwidth, format_size, plural
 from forebay.profile.filesystem_usage import Bin, Usage
 from forebay.profile.ost_health import OstHealth
@@ -94,7 +95,7 @@ def print_apps(apps: Sequence[AppSums]) -> None:
             "mean": _bandwidth(app.mean_perf),
             "best": _bandwidth(app.best_perf),
             "in run": "-" if app.best_run is None else app.best_run,
-            "best with": _layout(app.best_layout),
+            "best with": _best_layout(app.best_layout),
             "processes": format_counts(app.nprocs),
             "last run": format_time(app.last_start_time),
         }
@@ -259,8 +260,67 @@ def _times(slowness: float | None) -> str:
     return "-" if slowness is None else f"{slowness:.2f}"
 
 
-def _layout(best: tuple[int, int, int] | None) -> str:
+def _best_layout(best: tuple[int, int, int] | None) -> str:
     if best is None:
         return "-"
     nprocs, count, size = best
     return plural(nprocs, "process") + (f", {count} x {format_binary(size)}" if count and size else "")
+
+
+def print_advice(decisions: Sequence[Document], *, filtered: bool, limited: int | None) -> None:
+    """`forebay history advice`; `limited` is how many were asked for at most, unless the user said it."""
+    if not decisions:
+        how = "`forebay advise --shadow`, --job or --apply records what it decides"
+        typer.echo("No advice matches." if filtered else f"No advice is recorded yet; {how}.")
+        return
+    rows = [
+        {
+            "no.": d["decision_id"],
+            "time": format_time(d["time"]),
+            "application": printable(d["app"]),
+            "processes": d["nprocs"],
+            "job": printable(d["job"] or "-"),
+            "outcome": d["outcome"],
+            "layout": _layout(d["stripe_count"], d["stripe_size"]),
+            "first target": "-" if d["stripe_offset"] == ANY else d["stripe_offset"],
+            "policy": d["policy"],
+            "ran with": _ran(d["runs"]),
+        }
+        for d in decisions
+    ]
+    print_rows("", rows)
+    if limited is not None and len(rows) == limited:
+        typer.echo(f"The newest {limited}; --limit N shows more.")
+    typer.echo("`forebay history advice NO.` tells why.")
+
+
+def print_decision(decision: Document) -> None:
+    """`forebay history advice NUMBER`."""
+    d = decision
+    job = f", job {printable(d['job'])}" if d["job"] else ""
+    app = f"{printable(d['app'])}, {plural(d['nprocs'], 'process')}{job}"
+    place = f", on {printable(d['filesystem'])}" if d["filesystem"] else ""
+    typer.echo(f"Decision {d['decision_id']}, {format_time(d['time'])}: {app}{place}")
+    start = "" if d["stripe_offset"] == ANY else f" from target {d['stripe_offset']}"
+    folder = f" on {printable(d['applied_to'])}" if d["applied_to"] else ""
+    typer.echo(f"  {d['outcome']}{folder}: {_layout(d['stripe_count'], d['stripe_size'])}{start}")
+    typer.echo(f"  policy {d['policy']} ({d['phase']}): {d['because']}")
+    for run in d["runs"]:
+        perf = format_bandwidth(run["perf_by_slowest"]) if run["perf_by_slowest"] else "no I/O that could be timed"
+        typer.echo(f"  run {run['run_id']}, {format_time(run['start_time'])}: {_run_layout(run)}, {perf}")
+    if not d["runs"]:
+        typer.echo("  no run of this job is in the history" if d["job"] else "  not for a job, so no run belongs to it")
+
+
+def _ran(runs: Sequence[Document]) -> str:
+    """The layout of the job's last run, and its number."""
+    return f"{_run_layout(runs[-1])} (run {runs[-1]['run_id']})" if runs else "-"
+
+
+def _run_layout(run: Document) -> str:
+    known = run["file_stripe_count"] and run["stripe_size"]
+    return _layout(run["file_stripe_count"], run["stripe_size"]) if known else "layout unknown"
+
+
+def _layout(count: int, size: int) -> str:
+    return f"{count} x {format_binary(size)}"

@@ -40,8 +40,7 @@ def build(
     """
     from forebay.simulate.storage.rules import MODES, OPTIMAL, Feedback
     from forebay.simulate.storage.scenario import find_requests
-    from forebay.studies.burst_buffer.experiment import BurstBufferStudy
-    from forebay.studies.burst_buffer.grid import paper_grid, read_grid
+    from forebay.studies.burst_buffer.experiment import BurstBufferStudy, paper_grid, read_grid
 
     if grid is not None and (policy or rules):
         raise BadInput("--policy" if policy else "--as", "goes without --grid, which says that itself")

@@ -10,8 +10,7 @@ from forebay.model.units import plural
 from forebay.show.phrases import MODES, describe_splitting, number, size
 from forebay.show.report import Table
 from forebay.show.rows import Record, distinct, finite, group, records, select
-from forebay.studies.burst_buffer.results import KEY, OPTIMAL, StorageResults
-from forebay.studies.burst_buffer.view import BEST, METRICS, StorageView, effects
+from forebay.studies.burst_buffer.results import BEST, KEY, METRICS, OPTIMAL, StorageResults, StorageView, effects
 
 _DISK = (*KEY, "layout", "capacity", "node", "disk", "kind", "disk_capacity", "max_use", "mean_use", *METRICS[::-1])
 _COUNTS = {"served": "allocated", "refused": "refused", "failed": "failed", "delayed": "delayed"}

@@ -112,7 +112,7 @@ class ExascaleStudy(Study[ExascaleResults]):
         )
 
     def report(self, results: ExascaleResults) -> Report:
-        from forebay.studies.exascale.report import make_report
+        from forebay.studies.exascale.findings import make_report
 
         return make_report(results)
 

@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from forebay.show.figures.looks import FAINT, INK
-from forebay.show.figures.sheet import Sketch, legend_above, panels
-from forebay.show.figures.text import printable
+from forebay.show.figures.sheet import Sketch, legend_above, panels, printable
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS
 from forebay.studies.exascale.results import ALL, BASE, Estimate, ExascaleResults

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
+from forebay.model.units import plural
+from forebay.show.report import Report, Section
+from forebay.show.rows import records
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS
+from forebay.studies.exascale.figures import figures_of
 from forebay.studies.exascale.results import ALL, Estimate, ExascaleResults
-from forebay.studies.exascale.tables import LABELS, interval
+from forebay.studies.exascale.tables import (
+    LABELS,
+    gains_table,
+    interval,
+    kind_table,
+    row_records,
+    sensitivity_table,
+    won_table,
+)
 
 LEFT_OUT = (
     "The queue is not simulated: jobs start when they started, and node-hours that are won are not given to others.",
@@ -99,3 +113,32 @@ def _others(results: ExascaleResults) -> Iterator[str]:
     if gains:
         base = results.share_won(ALL).mean
         yield f"Won under other assumptions ({100 * base:.0f} % of I/O as assumed): {'; '.join(gains)}."
+
+
+_SOURCES = "Bytes, seconds and bytes per second. The files of machine and workload say where each number comes from."
+
+
+def make_report(results: ExascaleResults) -> Report:
+    settings: Any = results.settings
+    rows, said = row_records(results), conclusions(results)
+    assumed = [Section(f"The {part}", text=json.dumps(settings[part], indent=1)) for part in ("machine", "workload")]
+    return Report(
+        title=f"Study: a month of {settings['machine']['name']}",
+        about=f"{plural(results.months, 'drawn month')} of {settings['workload']['month']['days']:g} days, in "
+        f"simulation, seed {settings['seed']}: what the centre does today against all four decisions of Forebay, each "
+        "alone, and all but each.",
+        findings=[Section("What came out", said)],
+        records={"rows": rows, "jobs": records(results.runs)},
+        document={
+            "settings": dict(settings),
+            "months": results.months,
+            "conclusions": said,
+            "left_out": LEFT_OUT,
+            "gains": [gain._asdict() for gain in results.gains],
+            "rows": rows,
+        },
+        figures=figures_of(results),
+        summary=[won_table(results)],
+        tables=[won_table(results), kind_table(results), sensitivity_table(results), gains_table(results)],
+        remarks=[Section("What it leaves out", LEFT_OUT), Section("What it assumes", [_SOURCES]), *assumed],
+    )

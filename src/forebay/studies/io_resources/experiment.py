@@ -117,7 +117,7 @@ class IoResourcesStudy(Study[Results]):
         )
 
     def report(self, results: Results) -> Report:
-        from forebay.studies.io_resources.report import make_report
+        from forebay.studies.io_resources.findings import make_report
 
         about = (
             f"{self.origin}; {self.applications} applications on {self.system.targets} targets and "

@@ -21,12 +21,11 @@ from forebay.profile.request_watch import TALLY
 from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, learn_together
-from forebay.simulate.requests.run import Forwarding, Outcome, simulate_requests
-from forebay.simulate.requests.unseen import unseen_experiments
+from forebay.simulate.requests.run import Outcome, simulate_requests
 from forebay.simulate.requests.workload import PAPER_TOTAL, PAPER_WINDOWS, Experiment, paper_experiments
 from forebay.studies.pieces import Store
 from forebay.studies.request_windows.demand import learn_under_demand
-from forebay.studies.request_windows.detection import detect_seen, detect_unseen
+from forebay.studies.request_windows.detection import detect_seen, detect_unseen, unseen_experiments
 from forebay.studies.request_windows.results import (
     DEMANDED,
     DETECTED,
@@ -193,7 +192,7 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
         )
 
     def report(self, results: RequestWindowsResults) -> Report:
-        from forebay.studies.request_windows.report import make_report
+        from forebay.studies.request_windows.findings import make_report
 
         return make_report(results)
 

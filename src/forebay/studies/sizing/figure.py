@@ -11,8 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from forebay.show.figures.looks import INK, STORAGE, Look, looks_of
-from forebay.show.figures.sheet import house_style, legend_above, panels, write
-from forebay.show.figures.text import printable
+from forebay.show.figures.sheet import house_style, legend_above, panels, printable, write
 from forebay.show.phrases import size
 from forebay.studies.sizing.search import Sizing
 

@@ -30,8 +30,7 @@ def build(
     Every policy (Kim et al. 2022, section 5).
     """
     from forebay.decide.registry import policies
-    from forebay.studies.striping.experiment import StripingStudy, noise_cases, paper_panels
-    from forebay.studies.striping.sensitivity import NUMBERS
+    from forebay.studies.striping.experiment import NUMBERS, StripingStudy, noise_cases, paper_panels
 
     if policy is not None and not policy.strip(", "):
         raise BadInput("--policy", "names no policy")

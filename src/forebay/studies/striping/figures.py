@@ -10,10 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from forebay.model.units import plural
-from forebay.show.figures.looks import Look, draw_band, key, looks_of
-from forebay.show.figures.series import Band
-from forebay.show.figures.sheet import Sketch, legend_above, panels
-from forebay.show.figures.text import printable
+from forebay.show.figures.looks import Band, Look, draw_band, key, looks_of
+from forebay.show.figures.sheet import Sketch, legend_above, panels, printable
 from forebay.show.rows import Floats, Rows, distinct, select
 from forebay.studies.striping.results import (
     APART,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import groupby
 
 import numpy as np
 
 from forebay.model.units import plural
 from forebay.show.phrases import join_names
-from forebay.show.rows import distinct, select
+from forebay.show.report import Report, Section
+from forebay.show.rows import distinct, records, select
+from forebay.simulate.striping.machine import CORI, LOCAL
+from forebay.studies.striping.figures import figures_of
 from forebay.studies.striping.results import (
     APART,
     BESIDE,
@@ -23,7 +27,16 @@ from forebay.studies.striping.results import (
     gains,
     later_runs,
 )
-from forebay.studies.striping.tables import describe_place, level_records, policy_label
+from forebay.studies.striping.tables import (
+    assumed_table,
+    describe_place,
+    gains_table,
+    level_records,
+    mean_records,
+    model_table,
+    noise_table,
+    policy_label,
+)
 
 _NEAR = 10.0  # percent points within which ours and the paper's improvement are called alike
 _SHORT = (
@@ -142,3 +155,35 @@ def _noise(results: StripingResults) -> Iterator[str]:
             ]
             if parts:
                 yield f"With {100 * noise:.0f} % noise, {known}, of the best possible throughput: {', '.join(parts)}."
+
+
+def make_report(results: StripingResults) -> Report:
+    settings, said, differ = results.settings, conclusions(results), differences(results)
+    files = {
+        "runs": records(results.runs),
+        "means": mean_records(results),
+        "gains": [asdict(gain) for gain in gains(results)],
+        "noise": records(results.noise),
+        "noise-levels": level_records(results),
+        "assumed": records(results.assumed),
+    }
+    summary = [gains_table(results), noise_table(results)]
+    return Report(
+        about=f"The first {settings.get('runs')} runs of each application under each policy, in simulation, after "
+        f"Kim et al. 2022, section 5; {settings.get('repetitions')} repetitions, seed {settings.get('seed')}.",
+        findings=[Section("What came out", said), Section("Where this is not what the paper says, and why", differ)],
+        records=files,
+        document={
+            "settings": dict(settings),
+            "machines": [asdict(machine) for machine in (LOCAL, CORI)],
+            "conclusions": said,
+            "differences": differ,
+            "gains": files["gains"],
+            "means": files["means"],
+            "noise": files["noise-levels"],
+            "assumed": files["assumed"],
+        },
+        figures=figures_of(results),
+        summary=summary,
+        tables=[*summary, model_table(), assumed_table(results)],
+    )

@@ -18,8 +18,7 @@ from forebay.profile.access_pattern import Access
 from forebay.profile.application import Profile
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.scales import bandwidth_axis, date_axis
-from forebay.show.figures.sheet import house_style, panels, write
-from forebay.show.figures.text import printable
+from forebay.show.figures.sheet import house_style, panels, printable, write
 from forebay.show.history.tables import format_share
 from forebay.show.phrases import shorten
 from forebay.show.rows import Floats

@@ -1,8 +1,8 @@
 """Experiments of sizes that nothing was trained on."""
 
 from forebay.simulate.requests.training import TRAINING
-from forebay.simulate.requests.unseen import periods_of, unseen_experiments
 from forebay.simulate.requests.workload import Experiment, Workload
+from forebay.studies.request_windows.detection import periods_of, unseen_experiments
 
 SMALL = Experiment(
     nodes=2,

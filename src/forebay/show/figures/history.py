@@ -1,0 +1,330 @@
+"""Which applications matter: runs, volume and performance of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from forebay.history.store.totals import AppSums
+from forebay.model.layout import DEFAULT_SIZE
+from forebay.model.units import format_size, plural
+from forebay.profile.filesystem_usage import DEFAULT_COUNT, Bin, Usage
+from forebay.profile.ost_health import OstHealth
+from forebay.show.figures.looks import FAINT, INK
+from forebay.show.figures.scales import bandwidth_axis, date_axis
+from forebay.show.figures.sheet import WIDTH, house_style, legend_above, panels, printable, write
+from forebay.show.history.tables import format_share
+from forebay.show.phrases import format_binary, shorten, size
+from forebay.show.rows import Floats
+
+_NAMED = 6
+_TOP = 15
+
+
+def draw_apps(apps: Sequence[AppSums], out: Path) -> Path:
+    """Write to `out` a point for each application, runs against volume; and the performance of those that ran most.
+
+    The line beside each name goes from its mean to its best run.
+    """
+    with house_style():
+        figure, (left, right) = panels(2, columns=2, height=3.4)
+        _draw_volumes(left, apps)
+        _draw_performance(right, [app for app in apps if app.mean_perf][:_TOP])
+        return write(figure, out)
+
+
+def _draw_volumes(axes: Axes, apps: Sequence[AppSums]) -> None:
+    moved = [app for app in apps if app.total_bytes > 0]
+    axes.set_title(f"{plural(len(apps), 'application')}: runs and volume", loc="left")
+    axes.scatter([a.runs for a in moved], [a.total_bytes for a in moved], s=14, color="#0072B2", alpha=0.6, zorder=3)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.margins(0.15)
+    for app in _apart([*sorted(moved, key=lambda a: -a.total_bytes)[:_NAMED], *moved[:_NAMED]]):
+        left = app.runs**2 > max(a.runs for a in moved)  # a name that starts at the edge would leave the picture
+        axes.annotate(
+            printable(app.app, 20),
+            (app.runs, app.total_bytes),
+            (-4 if left else 4, 3),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            fontsize=6,
+            color=INK,
+        )
+    axes.set_xlabel("runs")
+    axes.set_ylabel("volume")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.set_major_locator(LogLocator(numticks=8))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shorten(format_size(value))))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _apart(apps: Sequence[AppSums]) -> list[AppSums]:
+    """Those whose names would not lie on each other."""
+    kept: list[AppSums] = []
+    for app in apps:
+        near = (
+            abs(math.log10(app.total_bytes / k.total_bytes)) < 0.5 and abs(math.log10(app.runs / k.runs)) < 1.0
+            for k in kept
+        )
+        if not any(near):
+            kept.append(app)
+    return kept
+
+
+def _draw_performance(axes: Axes, apps: Sequence[AppSums]) -> None:
+    axes.set_title("performance of those that ran most", loc="left")
+    y = np.arange(len(apps))[::-1]
+    mean = np.array([app.mean_perf for app in apps])
+    best = np.array([app.best_perf for app in apps])
+    axes.hlines(y, mean, best, color=FAINT, linewidth=1.6, zorder=2)
+    axes.scatter(mean, y, s=12, color="#0072B2", zorder=4, label="mean")  # over the other, where there is one run only
+    axes.scatter(best, y, s=26, color="#D55E00", marker="D", zorder=3, label="best run")
+    axes.set_yticks(y, [printable(app.app, 22) for app in apps], fontsize=6.5)
+    axes.set_ylim(-0.7, max(len(apps), 3) - 0.3)
+    if apps:
+        bandwidth_axis(axes, "x", np.concatenate((mean, best)), most_ticks=6)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=7)
+
+
+_COLOURS = {"sick": "#D55E00", "fine": "#0072B2", "too little data": FAINT}
+_MARKERS = {"sick": "D", "fine": "o", "too little data": "x"}
+_SICK_NAMED = 12
+_MOST_SYSTEMS = 3
+
+
+def draw_osts(osts: Sequence[OstHealth], out: Path) -> Path:
+    """Write to `out`, for each file system, bars of bytes by OST, and below the slowness of each in its runs where it
+    is known; sick ones are named. Of many file systems those with sick OSTs or most bytes are shown."""
+    every = [[o for o in osts if o.filesystem == name] for name in {o.filesystem: None for o in osts}]
+    every.sort(key=lambda own: (-sum(o.verdict == "sick" for o in own), -sum(o.total_bytes for o in own)))
+    systems = every[:_MOST_SYSTEMS]
+    panels = sum(1 + _tells(own) for own in systems)
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 2.1 * panels))
+        FigureCanvasAgg(figure)
+        axes = iter(figure.subplots(panels, 1, squeeze=False)[:, 0])
+        for own in systems:
+            above = last = next(axes)
+            _draw_bytes(above, own)
+            if _tells(own):
+                last = next(axes)
+                last.sharex(above)
+                above.tick_params(labelbottom=False)
+                _draw_slowness(last, own)
+            last.set_xlabel("OST")
+            last.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+        part = f"{len(systems)} of {len(every)} file systems; --filesystem shows another"
+        title = part if len(systems) < len(every) else None
+        figure.legend(handles=_entries(systems), loc="outside lower center", ncols=3, title=title)
+        return write(figure, out)
+
+
+def _tells(osts: Sequence[OstHealth]) -> bool:
+    return any(o.slowness is not None for o in osts)
+
+
+def _entries(systems: Sequence[Sequence[OstHealth]]) -> list[Line2D]:
+    """What each colour says: as a point where there are points, or as a bar."""
+    shown = [o for osts in systems for o in osts]
+    pointed = {o.verdict for o in shown if o.slowness is not None}
+    return [
+        Line2D([], [], color=colour, marker=_MARKERS[v] if v in pointed else "s", linestyle="none", label=v)
+        for v, colour in _COLOURS.items()
+        if any(o.verdict == v for o in shown)
+    ]
+
+
+def _draw_bytes(axes: Axes, osts: Sequence[OstHealth]) -> None:
+    wide = 0.8 if len(osts) <= 200 else 1.0
+    axes.bar([o.ost for o in osts], [o.total_bytes for o in osts], wide, color=[_COLOURS[o.verdict] for o in osts])
+    axes.set_ylabel("volume")
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: size(round(value))))
+    axes.grid(axis="x", visible=False)
+    sick = sum(o.verdict == "sick" for o in osts)
+    where = osts[0].filesystem or "unknown file system"
+    axes.set_title(f"{where}: {len(osts)} {'OST' if len(osts) == 1 else 'OSTs'}, {sick or 'none'} sick", loc="left")
+
+
+def _draw_slowness(axes: Axes, osts: Sequence[OstHealth]) -> None:
+    known = [o for o in osts if o.slowness is not None]
+    for verdict, colour in _COLOURS.items():
+        alike = [o for o in known if o.verdict == verdict]
+        at, median, worst = (_column(alike, name) for name in ("ost", "slowness", "worst_slowness"))
+        axes.vlines(at, median, worst, color=colour, linewidth=0.8, alpha=0.7, zorder=2)
+        axes.scatter(at, median, s=22 if verdict == "sick" else 10, color=colour, marker=_MARKERS[verdict], zorder=3)
+    _slowness_axis(axes, _column(known, "slowness").min(initial=1), _column(known, "worst_slowness").max(initial=1))
+    for o in [o for o in known if o.verdict == "sick"][:_SICK_NAMED]:
+        _name(axes, o, right=o.ost > 0.7 * max(o.ost for o in osts))
+
+
+def _slowness_axis(axes: Axes, low: float, high: float) -> None:
+    axes.set_yscale("log")
+    axes.set_ylim(min(0.5, 0.8 * low), max(2.5, 1.6 * high))
+    axes.axhline(1, color=INK, linewidth=0.8, linestyle=(0, (3, 2)), zorder=2)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_ylabel("slowness in a run:\nmedian, up to the worst")
+
+
+def _name(axes: Axes, ost: OstHealth, *, right: bool) -> None:
+    label = f"OST {ost.ost}: {ost.slowness:.3g} times the median OST"
+    if ost.compared_runs > 1:
+        label += f", at worst {ost.worst_slowness:.3g}"
+    how: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "color": _COLOURS["sick"], "va": "center"}
+    where = (ost.ost, ost.worst_slowness or 1.0)
+    axes.annotate(label, where, (-6 if right else 6, 0), ha="right" if right else "left", **how)
+
+
+def _column(osts: Sequence[OstHealth], name: str) -> Floats:
+    values: Floats = np.array([getattr(o, name) for o in osts], dtype=float)
+    return values
+
+
+_DAY = 86_400.0
+_MOST_COUNTS = 8
+_POINT = np.dtype([("time", "f8"), ("perf", "f8"), ("count", "i8"), ("partial", "?")])
+
+
+def draw_runs(app: str, runs: Iterable[dict[str, Any]], out: Path) -> Path:
+    """Write to `out` a point for each run: when it started, its performance, its stripe count as the colour.
+
+    Runs from partial logs are crosses; runs without I/O that could be timed are left out, and counted.
+    """
+    rows = ((r["start_time"], r["perf_by_slowest"], r["stripe_count"] or 0, r["partial_flag"]) for r in runs)
+    every = np.fromiter(rows, dtype=_POINT)
+    points = every[every["perf"] > 0]
+    with house_style():
+        figure, (axes,) = panels(1, height=3.0, columns=1)
+        figure.set_figwidth(7.2)
+        groups = _groups(points["count"])
+        entries = [entry for label, colour, mask in groups for entry in _draw_points(axes, points, mask, label, colour)]
+        _label_axes(axes, points)
+        axes.set_title(f"{printable(app)}: {_which(points.size, every.size)}", loc="left")
+        if entries:
+            legend_above(figure, entries, columns=5)
+        return write(figure, out)
+
+
+def _which(drawn: int, every: int) -> str:
+    """
+    >>> _which(40, 40), _which(39, 40), _which(0, 2)
+    ('40 runs', '39 of 40 runs; 1 had no I/O that could be timed', 'none of 2 runs had I/O that could be timed')
+    """
+    if not drawn:
+        return f"none of {plural(every, 'run')} had I/O that could be timed"
+    left_out = f"; {every - drawn:,} had no I/O that could be timed"
+    return plural(drawn, "run") if drawn == every else f"{drawn:,} of {plural(every, 'run')}{left_out}"
+
+
+def _groups(counts: Any) -> list[tuple[str, Any, Any]]:
+    """Label, colour and mask of each stripe count, or of bins of them if they are many."""
+    known = sorted({int(n) for n in counts if n})
+    bins = [(n, n) for n in known]
+    if len(known) > _MOST_COUNTS:
+        exponents = sorted({(n - 1).bit_length() for n in known})
+        bins = [((1 << k - 1) + 1 if k else 1, 1 << k) for k in exponents]
+    shades = colormaps["viridis"](np.linspace(0.0, 0.88, max(len(bins), 2)))
+    made = []
+    for (low, high), shade in zip(bins, shades, strict=False):
+        label = f"{low} OST{'' if high == 1 else 's'}" if low == high else f"{low}–{high} OSTs"
+        made.append((label, shade, (counts >= low) & (counts <= high)))
+    if (counts == 0).any():
+        made.append(("OSTs unknown", FAINT, counts == 0))
+    return made
+
+
+def _draw_points(axes: Axes, points: Any, mask: Any, label: str, colour: Any) -> list[Line2D]:
+    """The entries of the legend for what is drawn."""
+    entries = []
+    size = 3.5 if points.size < 2000 else 1.8
+    for partial, marker in ((False, "o"), (True, "x")):
+        shown = points[mask & (points["partial"] == partial)]
+        if not shown.size:
+            continue
+        named = f"{label}, partial log" if partial else label
+        entries.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=named))
+        axes.plot(
+            shown["time"] / _DAY, shown["perf"], linestyle="none", marker=marker, markersize=size, color=colour,
+            alpha=0.8, markeredgewidth=0.8 if partial else 0, zorder=3, rasterized=True,
+        )  # fmt: skip
+    return entries
+
+
+def _label_axes(axes: Axes, points: Any) -> None:
+    axes.set_ylabel("performance by the slowest process")
+    if not points.size:
+        axes.set_xticks([])
+        axes.set_yticks([])
+        return
+    days = points["time"] / _DAY
+    margin = 0.02 * (days.max() - days.min()) or 0.5
+    axes.set_xlim(days.min() - margin, days.max() + margin)
+    date_axis(axes, 3, 9)
+    bandwidth_axis(axes, "y", points["perf"])
+
+
+_DEFAULT, _OTHER = "#0072B2", FAINT
+
+
+def draw_usage(usage: Usage, out: Path) -> Path:
+    """Write to `out` how many runs are in each bin of stripe counts and sizes, on a logarithmic scale.
+
+    The bar of what a file system does by itself is dark; every bar carries its share.
+    """
+    with house_style():
+        figure, (left, right) = panels(2, columns=2, height=3.0)
+        counts, sizes = usage.stripe_counts, usage.stripe_sizes
+        _draw_bins(left, counts, [b.label for b in counts], DEFAULT_COUNT)
+        left.set_title(_title("OSTs of a run", usage.default_count, "one"), loc="left")
+        left.set_xlabel("OSTs that the run used")
+        left.set_ylabel("runs")
+        _draw_bins(right, sizes, [format_binary(b.low).replace(" ", "\n") for b in sizes], DEFAULT_SIZE)
+        right.set_title(_title("stripe size", usage.default_size, "1 MiB"), loc="left")
+        right.set_xlabel("stripe size")
+        if usage.default_layout is not None:
+            share = format_share(usage.default_layout)
+            figure.suptitle(f"{share} of the runs have files of one 1 MiB stripe each, the default", fontsize=8.5)
+        return write(figure, out)
+
+
+def _title(what: str, share: float | None, value: str) -> str:
+    return f"{what}: no run tells" if share is None else f"{what}: {format_share(share)} of the runs have {value}"
+
+
+def _draw_bins(axes: Axes, bins: Sequence[Bin], labels: Sequence[str], default: int) -> None:
+    x, runs = np.arange(len(bins)), np.array([b.runs for b in bins], dtype=float)
+    colours = [_DEFAULT if b.low == default else _OTHER for b in bins]
+    axes.bar(x, np.where(runs > 0, runs, np.nan), 0.75, bottom=0, color=colours, zorder=2)
+    crowded = len(bins) > 6
+    axes.set_xticks(x, labels, fontsize=6.5 if crowded else 7.5)
+    if crowded:
+        axes.tick_params(axis="x", rotation=40)
+    middle, half = (len(bins) - 1) / 2, max(len(bins), 4) / 2 + 0.1
+    axes.set_xlim(middle - half, middle + half)
+    axes.grid(axis="x", visible=False)
+    top = max(float(runs.max(initial=0)), 1.0)
+    axes.set_yscale("log")
+    axes.set_ylim(0.6, top * 4)
+    axes.yaxis.set_major_locator(LogLocator(numticks=12))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    for at, b in zip(x, bins, strict=True):
+        if b.runs:
+            where = (float(at), float(b.runs))
+            axes.annotate(
+                format_share(b.share), where, (0, 2), textcoords="offset points", ha="center", fontsize=6, color=INK
+            )

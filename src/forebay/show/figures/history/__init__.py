@@ -1,1 +1,0 @@
-"""Pictures of the history: applications, runs, profiles, layouts and OSTs."""
