@@ -11,9 +11,9 @@ from forebay.show.figures.sheet import Sketch, house_style, write_figures
 
 
 @house_style()
-def numbers_of(made: Iterable[Sketch | None]) -> list[str]:
+def numbers_of(made: Iterable[Sketch]) -> list[str]:
     """The numbers in the names of figures, each of which is laid out and drawn, though not into a file."""
-    sketches = [sketch for sketch in made if sketch is not None]
+    sketches = list(made)
     for sketch in sketches:
         sketch.figure.draw_without_rendering()
         assert sketch.title and sketch.caption.endswith(".")
@@ -21,9 +21,9 @@ def numbers_of(made: Iterable[Sketch | None]) -> list[str]:
 
 
 @house_style()
-def assert_same_bytes(sketch_all: Callable[[], Iterable[Sketch | None]], folder: Path) -> None:
+def assert_same_bytes(sketch_all: Callable[[], Iterable[Sketch]], folder: Path) -> None:
     """Sketched twice, every figure has the same pixels; and the files of one are the same and hold no date."""
-    first, second = ([sketch for sketch in sketch_all() if sketch is not None] for _ in range(2))
+    first, second = (list(sketch_all()) for _ in range(2))
     for sketch, again in zip(first, second, strict=True):
         assert pixels_of(sketch) == pixels_of(again), sketch.name
     written = [write_figures(sketches[:1], folder / turn)[0] for sketches, turn in ((first, "a"), (second, "b"))]

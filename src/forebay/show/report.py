@@ -56,8 +56,8 @@ class Report:
     """Everything that a study makes of its results.
 
     `about` says what was run. `records` become CSV and Parquet files by these names, `document` the JSON document.
-    `figures` are made as they are written; None stands for one that the results don't allow. On the screen a user sees
-    the tables of the `summary` and the `findings`; the page has everything.
+    `figures` are made as they are written. On the screen a user sees the `summary` and the `findings`; the page has
+    everything.
     """
 
     title: str = ""
@@ -66,7 +66,7 @@ class Report:
     findings: Sequence[Section]
     records: Mapping[str, Sequence[Mapping[str, object]]]
     document: Mapping[str, Any]
-    figures: Iterable[Sketch | None] = ()
+    figures: Iterable[Sketch] = ()
     summary: Sequence[Table] = ()
     tables: Sequence[Table] = ()
     details: Details | None = None
@@ -78,6 +78,6 @@ def write_report(name: str, report: Report, figures: Sequence[Drawn], command: s
     from jinja2 import Environment, PackageLoader
 
     environment = Environment(loader=PackageLoader("forebay.show"), autoescape=True, trim_blocks=True)
-    pictures = [(figure, base64.b64encode(figure.png.read_bytes()).decode()) for figure in figures]
+    pictures = [(drawn.sketch, base64.b64encode(drawn.png.read_bytes()).decode()) for drawn in figures]
     page = environment.get_template("report.html").render(name=name, report=report, pictures=pictures, command=command)
     out.write_text(page, encoding="utf-8")

@@ -152,12 +152,12 @@ def test_figures_have_the_papers_numbers_and_say_what_they_show() -> None:
 
 
 def test_no_bar_leaves_its_panel() -> None:
-    sketch = beside(FULL, 14)
-    for axes in sketch.figure.axes:
+    figure = beside(FULL, 14)
+    for axes in figure.axes:
         bars = [patch.get_height() for patch in axes.patches if isinstance(patch, Rectangle)]
         assert len(bars) == 4 and axes.get_ylim()[0] == 0 and max(bars) < axes.get_ylim()[1]
     titles = ["VPIC-IO, 4 processes", "GCRM-IO, 4 processes", "VPIC-IO, 2 processes", "GCRM-IO, 2 processes"]
-    assert [axes.get_title(loc="left") for axes in sketch.figure.axes] == titles
+    assert [axes.get_title(loc="left") for axes in figure.axes] == titles
 
 
 def test_one_policy_alone_is_a_study_too(tmp_path: Path) -> None:

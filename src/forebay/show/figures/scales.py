@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from forebay.model.units import format_bandwidth
 from forebay.show.figures.looks import INK, Band, Look, draw_band
-from forebay.show.figures.sheet import IDLE, printable
+from forebay.show.figures.sheet import printable
 from forebay.show.phrases import shorten
 
 # A policy whose mean is so many times the median policy's would squeeze the others into one line.
@@ -80,7 +80,7 @@ def idle_axis(axes: Axes, bands: Bands) -> None:
     high = top_of([bands], ())
     margin = 0.05 * (high - low) or 1.0
     axes.set_ylim(max(0.0, low - margin), high + margin)
-    axes.set_ylabel(IDLE)
+    axes.set_ylabel("machine idle time (% of node time)")
 
 
 def whole_numbers(axes: Axes, counts: Sequence[int]) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import matplotlib.style
 from matplotlib.artist import Artist
@@ -17,13 +17,36 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 
-FONT = "DejaVu Sans"  # comes with matplotlib, so that a figure is the same on every machine
+from forebay.history.toml import load_toml
 
-LOAD = r"I/O load on the targets, I/O-load($\pi_{\mathrm{sys}}$)"
-SLOWDOWN = "mean I/O slowdown (times)"
-RHO_IO = r"slowdown from the allocation, $\rho_{\mathrm{io}}$ (times)"
-RHO_CON = r"slowdown from congestion, $\rho_{\mathrm{con}}$ (times)"
-IDLE = "machine idle time (% of node time)"
+FONT = "DejaVu Sans"  # comes with matplotlib, so that a figure is the same on every machine
+WIDTH = 7.2  # inches: both columns of a paper
+STYLE: dict[str, Any] = dict(
+    matplotlib.rc_params_from_file(Path(__file__).with_name("house.mplstyle"), use_default_template=False)
+)
+# Without dates and versions the same results give the same bytes.
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch:
+    """A figure before it is written; `name` becomes that of its files."""
+
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+
+
+class Drawn(NamedTuple):
+    """A figure and its two files."""
+
+    sketch: Sketch
+    png: Path
+    pdf: Path
 
 
 def printable(name: str, longest: int = 48) -> str:
@@ -45,58 +68,6 @@ def _has_glyph(character: str) -> bool:
     return bool(get_font(findfont(FONT)).get_char_index(ord(character)))
 
 
-WIDTH = 7.2  # inches: both columns of a paper
-
-STYLE: dict[str, Any] = {
-    "font.family": FONT,
-    "mathtext.fontset": "dejavusans",
-    "font.size": 8,
-    "axes.titlesize": 8.5,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7.5,
-    "ytick.labelsize": 7.5,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.7,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.6,
-    "figure.dpi": 100,
-    "figure.constrained_layout.use": True,
-    "savefig.dpi": 220,
-    "pdf.fonttype": 42,  # publishers refuse Type 3 fonts
-}
-# Without dates and versions the same results give the same bytes.
-_METADATA: dict[str, dict[str, Any]] = {
-    "png": {"Software": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """A figure as two files, and what it shows in words."""
-
-    name: str
-    title: str
-    caption: str
-    png: Path
-    pdf: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sketch:
-    """A figure before it is written; `name` becomes that of its files."""
-
-    name: str
-    title: str
-    caption: str
-    figure: Figure
-
-
 @contextmanager
 def house_style() -> Iterator[None]:
     """Matplotlib as it comes plus our settings, whatever the user's own configuration says."""
@@ -104,15 +75,26 @@ def house_style() -> Iterator[None]:
         yield
 
 
+def blank_sheet(width: float, height: float) -> Figure:
+    """A figure of so many inches that needs no screen."""
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    return figure
+
+
 def panels(
-    count: int, *, columns: int = 3, width: float = WIDTH, height: float = 2.4, sharey: Literal["row"] | bool = False
+    count: int,
+    *,
+    columns: int = 3,
+    width: float | None = None,
+    height: float = 2.4,
+    sharey: Literal["row"] | bool = False,
 ) -> tuple[Figure, list[Axes]]:
     """A figure with `count` panels in rows of up to `columns`, each `height` inches high."""
     across = max(1, min(count, columns))
     down = math.ceil(count / across)
     # One panel alone would be too wide to read slopes off.
-    figure = Figure(figsize=(width if across > 1 else min(width, 4.6), height * down + 0.15))
-    FigureCanvasAgg(figure)
+    figure = blank_sheet(width or (WIDTH if across > 1 else 4.6), height * down + 0.15)
     grid = figure.subplots(down, across, squeeze=False, sharey=sharey).ravel().tolist()
     for spare in grid[count:]:
         spare.remove()
@@ -129,6 +111,48 @@ def legend_above(figure: Figure, entries: Sequence[Artist], columns: int = 4) ->
     figure.legend(handles=list(entries), loc="outside upper center", ncols=columns, handlelength=3.2)
 
 
+def draw_panels(
+    cells: Iterable[Sequence[Any]],
+    draw: Callable[..., object],
+    *,
+    title: Callable[..., str] | None = None,
+    ylabel: str | Sequence[str] | None = None,
+    xlabel: str = "",
+    legend: Sequence[Artist] = (),
+    legend_columns: int = 4,
+    **layout: Any,
+) -> Figure:
+    """A panel for each cell, by `draw(axes, *cell)` and with `title(*cell)`.
+
+    `ylabel` is beside the first panel of each row, `xlabel` under all; `layout` is that of `panels`.
+    """
+    cells = list(cells)
+    figure, grid = panels(len(cells), **layout)
+    for axes, cell in zip(grid, cells, strict=True):
+        draw(axes, *cell)
+        if title:
+            axes.set_title(title(*cell), loc="left")
+    if ylabel:
+        leftmost = grid[:: max(1, layout.get("columns", 3))]
+        for axes, label in zip(leftmost, [ylabel] * len(leftmost) if isinstance(ylabel, str) else ylabel, strict=True):
+            axes.set_ylabel(label)
+    if xlabel:
+        figure.supxlabel(xlabel, fontsize=8)
+    if legend:
+        legend_above(figure, legend, legend_columns)
+    return figure
+
+
+def read_texts(module: str) -> dict[str, Any]:
+    """The texts of figures, from the TOML file beside the module that draws them."""
+    return load_toml(Path(module).with_suffix(".toml"))
+
+
+def sketch(text: Mapping[str, str], figure: Figure, **values: object) -> Sketch:
+    """The figure with its name, title and caption, in which `values` take the place of names in braces."""
+    return Sketch(**{key: template.format(**values) for key, template in text.items()}, figure=figure)
+
+
 def write(figure: Figure, path: Path) -> Path:
     """As PDF if the suffix of `path` says so, else as PNG."""
     kind = "pdf" if path.suffix.lower() == ".pdf" else "png"
@@ -137,14 +161,12 @@ def write(figure: Figure, path: Path) -> Path:
 
 
 @house_style()
-def write_figures(sketches: Iterable[Sketch | None], out: Path) -> list[Drawn]:
+def write_figures(sketches: Iterable[Sketch], out: Path) -> list[Drawn]:
     """Both files of each in the directory `out`, which is made. The house style holds for sketches made on the way."""
     out.mkdir(parents=True, exist_ok=True)
-    return [_write_both(sketch, out) for sketch in sketches if sketch is not None]
-
-
-def _write_both(sketch: Sketch, out: Path) -> Drawn:
-    png = write(sketch.figure, out / f"{sketch.name}.png")
-    sketch.figure.set_layout_engine(None)  # it is laid out already; to do so again would take long
-    pdf = write(sketch.figure, out / f"{sketch.name}.pdf")
-    return Drawn(name=sketch.name, title=sketch.title, caption=sketch.caption, png=png, pdf=pdf)
+    drawn = []
+    for sketch in sketches:
+        png = write(sketch.figure, out / f"{sketch.name}.png")
+        sketch.figure.set_layout_engine(None)  # it is laid out already; to do so again would take long
+        drawn.append(Drawn(sketch, png, write(sketch.figure, out / f"{sketch.name}.pdf")))
+    return drawn

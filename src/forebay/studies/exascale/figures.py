@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from forebay.show.figures.looks import FAINT, INK
-from forebay.show.figures.sheet import Sketch, legend_above, panels, printable
+from forebay.show.figures.sheet import Sketch, legend_above, panels, printable, read_texts, sketch
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS
 from forebay.studies.exascale.results import ALL, BASE, Estimate, ExascaleResults
 from forebay.studies.exascale.tables import LABELS, label
 
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
-_THIN: dict[str, Any] = {"ecolor": "#333333", "error_kw": {"linewidth": 0.9, "capsize": 2}}
+_TEXTS = read_texts(__file__)
+_BLUE, _ORANGE, _GREY = "#0072B2", "#E69F00", "#666666"
+_COLOURS = (_BLUE, _ORANGE, "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
+_THIN: dict[str, Any] = {"ecolor": "#333333", "error_kw": {"linewidth": 0.9, "capsize": 2}, "zorder": 2}
 
 
 def figures_of(results: ExascaleResults) -> Iterator[Sketch]:
     """Every figure that the results allow."""
-    yield from (draw(results) for draw in (waiting, each, who))
-    if any(results.has(name) for name in SETTINGS if name != BASE):
-        yield assumed(results)
+    others = any(results.has(name) for name in SETTINGS if name != BASE)
+    for draw in (waiting, each, who, assumed) if others else (waiting, each, who):
+        yield sketch(_TEXTS[draw.__name__], draw(results), months=results.months)
 
 
-def waiting(results: ExascaleResults) -> Sketch:
+def waiting(results: ExascaleResults) -> Figure:
     """Node-hours in I/O with every combination of decisions, by kind of job."""
     names = results.variants
     figure, (axes,) = panels(1, width=7.2, height=3.4)
-    figure.set_figwidth(7.2)
     at = np.arange(len(names))[::-1]
     left = np.zeros(len(names))
     for kind, colour in zip(results.kinds, _COLOURS, strict=False):
@@ -41,58 +43,42 @@ def waiting(results: ExascaleResults) -> Sketch:
     for y, on in zip(at, names, strict=True):
         hours = results.hours(on=on) / 1000
         axes.plot(hours, np.full(hours.size, y), "o", color=INK, markersize=2.5, markeredgewidth=0, zorder=3)
-    axes.set_yticks(at, [label(on) for on in names])
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="y", visible=False)
+    _name_bars(axes, "y", at, [label(on) for on in names])
     axes.set_xlabel("thousand node-hours a month that wait for I/O")
     axes.set_xlim(left=0)
-    keys = [Patch(color=c, label=printable(k)) for k, c in zip(results.kinds, _COLOURS, strict=False)]
-    legend_above(figure, keys)
-    return Sketch(
-        name="exascale-waiting",
-        title="What waits for I/O",
-        caption=f"Node-hours a month in I/O by kind of job, means of {results.months} drawn months; "
-        "dots are the single months. Months differ more than decisions do, so that these are compared month by month.",
-        figure=figure,
-    )
+    legend_above(figure, [Patch(color=c, label=printable(k)) for k, c in zip(results.kinds, _COLOURS, strict=False)])
+    return figure
 
 
-def each(results: ExascaleResults) -> Sketch:
+def each(results: ExascaleResults) -> Figure:
     """What each decision wins alone, and what it adds to the others."""
     figure, (axes,) = panels(1, width=7.2, height=2.9)
-    figure.set_figwidth(7.2)
-    at = np.arange(len(DECISIONS) + 1)
-    everything = results.won(ALL)
-    for k, (gains, colour) in enumerate(((results.alone(), "#0072B2"), (results.last(), "#E69F00"))):
-        _bars(axes, at[:-1] + (k - 0.5) * 0.38, [gains[name] for name in DECISIONS], 0.36, colour)
-    _bars(axes, at[-1:], [everything], 0.5, "#666666")
+    count = len(DECISIONS)
+    groups: list[tuple[str, str, Any, Sequence[Estimate], float]] = [
+        ("alone", _BLUE, np.arange(count) - 0.19, list(results.alone().values()), 0.36),
+        ("on top of the three others", _ORANGE, np.arange(count) + 0.19, list(results.last().values()), 0.36),
+        ("together", _GREY, [count], [results.won(ALL)], 0.5),
+    ]
+    for _, colour, x, estimates, width in groups:
+        half = [estimate.half / 1000 for estimate in estimates]
+        axes.bar(x, [e.mean / 1000 for e in estimates], width, yerr=half, color=colour, **_THIN)
     axes.axhline(0, color=INK, linewidth=0.7)
-    axes.set_xticks(at, [*(LABELS[name] for name in DECISIONS), "all four"])
-    axes.tick_params(axis="x", length=0)
-    axes.grid(axis="x", visible=False)
+    _name_bars(axes, "x", range(count + 1), [*(LABELS[name] for name in DECISIONS), "all four"])
     axes.set_ylabel("thousand node-hours won a month")
-    pairs = (("alone", "#0072B2"), ("on top of the three others", "#E69F00"), ("together", "#666666"))
-    legend_above(figure, [Patch(color=colour, label=text) for text, colour in pairs])
-    return Sketch(
-        name="exascale-won",
-        title="What each decision wins",
-        caption=f"Node-hours won a month against the default, and against the three other decisions; means of "
-        f"{results.months} months and their 95 % intervals, month by month with the same jobs.",
-        figure=figure,
-    )
+    legend_above(figure, [Patch(color=colour, label=text) for text, colour, *_ in groups])
+    return figure
 
 
-def who(results: ExascaleResults) -> Sketch:
+def who(results: ExascaleResults) -> Figure:
     """How much longer or shorter every decided job waits."""
-    figure, (axes,) = panels(1, width=7.2, height=2.9)
-    figure.set_figwidth(6.0)
-    keys = []
+    figure, (axes,) = panels(1, width=6.0, height=2.9)
+    legend = []
     for kind, colour in zip(results.kinds, _COLOURS, strict=False):
         ratios = np.sort(results.ratios(kind))
         if ratios.size:
             part = 100 * np.arange(1, ratios.size + 1) / ratios.size
             axes.step(np.maximum(ratios, 1e-3), part, where="post", color=colour, linewidth=1.6)
-            keys.append(Patch(color=colour, label=printable(f"{kind}, {ratios.size:,} jobs")))
+            legend.append(Patch(color=colour, label=printable(f"{kind}, {ratios.size:,} jobs")))
     axes.axvline(1, color=FAINT, linewidth=1)
     axes.set_xscale("log")
     ticks = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5) if axes.get_xlim()[0] <= t <= axes.get_xlim()[1]]
@@ -101,47 +87,30 @@ def who(results: ExascaleResults) -> Sketch:
     axes.set_ylim(0, 100)
     axes.set_xlabel("time in I/O with all four decisions, over that by default")
     axes.set_ylabel("% of jobs")
-    legend_above(figure, keys)
-    return Sketch(
-        name="exascale-jobs",
-        title="Who wins and who loses",
-        caption="The part of the jobs whose time in I/O, with all four decisions on, is at most so many times what it "
-        "is by default. To the right of 1 a job waits longer.",
-        figure=figure,
-    )
+    legend_above(figure, legend)
+    return figure
 
 
-def assumed(results: ExascaleResults) -> Sketch:
+def assumed(results: ExascaleResults) -> Figure:
     """What all four decisions win under other assumptions."""
     names = [name for name in SETTINGS if results.has(name)]
     figure, grid = panels(2, columns=2, height=2.8)
     at = np.arange(len(names))[::-1]
-    for axes, estimates, unit in (
-        (grid[0], [_scaled(results.won(ALL, setting=n), 1e-3) for n in names], "thousand node-hours won a month"),
-        (grid[1], [_scaled(results.share_won(ALL, setting=n), 100) for n in names], "won, % of the node-hours in I/O"),
-    ):
-        half = [0.0 if np.isnan(e.low) else e.mean - e.low for e in estimates]
-        colours = ["#666666" if name == BASE else "#0072B2" for name in names]
-        axes.barh(at, [e.mean for e in estimates], 0.66, xerr=half, color=colours, zorder=2, **_THIN)
-        axes.grid(axis="y", visible=False)
-        axes.tick_params(axis="y", length=0)
-        axes.set_xlabel(unit)
-    grid[0].set_yticks(at, [SETTINGS[name].label for name in names])
-    grid[1].set_yticks(at, [""] * len(names))
-    return Sketch(
-        name="exascale-assumed",
-        title="If the assumptions were others",
-        caption="What all four decisions win when one assumption is changed. Layouts set by hand change what users can "
-        "bear to write, and so the I/O itself.",
-        figure=figure,
+    measures = (
+        ("thousand node-hours won a month", results.won, 1e-3),
+        ("won, % of the node-hours in I/O", results.share_won, 100),
     )
+    for axes, (unit, measure, factor) in zip(grid, measures, strict=True):
+        estimates = [measure(ALL, setting=name) for name in names]
+        half = [factor * estimate.half for estimate in estimates]
+        colours = [_GREY if name == BASE else _BLUE for name in names]
+        axes.barh(at, [factor * e.mean for e in estimates], 0.66, xerr=half, color=colours, **_THIN)
+        _name_bars(axes, "y", at, [SETTINGS[name].label if axes is grid[0] else "" for name in names])
+        axes.set_xlabel(unit)
+    return figure
 
 
-def _bars(axes: Axes, x: Any, estimates: list[Estimate], width: float, colour: str) -> None:
-    half = [0.0 if np.isnan(e.low) else (e.mean - e.low) / 1000 for e in estimates]
-    heights = [e.mean / 1000 for e in estimates]
-    axes.bar(x, heights, width, yerr=half, color=colour, zorder=2, **_THIN)
-
-
-def _scaled(estimate: Estimate, factor: float) -> Estimate:
-    return Estimate(*(factor * value for value in estimate))
+def _name_bars(axes: Axes, which: Any, at: Any, names: Sequence[str]) -> None:
+    axes.set(**{f"{which}ticks": at, f"{which}ticklabels": names})
+    axes.tick_params(axis=which, length=0)
+    axes.grid(axis=which, visible=False)

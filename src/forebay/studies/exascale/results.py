@@ -43,6 +43,11 @@ class Estimate(NamedTuple):
     low: float
     high: float
 
+    @property
+    def half(self) -> float:
+        """Half of the interval; 0 of one month alone."""
+        return 0.0 if np.isnan(self.low) else self.mean - self.low
+
     @classmethod
     def of(cls, values: Floats) -> Estimate:
         """

@@ -1,9 +1,9 @@
-"""What a study's figures are drawn from, and the choices that several of them share."""
+"""The figures, by their numbers in Bandet et al. 2024."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -42,10 +42,25 @@ from forebay.show.figures.scales import (
     top_of,
     whole_numbers,
 )
-from forebay.show.figures.sheet import LOAD, RHO_CON, RHO_IO, SLOWDOWN, Sketch, legend_above, panels, printable
+from forebay.show.figures.sheet import Sketch, draw_panels, printable, read_texts, sketch
 from forebay.show.phrases import join_names
 from forebay.show.rows import Floats, Mask, finite
-from forebay.studies.io_resources.results import CLASS, TRUE, Bin, Results
+from forebay.studies.io_resources.results import CLASS, GREEDY, TRUE, Bin, Results
+
+_TEXTS = read_texts(__file__)
+_LOAD = r"I/O load on the targets, I/O-load($\pi_{\mathrm{sys}}$)"
+_SLOWDOWN = "mean I/O slowdown (times)"
+_RHO_IO = r"slowdown from the allocation, $\rho_{\mathrm{io}}$ (times)"
+_RHO_CON = r"slowdown from congestion, $\rho_{\mathrm{con}}$ (times)"
+_CHANGE = (
+    "Left, by how many percent the mean I/O slowdown of a set changes when the policies see one curve for each class "
+    "and not the true ones (above 0 is worse); right, the machine idle time with class curves. "
+)
+_BOLD: dict[str, Any] = {"color": INK, "linewidth": 2.2, "marker": "o", "markersize": 4.5}
+_COST: dict[str, Any] = {"color": INK, "linewidth": 1.6, "linestyle": (0, (2, 0.8))}
+_SPREAD_ALLOCATORS = ("best-bandwidth", "nsys", "random")
+_SPREAD_LOAD = 0.5
+_OCCUPANCY_LOADS = (0.2, 0.5, 0.8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,27 +77,63 @@ class Subject:
         """Policies in the order in which the study has them, the paper's placements before others."""
         met = results.placers()
         placers = [name for name in PLACERS if name in met] + [name for name in met if name not in PLACERS]
-        return cls(
-            results=results,
-            curves=curves,
-            allocators=looks_of(results.allocators(), ALLOCATORS),
-            placers=looks_of(placers, PLACERS),
-        )
+        allocators = looks_of(results.allocators(), ALLOCATORS)
+        return cls(results=results, curves=curves, allocators=allocators, placers=looks_of(placers, PLACERS))
 
     @property
     def placer(self) -> str:
         """The placement for comparing allocators: the paper's, or the first there is."""
-        usual = "greedy-non-clairvoyant"
-        return usual if usual in self.placers or not self.placers else next(iter(self.placers))
+        return GREEDY if GREEDY in self.placers or not self.placers else next(iter(self.placers))
+
+    @property
+    def targets(self) -> str:
+        return "OSTs" if self.results.study == "osts" else "I/O nodes"
 
     def mask(self, allocate: str, place: str, curves: str = TRUE) -> Mask:
         return self.results.select(allocate=allocate, place=place, curves=curves)
 
-    def by_load(self, metric: str, place: str, *, curves: str = TRUE, factor: float = 1.0) -> dict[str, Band]:
+    def by_load(self, metric: str, place: str, *, factor: float = 1.0) -> dict[str, Band]:
         """The metric for each bin of load, of every allocator that has been run with that placement."""
         values = self.results.runs[metric] * factor
-        bands = {name: by_bin(self.results, self.mask(name, place, curves), values) for name in self.allocators}
+        bands = {name: by_bin(self.results, self.mask(name, place), values) for name in self.allocators}
         return {name: band for name, band in bands.items() if band.x.size}
+
+    def classes(self) -> dict[Shape, list[Curve]]:
+        """The curves of each class that has any."""
+        members: dict[Shape, list[Curve]] = {shape: [] for shape in Shape}
+        for curve in self.curves.values():
+            members[classify(curve)].append(curve)
+        return {shape: curves for shape, curves in members.items() if curves}
+
+    def legend(self, names: Mapping[str, object] | None = None) -> list[Line2D]:
+        """An entry for each allocator, or for some."""
+        return [key(name, look) for name, look in self.allocators.items() if names is None or name in names]
+
+
+def figures_of(results: Results, curves: Mapping[str, Curve]) -> Iterator[Sketch]:
+    """Each figure for which there are policies and loads that were run."""
+    subject = Subject.of(results, curves)
+    near = nearest_bin(results, results.select(), _SPREAD_LOAD)
+    values = {
+        "number": 2 if results.study == "osts" else 1,
+        "targets": subject.targets,
+        "origin": results.origin,
+        "counts": join_names([f"{len(members)} {shape}" for shape, members in subject.classes().items()]),
+        "placer": subject.placer,
+        "allocate": _spread_allocators(subject)[0] if subject.allocators else "",
+        "spread_load": _describe_bin(near) if near else "",
+        "slowest": leaders(subject, "mean_io_slowdown", subject.placer),
+        "idlest": leaders(subject, "machine_idle", subject.placer),
+        "boxes": BOXES,
+        "change": _CHANGE if (results.runs["curves"] == TRUE).any() else "Machine idle time with class curves. ",
+    }
+    compared = (
+        *(curves_by_class, mean_slowdown, spread, occupancy, low_and_high, two_causes, idle_time, class_regressions),
+        *((slowdown_and_idle,) if results.study == "osts" else ()),
+    )
+    for draw in (curves_by_class, class_regressions, robustness) if results.study == "robustness" else compared:
+        if (figure := draw(subject)) and figure.axes:
+            yield sketch(_TEXTS[draw.__name__], figure, **values)
 
 
 def leaders(subject: Subject, metric: str, place: str) -> str:
@@ -90,25 +141,23 @@ def leaders(subject: Subject, metric: str, place: str) -> str:
 
     A bin counts only the sets that every policy has been run on; empty if there is nothing to compare.
     """
-    tables = {name: _by_set(subject, metric, name, place) for name in subject.allocators}
-    tables = {name: table for name, table in tables.items() if table}
+    tables: dict[str, dict[tuple[float, int, float], float]] = {}
+    for name in subject.allocators:
+        runs = subject.results.runs[subject.mask(name, place)]
+        runs = runs[np.isfinite(runs[metric])]
+        if runs.size:
+            tables[name] = dict(zip(runs[["load", "set", "io_load_sys"]].tolist(), runs[metric].tolist(), strict=True))
     common = set.intersection(*map(set, tables.values())) if len(tables) > 1 else set()
     wins: Counter[str] = Counter()
     for bin_ in subject.results.bins:
-        shared = [key for key in sorted(common) if bin_.low <= key[2] < bin_.high]
+        shared = [same for same in sorted(common) if bin_.low <= same[2] < bin_.high]
         if shared:
-            wins[min(tables, key=lambda name: np.mean([tables[name][key] for key in shared]))] += 1
+            wins[min(tables, key=lambda name: np.mean([tables[name][same] for same in shared]))] += 1
     if not wins:
         return ""
     (first, most), *others = wins.most_common()
     shown = [f"{first} (in {most} of {wins.total()} bins)", *(f"{name} ({bins})" for name, bins in others)]
     return f" Lowest mean: {join_names(shown)}."
-
-
-def _by_set(subject: Subject, metric: str, allocate: str, place: str) -> dict[tuple[float, int, float], float]:
-    runs = subject.results.runs[subject.mask(allocate, place)]
-    keys = zip(*(runs[column].tolist() for column in ("load", "set", "io_load_sys")), strict=True)
-    return {key: value for key, value in zip(keys, runs[metric].tolist(), strict=True) if np.isfinite(value)}
 
 
 def by_bin(results: Results, chosen: Mask, values: Floats) -> Band:
@@ -130,107 +179,93 @@ def nearest_bin(results: Results, chosen: Mask, load: float) -> Bin | None:
     return min(held, key=lambda b: abs(b.middle - load), default=None)
 
 
-def load_range(bin_: Bin) -> str:
+def _describe_bin(bin_: Bin) -> str:
     """Like `0.5 ± 0.05`."""
     return f"{bin_.middle:g} ± {round((bin_.high - bin_.low) / 2, 9):g}"
 
 
-_AREAS = "Lines are means over the sets of a bin of load, areas reach from the 10th to the 90th percentile."
-_CHANGE = (
-    "Left, by how many percent the mean I/O slowdown of a set changes when the policies see one curve for each class "
-    "and not the true ones (above 0 is worse); right, the machine idle time with class curves. "
-)
-_SLOWDOWNS = {"mean_io_slowdown": "mean I/O slowdown (times)", "max_io_slowdown": "maximum I/O slowdown (times)"}
-_COST: dict[str, Any] = {"color": INK, "linewidth": 1.6, "linestyle": (0, (2, 0.8))}
+def _spread_allocators(subject: Subject) -> list[str]:
+    """Those of the paper's Figure 6 that were run, or the first ones."""
+    return [name for name in _SPREAD_ALLOCATORS if name in subject.allocators] or list(subject.allocators)[:3]
 
 
-def mean_slowdown(subject: Subject) -> Sketch | None:
-    """Figure 5: the slowdown of every allocator, a panel for each placement."""
-    by_place = {place: subject.by_load("mean_io_slowdown", place) for place in subject.placers}
-    by_place = {place: bands for place, bands in by_place.items() if bands}
-    if not by_place:
-        return None
-    several = list(by_place.values())
-    far = off_scale(several)
-    figure, grid = panels(len(by_place), height=2.9, sharey=True)
-    for axes, (place, bands) in zip(grid, by_place.items(), strict=True):
-        plot_by_load(axes, bands, subject.allocators, title=printable(place), without=far)
-        slowdown_axis(axes, top_of(several, far))
-    grid[0].set_ylabel(SLOWDOWN)
-    figure.supxlabel(LOAD, fontsize=8)
-    legend_above(figure, [key(name, look) for name, look in subject.allocators.items()])
-    best = leaders(subject, "mean_io_slowdown", subject.placer)
-    return Sketch(
-        name="figure-05-mean-io-slowdown",
-        title="Mean I/O slowdown against the I/O load, for every allocation and placement",
-        caption=f"{_AREAS} 1 is an application alone on its best number of targets.{best}",
-        figure=figure,
+def curves_by_class(subject: Subject) -> Figure:
+    """Figure 1 (I/O nodes) or 2 (OSTs): every curve divided by its own maximum, and the median of each class."""
+    medians = {}
+    for shape, curves in subject.classes().items():
+        shares: dict[int, list[float]] = {}
+        for curve in curves:
+            for n, bandwidth in zip(curve.counts, curve.bandwidths, strict=True):
+                shares.setdefault(n, []).append(bandwidth / max(curve.bandwidths))
+        medians[shape] = Curve.of({n: float(np.median(values)) for n, values in shares.items()})
+    return _draw_classes(subject, medians, "median")
+
+
+def class_regressions(subject: Subject) -> Figure:
+    """Figure 11: the polynomial regression of each class over its curves."""
+    return _draw_classes(subject, class_curves(subject.curves) if subject.curves else {}, "regression")
+
+
+def _draw_classes(subject: Subject, standing: Mapping[Shape, Curve], label: str) -> Figure:
+    """All curves of each class, and in bold the one that stands for it."""
+
+    def draw(axes: Axes, shape: Shape, curves: Sequence[Curve]) -> None:
+        alpha = float(np.clip(12 / len(curves), 0.35, 1.0))  # fainter where many lie on each other
+        lines = [np.column_stack((c.counts, np.array(c.bandwidths) / max(c.bandwidths))) for c in curves]
+        axes.add_collection(LineCollection(lines, colors=FAINT, linewidths=0.8, alpha=alpha))
+        axes.plot(standing[shape].counts, standing[shape].bandwidths, **_BOLD)
+        counts = sorted({n for curve in curves for n in curve.counts})
+        margin = 0.05 * (counts[-1] - counts[0]) or 0.5
+        axes.set_xlim(counts[0] - margin, counts[-1] + margin)
+        axes.set_ylim(0.0, 1.05)
+        whole_numbers(axes, counts)
+
+    return draw_panels(
+        subject.classes().items(),
+        draw,
+        title=lambda shape, curves: f"{shape} ({len(curves)})",
+        ylabel="bandwidth (share of maximum)",
+        xlabel=f"number of {subject.targets}",
+        columns=4,
+        height=2.0,
+        sharey=True,
+        legend=[
+            Line2D([], [], color=FAINT, linewidth=1.0, label="one application"),
+            Line2D([], [], label=f"{label} of the class", **_BOLD),
+        ],
     )
 
 
-def two_causes(subject: Subject) -> Sketch | None:
+def mean_slowdown(subject: Subject) -> Figure:
+    """Figure 5: the slowdown of every allocator, a panel for each placement."""
+    by_place = {place: subject.by_load("mean_io_slowdown", place) for place in subject.placers}
+    several = [bands for bands in by_place.values() if bands]
+    far = off_scale(several)
+
+    def draw(axes: Axes, place: str, bands: Bands) -> None:
+        plot_by_load(axes, bands, subject.allocators, title=printable(place), without=far)
+        slowdown_axis(axes, top_of(several, far))
+
+    cells = [(place, bands) for place, bands in by_place.items() if bands]
+    legend = subject.legend()
+    return draw_panels(cells, draw, ylabel=_SLOWDOWN, xlabel=_LOAD, height=2.9, sharey=True, legend=legend)
+
+
+def two_causes(subject: Subject) -> Figure:
     """Figure 9: how much of the slowdown the allocation causes, and how much congestion."""
-    causes = {RHO_IO: _trends(subject, "rho_io", 1.0), RHO_CON: _trends(subject, "rho_con", 0.0)}
-    if not any(causes.values()):
-        return None
-    figure, grid = panels(2, height=2.9)
-    for axes, (label, bands) in zip(grid, causes.items(), strict=True):
+
+    def draw(axes: Axes, label: str, least: float, bands: Bands) -> None:
         far = off_scale([bands])
         plot_by_load(axes, bands, subject.allocators, without=far, markers=False)
         axes.set_ylabel(label)
-        axes.set_ylim(0.92 if label == RHO_IO else 0.0, 1.05 * top_of([bands], far))
-    figure.supxlabel(LOAD, fontsize=8)
-    legend_above(figure, [key(name, look) for name, look in subject.allocators.items()])
-    return Sketch(
-        name="figure-09-two-causes-of-slowdown",
-        title=f"The two causes of I/O slowdown against the I/O load ({subject.placer})",
-        caption="Left, the part that comes from an application's number of targets; right, the part that comes from "
-        "sharing them. Lines are polynomial regressions over the single sets, areas their 95 % confidence interval; "
-        "neither is drawn below 1 and 0, the least that there can be.",
-        figure=figure,
-    )
+        axes.set_ylim(0.92 * least, 1.05 * top_of([bands], far))
 
-
-def idle_time(subject: Subject) -> Sketch | None:
-    """Figure 10: the part of the machine that waits for I/O."""
-    bands = subject.by_load("machine_idle", subject.placer, factor=100.0)
-    if not bands:
-        return None
-    figure, (axes,) = panels(1, height=3.2)
-    plot_by_load(axes, bands, subject.allocators)
-    idle_axis(axes, bands)
-    axes.set_xlabel(LOAD)
-    legend_above(figure, [key(name, subject.allocators[name]) for name in bands])
-    return Sketch(
-        name="figure-10-machine-idle-time",
-        title=f"Machine idle time against the I/O load ({subject.placer})",
-        caption=f"The part of the compute nodes' time that goes into I/O; the lower the better. {_AREAS} "
-        f"The y axis need not start at 0.{leaders(subject, 'machine_idle', subject.placer)}",
-        figure=figure,
-    )
-
-
-def slowdown_and_idle(subject: Subject) -> Sketch | None:
-    """Figure 13: slowdown and idle time side by side."""
-    slow = subject.by_load("mean_io_slowdown", subject.placer)
-    idle = subject.by_load("machine_idle", subject.placer, factor=100.0)
-    if not (slow or idle):
-        return None
-    far = off_scale([slow])
-    figure, (left, right) = panels(2, height=2.9)
-    plot_by_load(left, slow, subject.allocators, without=far)
-    slowdown_axis(left, top_of([slow], far))
-    left.set_ylabel(SLOWDOWN)
-    plot_by_load(right, idle, subject.allocators)
-    idle_axis(right, idle)
-    figure.supxlabel(LOAD, fontsize=8)
-    legend_above(figure, [key(name, look) for name, look in subject.allocators.items() if name in slow | idle])
-    return Sketch(
-        name="figure-13-osts",
-        title=f"Slowdown and idle time with OSTs as targets ({subject.placer})",
-        caption=f"{_AREAS} The right y axis need not start at 0.{leaders(subject, 'mean_io_slowdown', subject.placer)}",
-        figure=figure,
-    )
+    cells = [
+        (label, least, _trends(subject, metric, least))
+        for label, metric, least in ((_RHO_IO, "rho_io", 1.0), (_RHO_CON, "rho_con", 0.0))
+    ]
+    some = any(bands for *_, bands in cells)
+    return draw_panels(cells if some else (), draw, xlabel=_LOAD, height=2.9, legend=subject.legend())
 
 
 def _trends(subject: Subject, metric: str, least: float) -> dict[str, Band]:
@@ -246,45 +281,64 @@ def _trends(subject: Subject, metric: str, least: float) -> dict[str, Band]:
     return {name: band for name, band in trends.items() if band.x.size}
 
 
-def low_and_high(subject: Subject) -> Sketch | None:
+def idle_time(subject: Subject) -> Figure:
+    """Figure 10: the part of the machine that waits for I/O."""
+    bands = subject.by_load("machine_idle", subject.placer, factor=100.0)
+
+    def draw(axes: Axes) -> None:
+        plot_by_load(axes, bands, subject.allocators)
+        idle_axis(axes, bands)
+        axes.set_xlabel(_LOAD)
+
+    return draw_panels([()] if bands else (), draw, height=3.2, legend=subject.legend(bands))
+
+
+def slowdown_and_idle(subject: Subject) -> Figure:
+    """Figure 13: slowdown and idle time side by side."""
+    slow = subject.by_load("mean_io_slowdown", subject.placer)
+    idle = subject.by_load("machine_idle", subject.placer, factor=100.0)
+
+    def draw(axes: Axes, bands: Bands) -> None:
+        far = off_scale([bands]) if bands is slow else []
+        plot_by_load(axes, bands, subject.allocators, without=far)
+        if bands is slow:
+            slowdown_axis(axes, top_of([bands], far))
+            axes.set_ylabel(_SLOWDOWN)
+        else:
+            idle_axis(axes, bands)
+
+    cells = [(slow,), (idle,)] if slow or idle else []
+    return draw_panels(cells, draw, xlabel=_LOAD, height=2.9, legend=subject.legend(slow | idle))
+
+
+def low_and_high(subject: Subject) -> Figure:
     """Figure 8: a row for the mean and one for the maximum, a column for low and one for high load."""
-    ranges = _ranges(subject)
-    if not ranges:
-        return None
-    figure, grid = panels(2 * len(ranges), columns=len(ranges), height=2.3, sharey="row")
-    cells = [(metric, label) for metric in _SLOWDOWNS for label in ranges]
-    for axes, (metric, label) in zip(grid, cells, strict=True):
-        masks = {name: subject.mask(name, subject.placer) & ranges[label] for name in subject.allocators}
-        _draw_slowdowns(axes, subject, metric, masks)
-        if metric == "mean_io_slowdown":
-            axes.set_title(label, loc="left")
-            _mark_rho_io(axes, subject, masks)
-    for axes, ylabel in zip(grid[:: len(ranges)], _SLOWDOWNS.values(), strict=True):
-        axes.set_ylabel(ylabel)
-    for axes in grid[-len(ranges) :]:
-        name_groups(axes, list(subject.allocators))
-    legend_above(figure, [Line2D([], [], label=r"mean $\rho_{\mathrm{io}}$, what the allocation costs", **_COST)])
-    return Sketch(
-        name="figure-08-mean-and-maximum-slowdown",
-        title=f"Mean and maximum I/O slowdown at low and at high I/O load ({subject.placer})",
-        caption="1 is the least that a slowdown can be, and the y axes are logarithmic. "
-        f"{BOXES} A dashed line marks what the allocation alone would cost; the rest is congestion.",
-        figure=figure,
+    results, ranges = subject.results, _ranges(subject)
+    names = list(subject.allocators)
+
+    def draw(axes: Axes, metric: str, title: str) -> None:
+        masks = [subject.mask(name, subject.placer) & ranges[title] for name in names]
+        values = results.runs[metric]
+        boxes(axes, {name: values[mask] for name, mask in zip(names, masks, strict=True)}, subject.allocators)
+        slowdown_axis(axes, float(finite(values[results.select(place=subject.placer)]).max(initial=1.0)))
+        if metric != "mean_io_slowdown":
+            name_groups(axes, names)
+            return
+        axes.set_title(title, loc="left")
+        for position, mask in enumerate(masks):
+            costs = finite(results.runs["rho_io"][mask])
+            if costs.size:
+                axes.hlines(costs.mean(), position - 0.38, position + 0.38, zorder=7, clip_on=False, **_COST)
+
+    return draw_panels(
+        product(("mean_io_slowdown", "max_io_slowdown"), ranges),
+        draw,
+        ylabel=(_SLOWDOWN, "maximum I/O slowdown (times)") if ranges else None,
+        columns=len(ranges),
+        height=2.3,
+        sharey="row",
+        legend=[Line2D([], [], label=r"mean $\rho_{\mathrm{io}}$, what the allocation costs", **_COST)],
     )
-
-
-def _draw_slowdowns(axes: Axes, subject: Subject, metric: str, masks: Mapping[str, Mask]) -> None:
-    values = subject.results.runs[metric]
-    boxes(axes, {name: values[mask] for name, mask in masks.items()}, subject.allocators)
-    drawn = finite(values[subject.results.select(place=subject.placer)])
-    slowdown_axis(axes, float(drawn.max()) if drawn.size else 1.0)
-
-
-def _mark_rho_io(axes: Axes, subject: Subject, masks: Mapping[str, Mask]) -> None:
-    for position, mask in enumerate(masks.values()):
-        costs = finite(subject.results.runs["rho_io"][mask])
-        if costs.size:
-            axes.hlines(costs.mean(), position - 0.38, position + 0.38, zorder=7, clip_on=False, **_COST)
 
 
 def _ranges(subject: Subject) -> dict[str, Mask]:
@@ -302,222 +356,87 @@ def _ranges(subject: Subject) -> dict[str, Mask]:
     }
 
 
-def robustness(subject: Subject) -> Sketch | None:
-    """Figure 12: the change of the slowdown, and the idle time, with class curves."""
-    change = _by_combination(subject, _change(subject.results))
-    idle = _by_combination(subject, subject.results.runs["machine_idle"] * 100.0)
-    if not idle:
-        return None
-    looks = _looks(subject)
-    figure, grid = panels(2 if change else 1, height=2.9)
-    if change:
-        plot_by_load(grid[0], change, looks, title="(a) class curves against true curves")
-        grid[0].axhline(0.0, color=INK, linewidth=0.8, zorder=1)
-        grid[0].set_ylabel("change of mean I/O slowdown (%)")
-    plot_by_load(grid[-1], idle, looks, title="(b) with class curves" if change else "with class curves")
-    idle_axis(grid[-1], idle)
-    figure.supxlabel(LOAD, fontsize=8)
-    legend_above(figure, [key(name, looks[name]) for name in idle], columns=2)
-    return Sketch(
-        name="figure-12-robustness",
-        title="What it costs to know only each application's class",
-        caption=f"{_CHANGE if change else 'Machine idle time with class curves. '}{_AREAS}",
-        figure=figure,
-    )
-
-
-def _change(results: Results) -> Floats:
-    """For each run with class curves the change in percent from the same one with true curves; nan for others."""
-    runs = results.runs
-    same = list(zip(*(runs[c].tolist() for c in ("load", "set", "allocate", "place")), strict=True))
-    slowdowns = runs["mean_io_slowdown"].tolist()
-    true = {s: slowdown for s, slowdown, c in zip(same, slowdowns, runs["curves"], strict=True) if c == TRUE}
-    before = np.array([true.get(s, np.nan) for s in same], dtype=float)
-    return np.where(runs["curves"] == CLASS, 100.0 * (runs["mean_io_slowdown"] / before - 1.0), np.nan)
-
-
-def _by_combination(subject: Subject, values: Floats) -> Bands:
-    bands = {
-        _name(allocate, place): by_bin(subject.results, subject.mask(allocate, place, CLASS), values)
-        for allocate, place in product(subject.allocators, subject.placers)
-    }
-    return {name: band for name, band in bands.items() if band.x.size}
-
-
-def _looks(subject: Subject) -> dict[str, Look]:
-    """The colour of the allocator with the marker and the dashes of the placement."""
-    return {
-        _name(allocate, place): replace(look, marker=other.marker, dashes=other.dashes)
-        for (allocate, look), (place, other) in product(subject.allocators.items(), subject.placers.items())
-    }
-
-
-def _name(allocate: str, place: str) -> str:
-    return f"{allocate} + {place}"
-
-
-_SPREAD_ALLOCATORS = ("best-bandwidth", "nsys", "random")
-_SPREAD_LOAD = 0.5
-_OCCUPANCY_LOADS = (0.2, 0.5, 0.8)
-
-
-def spread(subject: Subject) -> Sketch | None:
+def spread(subject: Subject) -> Figure:
     """Figure 6: I/O-spread of the placements at a medium load, a panel for each of three allocators."""
     results = subject.results
     near = nearest_bin(results, results.select(), _SPREAD_LOAD)
-    if near is None:
-        return None
-    shown = [name for name in _SPREAD_ALLOCATORS if name in subject.allocators] or list(subject.allocators)[:3]
-    figure, grid = panels(len(shown), sharey=True)
-    at_load = results.within(near.low, near.high)
-    for axes, allocate in zip(grid, shown, strict=True):
+    at_load = results.within(near.low, near.high) if near else results.select()
+
+    def draw(axes: Axes, allocate: str) -> None:
         masks = {place: subject.mask(allocate, place) & at_load for place in subject.placers}
         boxes(axes, {p: results.runs["io_spread"][mask] for p, mask in masks.items()}, subject.placers)
         axes.set_title(printable(allocate), loc="left")
-        axes.set_ylim(0.0, 1.0)
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=None))
-    grid[0].set_ylabel("I/O spread (percentage points)")
-    legend_above(figure, [key(name, look, line=False) for name, look in subject.placers.items()])
-    return Sketch(
-        name="figure-06-io-spread",
-        title=f"I/O spread of the placements at an I/O load of {load_range(near)}",
-        caption="The occupancy of the busiest target less that of the least busy one; the lower, the more even. "
-        f"{BOXES}",
-        figure=figure,
-    )
+        _share_axis(axes, 1.0)
+
+    cells = [(name,) for name in _spread_allocators(subject)] if near else []
+    legend = [key(name, look, line=False) for name, look in subject.placers.items()]
+    return draw_panels(cells, draw, ylabel="I/O spread (percentage points)", sharey=True, legend=legend)
 
 
-def occupancy(subject: Subject) -> Sketch | None:
+def occupancy(subject: Subject) -> Figure:
     """Figure 7: the occupancy of every target by rank, a panel for each of three loads."""
     results = subject.results
-    usual = _SPREAD_ALLOCATORS[0]
-    allocate = usual if usual in subject.allocators else next(iter(subject.allocators), usual)
+    allocate = next(iter(_spread_allocators(subject)), "")
     chosen = results.select(allocate=allocate)
-    near = dict.fromkeys(nearest_bin(results, chosen, load) for load in _OCCUPANCY_LOADS)
-    bins = [bin_ for bin_ in near if bin_ is not None]
-    if not bins or not results.occupancy.size:
-        return None
-    figure, grid = panels(len(bins), sharey=True)
-    for axes, bin_ in zip(grid, bins, strict=True):
+
+    def draw(axes: Axes, bin_: Bin) -> None:
         for place, look in subject.placers.items():
             rows = results.occupancy[subject.mask(allocate, place) & results.within(bin_.low, bin_.high)]
             if len(rows):
                 draw_band(axes, mean_of_rows(rows), look)
-        axes.set_title(f"I/O load {load_range(bin_)}", loc="left")
-        axes.set_ylim(0.0, 1.02)
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=None))
-    grid[0].set_ylabel("occupancy (% of time)")
-    figure.supxlabel("targets, from the busiest to the least busy", fontsize=8)
-    legend_above(figure, [key(name, look) for name, look in subject.placers.items()])
-    return Sketch(
-        name="figure-07-target-occupancy",
-        title=f"Occupancy of the targets by placement ({allocate})",
-        caption="The flatter a line, the more evenly the placement loads the targets. Lines are means over the sets, "
-        "areas the 95 % confidence intervals of the means.",
-        figure=figure,
+        axes.set_title(f"I/O load {_describe_bin(bin_)}", loc="left")
+        _share_axis(axes, 1.02)
+
+    near = dict.fromkeys(nearest_bin(results, chosen, load) for load in _OCCUPANCY_LOADS)
+    return draw_panels(
+        [(bin_,) for bin_ in near if bin_ is not None] if results.occupancy.size else (),
+        draw,
+        ylabel="occupancy (% of time)",
+        xlabel="targets, from the busiest to the least busy",
+        sharey=True,
+        legend=[key(name, look) for name, look in subject.placers.items()],
     )
 
 
-Classes = Mapping[Shape, Sequence[Curve]]
-
-_BOLD: dict[str, Any] = {"color": INK, "linewidth": 2.2, "marker": "o", "markersize": 4.5}
-
-
-def curves_by_class(subject: Subject) -> Sketch | None:
-    """Figure 1 (I/O nodes) or 2 (OSTs): every curve, divided by its own maximum."""
-    classes = _classes(subject.curves)
-    if not classes:
-        return None
-    targets = _targets(subject)
-    counts = join_names([f"{len(curves)} {shape}" for shape, curves in classes.items()])
-    return Sketch(
-        name=f"figure-{2 if targets == 'OSTs' else 1:02}-curves-by-class",
-        title=f"Bandwidth against the number of {targets}, by class",
-        caption=f"{subject.results.origin}: {counts}. Each curve is divided by its own maximum; "
-        "the bold line is the median of the class.",
-        figure=_draw_classes(classes, {shape: _median(curves) for shape, curves in classes.items()}, targets, "median"),
-    )
+def _share_axis(axes: Axes, top: float) -> None:
+    axes.set_ylim(0.0, top)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=None))
 
 
-def class_regressions(subject: Subject) -> Sketch | None:
-    """Figure 11: the polynomial regression of each class over its curves."""
-    classes = _classes(subject.curves)
-    if not classes:
-        return None
-    return Sketch(
-        name="figure-11-class-regressions",
-        title="The curve that stands for each class",
-        caption="A polynomial regression over the normalised curves of a class (bold), at the numbers of targets that "
-        "were measured: what a policy sees that knows only an application's class.",
-        figure=_draw_classes(classes, class_curves(subject.curves), _targets(subject), "regression"),
-    )
+def robustness(subject: Subject) -> Figure:
+    """Figure 12: the change of the slowdown, and the idle time, with class curves."""
+    runs = subject.results.runs
+    same = runs[["load", "set", "allocate", "place"]].tolist()
+    slowdowns = zip(same, runs["mean_io_slowdown"].tolist(), runs["curves"], strict=True)
+    true = {key: slowdown for key, slowdown, curves in slowdowns if curves == TRUE}
+    before = np.array([true.get(key, np.nan) for key in same], dtype=float)
+    change = _by_combination(subject, 100.0 * (runs["mean_io_slowdown"] / before - 1.0))
+    idle = _by_combination(subject, runs["machine_idle"] * 100.0)
+    # The colour of the allocator with the marker and the dashes of the placement.
+    looks = {
+        f"{allocate} + {place}": replace(look, marker=other.marker, dashes=other.dashes)
+        for (allocate, look), (place, other) in product(subject.allocators.items(), subject.placers.items())
+    }
+
+    def draw(axes: Axes, bands: Bands, title: str) -> None:
+        plot_by_load(axes, bands, looks, title=title)
+        if bands is idle:
+            idle_axis(axes, idle)
+        else:
+            axes.axhline(0.0, color=INK, linewidth=0.8, zorder=1)
+            axes.set_ylabel("change of mean I/O slowdown (%)")
+
+    cells = [(change, "(a) class curves against true curves"), (idle, "(b) with class curves")]
+    if not change:
+        cells = [(idle, "with class curves")] if idle else []
+    legend = [key(name, looks[name]) for name in idle]
+    return draw_panels(cells, draw, xlabel=_LOAD, height=2.9, legend=legend, legend_columns=2)
 
 
-def _draw_classes(classes: Classes, standing: Mapping[Shape, Curve], targets: str, label: str) -> Figure:
-    figure, grid = panels(len(classes), columns=4, height=2.0, sharey=True)
-    for axes, (shape, curves) in zip(grid, classes.items(), strict=True):
-        _draw_class(axes, curves, standing[shape])
-        axes.set_title(f"{shape} ({len(curves)})", loc="left")
-    grid[0].set_ylabel("bandwidth (share of maximum)")
-    figure.supxlabel(f"number of {targets}", fontsize=8)
-    member = Line2D([], [], color=FAINT, linewidth=1.0, label="one application")
-    legend_above(figure, [member, Line2D([], [], label=f"{label} of the class", **_BOLD)])
-    return figure
-
-
-def _draw_class(axes: Axes, curves: Sequence[Curve], standing: Curve) -> None:
-    alpha = float(np.clip(12 / len(curves), 0.35, 1.0))  # fainter where many lie on each other
-    lines = [np.column_stack((curve.counts, np.array(curve.bandwidths) / max(curve.bandwidths))) for curve in curves]
-    axes.add_collection(LineCollection(lines, colors=FAINT, linewidths=0.8, alpha=alpha))
-    axes.plot(standing.counts, standing.bandwidths, **_BOLD)
-    counts = sorted({n for curve in curves for n in curve.counts})
-    margin = 0.05 * (counts[-1] - counts[0]) or 0.5
-    axes.set_xlim(counts[0] - margin, counts[-1] + margin)
-    axes.set_ylim(0.0, 1.05)
-    whole_numbers(axes, counts)
-
-
-def _classes(curves: Mapping[str, Curve]) -> Classes:
-    """The curves of each class that has any."""
-    members: dict[Shape, list[Curve]] = {shape: [] for shape in Shape}
-    for curve in curves.values():
-        members[classify(curve)].append(curve)
-    return {shape: curves_of_class for shape, curves_of_class in members.items() if curves_of_class}
-
-
-def _median(curves: Sequence[Curve]) -> Curve:
-    """The median share of the maximum at each number of targets that any of the curves measured."""
-    shares: dict[int, list[float]] = {}
-    for curve in curves:
-        for n, bandwidth in zip(curve.counts, curve.bandwidths, strict=True):
-            shares.setdefault(n, []).append(bandwidth / max(curve.bandwidths))
-    return Curve.of({n: float(np.median(values)) for n, values in shares.items()})
-
-
-def _targets(subject: Subject) -> str:
-    return "OSTs" if subject.results.study == "osts" else "I/O nodes"
-
-
-Painter = Callable[[Subject], Sketch | None]
-
-_COMPARISON: tuple[Painter, ...] = (
-    curves_by_class,
-    mean_slowdown,
-    spread,
-    occupancy,
-    low_and_high,
-    two_causes,
-    idle_time,
-    class_regressions,
-)
-_PAINTERS: Mapping[str, tuple[Painter, ...]] = {
-    "osts": (*_COMPARISON, slowdown_and_idle),
-    "robustness": (curves_by_class, class_regressions, robustness),
-}
-
-
-def figures_of(results: Results, curves: Mapping[str, Curve]) -> Iterator[Sketch | None]:
-    """Each figure shows the policies and loads that were run; None stands for one without any."""
-    subject = Subject.of(results, curves)
-    for paint in _PAINTERS.get(results.study, _COMPARISON):
-        yield paint(subject)
+def _by_combination(subject: Subject, values: Floats) -> Bands:
+    """With class curves, for each allocator with each placement."""
+    bands = {
+        f"{allocate} + {place}": by_bin(subject.results, subject.mask(allocate, place, CLASS), values)
+        for allocate, place in product(subject.allocators, subject.placers)
+    }
+    return {name: band for name, band in bands.items() if band.x.size}

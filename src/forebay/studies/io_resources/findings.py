@@ -11,9 +11,7 @@ from forebay.model.units import plural
 from forebay.show.report import Report, Section, Table
 from forebay.show.rows import Record, distinct, records
 from forebay.studies.io_resources.figures import figures_of
-from forebay.studies.io_resources.results import CLASS, METRICS, TRUE, Results
-
-GREEDY = "greedy-non-clairvoyant"
+from forebay.studies.io_resources.results import CLASS, GREEDY, METRICS, TRUE, Results
 
 
 def conclusions(results: Results) -> list[str]:

@@ -12,6 +12,7 @@ from forebay.simulate.engine import mean_of_known
 
 METRICS = ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con", "io_spread", "machine_idle")
 TRUE, CLASS = "true", "class"
+GREEDY = "greedy-non-clairvoyant"
 
 RUN = np.dtype(
     [

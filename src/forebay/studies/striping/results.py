@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forebay.show.rows import Rows, distinct, select
+from forebay.show.rows import Floats, Rows, distinct, select
 
 RUN = np.dtype(
     [
@@ -102,6 +102,11 @@ class StripingResults:
     def figures(self) -> list[int]:
         return sorted(set(self.runs["figure"].tolist()))
 
+    @property
+    def noise_runs(self) -> int:
+        """How many runs there are under noise."""
+        return int(str(self.settings.get("noise runs", 20)))
+
     def of(self, **wanted: object) -> Rows:
         """The runs whose columns have these values."""
         return select(self.runs, **wanted)
@@ -115,6 +120,12 @@ def later_runs(runs: Rows) -> Rows:
     """The second half of the runs, when the policies have learned what they learn."""
     later: Rows = runs[runs["run"] > runs["run"].max(initial=0) // 2]
     return later
+
+
+def first_near(rows: Rows, last: int) -> Floats:
+    """The first run within 5 % of the best layout; one more than there are where none is."""
+    first: Floats = np.where(rows["reached"] > 0, rows["reached"], last + 1)
+    return first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ import numpy as np
 
 from forebay.model.layout import MIB
 from forebay.show.report import Table
-from forebay.show.rows import Floats, Record, Rows, distinct, group, select
+from forebay.show.rows import Record, distinct, group, select
 from forebay.simulate.striping.machine import CORI, LOCAL, Machine
-from forebay.studies.striping.results import APART, DCA, TAPP, Gain, StripingResults, gains
+from forebay.studies.striping.results import APART, DCA, TAPP, Gain, StripingResults, first_near, gains
 
 _PANEL = ("figure", "machine", "application", "processes", "nodes", "fio", "policy", "run")
 _LEVEL = ("noise", "history", "policy")
@@ -36,12 +36,11 @@ def mean_records(results: StripingResults) -> list[Record]:
 
 def level_records(results: StripingResults) -> list[Record]:
     """For each level of noise, history and policy, over all cases and seeds."""
-    last = int(str(results.settings.get("noise runs", 20)))
     return [
         key
         | {
             "sequences": int(rows.size),
-            "first_near_best": float(first_near(rows, last).mean()),
+            "first_near_best": float(first_near(rows, results.noise_runs).mean()),
             "never_near_best": float((rows["reached"] == 0).mean()),
             "later_runs_near_best": float(rows["settled"].mean()),
             "mean_worst_run": float(rows["worst"].mean()),
@@ -50,12 +49,6 @@ def level_records(results: StripingResults) -> list[Record]:
         }
         for key, rows in group(results.noise, _LEVEL)
     ]
-
-
-def first_near(rows: Rows, last: int) -> Floats:
-    """The first run within 5 % of the best layout; one more than there are where none is."""
-    first: Floats = np.where(rows["reached"] > 0, rows["reached"], last + 1)
-    return first
 
 
 def gains_table(results: StripingResults) -> Table:
