@@ -63,7 +63,7 @@ def keep_in_installation() -> None:
 def sources_digest() -> str:
     """A digest of all sources that compute; what only shows or acts is left out."""
     digest = hashlib.sha256()
-    for source in sorted(_PACKAGE.rglob("*.py")):
+    for source in sorted(path for path in _PACKAGE.rglob("*") if path.suffix in (".py", ".toml")):
         if not set(source.relative_to(_PACKAGE).parts[:-1]) & set(_NOT_COMPUTING):
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

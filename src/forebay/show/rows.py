@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forebay.history.toml import load_toml
+
 Rows = NDArray[np.void]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Record = dict[str, Any]
+
+
+def read_columns(module: str) -> dict[str, list[tuple[str, str]]]:
+    """The columns of each kind of rows, from the TOML file beside the module that has the results."""
+    tables = load_toml(Path(module).with_suffix(".toml"))
+    return {kind: list(columns.items()) for kind, columns in tables.items()}
 
 
 def select(rows: Rows, **wanted: object) -> Rows:

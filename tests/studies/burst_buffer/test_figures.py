@@ -11,7 +11,7 @@ import pytest
 from forebay.decide.registry import find
 from forebay.model.reference_platforms import reference_platform
 from forebay.model.request import Requests
-from forebay.show.figures.looks import ALLOCATORS, STORAGE, looks_of
+from forebay.show.figures.looks import LOOKS, looks_of
 from forebay.show.figures.storage_run import draw_storage_run, levels
 from forebay.simulate.storage.rules import Rules
 from forebay.simulate.storage.run import Run, run_storage
@@ -93,12 +93,12 @@ def test_no_dot_is_cut_off_where_panels_share_an_axis() -> None:
 
 
 def test_every_storage_policy_has_its_own_look_and_same_names_look_the_same() -> None:
-    looks = looks_of([*STORAGE, *(f"plug-in-{i}" for i in range(6))], STORAGE)
+    looks = looks_of([*LOOKS["storage"], *(f"plug-in-{i}" for i in range(6))], "storage")
     assert len({look.colour for look in looks.values()}) == len(looks)
     assert len({(look.marker, str(look.dashes)) for look in looks.values()}) == len(looks)
     assert max(looks, key=lambda name: looks[name].width) == "forebay"
-    for name in STORAGE.keys() & ALLOCATORS.keys():
-        assert STORAGE[name] == ALLOCATORS[name]
+    for name in LOOKS["storage"].keys() & LOOKS["allocators"].keys():
+        assert LOOKS["storage"][name] == LOOKS["allocators"][name]
 
 
 def test_of_very_many_capacities_a_few_are_shown() -> None:

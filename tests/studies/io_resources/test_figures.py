@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from forebay.model.curve import Curve
-from forebay.show.figures.looks import ALLOCATORS, PLACERS, looks_of, mean_of_rows, regression
+from forebay.show.figures.looks import LOOKS, looks_of, mean_of_rows, regression
 from forebay.show.figures.sheet import printable
 from forebay.show.figures.simulation import draw_simulation
 from forebay.studies.io_resources.figures import Subject, by_bin, figures_of, leaders, nearest_bin
@@ -124,13 +124,13 @@ def test_runs_without_a_value_are_left_out() -> None:
 
 
 def test_every_policy_has_its_own_look_and_keeps_it() -> None:
-    names = [*ALLOCATORS, *(f"plug-in-{i}" for i in range(6))]
-    looks = looks_of(names, ALLOCATORS)
+    names = [*LOOKS["allocators"], *(f"plug-in-{i}" for i in range(6))]
+    looks = looks_of(names, "allocators")
     assert len({look.colour for look in looks.values()}) == len(names)
     assert len({(look.marker, str(look.dashes)) for look in looks.values()}) == len(names)
-    assert looks == looks_of(names, ALLOCATORS)
+    assert looks == looks_of(names, "allocators")
     assert max(looks, key=lambda name: looks[name].width) == "forebay"
-    assert len({look.colour for look in PLACERS.values()}) == len(PLACERS)
+    assert len({look.colour for look in LOOKS["placers"].values()}) == len(LOOKS["placers"])
 
 
 def test_a_bin_has_the_mean_and_the_percentiles_of_its_sets() -> None:

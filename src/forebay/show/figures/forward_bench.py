@@ -19,7 +19,7 @@ def draw_ways(ways: Sequence[Comparison], dilation: float, out: Path) -> Path:
     """Write to `out`, as PNG or PDF, a panel for each operation: rounds as points, medians as lines."""
     doings = list(dict.fromkeys(way.doing for way in ways))
     names = list(dict.fromkeys(way.name for way in ways))
-    looks = looks_of(names, {})
+    looks = looks_of(names, "spare")
     most = max(b for way in ways for b in way.bandwidths) * dilation / 1e6
     with house_style():
         figure, grid = panels(len(doings), columns=2, height=0.7 + 0.45 * len(names), sharey="row")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from scipy.special import stdtrit
 
+from forebay.history.toml import load_toml
 from forebay.show.figures.sheet import printable
 from forebay.show.rows import Floats, finite
 
@@ -91,62 +93,36 @@ class Look:
         }
 
 
-# The colours of Okabe and Ito, which colour-blind readers can tell apart; their yellow is too
-# faint for lines on white, so that grey and three colours of Paul Tol's take what is missing.
-# Marker and dashes differ too, for print in grey.
-ALLOCATORS: Mapping[str, Look] = {
-    "random": Look("#7F7F7F", "x", (0, (1, 1.2))),
-    "static": Look("#E69F00", "s", (0, (5, 1.5))),
-    "best-bandwidth": Look("#0072B2", "^"),
-    "nsys": Look("#009E73", "v", (0, (6, 1.5, 1, 1.5))),
-    "tcpu": Look("#D55E00", "D", (0, (3, 1))),
-    "mckp": Look("#CC79A7", "P", (0, (3, 1, 1, 1, 1, 1))),
-    "optimal": Look("#999933", "*", (0, (8, 2))),
-    "forebay": Look("#000000", "o", "-", 2.2, 5),
-}
-PLACERS: Mapping[str, Look] = {
-    "greedy-clairvoyant": Look("#332288", "o", "-", 1.6),
-    "greedy-non-clairvoyant": Look("#56B4E9", "s", (0, (5, 1.5)), 1.6),
-    "random": Look("#7F7F7F", "x", (0, (1, 1.2)), 1.6),
-}
-STORAGE: Mapping[str, Look] = {
-    "random": Look("#7F7F7F", "x", (0, (1, 1.2))),
-    "round-robin": Look("#E69F00", "s", (0, (5, 1.5))),
-    "worst-fit": Look("#009E73", "v", (0, (6, 1.5, 1, 1.5))),
-    "best-bandwidth": Look("#0072B2", "^"),
-    "fill": Look("#CC79A7", "P", (0, (3, 1, 1, 1, 1, 1))),
-    "first-fit": Look("#56B4E9", "X", (0, (2, 1))),
-    "best-fit": Look("#D55E00", "D", (0, (3, 1))),
-    "forebay": Look("#000000", "o", "-", 2.2, 5),
-    "optimal": Look("#999933", "*", (0, (8, 2))),
-}
-_SPARE = (
-    Look("#882255", "h", (0, (4, 1, 1, 1))),
-    Look("#44AA99", "<", (0, (2, 1))),
-    Look("#B8A13B", ">", (0, (7, 1.5, 2, 1.5))),
-    Look("#661100", "p", (0, (1, 2))),
-    Look("#6699CC", "d", (0, (9, 3))),
-    Look("#AA4466", "8", (0, (5, 1, 1, 1, 1, 1))),
-)
+def _read_looks() -> dict[str, dict[str, Look]]:
+    def look(colour: str, marker: str, dashes: Sequence[float] = (), *width_and_front: float) -> Look:
+        return Look(colour, marker, (0, tuple(dashes)) if dashes else "-", *width_and_front)  # type: ignore[arg-type]
+
+    tables = load_toml(Path(__file__).with_suffix(".toml"))
+    return {kind: {name: look(*values) for name, values in table.items()} for kind, table in tables.items()}
+
+
+LOOKS = _read_looks()
+"""By kind of what is compared, and by name."""
+_SPARE = tuple(LOOKS["spare"].values())
 _SPARE_DASHES: tuple[Dashes, ...] = ("-", "--", "-.", ":")
 
 
-def looks_of(names: Iterable[str], known: Mapping[str, Look]) -> dict[str, Look]:
-    """A look for every name; names that aren't `known` get spare ones in their order.
+def looks_of(names: Iterable[str], kind: str) -> dict[str, Look]:
+    """A look for every name of a kind; names that have none get spare ones in their order.
 
-    >>> looks_of(["mine", "forebay"], ALLOCATORS)["mine"].colour
+    >>> looks_of(["mine", "forebay"], "allocators")["mine"].colour
     '#882255'
     """
-    names = list(names)
-    strangers = [name for name in names if name not in known]
-    spare = {name: _spare(index) for index, name in enumerate(strangers)}
-    return {name: known[name] if name in known else spare[name] for name in names}
-
-
-def _spare(index: int) -> Look:
-    again, place = divmod(index, len(_SPARE))
-    dashes = _SPARE_DASHES[(again - 1) % len(_SPARE_DASHES)]
-    return replace(_SPARE[place], dashes=dashes) if again else _SPARE[place]
+    looks, strangers = {}, 0
+    for name in names:
+        if name not in LOOKS[kind]:
+            again, place = divmod(strangers, len(_SPARE))
+            dashes = {"dashes": _SPARE_DASHES[(again - 1) % len(_SPARE_DASHES)]} if again else {}
+            looks[name] = replace(_SPARE[place], **dashes)
+            strangers += 1
+        else:
+            looks[name] = LOOKS[kind][name]
+    return looks
 
 
 def draw_band(axes: Axes, band: Band, look: Look, *, markers: bool = True) -> None:

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
-from forebay.show.figures.looks import INK, STORAGE, Look, key, looks_of
+from forebay.show.figures.looks import INK, LOOKS, Look, key, looks_of
 from forebay.show.figures.scales import name_groups
 from forebay.show.figures.sheet import Sketch, draw_panels, printable, read_texts, sketch
 from forebay.show.phrases import MODES, describe_splitting, join_names, size
@@ -41,7 +41,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 _MOST_MARKED = 80  # runs in a panel; above their bars there is no room for markers
 _MOST_COLUMNS, _MOST_PANELS, _MOST_PLATFORMS = 6, 4, 40
 _MOST_LAYOUTS_NAMED, _MOST_NODES_NAMED = 10, 12
-_BOUND: dict[str, Any] = {"color": STORAGE["optimal"].colour, "linewidth": 1.5}
+_BOUND: dict[str, Any] = {"color": LOOKS["storage"]["optimal"].colour, "linewidth": 1.5}
 _REQUEUED: dict[str, Any] = {"hatch": "/////", "edgecolor": "white", "linewidth": 0.0}
 _HATCHED: dict[str, Any] = {"hatch": "//////", "linewidth": 0.7}
 _KIND_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7F7F7F")
@@ -77,7 +77,7 @@ def some_of(capacities: Sequence[int], wanted: Sequence[int] = ()) -> list[int]:
 
 
 def _looks(view: StorageView) -> dict[str, Look]:
-    return looks_of(view.results.policies(), STORAGE)
+    return looks_of(view.results.policies(), "storage")
 
 
 def _title(mode: str) -> str:

@@ -10,58 +10,14 @@ from itertools import permutations, product
 import numpy as np
 
 from forebay.show.phrases import MODES, size
-from forebay.show.rows import Floats, Record, Rows, distinct, finite, select
+from forebay.show.rows import Floats, Record, Rows, distinct, finite, read_columns, select
 from forebay.simulate.storage.rules import OPTIMAL as OPTIMAL
 from forebay.simulate.storage.rules import SPLIT
 
-# Of a run, the same in the rows of all its disks:
-_RUN = [
-    ("mode", "U16"),
-    ("platform", "U80"),
-    ("layout", "U16"),
-    ("capacity", "i8"),
-    ("policy", "U80"),
-    ("split", "i8"),  # bytes; 0 if requests are not split
-    ("tries", "i8"),  # 0 if requests are not requeued
-    ("interval", "f8"),
-    ("requests", "i8"),
-    ("parts", "i8"),
-    ("sum_bytes", "i8"),
-    ("allocated_bytes", "i8"),
-    ("allocated_share", "f8"),
-    ("allocated", "i8"),
-    ("refused", "i8"),
-    ("refused_bytes", "i8"),
-    ("failed", "i8"),
-    ("failed_bytes", "i8"),
-    ("delayed", "i8"),
-    ("requeued", "i8"),
-    ("delay_seconds", "f8"),
-    ("split_requests", "i8"),
-    ("split_allocated", "i8"),
-    ("split_refused", "i8"),
-    ("split_failed", "i8"),
-    ("split_allocated_bytes", "i8"),
-    ("split_refused_bytes", "i8"),
-    ("split_failed_bytes", "i8"),
-    ("max_concurrent", "i8"),
-    ("seconds", "f8"),
-    ("mean_slowdown", "f8"),  # with feedback only
-    ("median_slowdown", "f8"),
-    ("max_slowdown", "f8"),
-]
-# Of a disk:
-_DISK = [
-    ("node", "U80"),
-    ("disk", "i8"),  # -1 in the one row of `optimal`
-    ("kind", "U16"),
-    ("disk_capacity", "i8"),
-    ("max_use", "f8"),
-    ("mean_use", "f8"),
-    ("max_allocations", "f8"),
-    ("mean_allocations", "f8"),
-]
-ROW = np.dtype([*_RUN, *_DISK])
+_COLUMNS = read_columns(__file__)
+_RUN = [name for name, _ in _COLUMNS["run"]]
+"""The columns of a run, the same in the rows of all its disks."""
+ROW = np.dtype([*_COLUMNS["run"], *_COLUMNS["disk"]])
 KEY = ("mode", "platform", "policy", "split", "tries", "interval")
 LAYOUTS = ("nNnD", "nN1D", "1NnD", "1N1D")
 
@@ -88,7 +44,7 @@ class StorageResults:
     @cached_property
     def runs(self) -> Rows:
         """The first row of every run, without its disk; `optimal` among them."""
-        runs = self.rows[[name for name, _ in _RUN]]
+        runs = self.rows[_RUN]
         _, first = np.unique(self.rows[list(KEY)], return_index=True)
         return runs[np.sort(first)]
 

@@ -9,31 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from forebay.show.rows import Floats, Rows, distinct, select
+from forebay.show.rows import Floats, Rows, distinct, read_columns, select
 from forebay.simulate.centre.month import DECISIONS
 from forebay.simulate.centre.request_gains import Gain
 
 BASE, DEFAULT, ALL, WITHOUT = "base", "default", "all", "without-"
-RUN = np.dtype(
-    [
-        ("setting", "U16"),
-        ("on", "U20"),  # which decisions
-        ("month", "i8"),
-        ("unit", "i8"),  # the job, or the application of those that nobody decides for: the same in all runs of a month
-        ("decided", "i8"),  # 1 if it is a job for which it was decided
-        ("kind", "U20"),
-        ("style", "U20"),
-        ("nodes", "i8"),
-        ("stripes", "i8"),
-        ("pools", "i8"),
-        ("jobs", "i8"),
-        ("phases", "i8"),
-        ("buffered", "i8"),  # of these, in the burst buffer
-        ("bytes", "f8"),
-        ("compute_hours", "f8"),  # node-hours
-        ("io_hours", "f8"),  # node-hours that wait for I/O
-    ]
-)
+RUN = np.dtype(read_columns(__file__)["run"])
 
 
 class Estimate(NamedTuple):

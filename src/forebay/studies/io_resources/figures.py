@@ -18,11 +18,10 @@ from matplotlib.ticker import PercentFormatter
 from forebay.model.curve import Curve
 from forebay.profile.curve_shapes import Shape, class_curves, classify
 from forebay.show.figures.looks import (
-    ALLOCATORS,
     BOXES,
     FAINT,
     INK,
-    PLACERS,
+    LOOKS,
     Band,
     Look,
     boxes,
@@ -76,9 +75,11 @@ class Subject:
     def of(cls, results: Results, curves: Mapping[str, Curve]) -> Subject:
         """Policies in the order in which the study has them, the paper's placements before others."""
         met = results.placers()
-        placers = [name for name in PLACERS if name in met] + [name for name in met if name not in PLACERS]
-        allocators = looks_of(results.allocators(), ALLOCATORS)
-        return cls(results=results, curves=curves, allocators=allocators, placers=looks_of(placers, PLACERS))
+        placers = [name for name in LOOKS["placers"] if name in met] + [
+            name for name in met if name not in LOOKS["placers"]
+        ]
+        allocators = looks_of(results.allocators(), "allocators")
+        return cls(results=results, curves=curves, allocators=allocators, placers=looks_of(placers, "placers"))
 
     @property
     def placer(self) -> str:

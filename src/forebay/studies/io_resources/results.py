@@ -7,27 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forebay.show.rows import Floats, Mask, Record, Rows, distinct
-from forebay.simulate.engine import mean_of_known
+from forebay.show.rows import Floats, Mask, Record, Rows, distinct, read_columns
+from forebay.simulate.run import mean_of_known
 
 METRICS = ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con", "io_spread", "machine_idle")
 TRUE, CLASS = "true", "class"
 GREEDY = "greedy-non-clairvoyant"
 
-RUN = np.dtype(
-    [
-        ("load", "f8"),  # the middle of the bin that the set was drawn for
-        ("set", "i8"),
-        ("theta", "f8"),  # the expected load that it was drawn with
-        ("io_load_sys", "f8"),  # the least load that any allocation of the set has, I/O-load(pi_sys)
-        ("allocate", "U200"),
-        ("place", "U200"),
-        ("curves", "U8"),  # what the policies saw: TRUE curves, or one for each CLASS
-        *((metric, "f8") for metric in METRICS),
-        ("io_load", "f8"),
-        ("unfinished", "i8"),  # applications without a completed phase, left out of the means
-    ]
-)
+RUN = np.dtype(read_columns(__file__)["run"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import Any
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from forebay.model.units import plural
-from forebay.show.figures.looks import INK, Look, boxes, key, looks_of
+from forebay.show.figures.looks import INK, LOOKS, Look, boxes, key, looks_of
 from forebay.show.figures.sheet import Sketch, draw_panels, legend_above, panels, read_texts, sketch
 from forebay.show.phrases import format_binary, join_names
 from forebay.show.rows import Floats, Rows, distinct, select
@@ -50,44 +50,6 @@ from forebay.studies.request_windows.results import (
 from forebay.studies.request_windows.tables import detectors, format_accuracy
 
 _TEXTS = read_texts(__file__)
-# From light to dark: the more is explored, the darker.
-TUNERS: Mapping[str, Look] = {
-    f"{GREEDY}:epsilon=0.05": Look("#F0C987", "s", (0, (5, 1.5)), 1.2),
-    f"{GREEDY}:epsilon=0.1": Look("#E69F00", "^", "-", 1.7, 4),
-    f"{GREEDY}:epsilon=0.15": Look("#D55E00", "D", (0, (3, 1)), 1.2),
-    f"{GREEDY}:epsilon=0.2": Look("#A33B20", "v", (0, (6, 1.5, 1, 1.5)), 1.2),
-    f"{GREEDY}:epsilon=0.3": Look("#5C1A0B", "P", (0, (3, 1, 1, 1, 1, 1)), 1.2),
-    GREEDY: Look("#E69F00", "^", "-", 1.7, 4),
-    "epsilon-decreasing": Look("#CC79A7", "X", (0, (2, 1))),
-    "ucb": Look("#009E73", "<", (0, (8, 2))),
-    "thompson": Look("#56B4E9", ">", (0, (4, 1, 1, 1))),
-    "fixed": Look("#7F7F7F", "x", (0, (1, 1.2))),
-    FOREBAY: Look("#000000", "o", "-", 2.2, 6),
-}
-_AFTER_SIMILAR = Look("#0072B2", "d", (0, (2, 2)), 1.4, 7)
-SCHEDULERS: Mapping[str, Look] = {
-    "twins": Look("#000000", "o", "-", 1.8, 5),
-    "twins-work-conserving": Look("#0072B2", "^"),
-    "hbrr": Look("#E69F00", "s"),
-    "to-agg": Look("#D55E00", "D"),
-    "mlf": Look("#009E73", "v"),
-    "sjf": Look("#CC79A7", "P"),
-    "wfq": Look("#56B4E9", "X"),
-}
-PATTERNS: Mapping[str, Look] = {
-    "file-per-process": Look("#0072B2", "o"),
-    "shared-contiguous": Look("#D55E00", "s"),
-    "shared-strided": Look("#009E73", "^"),
-}
-INSTANCE: Mapping[str, Look] = {
-    "A": Look("#009E73", "^"),
-    "B": Look("#D55E00", "s", (0, (5, 1.5))),
-    "C": Look("#0072B2", "o", (0, (3, 1, 1, 1))),
-}
-REWARDS: Mapping[str, Look] = {
-    "bandwidth": Look("#D55E00", "s", (0, (4, 1.2)), 1.5, 5),
-    "demand": Look("#0072B2", "o", "-", 1.8, 4),
-}
 _REWARD_LABELS = {"bandwidth": "reward: bandwidth", "demand": "reward: bandwidth over demand"}
 _SETS = {SEEN: "the study's situations", UNSEEN: "other sizes"}
 _CLASSES = ("FPP", "SC", "SS")
@@ -180,7 +142,11 @@ def spread(results: RequestWindowsResults) -> Figure:
     names = [milliseconds(w) for w in results.windows]
 
     def draw(axes: Axes, chosen: Any, pattern: str) -> None:
-        boxes(axes, {name: gains[chosen, k] for k, name in enumerate(names)}, dict.fromkeys(names, PATTERNS[pattern]))
+        boxes(
+            axes,
+            {name: gains[chosen, k] for k, name in enumerate(names)},
+            dict.fromkeys(names, LOOKS["patterns"][pattern]),
+        )
         axes.set_xticks(range(len(names)), names, fontsize=6.5)
 
     return _draw_kinds(results, draw, height=1.9, xlabel="window (ms)")
@@ -190,7 +156,7 @@ def schedulers(results: RequestWindowsResults) -> Figure:
     """A panel for each operation and pattern, a box for each scheduler but fifo."""
     over = {name: 100 * (ratio - 1) for name, ratio in results.schedulers().items() if name != FIFO}
     names = sorted(over, key=lambda name: (name != TWINS, -float(np.median(over[name]))))
-    looks = looks_of(names, SCHEDULERS)
+    looks = looks_of(names, "schedulers")
 
     def draw(axes: Axes, chosen: Any, _pattern: str) -> None:
         boxes(axes, {name: over[name][chosen] for name in names}, looks)
@@ -238,7 +204,7 @@ def precision(results: RequestWindowsResults) -> Figure | None:
     names = [way.tuner for way in ways(results) if not way.similar and way.tuner.partition(":")[0] == GREEDY]
     if not letters or not names:
         return None
-    looks = looks_of(names, TUNERS)
+    looks = looks_of(names, "tuners")
 
     def draw(axes: Axes, column: str, letter: str) -> None:
         for name, look in looks.items():
@@ -270,12 +236,14 @@ def concurrent(results: RequestWindowsResults) -> Figure | None:
 
     def draw(axes: Axes, name: str, column: str) -> None:
         for letter, number in letters.items():
-            _draw_line(axes, select(learned_together(results, name), experiment=number), column, INSTANCE[letter])
+            _draw_line(
+                axes, select(learned_together(results, name), experiment=number), column, LOOKS["instances"][letter]
+            )
         if column == "precision":
             axes.set_ylim(0, 102)
         axes.set_ylabel(_PRECISION if column == "precision" else _SHARE)
 
-    legend = [key(f"({letter})", INSTANCE[letter]) for letter in letters]
+    legend = [key(f"({letter})", LOOKS["instances"][letter]) for letter in letters]
     figure = draw_panels(
         product(names, ("precision", "share")),
         draw,
@@ -296,8 +264,8 @@ def tuners(results: RequestWindowsResults) -> Figure | None:
     learned = {way: learned_alone(results, way) for way in ways(results)}
     if not learned:
         return None
-    plain = looks_of(dict.fromkeys(way.tuner for way in learned), TUNERS)
-    looks = {way: _AFTER_SIMILAR if way.similar else plain[way.tuner] for way in learned}
+    plain = looks_of(dict.fromkeys(way.tuner for way in learned), "tuners")
+    looks = {way: LOOKS["ways"]["after-similar"] if way.similar else plain[way.tuner] for way in learned}
     figure, (regret, share, hits, spread) = panels(4, columns=2, height=2.3)
     for way, rows in learned.items():
         _draw_line(regret, rows, "regret", looks[way], factor=1)
@@ -329,7 +297,7 @@ def demand(results: RequestWindowsResults) -> Figure | None:
         return None
     names = distinct(rows, "tuner")
     widths = {name: _WIDTHS[min(place, len(_WIDTHS) - 1)] for place, name in enumerate(names[::-1])}
-    looks = looks_of(distinct(rows, "reward"), REWARDS)
+    looks = looks_of(distinct(rows, "reward"), "rewards")
 
     def draw(axes: Axes, kind: str, letter: str) -> None:
         for (tuner, width), (reward, look) in product(widths.items(), looks.items()):

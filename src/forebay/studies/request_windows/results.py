@@ -14,46 +14,16 @@ from forebay.model.situation import PATTERNS
 from forebay.model.units import plural
 from forebay.profile.request_watch import TALLY
 from forebay.show.phrases import format_binary
-from forebay.show.rows import Floats, Rows, distinct, select
+from forebay.show.rows import Floats, Rows, distinct, read_columns, select
 from forebay.simulate.requests.learning import BIN
 from forebay.simulate.requests.workload import Experiment, Workload
 
-PERIOD = np.dtype(
-    [
-        ("experiment", "i4"),  # its place in the study's list
-        ("scheduler", "U80"),
-        ("window", "i8"),  # nanoseconds; 0 without windows
-        ("repetition", "i4"),
-        ("period", "i4"),
-        ("node", "i4"),
-        ("run", "f8"),  # bytes a second of the whole run
-        ("seconds", "f8"),
-        *((name, "f4") for name in TALLY),
-    ]
-)
+_COLUMNS = read_columns(__file__)
+PERIOD = np.dtype([*_COLUMNS["period"], *((name, "f4") for name in TALLY)])
 """One period at one I/O node."""
-DETECTED = np.dtype(
-    [
-        ("set", "U16"),  # SEEN or UNSEEN
-        ("classifier", "U8"),
-        ("experiment", "i4"),  # its place in the set's list
-        ("operation", "U5"),
-        ("pattern", "i4"),  # its place in PATTERNS
-        ("window", "i8"),
-        ("found", "i8", (len(PATTERNS),)),  # periods recognised as each pattern
-    ]
-)
-DEMANDED = np.dtype(
-    [
-        ("experiment", "i4"),
-        ("reward", "U16"),
-        ("tuner", "U80"),
-        ("demand", "U8"),  # one of DEMANDS
-        ("bin", "i4"),
-        ("precision", "f8"),
-        ("share", "f8"),
-    ]
-)
+DETECTED = np.dtype([*_COLUMNS["detected"], ("found", "i8", (len(PATTERNS),))])
+"""How many periods of a run were recognised as each pattern."""
+DEMANDED = np.dtype(_COLUMNS["demanded"])
 SEEN, UNSEEN = "seen", "unseen"
 STEADY, BURSTS, THINKING = DEMANDS = "steady", "bursts", "thinking"
 """Always full; full for a part of the period that changes; from processes that think for a time that changes."""

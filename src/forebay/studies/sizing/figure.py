@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from forebay.show.figures.looks import INK, STORAGE, Look, looks_of
+from forebay.show.figures.looks import INK, Look, looks_of
 from forebay.show.figures.sheet import house_style, legend_above, panels, printable, write
 from forebay.show.phrases import size
 from forebay.studies.sizing.search import Sizing
@@ -23,7 +23,7 @@ def draw_sizes(sizings: Sequence[Sizing], out: Path) -> Path:
     """
     several = len({s.policy for s in sizings}) < len(sizings)
     names = [f"{s.policy}, {s.family}" if several else s.policy for s in sizings]
-    looks = looks_of(names, STORAGE)
+    looks = looks_of(names, "storage")
     with house_style():
         figure, (axes,) = panels(1, height=3.2)
         for target in dict.fromkeys(s.target for s in sizings):

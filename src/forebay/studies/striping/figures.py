@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -12,17 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from forebay.model.units import plural
-from forebay.show.figures.looks import Band, Look, draw_band, key, looks_of
+from forebay.show.figures.looks import Band, draw_band, key, looks_of
 from forebay.show.figures.sheet import Sketch, draw_panels, printable, read_texts, sketch
 from forebay.show.rows import distinct, select
 from forebay.studies.striping.results import (
     APART,
-    DCA,
-    DEFAULT,
-    FOREBAY,
     NOBODY,
     OTHERS,
-    TAPP,
     StripingResults,
     first_near,
     later_runs,
@@ -31,13 +27,6 @@ from forebay.studies.striping.results import (
 _TEXTS = read_texts(__file__)
 _BESIDE = 14
 _HISTORY = {OTHERS: "runs of others known", NOBODY: "nothing known"}
-LOOKS: Mapping[str, Look] = {
-    DEFAULT: Look("#7F7F7F", "x", (0, (1, 1.2))),
-    TAPP: Look("#E69F00", "s", (0, (5, 1.5))),
-    APART: Look("#56B4E9", "v", (0, (3, 1))),
-    DCA: Look("#0072B2", "^"),
-    FOREBAY: Look("#000000", "o", "-", 1.8, 5),
-}
 
 
 def figures_of(results: StripingResults) -> Iterator[Sketch]:
@@ -72,7 +61,7 @@ def figures_of(results: StripingResults) -> Iterator[Sketch]:
 def run_by_run(results: StripingResults, number: int) -> Figure:
     """Figures 7 to 13: a panel for each number of processes or nodes, a line for each policy over the runs."""
     runs = results.of(figure=number)
-    looks = looks_of(distinct(runs, "policy"), LOOKS)
+    looks = looks_of(distinct(runs, "policy"), "stripe")
     last = int(runs["run"].max())
 
     def draw(axes: Axes, application: str, processes: int, fio: int) -> None:
@@ -101,7 +90,7 @@ def run_by_run(results: StripingResults, number: int) -> Figure:
 def beside(results: StripingResults, number: int) -> Figure:
     """Figure 14: a panel for each application, a group of bars for each number of OSSs that FIO writes to."""
     runs = later_runs(results.of(figure=number))
-    looks = looks_of(distinct(runs, "policy"), LOOKS)
+    looks = looks_of(distinct(runs, "policy"), "stripe")
     width = 0.8 / len(looks)
 
     def draw(axes: Axes, processes: int, application: str) -> None:
@@ -139,7 +128,7 @@ def beside(results: StripingResults, number: int) -> Figure:
 def noise_figure(results: StripingResults) -> Figure:
     """A row of panels for each history: throughput, the worst run, when and how often the best is near."""
     rows, last = results.noise, results.noise_runs
-    looks = looks_of(distinct(rows, "policy"), LOOKS)
+    looks = looks_of(distinct(rows, "policy"), "stripe")
     measures = {
         "throughput (% of best)": (100 * rows["total"], 104),
         "worst regression (%)\nmean, and thin: largest": (100 * (1 - rows["worst"]), None),

@@ -7,52 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forebay.show.rows import Floats, Rows, distinct, select
+from forebay.show.rows import Floats, Rows, distinct, read_columns, select
 
-RUN = np.dtype(
-    [
-        ("figure", "i8"),  # of Kim et al. 2022
-        ("machine", "U16"),
-        ("application", "U32"),
-        ("processes", "i8"),
-        ("nodes", "i8"),
-        ("fio", "i8"),  # targets that FIO writes to meanwhile; 0 without it
-        ("policy", "U80"),
-        ("repetition", "i8"),
-        ("run", "i8"),  # from 1 on
-        ("stripe_count", "i8"),
-        ("stripe_size", "i8"),
-        ("first_target", "i8"),
-        ("phase", "U16"),
-        ("expected", "f8"),  # bytes per second without noise
-        ("throughput", "f8"),  # bytes per second as measured
-    ]
-)
-NOISE = np.dtype(
-    [
-        ("machine", "U16"),
-        ("application", "U32"),
-        ("processes", "i8"),
-        ("noise", "f8"),  # coefficient of variation of a run's throughput
-        ("history", "U16"),  # whose runs are known before the first: those of others, or nobody's
-        ("policy", "U80"),
-        ("seed", "i8"),
-        ("reached", "i8"),  # the first run within 5 % of the best layout; 0 if none was
-        ("settled", "f8"),  # share of the second half of the runs that were
-        ("worst", "f8"),  # the worst run as a share of the best layout known before it, or the default
-        ("total", "f8"),  # mean throughput as a share of the best layout's
-    ]
-)
-ASSUMED = np.dtype(
-    [
-        ("number", "U32"),  # of the machine
-        ("factor", "f8"),  # by which it is multiplied
-        ("figure", "i8"),
-        ("application", "U32"),
-        ("against", "U80"),
-        ("percent", "f8"),  # by which the best layout is faster, at most
-    ]
-)
+_COLUMNS = read_columns(__file__)
+RUN, NOISE, ASSUMED = (np.dtype(_COLUMNS[kind]) for kind in ("run", "noise", "assumed"))
 DEFAULT, TAPP, DCA, FOREBAY = "default", "tapp-io", "dca-io", "forebay"
 OTHERS, NOBODY = "others", "nobody"
 APART = "dca-io:interference=false"
