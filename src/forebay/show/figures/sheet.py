@@ -116,24 +116,26 @@ def draw_panels(
     draw: Callable[..., object],
     *,
     title: Callable[..., str] | None = None,
-    ylabel: str | Sequence[str] | None = None,
+    ylabel: str | Sequence[str] = "",
     xlabel: str = "",
     legend: Sequence[Artist] = (),
     legend_columns: int = 4,
     **layout: Any,
 ) -> Figure:
-    """A panel for each cell, by `draw(axes, *cell)` and with `title(*cell)`.
+    """A panel for each cell, by `draw(axes, *cell)` and with `title(*cell)`; without cells an empty figure.
 
     `ylabel` is beside the first panel of each row, `xlabel` under all; `layout` is that of `panels`.
     """
     cells = list(cells)
+    if not cells:
+        return blank_sheet(WIDTH, 1)
     figure, grid = panels(len(cells), **layout)
     for axes, cell in zip(grid, cells, strict=True):
         draw(axes, *cell)
         if title:
             axes.set_title(title(*cell), loc="left")
     if ylabel:
-        leftmost = grid[:: max(1, layout.get("columns", 3))]
+        leftmost = grid[:: layout.get("columns", 3)]
         for axes, label in zip(leftmost, [ylabel] * len(leftmost) if isinstance(ylabel, str) else ylabel, strict=True):
             axes.set_ylabel(label)
     if xlabel:

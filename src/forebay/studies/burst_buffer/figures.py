@@ -279,7 +279,7 @@ def fairness(view: StorageView) -> Figure:
         product(METRICS, modes),
         draw,
         title=lambda metric, mode: _title(mode) * (metric == METRICS[0]),
-        ylabel=("mean allocations", "most allocations at once") if modes else None,
+        ylabel=("mean allocations", "most allocations at once"),
         columns=len(modes),
         height=2.3,
         sharey="row",

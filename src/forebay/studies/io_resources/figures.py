@@ -74,10 +74,7 @@ class Subject:
     @classmethod
     def of(cls, results: Results, curves: Mapping[str, Curve]) -> Subject:
         """Policies in the order in which the study has them, the paper's placements before others."""
-        met = results.placers()
-        placers = [name for name in LOOKS["placers"] if name in met] + [
-            name for name in met if name not in LOOKS["placers"]
-        ]
+        placers = sorted(results.placers(), key=[*LOOKS["placers"], *results.placers()].index)
         allocators = looks_of(results.allocators(), "allocators")
         return cls(results=results, curves=curves, allocators=allocators, placers=looks_of(placers, "placers"))
 
@@ -334,7 +331,7 @@ def low_and_high(subject: Subject) -> Figure:
     return draw_panels(
         product(("mean_io_slowdown", "max_io_slowdown"), ranges),
         draw,
-        ylabel=(_SLOWDOWN, "maximum I/O slowdown (times)") if ranges else None,
+        ylabel=(_SLOWDOWN, "maximum I/O slowdown (times)"),
         columns=len(ranges),
         height=2.3,
         sharey="row",

@@ -142,11 +142,8 @@ def spread(results: RequestWindowsResults) -> Figure:
     names = [milliseconds(w) for w in results.windows]
 
     def draw(axes: Axes, chosen: Any, pattern: str) -> None:
-        boxes(
-            axes,
-            {name: gains[chosen, k] for k, name in enumerate(names)},
-            dict.fromkeys(names, LOOKS["patterns"][pattern]),
-        )
+        looks = dict.fromkeys(names, LOOKS["patterns"][pattern])
+        boxes(axes, {name: gains[chosen, k] for k, name in enumerate(names)}, looks)
         axes.set_xticks(range(len(names)), names, fontsize=6.5)
 
     return _draw_kinds(results, draw, height=1.9, xlabel="window (ms)")
@@ -235,10 +232,9 @@ def concurrent(results: RequestWindowsResults) -> Figure | None:
         return None
 
     def draw(axes: Axes, name: str, column: str) -> None:
+        learned = learned_together(results, name)
         for letter, number in letters.items():
-            _draw_line(
-                axes, select(learned_together(results, name), experiment=number), column, LOOKS["instances"][letter]
-            )
+            _draw_line(axes, select(learned, experiment=number), column, LOOKS["instances"][letter])
         if column == "precision":
             axes.set_ylim(0, 102)
         axes.set_ylabel(_PRECISION if column == "precision" else _SHARE)
