@@ -323,7 +323,7 @@ def test_an_export_that_fails_leaves_what_was_there(
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("forebay.show.history.export.write_parquet", fail)
+    monkeypatch.setattr("forebay.show.export.write_parquet", fail)
     assert forebay("history", "export", tmp_path / "out", "--db", db).code == 2
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 

@@ -172,8 +172,8 @@ def advice(
     """List advised layouts, also those of shadow mode, and what ran."""
     from forebay.history.store import open_store
     from forebay.history.store.decisions import OUTCOMES, list_decisions, read_decision
-    from forebay.show.history.tables import print_advice, print_decision
     from forebay.show.history.documents import parse_period
+    from forebay.show.history.tables import print_advice, print_decision
 
     if outcome is not None and outcome not in OUTCOMES:
         raise UnknownName("outcome", outcome, OUTCOMES)
