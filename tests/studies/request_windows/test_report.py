@@ -18,10 +18,8 @@ from forebay.studies.request_windows.results import (
     UNSEEN,
     Way,
     last_values,
-    learned_alone,
     over_steps,
     step_reached,
-    ways,
 )
 from forebay.studies.request_windows.tables import (
     accuracy,
@@ -224,7 +222,7 @@ def test_every_number_of_the_model_is_told() -> None:
 
 
 def test_ways_come_in_the_order_asked_for() -> None:
-    assert ways(FULL) == [Way(TENTH), Way(PAPERS), Way("forebay"), Way("forebay", True), Way("my<own>")]
+    assert FULL.ways() == [Way(TENTH), Way(PAPERS), Way("forebay"), Way("forebay", True), Way("my<own>")]
 
 
 def test_modes_of_learning_are_told_apart() -> None:
@@ -241,7 +239,7 @@ def test_bins_without_a_value_are_left_out() -> None:
 
 
 def test_the_best_is_reached_when_it_is_not_left_again() -> None:
-    heard, own = learned_alone(FULL, Way("forebay", True)), learned_alone(FULL, Way(TENTH))
+    heard, own = FULL.learned_alone(Way("forebay", True)), FULL.learned_alone(Way(TENTH))
     assert step_reached(heard) == 10
     assert step_reached(own) != step_reached(own)  # 0.978 in the end is not near
     dip = own.copy()

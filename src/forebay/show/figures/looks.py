@@ -117,8 +117,8 @@ def looks_of(names: Iterable[str], kind: str) -> dict[str, Look]:
     for name in names:
         if name not in LOOKS[kind]:
             again, place = divmod(strangers, len(_SPARE))
-            dashes = {"dashes": _SPARE_DASHES[(again - 1) % len(_SPARE_DASHES)]} if again else {}
-            looks[name] = replace(_SPARE[place], **dashes)
+            dashes = _SPARE_DASHES[(again - 1) % len(_SPARE_DASHES)] if again else _SPARE[place].dashes
+            looks[name] = replace(_SPARE[place], dashes=dashes)
             strangers += 1
         else:
             looks[name] = LOOKS[kind][name]

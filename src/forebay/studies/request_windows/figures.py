@@ -35,17 +35,11 @@ from forebay.studies.request_windows.results import (
     RequestWindowsResults,
     Way,
     describe_experiment,
-    find_experiments,
     last_values,
-    learned_alone,
-    learned_together,
     milliseconds,
     over_steps,
     percent,
-    steps,
     tuner_label,
-    values_of,
-    ways,
 )
 from forebay.studies.request_windows.tables import detectors, format_accuracy
 
@@ -84,13 +78,13 @@ def heat(results: RequestWindowsResults) -> Figure:
     """A panel for each pattern, operation and size of requests; a line for each number of nodes and processes."""
     gains = 100 * results.gains()
     kinds = list(dict.fromkeys((e.workload.operation, e.workload.request) for e in results.experiments))
-    patterns = values_of(results, "pattern")
+    patterns = results.values_of("pattern")
     places = sorted({(e.nodes, e.workload.processes) for e in results.experiments})
     limit = _limit(gains)
 
     def draw(axes: Axes, kind: tuple[str, int], pattern: str) -> None:
         table = np.full((len(places), gains.shape[1]), np.nan)
-        for e in find_experiments(results, pattern=pattern, operation=kind[0], request=kind[1]):
+        for e in results.find_experiments(pattern=pattern, operation=kind[0], request=kind[1]):
             experiment = results.experiments[e]
             table[places.index((experiment.nodes, experiment.workload.processes))] = gains[e]
         # Nearly everybody can tell red from blue; the sign is in the number too.
@@ -166,13 +160,13 @@ def _draw_kinds(results: RequestWindowsResults, draw: Any, **layout: Any) -> Fig
     """A panel over fifo for each operation and pattern, by `draw(axes, experiments, pattern)`."""
 
     def draw_kind(axes: Axes, operation: str, pattern: str) -> None:
-        chosen = find_experiments(results, operation=operation, pattern=pattern)
+        chosen = results.find_experiments(operation=operation, pattern=pattern)
         draw(axes, chosen, pattern)
         axes.axhline(0, color=INK, linewidth=0.8, zorder=1)
         axes.set_title(f"{SHORT[pattern]}, {operation}s ({chosen.size})", loc="left")
 
-    kinds = product(values_of(results, "operation"), SHORT)
-    some = [kind for kind in kinds if find_experiments(results, operation=kind[0], pattern=kind[1]).size]
+    kinds = product(results.values_of("operation"), SHORT)
+    some = [kind for kind in kinds if results.find_experiments(operation=kind[0], pattern=kind[1]).size]
     return draw_panels(some, draw_kind, ylabel=_OVER_FIFO, sharey="row", **layout)
 
 
@@ -198,14 +192,14 @@ def confusions(results: RequestWindowsResults) -> Figure:
 def precision(results: RequestWindowsResults) -> Figure | None:
     """Fig. 4: an instance a column, how often the best window is taken above, what that is worth below."""
     letters = results.instances()
-    names = [way.tuner for way in ways(results) if not way.similar and way.tuner.partition(":")[0] == GREEDY]
+    names = [way.tuner for way in results.ways() if not way.similar and way.tuner.partition(":")[0] == GREEDY]
     if not letters or not names:
         return None
     looks = looks_of(names, "tuners")
 
     def draw(axes: Axes, column: str, letter: str) -> None:
         for name, look in looks.items():
-            _draw_line(axes, select(learned_alone(results, Way(name)), experiment=letters[letter]), column, look)
+            _draw_line(axes, select(results.learned_alone(Way(name)), experiment=letters[letter]), column, look)
         if column == "precision":
             axes.set_title(f"({letter})", loc="left")
             axes.set_ylim(0, 102)
@@ -227,12 +221,12 @@ def precision(results: RequestWindowsResults) -> Figure | None:
 def concurrent(results: RequestWindowsResults) -> Figure | None:
     """Fig. 5: instances that take turns, under epsilon 0.1 and under forebay."""
     letters = results.instances()
-    names = [name for name in (TENTH, FOREBAY) if learned_together(results, name).size]
+    names = [name for name in (TENTH, FOREBAY) if results.learned_together(name).size]
     if not letters or not names:
         return None
 
     def draw(axes: Axes, name: str, column: str) -> None:
-        learned = learned_together(results, name)
+        learned = results.learned_together(name)
         for letter, number in letters.items():
             _draw_line(axes, select(learned, experiment=number), column, LOOKS["instances"][letter])
         if column == "precision":
@@ -257,7 +251,7 @@ def concurrent(results: RequestWindowsResults) -> Figure | None:
 
 def tuners(results: RequestWindowsResults) -> Figure | None:
     """All tuners over all situations: what is lost so far, share of the best, precision, and the losses' spread."""
-    learned = {way: learned_alone(results, way) for way in ways(results)}
+    learned = {way: results.learned_alone(way) for way in results.ways()}
     if not learned:
         return None
     plain = looks_of(dict.fromkeys(way.tuner for way in learned), "tuners")
@@ -272,7 +266,7 @@ def tuners(results: RequestWindowsResults) -> Figure | None:
     regret.set(xlabel="steps", ylabel="lost so far (steps)", ylim=(0, None))
     share.set(xlabel="steps", ylabel=_SHARE, ylim=(None, 100.3))
     hits.set(xlabel="steps", ylabel=_PRECISION, ylim=(0, 102))
-    spread.set(ylabel=f"lost after {steps(results)} steps", ylim=(0, None))
+    spread.set(ylabel=f"lost after {results.steps} steps", ylim=(0, None))
     legend_above(figure, [key(way.label, look) for way, look in looks.items()])
     return figure
 

@@ -31,16 +31,11 @@ from forebay.studies.request_windows.results import (
     RequestWindowsResults,
     Way,
     describe_experiment,
-    find_experiments,
     last_values,
-    learned_alone,
-    learned_together,
     milliseconds,
     over_steps,
     percent,
-    steps,
     tuner_label,
-    values_of,
 )
 from forebay.studies.request_windows.tables import (
     detected_records,
@@ -86,14 +81,14 @@ def _windows(results: RequestWindowsResults) -> Iterator[str]:
 def _kinds(results: RequestWindowsResults) -> Iterator[str]:
     best = results.gains().max(axis=1)
     medians: dict[str, float] = {}
-    for pattern in values_of(results, "pattern"):
-        for operation in values_of(results, "operation"):
-            chosen = find_experiments(results, pattern=pattern, operation=operation)
+    for pattern in results.values_of("pattern"):
+        for operation in results.values_of("operation"):
+            chosen = results.find_experiments(pattern=pattern, operation=operation)
             if chosen.size:
                 medians[f"{SHORT[pattern]} {operation}s"] = float(np.median(best[chosen]))
     order = sorted(medians, key=lambda name: -medians[name])
     yield f"The best window's gain, median: {', '.join(f'{name} {percent(medians[name], 1)}' for name in order)}."
-    single = find_experiments(results, nodes=1)
+    single = results.find_experiments(nodes=1)
     if single.size:
         yield (
             f"Through one I/O node, where there is nobody to keep out of the way of, even the best window loses more "
@@ -135,7 +130,7 @@ def _shares(results: RequestWindowsResults) -> Iterator[str]:
     ]
     if parts:
         yield (
-            f"With epsilon 0.15, from the first to the last of {steps(results)} steps, the share of the best window's "
+            f"With epsilon 0.15, from the first to the last of {results.steps} steps, the share of the best window's "
             f"performance rises: {'; '.join(parts)}."
         )
 
@@ -143,18 +138,18 @@ def _shares(results: RequestWindowsResults) -> Iterator[str]:
 def _turns(results: RequestWindowsResults) -> Iterator[str]:
     parts, apart = [], 0.0
     for letter, number in results.instances().items():
-        both = select(learned_together(results, TENTH), experiment=number)
-        single = select(learned_alone(results, Way(TENTH)), experiment=number)
+        both = select(results.learned_together(TENTH), experiment=number)
+        single = select(results.learned_alone(Way(TENTH)), experiment=number)
         if both.size and single.size:
             ends = [over_steps(rows, "precision")[1][-5:].mean() for rows in (both, single)]
             apart = max(apart, abs(ends[0] - ends[1]))
             parts.append(f"{letter} {100 * ends[0]:.0f} % (alone {100 * ends[1]:.0f} %)")
     if parts:
-        most = int(over_steps(learned_together(results, TENTH), "precision")[0].max())
+        most = int(over_steps(results.learned_together(TENTH), "precision")[0].max())
         yield (
             f"Instances that take turns {'learn' if apart <= _ALIKE else 'do not learn'} as they do alone, over as "
             f"many steps of their own: with epsilon 0.1, "
-            f"precision in the end of {most} steps together, {most // len(parts)} each, and of {steps(results)} "
+            f"precision in the end of {most} steps together, {most // len(parts)} each, and of {results.steps} "
             f"alone: {', '.join(parts)}."
         )
 
@@ -178,14 +173,14 @@ def _regret(results: RequestWindowsResults) -> Iterator[str]:
 
 
 def _similar(results: RequestWindowsResults) -> Iterator[str]:
-    heard, plain = learned_alone(results, Way(FOREBAY, True)), learned_alone(results, Way(FOREBAY))
+    heard, plain = results.learned_alone(Way(FOREBAY, True)), results.learned_alone(Way(FOREBAY))
     if heard.size and plain.size:
         early = [float(over_steps(rows, "regret")[1][0]) for rows in (heard, plain)]
         late = [float(last_values(rows, "regret").mean()) for rows in (heard, plain)]
         first = int(over_steps(heard, "regret")[0][0])
         yield (
             f"Where it has met similar situations before, forebay loses {early[0]:.2f} instead of {early[1]:.2f} steps "
-            f"in the first {first}, and {late[0]:.2f} instead of {late[1]:.2f} in all {steps(results)}"
+            f"in the first {first}, and {late[0]:.2f} instead of {late[1]:.2f} in all {results.steps}"
             + (": what it heard misleads it later on." if late[0] > _WORSE * late[1] else ".")
         )
 
@@ -204,7 +199,7 @@ def _demand(results: RequestWindowsResults) -> Iterator[str]:
             won = sum(shares[1] > shares[0] for shares in known.values())
             if parts:
                 yield (
-                    f"When demand changes {cause}, {tuner_label(tuner)} has in its last {steps(results) // 2} steps, "
+                    f"When demand changes {cause}, {tuner_label(tuner)} has in its last {results.steps // 2} steps, "
                     f"by bandwidth and by bandwidth over demand, of what the best windows give: {', '.join(parts)}; "
                     f"demand as part of the reward is the better in {won} of {len(parts)}."
                 )
@@ -260,7 +255,7 @@ def differences(results: RequestWindowsResults) -> list[str]:
 def _gains(results: RequestWindowsResults) -> Iterator[str]:
     gains = results.gains()
     shared = np.concatenate(
-        [find_experiments(results, pattern=f"shared-{order}", operation="read") for order in ("contiguous", "strided")]
+        [results.find_experiments(pattern=f"shared-{order}", operation="read") for order in ("contiguous", "strided")]
     )
     if not shared.size or abs(gains[shared].max() - PAPER_GAIN) <= _GAIN:
         return

@@ -54,6 +54,18 @@ PAPER_PRECISION = {
 """Tables 1 and 2: least, mean, median and greatest of the experiments, in percent."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Way:
+    """A tuner by itself in each situation, or one that had heard of `similar` ones before."""
+
+    tuner: str
+    similar: bool = False
+
+    @property
+    def label(self) -> str:
+        return tuner_label(self.tuner) + (", after similar situations" if self.similar else "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestWindowsResults:
     """All periods (PERIOD), what was learned (LEARNED), detected (DETECTED), and learned under changing demand."""
@@ -102,6 +114,37 @@ class RequestWindowsResults:
     def samples(self) -> list[list[Floats]]:
         """For each experiment and window, the mean bandwidth of its I/O nodes in each whole period."""
         return samples_of(self.periods, len(self.experiments), self.windows)
+
+    def ways(self) -> list[Way]:
+        """In the order asked for; one that heard of others comes right after itself."""
+        learned = select(self.learned, together=False)
+        pairs, order = set(distinct(learned, "tuner", "similar")), distinct(learned, "tuner")
+        tuners: Any = self.settings.get("tuners") or ()
+        wanted = [name for name in tuners if name in order] or order
+        return [Way(name, similar) for name in wanted for similar in (False, True) if (name, similar) in pairs]
+
+    def learned_alone(self, way: Way) -> Rows:
+        """What it learned in every situation by itself."""
+        return select(self.learned, together=False, tuner=way.tuner, similar=way.similar)
+
+    def learned_together(self, tuner: str) -> Rows:
+        """What it learned in the instances that took turns."""
+        return select(self.learned, together=True, tuner=tuner)
+
+    @property
+    def steps(self) -> int:
+        """That each tuner has."""
+        rows = select(self.learned, together=False)
+        return (int(rows["bin"].max()) + 1) * BIN if rows.size else 0
+
+    def find_experiments(self, **wanted: object) -> NDArray[np.int64]:
+        """Places of the experiments that have these values: of `nodes` or of anything that a workload has."""
+        chosen = [all(_value(e, k) == v for k, v in wanted.items()) for e in self.experiments]
+        return np.flatnonzero(chosen)
+
+    def values_of(self, name: str) -> list[Any]:
+        """All that there are, in the order in which they come."""
+        return list(dict.fromkeys(_value(e, name) for e in self.experiments))
 
 
 def find_instances(experiments: Sequence[Experiment]) -> dict[str, int]:
@@ -152,18 +195,6 @@ SHORT = {"file-per-process": "file per process", "shared-contiguous": "shared, c
 SHORT |= {"shared-strided": "shared, strided"}
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Way:
-    """A tuner by itself in each situation, or one that had heard of `similar` ones before."""
-
-    tuner: str
-    similar: bool = False
-
-    @property
-    def label(self) -> str:
-        return tuner_label(self.tuner) + (", after similar situations" if self.similar else "")
-
-
 def tuner_label(tuner: str) -> str:
     """
     >>> tuner_label("epsilon-greedy:epsilon=0.1"), tuner_label("ucb:width=2.0")
@@ -171,25 +202,6 @@ def tuner_label(tuner: str) -> str:
     """
     name, _, options = tuner.partition(":epsilon=")
     return f"epsilon {options}" if name == GREEDY and options and ":" not in options else tuner
-
-
-def ways(results: RequestWindowsResults) -> list[Way]:
-    """In the order asked for; one that heard of others comes right after itself."""
-    learned = select(results.learned, together=False)
-    pairs, order = set(distinct(learned, "tuner", "similar")), distinct(learned, "tuner")
-    tuners: Any = results.settings.get("tuners") or ()
-    wanted = [name for name in tuners if name in order] or order
-    return [Way(name, similar) for name in wanted for similar in (False, True) if (name, similar) in pairs]
-
-
-def learned_alone(results: RequestWindowsResults, way: Way) -> Rows:
-    """What it learned in every situation by itself."""
-    return select(results.learned, together=False, tuner=way.tuner, similar=way.similar)
-
-
-def learned_together(results: RequestWindowsResults, tuner: str) -> Rows:
-    """What it learned in the instances that took turns."""
-    return select(results.learned, together=True, tuner=tuner)
 
 
 def over_steps(rows: Rows, column: str) -> tuple[Floats, Floats]:
@@ -207,31 +219,12 @@ def last_values(rows: Rows, column: str) -> Floats:
     return values
 
 
-def steps(results: RequestWindowsResults) -> int:
-    """That each tuner has."""
-    rows = select(results.learned, together=False)
-    return (int(rows["bin"].max()) + 1) * BIN if rows.size else 0
-
-
 def step_reached(rows: Rows) -> float:
     """The step from which on the mean share of the best is NEAR it for good; nan if it never is."""
     at, share = over_steps(rows, "share")
     below = np.flatnonzero(share < NEAR)
     first = int(below[-1]) + 1 if below.size else 0
     return float(at[first]) if first < at.size else float("nan")
-
-
-def find_experiments(results: RequestWindowsResults, **wanted: object) -> NDArray[np.int64]:
-    """Places of the experiments that have these values: of `nodes` or of anything that a workload has."""
-    return np.array(
-        [i for i, e in enumerate(results.experiments) if all(_value(e, k) == v for k, v in wanted.items())],
-        dtype=np.int64,
-    )
-
-
-def values_of(results: RequestWindowsResults, name: str) -> list[Any]:
-    """All that there are, in the order in which they come."""
-    return list(dict.fromkeys(_value(e, name) for e in results.experiments))
 
 
 def describe_experiment(experiment: Experiment) -> str:

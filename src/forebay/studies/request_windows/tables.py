@@ -30,17 +30,12 @@ from forebay.studies.request_windows.results import (
     RequestWindowsResults,
     Way,
     describe_experiment,
-    find_experiments,
     last_values,
-    learned_alone,
     milliseconds,
     over_steps,
     percent,
     step_reached,
-    steps,
     tuner_label,
-    values_of,
-    ways,
 )
 
 
@@ -112,16 +107,16 @@ def detected_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
 
 def tuner_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     """For each tuner over all situations: what it lost after all steps, and how near the best it is in the end."""
-    base = last_values(learned_alone(results, Way(TENTH)), "regret")
+    base = last_values(results.learned_alone(Way(TENTH)), "regret")
     table = []
-    for way in ways(results):
-        rows = learned_alone(results, way)
+    for way in results.ways():
+        rows = results.learned_alone(way)
         lost = last_values(rows, "regret")
         table.append(
             {
                 "tuner": way.tuner,
                 "similar": "yes" if way.similar else "no",
-                "steps": steps(results),
+                "steps": results.steps,
                 "regret": float(lost.mean()),
                 "of_epsilon_0.1": float(lost.mean() / base.mean()) if base.size else float("nan"),
                 "situations_at_most_half": float((lost <= 0.5 * base).mean()) if base.size else float("nan"),
@@ -139,8 +134,8 @@ def instance_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     table = []
     for letter, number in results.instances().items():
         paper_first, paper_last = PAPER_SHARES[letter]
-        for way in ways(results):
-            rows = select(learned_alone(results, way), experiment=number)
+        for way in results.ways():
+            rows = select(results.learned_alone(way), experiment=number)
             share, hits = over_steps(rows, "share")[1], over_steps(rows, "precision")[1]
             is_paper = way == Way(PAPERS)
             table.append(
@@ -214,8 +209,8 @@ def gains_table(results: RequestWindowsResults) -> Table:
     kinds: dict[str, dict[str, Any]] = {
         f"{SHORT[p]}, {o}s": {"pattern": p, "operation": o} for p in PATTERNS for o in OPERATIONS
     }
-    kinds |= {plural(n, "I/O node"): {"nodes": n} for n in values_of(results, "nodes")}
-    rows = [_gain_row(results, name, kind) for name, kind in kinds.items() if find_experiments(results, **kind).size]
+    kinds |= {plural(n, "I/O node"): {"nodes": n} for n in results.values_of("nodes")}
+    rows = [_gain_row(results, name, kind) for name, kind in kinds.items() if results.find_experiments(**kind).size]
     return Table.of("What windows win and lose over fifo", rows)
 
 
@@ -247,7 +242,7 @@ def instance_table(results: RequestWindowsResults) -> Table:
         for r in instance_records(results)
         if r["tuner"] in (PAPERS, TENTH, FOREBAY) and r["similar"] == "no"
     ]
-    return Table.of(f"Instances of section 6.1 over {steps(results)} steps", rows)
+    return Table.of(f"Instances of section 6.1 over {results.steps} steps", rows)
 
 
 def tuner_table(results: RequestWindowsResults) -> Table:
@@ -255,7 +250,7 @@ def tuner_table(results: RequestWindowsResults) -> Table:
     rows = [
         {
             "tuner": Way(r["tuner"], r["similar"] == "yes").label,
-            f"lost after {steps(results)} steps": f"{r['regret']:.2f}",
+            f"lost after {results.steps} steps": f"{r['regret']:.2f}",
             "of epsilon 0.1's": _finite(r["of_epsilon_0.1"], "{:.2f}"),
             "at most half of it in": _finite(100 * r["situations_at_most_half"], "{:.0f} % of situations"),
             "most lost in a situation": f"{r['largest_regret']:.1f}",
@@ -339,7 +334,7 @@ def _format_number(name: str, value: float) -> str:
 
 
 def _gain_row(results: RequestWindowsResults, name: str, kind: dict[str, Any]) -> dict[str, str]:
-    gains = results.gains()[find_experiments(results, **kind)]
+    gains = results.gains()[results.find_experiments(**kind)]
     best = gains.max(axis=1)
     at = np.bincount(gains.argmax(axis=1), minlength=gains.shape[1])
     often = [int(k) for k in np.argsort(-at, kind="stable")[:3] if at[k]]
