@@ -31,8 +31,8 @@ from forebay.studies.striping.experiment import (
 from forebay.studies.striping.results import (
     APART,
     ASSUMED,
-    CLAIMS,
     NOISE,
+    PAPER,
     RUN,
     StripingResults,
     gains,
@@ -162,7 +162,7 @@ def gain(results: StripingResults, figure: int, application: str, against: str) 
 
 def test_dca_io_improves_on_default_by_about_what_the_paper_says(local: StripingResults) -> None:
     for figure, application in ((7, "FIO sequential"), (9, "VPIC-IO"), (10, "GCRM-IO"), (11, "VORPAL-IO")):
-        paper = next(c.percent for c in CLAIMS if (c.figure, c.against) == (figure, "default"))
+        paper = next(c["percent"] for c in PAPER["claims"] if (c["figure"], c["against"]) == (figure, "default"))
         assert gain(local, figure, application, "default") == pytest.approx(paper, abs=20)
 
 

@@ -22,7 +22,7 @@ from forebay.history.toml import load_toml
 FONT = "DejaVu Sans"  # comes with matplotlib, so that a figure is the same on every machine
 WIDTH = 7.2  # inches: both columns of a paper
 _HOUSE = Path(__file__).with_name("house.mplstyle")
-STYLE: dict[str, Any] = {**matplotlib.rc_params_from_file(_HOUSE, use_default_template=False)}
+STYLE: dict[str, Any] = dict(matplotlib.rc_params_from_file(_HOUSE, use_default_template=False).items())
 # Without dates and versions the same results give the same bytes.
 _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},

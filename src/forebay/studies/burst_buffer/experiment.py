@@ -30,6 +30,7 @@ from forebay.studies.study import Study, concatenate, digest, policy_digests
 
 PAPER_POLICIES = ("random", "round-robin", "worst-fit", "best-bandwidth")
 HETEROGENEOUS = "32TB/heterogeneous"
+_OF_DISKS = ("node", "disk", "max_use", "mean_use", "max_allocations", "mean_allocations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,30 +75,31 @@ class _Grid(Table):
 
 def read_grid(path: Path) -> tuple[Block, ...]:
     """A grid from the [[grid]] tables of a TOML file; docs/storage.md describes it."""
-    blocks = []
+    blocks: list[Block] = []
+    runs = set()  # results tell them apart by these
     for index, parsed in enumerate(validate(path, load_toml(path), _Grid).grid):
         where = f"{path}: grid[{index}]"
         for key in ("platforms", "policies", "split", "requeue", "as_"):
             if not getattr(parsed, key):
                 raise BadInput(f"{where}.{key.rstrip('_')}", "must not be empty")
-        blocks.append(
-            Block(
-                platforms=tuple(find_platform(name, path.parent, f"{where}.platforms") for name in parsed.platforms),
-                policies=tuple(
-                    spec if spec == OPTIMAL else check_policy(f"{where}.policies", "storage", spec)
-                    for spec in parsed.policies
-                ),
-                rules=tuple(
-                    _rules(where, mode, int(split or 0), TRIES if requeue else 0)
-                    for mode in parsed.as_
-                    for split in parsed.split
-                    for requeue in parsed.requeue
-                ),
-            )
+        for spec in parsed.policies:
+            if spec != OPTIMAL:
+                check_policy(f"{where}.policies", "storage", spec)
+        block = Block(
+            platforms=tuple(find_platform(name, path.parent, f"{where}.platforms") for name in parsed.platforms),
+            policies=tuple(parsed.policies),
+            rules=tuple(
+                _rules(where, mode, int(split or 0), TRIES if requeue else 0)
+                for mode, split, requeue in product(parsed.as_, parsed.split, parsed.requeue)
+            ),
         )
+        for platform, spec, rules in product(block.platforms, block.policies, block.rules):
+            if (platform.name, spec, rules) in runs:
+                raise BadInput(where, f"{spec!r} on {platform.name!r} comes twice by the same rules")
+            runs.add((platform.name, spec, rules))
+        blocks.append(block)
     if not blocks:
         raise BadInput(f"{path}: grid", "there is none; add at least one [[grid]]")
-    _check_distinct(path, blocks)
     return tuple(blocks)
 
 
@@ -106,17 +108,6 @@ def _rules(where: str, mode: Mode, split: int, tries: int) -> Rules:
         return Rules(mode=mode, split=split, tries=tries)
     except BadInput as error:
         raise BadInput(f"{where}.{error.where.removeprefix('storage.')}", error.reason) from None
-
-
-def _check_distinct(path: Path, blocks: Sequence[Block]) -> None:
-    """Runs are told apart by these in the results."""
-    seen = set()
-    for index, block in enumerate(blocks):
-        for platform, spec, rules in product(block.platforms, block.policies, block.rules):
-            if (platform.name, spec, rules) in seen:
-                where = f"{path}: grid[{index}]"
-                raise BadInput(where, f"{spec!r} on {platform.name!r} comes twice by the same rules")
-            seen.add((platform.name, spec, rules))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +160,20 @@ class BurstBufferStudy(Study[StorageResults]):
         rows = [np.zeros(0, dtype=ROW)]
         for spec in (spec for spec in policies if _goes_with(rules, spec)):
             if spec == OPTIMAL:
-                rows.append(_bound(platform, self.requests, rules))
+                bound, asked = bound_of(platform, self.requests, rules), self.requests.bytes.sum()
+                numbers = {"disk": -1, "requests": len(self.requests), "sum_bytes": asked}
+                numbers |= {"allocated_bytes": bound.bytes, "allocated_share": bound.bytes / asked}
+                rows.append(_rows(platform, rules, spec, 1, numbers))
             else:
                 seed = zlib.crc32(f"{self.seed} {key} {spec}".encode())
                 run = run_storage(platform, self.requests, find("storage", spec), rules, feedback=feedback, seed=seed)
-                rows.append(_rows(platform, rules, document(run)))
+                outcome = document(run)
+                split = {f"split_{name}": value for name, value in outcome["split"].items()}
+                disks = {name: [disk[name] for disk in outcome["disks"]] for name in _OF_DISKS}
+                disks["disk_capacity"] = [disk["capacity"] for disk in outcome["disks"]]
+                disks["kind"] = [str(disk.fields.get("kind", "")) for disk in platform.disks]
+                numbers = outcome | split | (outcome["jobs"] or {}) | disks
+                rows.append(_rows(platform, rules, outcome["policy"], len(platform.disks), numbers))
         return np.concatenate(rows)
 
     def collect(self, pieces: Store) -> StorageResults:
@@ -193,35 +193,20 @@ def _goes_with(rules: Rules, spec: str) -> bool:
     return not rules.letter or spec in PAPER_POLICIES
 
 
-def _rows(platform: Platform, rules: Rules, outcome: Mapping[str, Any]) -> Rows:
-    rows = _blank(platform, rules, outcome["policy"], len(platform.disks))
-    flat = {**outcome, **{f"split_{key}": value for key, value in outcome["split"].items()}, **(outcome["jobs"] or {})}
-    for column in ROW.names or ():
-        if column in flat and column != "split":  # a table of its own there
-            rows[column] = flat[column]
-    kinds = [str(disk.fields.get("kind", "")) for disk in platform.disks]
-    for row, disk, kind in zip(rows, outcome["disks"], kinds, strict=True):
-        row["node"], row["disk"], row["kind"], row["disk_capacity"] = disk["node"], disk["disk"], kind, disk["capacity"]
-        for column in ("max_use", "mean_use", "max_allocations", "mean_allocations"):
-            row[column] = disk[column]
-    return rows
-
-
-def _bound(platform: Platform, requests: Requests, rules: Rules) -> Rows:
-    """`optimal` is no run, but a number to compare with."""
-    bound = bound_of(platform, requests, rules)
-    row = _blank(platform, rules, OPTIMAL, 1)
-    row["disk"], row["requests"], row["sum_bytes"] = -1, len(requests), requests.bytes.sum()
-    row["allocated_bytes"] = bound.bytes
-    row["allocated_share"] = bound.bytes / requests.bytes.sum()
-    return row
-
-
-def _blank(platform: Platform, rules: Rules, policy: str, count: int) -> Rows:
+def _rows(platform: Platform, rules: Rules, policy: str, count: int, numbers: Mapping[str, Any]) -> Rows:
+    """Rows with these numbers, and nan or nothing where there are none."""
+    of_run = {
+        "mode": rules.mode,
+        "platform": platform.name,
+        "layout": layout_of(platform.name),
+        "capacity": platform.capacity,
+        "policy": policy,
+        "split": rules.split,
+        "tries": rules.tries,
+        "interval": rules.interval,
+    }
     rows = np.zeros(count, dtype=ROW)
-    for column in (c for c in ROW.names or () if ROW[c] == np.float64):
-        rows[column] = np.nan
-    rows["mode"], rows["platform"], rows["layout"] = rules.mode, platform.name, layout_of(platform.name)
-    rows["capacity"], rows["policy"] = platform.capacity, policy
-    rows["split"], rows["tries"], rows["interval"] = rules.split, rules.tries, rules.interval
+    for column in ROW.names or ():
+        blank = np.nan if ROW[column] == np.float64 else rows[column]
+        rows[column] = of_run.get(column, numbers.get(column, blank))
     return rows

@@ -1,8 +1,11 @@
-"""The findings, computed from the results: sentences about the correct rules, unless only others were run."""
+"""The findings, computed from the results: sentences about the correct rules, unless only others were run.
+
+And what the correct rules change in the paper's figures, and the report with both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -35,6 +38,7 @@ from forebay.studies.burst_buffer.results import (
 from forebay.studies.burst_buffer.tables import disk_records, effects_table, run_tables, served_table
 
 _SAME_RUN = ["platform", "split", "tries", "interval"]
+_COUNTED = "The column 'served' counts requests; 'optimal' is not a run but what no policy can exceed."
 
 
 def conclusions(results: StorageResults) -> list[str]:
@@ -42,18 +46,24 @@ def conclusions(results: StorageResults) -> list[str]:
 
     Where runs with and without requeueing are there, sizes are compared without.
     """
-    parts = (
-        *(_data, _smallest, _sizing, _splitting, _requeueing, _layouts, _use, _fairness, _effects, _missed, _mixed),
-        *(_forebay, _forebay_crowd, _slowdown),
-    )
+    sizes, disks = (_smallest, _sizing, _splitting, _requeueing, _layouts), (_disks, _effects, _missed, _mixed)
     view = StorageView(results)
-    return [sentence for part in parts for sentence in part(view)]
-
-
-def _data(view: StorageView) -> Iterator[str]:
     count = int((view.results.runs["policy"] != OPTIMAL).sum())
     rules = "" if view.mode == CORRECT else f" All that follows is {MODES.get(view.mode, view.mode)}."
-    yield f"{view.results.origin}; {plural(count, 'run')}.{rules}"
+    first = f"{view.results.origin}; {plural(count, 'run')}.{rules}"
+    return [first, *(sentence for part in (*sizes, *disks, _forebay, _slowdown) for sentence in part(view))]
+
+
+def changes(results: StorageResults) -> list[str]:
+    """A sentence for each of Figures 4 to 9, from StorAlloc's own rules to the correct ones.
+
+    Only policies that were run by both are compared; empty if there are none.
+    """
+    view = StorageView(results)
+    if not {STORALLOC, CORRECT} <= set(view.modes):
+        return []
+    parts = (_shares_change, _disks_change, _effects_change, _missed_change)
+    return [sentence for part in parts for sentence in part(view)]
 
 
 def _fit(view: StorageView) -> Rows:
@@ -78,29 +88,27 @@ def _smallest(view: StorageView) -> Iterator[str]:
 def _sizing(view: StorageView) -> Iterator[str]:
     """The least capacity that serves 99 %, and what the next smaller one serves."""
     runs = view.compared(view.mode)
-    plain = view.plain(runs)
-    enough, again = enough_of(plain), enough_of(runs[runs["tries"] > 0])
+    plain, requeued = view.plain(runs), runs[runs["tries"] > 0]
+    enough, again = enough_of(plain), enough_of(requeued)
     if not runs.size or (enough is None and _fit(view).size):
         return
     if enough is None:
         best = plain[np.argmax(plain["allocated_share"])]
-        said = (
+        text = (
             f"No capacity studied serves {100 * ENOUGH:g} % of the bytes {view.blocks} and without {BASELINE}; the "
             f"most is {percent(best['allocated_share'])} with {best['policy']} and {size(best['capacity'])}"
         )
     else:
-        said = (
+        text = (
             f"{size(enough)} {view.blocks} and without {BASELINE} serve at least {100 * ENOUGH:g} % of the bytes "
             f"under {_able(select(plain, capacity=enough))}"
         )
         smaller = max((c for c in distinct(plain, "capacity") if c < enough), default=None)
         if smaller is not None:
-            said += f"; {size(smaller)} serve {span(100 * select(plain, capacity=smaller)['allocated_share'])} %"
-    said += "."
+            text += f"; {size(smaller)} serve {span(100 * select(plain, capacity=smaller)['allocated_share'])} %"
     if again is not None and again != enough and plain.size < runs.size:
-        requeued = select(runs[runs["tries"] > 0], capacity=again)
-        said += f" With requeueing {size(again)} do under {_able(requeued)}."
-    yield said
+        text += f". With requeueing {size(again)} do under {_able(select(requeued, capacity=again))}"
+    yield f"{text}."
 
 
 def _able(runs: Rows) -> str:
@@ -112,16 +120,14 @@ def _able(runs: Rows) -> str:
 def _splitting(view: StorageView) -> Iterator[str]:
     """The best policy with and without, at every capacity where both were run."""
     runs = view.plain(select(without_baseline(view.runs), mode=view.mode))
-    changes = []
+    parts = []
     for capacity in sorted(distinct(runs, "capacity")):
         whole, split = (select(runs, capacity=capacity, split=s)["allocated_share"] for s in (0, view.split))
         if view.split and whole.size and split.size:
-            changes.append(f"from {percent(whole.max())} to {percent(split.max())} with {size(capacity)}")
-    if changes:
-        yield (
-            f"Splitting at {size(view.split)} brings what the best policy serves without {BASELINE} "
-            f"{join_names(changes)}."
-        )
+            parts.append(f"from {percent(whole.max())} to {percent(split.max())} with {size(capacity)}")
+    if parts:
+        best = f"what the best policy serves without {BASELINE}"
+        yield f"Splitting at {size(view.split)} brings {best} {join_names(parts)}."
 
 
 def _requeueing(view: StorageView) -> Iterator[str]:
@@ -159,27 +165,23 @@ def _layouts(view: StorageView) -> Iterator[str]:
         )
 
 
-def _use(view: StorageView) -> Iterator[str]:
-    disks = {name: rows for name, rows in view.disks(view.mode).items() if finite(rows["max_use"]).size}
-    if disks:
-        fullest = [f"{name} {100 * finite(rows['max_use']).max():.1f} %" for name, rows in disks.items()]
-        mean = finite(np.concatenate([rows["mean_use"] for rows in disks.values()]))
+def _disks(view: StorageView) -> Iterator[str]:
+    """How full disks get, and how many allocations are on each."""
+    disks = view.disks(view.mode)
+    values = {
+        metric: {name: sample for name, rows in disks.items() if (sample := finite(rows[metric])).size}
+        for metric in ("max_use", "mean_use", *METRICS)
+    }
+    fullest = [f"{name} {100 * sample.max():.1f} %" for name, sample in values["max_use"].items()]
+    if fullest:
+        mean = np.concatenate([finite(disks[name]["mean_use"]) for name in values["max_use"]])
         after = f", while disks are {100 * mean.mean():.2f} % full on average" if mean.size else ""
         yield f"At {view.where} the fullest disks reach {join_names(fullest)} of their capacity{after}."
-
-
-def _fairness(view: StorageView) -> Iterator[str]:
-    disks = view.disks(view.mode)
-    spread = [
-        f"{values.std(ddof=1):.3f} ({name})"
-        for name, rows in disks.items()
-        if (values := finite(rows["mean_allocations"])).size > 1
-    ]
-    if spread:
-        yield (
-            f"The mean number of allocations per disk at {view.where} has a standard deviation of {join_names(spread)}."
-        )
-    most = [f"{span(values, 0)} ({name})" for name, rows in disks.items() if (values := finite(rows[METRICS[1]])).size]
+    means = {name: sample for name, sample in values[METRICS[0]].items() if sample.size > 1}
+    if means:
+        spread = join_names(f"{sample.std(ddof=1):.3f} ({name})" for name, sample in means.items())
+        yield f"The mean number of allocations per disk at {view.where} has a standard deviation of {spread}."
+    most = [f"{span(sample, 0)} ({name})" for name, sample in values[METRICS[1]].items()]
     if most:
         yield f"The most allocations at once on a disk are {join_names(most)}."
 
@@ -223,12 +225,11 @@ def _mixed(view: StorageView) -> Iterator[str]:
     shares = [f"{percent(rows['allocated_share'].max())} ({name})" for name, rows in disks.items()]
     kinds = [kind for rows in disks.values() for kind in distinct(rows, "kind")]
     fast = "SSD" if "SSD" in kinds else kinds[0]
-    held = {name: np.nan_to_num(rows["mean_use"]) * rows["disk_capacity"] for name, rows in disks.items()}
-    parts = [
-        f"{percent(space[disks[name]['kind'] == fast].sum() / space.sum())} ({name})"
-        for name, space in held.items()
-        if space.sum() > 0
-    ]
+    parts = []
+    for name, rows in disks.items():
+        held = np.nan_to_num(rows["mean_use"]) * rows["disk_capacity"]
+        if held.sum() > 0:
+            parts.append(f"{percent(held[rows['kind'] == fast].sum() / held.sum())} ({name})")
     after = f"; of what is held there, weighted by time, {fast} disks have {join_names(parts)}" if parts else ""
     yield f"On {view.mixed} the share served is {join_names(shares)}{after}."
 
@@ -236,41 +237,29 @@ def _mixed(view: StorageView) -> Iterator[str]:
 def _forebay(view: StorageView) -> Iterator[str]:
     """forebay against the best of the paper's policies, and against the bound."""
     runs = view.plain(view.compared(view.mode))
+    same = ["mode", *_SAME_RUN]
+    bounds = {bound[same].item(): float(bound["allocated_share"]) for bound in view.bounds}
     parts = []
     for capacity in sorted(distinct(runs, "capacity")):
         policies = by_policy(select(runs, capacity=capacity))
         shares = {name: rows["allocated_share"].mean() for name, rows in policies.items()}
-        others = {name: shares[name] for name in PAPER_POLICIES if name in shares}
-        if FOREBAY in shares and others:
-            best = max(others, key=others.__getitem__)
-            text = f"{percent(shares[FOREBAY], 2)} with {size(capacity)} ({best}: {percent(others[best], 2)}"
-            bound = _bound(view, policies[FOREBAY])
-            parts.append(text + (f"; no policy above {percent(bound, 2)})" if bound is not None else ")"))
+        best = max((name for name in PAPER_POLICIES if name in shares), key=shares.__getitem__, default="")
+        if FOREBAY in shares and best:
+            limits = [bounds.get(run[same].item(), np.nan) for run in policies[FOREBAY]]
+            bound = sum(limits) / len(limits)
+            limit = "" if np.isnan(bound) else f"; no policy above {percent(bound, 2)}"
+            others = f"({best}: {percent(shares[best], 2)}{limit})"
+            parts.append(f"{percent(shares[FOREBAY], 2)} with {size(capacity)} {others}")
     if parts:
         yield f"Averaged over the layouts without {BASELINE}, forebay serves {join_names(parts)}."
-
-
-def _forebay_crowd(view: StorageView) -> Iterator[str]:
-    crowds: Mapping[str, float] = {
-        name: values.max()
-        for name, rows in view.disks(view.mode).items()
-        if (values := finite(rows["max_allocations"])).size
-    }
-    others = {name: crowds[name] for name in PAPER_POLICIES if name in crowds}
-    if others and FOREBAY in crowds:
-        best = min(others, key=others.__getitem__)
+    disks = view.disks(view.mode)
+    crowds = {name: most.max() for name, rows in disks.items() if (most := finite(rows[METRICS[1]])).size}
+    best = min((name for name in PAPER_POLICIES if name in crowds), key=crowds.__getitem__, default="")
+    if FOREBAY in crowds and best:
         yield (
             f"At {view.where} forebay has at most {crowds[FOREBAY]:.0f} allocations at once on a disk; "
-            f"of the paper's policies {best} has the least, {others[best]:.0f}."
+            f"of the paper's policies {best} has the least, {crowds[best]:.0f}."
         )
-
-
-def _bound(view: StorageView, runs: Rows) -> float | None:
-    """The mean bound of these runs, if it is known for all."""
-    same = ["mode", *_SAME_RUN]
-    table = {bound[same].item(): float(bound["allocated_share"]) for bound in view.bounds}
-    bounds = [table[key] for run in runs if (key := run[same].item()) in table]
-    return sum(bounds) / len(bounds) if bounds and len(bounds) == runs.size else None
 
 
 def _slowdown(view: StorageView) -> Iterator[str]:
@@ -289,78 +278,69 @@ def _slowdown(view: StorageView) -> Iterator[str]:
         yield f"With feedback the jobs' mean slowdown over {over} is {join_names(parts)}."
 
 
-def changes(results: StorageResults) -> list[str]:
-    """A sentence for each of Figures 4 to 9, from StorAlloc's own rules to the correct ones.
-
-    Only policies that were run by both are compared; empty if there are none.
-    """
-    view = StorageView(results)
-    if not {STORALLOC, CORRECT} <= set(view.modes):
-        return []
-    parts = (_shares, _use_change, _fairness_change, _mean_effects, _max_effects, _missed_change)
-    return [sentence for part in parts for sentence in part(view)]
-
-
-def _shares(view: StorageView) -> Iterator[str]:
+def _shares_change(view: StorageView) -> Iterator[str]:
+    names = [set(view.compared(mode)["policy"].tolist()) for mode in (STORALLOC, CORRECT)]
+    common = sorted(set.intersection(*names))
     parts = []
     for capacity in view.capacities:
-        before, after = (_shared(view.compared(m, capacity=capacity), view) for m in (STORALLOC, CORRECT))
-        if before.size and after.size:
-            shares = (f"{span(100 * runs['allocated_share'])} %" for runs in (after, before))
-            parts.append(f"{compare(*shares)} with {size(capacity)}")
+        every = (view.compared(mode, capacity=capacity) for mode in (CORRECT, STORALLOC))
+        shares = [100 * runs["allocated_share"][np.isin(runs["policy"], common)] for runs in every]
+        if all(values.size for values in shares):
+            parts.append(f"{compare(*(f'{span(values)} %' for values in shares))} with {size(capacity)}")
     if parts:
-        yield (
-            f"Figure 4: {view.blocks} and without {BASELINE}, what is served net of parts taken back is "
-            f"{join_names(parts)}."
+        where = f"{view.blocks} and without {BASELINE}"
+        yield f"Figure 4: {where}, what is served net of parts taken back is {join_names(parts)}."
+
+
+def _disks_change(view: StorageView) -> Iterator[str]:
+    after, before = view.disks(CORRECT), view.disks(STORALLOC)
+    full, spread = [], []
+    for name in (name for name in before if name in after):
+        use, mean, most = (
+            [finite(rows[metric]) for rows in (after[name], before[name])] for metric in ("max_use", *METRICS)
         )
+        if all(values.size for values in use):
+            shares = (f"{100 * (values >= 1).mean():.0f} %" for values in use)
+            full.append(f"{name} {compare(*shares)}")
+        if all(values.size > 1 for values in (*mean, *most)):
+            of_mean = compare(*(f"{values.std(ddof=1):.3f}" for values in mean))
+            of_most = compare(*(f"{values.std(ddof=1):.2f}" for values in most))
+            spread.append(f"{name} {of_mean} and {of_most}")
+    if full:
+        yield f"Figure 5: at {view.where} this part of the disks was full at some time: {join_names(full)}."
+    if spread:
+        yield f"Figure 6: the standard deviations of mean and of maximum allocations per disk are {'; '.join(spread)}."
 
 
-def _use_change(view: StorageView) -> Iterator[str]:
+def _effects_change(view: StorageView) -> Iterator[str]:
+    """The strongest effect on the mean, and best-bandwidth against the others for the maximum."""
     parts = []
-    for name, pair in _disks(view).items():
-        before, after = (finite(rows["max_use"]) for rows in pair)
-        if before.size and after.size:
-            full = (f"{100 * (values >= 1).mean():.0f} %" for values in (after, before))
-            parts.append(f"{name} {compare(*full)}")
-    if parts:
-        yield f"Figure 5: at {view.where} this part of the disks was full at some time: {join_names(parts)}."
-
-
-def _fairness_change(view: StorageView) -> Iterator[str]:
-    parts = []
-    for name, pair in _disks(view).items():
-        values = [[finite(rows[metric]) for rows in pair] for metric in METRICS]
-        if all(sample.size > 1 for both in values for sample in both):
-            (mean, mean_now), (most, most_now) = ([sample.std(ddof=1) for sample in both] for both in values)
-            of_mean, of_most = compare(f"{mean_now:.3f}", f"{mean:.3f}"), compare(f"{most_now:.2f}", f"{most:.2f}")
-            parts.append(f"{name} {of_mean} and {of_most}")
-    if parts:
-        yield f"Figure 6: the standard deviations of mean and of maximum allocations per disk are {'; '.join(parts)}."
-
-
-def _mean_effects(view: StorageView) -> Iterator[str]:
-    """The strongest effect on the mean."""
-    parts = []
-    for names, table in (_table(view, METRICS[0], mode) for mode in (CORRECT, STORALLOC)):
-        if len(names) < 2:
-            return
-        strength = np.abs(np.nan_to_num(table, nan=0.0))
-        row, column = np.unravel_index(int(np.argmax(strength)), table.shape)
-        parts.append(f"{number(strength[row, column])} between {names[row]} and {names[column]}")
-    yield f"Figure 7: the strongest effect on mean allocations, as Cohen's d, is {compare(*parts)}."
-
-
-def _max_effects(view: StorageView) -> Iterator[str]:
-    """best-bandwidth against the others for the maximum."""
-    tables = [_table(view, METRICS[1], mode) for mode in (CORRECT, STORALLOC)]
-    names = tables[0][0]
-    parts = []
+    for names, table in _common_effects(view, METRICS[0]):
+        if len(names) > 1:
+            strength = np.abs(np.nan_to_num(table, nan=0.0))
+            row, column = np.unravel_index(int(np.argmax(strength)), table.shape)
+            parts.append(f"{number(strength[row, column])} between {names[row]} and {names[column]}")
+    if len(parts) == 2:
+        yield f"Figure 7: the strongest effect on mean allocations, as Cohen's d, is {compare(*parts)}."
+    tables = _common_effects(view, METRICS[1])
+    names, parts = tables[0][0], []
     for name in names if BEST in names else ():
         pair = [table[order.index(BEST), order.index(name)] for order, table in tables]
         if name != BEST and not np.isnan(pair).any():
             parts.append(f"{compare(*map(number, pair))} against {name}")
     if parts:
         yield f"Figure 8: Cohen's d of {BEST} for maximum allocations is {join_names(parts)}."
+
+
+def _common_effects(view: StorageView, metric: str) -> list[tuple[list[str], Floats]]:
+    """Cohen's d by the correct rules and by StorAlloc's, among the policies that have both."""
+    tables = [cohens_table(view, metric, mode) for mode in (CORRECT, STORALLOC)]
+    common = set.intersection(*(set(names) for names, _ in tables))
+    kept = []
+    for names, table in tables:
+        rows = [i for i, name in enumerate(names) if name in common]
+        kept.append(([names[i] for i in rows], table[np.ix_(rows, rows)]))
+    return kept
 
 
 def _missed_change(view: StorageView) -> Iterator[str]:
@@ -374,29 +354,6 @@ def _missed_change(view: StorageView) -> Iterator[str]:
             parts.append(f"with {size(capacity)} {moved}")
     if parts:
         yield f"Figure 9: at most so many split requests failed or were refused in one run: {'; '.join(parts)}."
-
-
-def _shared(runs: Rows, view: StorageView) -> Rows:
-    """Runs of policies that were run by both sets of rules."""
-    names = [set(view.compared(mode)["policy"].tolist()) for mode in (STORALLOC, CORRECT)]
-    return runs[np.isin(runs["policy"], sorted(set.intersection(*names)))]
-
-
-def _disks(view: StorageView) -> dict[str, tuple[Rows, Rows]]:
-    """By policy, the disks that are compared, by StorAlloc's rules and by the correct ones."""
-    before, after = view.disks(STORALLOC), view.disks(CORRECT)
-    return {name: (before[name], after[name]) for name in before if name in after}
-
-
-def _table(view: StorageView, metric: str, mode: str) -> tuple[list[str], Floats]:
-    """Cohen's d among the policies that have both."""
-    common = set.intersection(*(set(cohens_table(view, metric, m)[0]) for m in (STORALLOC, CORRECT)))
-    names, table = cohens_table(view, metric, mode)
-    kept = [i for i, name in enumerate(names) if name in common]
-    return [names[i] for i in kept], table[np.ix_(kept, kept)]
-
-
-_COUNTED = "The column 'served' counts requests; 'optimal' is not a run but what no policy can exceed."
 
 
 def make_report(results: StorageResults) -> Report:

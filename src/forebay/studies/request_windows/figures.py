@@ -113,7 +113,7 @@ def heat(results: RequestWindowsResults) -> Figure:
     grid = figure.axes
     bar = figure.colorbar(grid[-1].images[0], ax=grid, location="bottom", shrink=0.5, aspect=45, pad=0.01)
     bar.set_label(_OVER_FIFO)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     figure.supylabel("I/O nodes, processes", fontsize=8)
     return figure
 

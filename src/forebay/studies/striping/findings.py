@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import groupby
 
@@ -22,7 +22,7 @@ from forebay.studies.striping.results import (
     FOREBAY,
     NOBODY,
     OTHERS,
-    Gain,
+    PAPER,
     StripingResults,
     gains,
     later_runs,
@@ -39,33 +39,11 @@ from forebay.studies.striping.tables import (
 )
 
 _NEAR = 10.0  # percent points within which ours and the paper's improvement are called alike
-_SHORT = (
-    "All that tells it from VPIC-IO in the model is shorter calls. They cost most with one process, where less is won "
-    "over tapp-io, and hardly anything with eight, where as much is won over default. That stripes are misaligned has "
-    "no part in it: the one aggregator of the one client node writes whole stripes."
-)
-_WHY = {
-    7: "One process gets no more than its client lets through, whatever it is striped over, and four files on four "
-    "targets use all of them in the default layout already.",
-    8: "Random writes cost the target and the client the same share of their bandwidth in the model, so that the "
-    "improvement is that of sequential writes; why it is smaller in the paper, it doesn't say.",
-    9: "With one process the ceiling of the one writing process shows, which is what striping wins; with more, what "
-    "larger stripes win, which is fewer rounds of collective I/O.",
-    10: _SHORT,
-    11: _SHORT,
-    12: "256 OSTs give more than 64 nodes can send, so that only locks that go from node to node, and OSTs in use by "
-    "others, make a difference.",
-    13: "With an aggregator for each stripe there are no such locks, and 256 OSTs give more than 64 nodes can send "
-    "with stripes of any size.",
-    14: "A file is as fast as its slowest stripe. With four processes the rule asks for four stripes, so all four "
-    "targets are used and Procedure 3 has nothing left to choose; as listed it never lowers a stripe count.",
-}
 
 
 def conclusions(results: StripingResults) -> list[str]:
     """Sentences, each true of these results; a comparison whose runs are missing is left out."""
-    said = [_figure(figure, list(group)) for figure, group in groupby(gains(results), key=lambda g: g.figure)]
-    return [sentence for sentence in (*said, *_apart(results), *_forebay(results), *_noise(results)) if sentence]
+    return [sentence for part in (_figures, _apart, _forebay, _noise) for sentence in part(results)]
 
 
 def differences(results: StripingResults) -> list[str]:
@@ -73,16 +51,21 @@ def differences(results: StripingResults) -> list[str]:
     off = {g.figure for g in gains(results) if g.policy == DCA and abs(g.percent - g.paper) > _NEAR}
     reasons: dict[str, list[str]] = {}
     for figure in sorted(off):
-        reasons.setdefault(_WHY[figure], []).append(str(figure))
+        reasons.setdefault(PAPER["reasons"][str(figure)], []).append(str(figure))
     return [f"Figure{'s' * (len(figures) > 1)} {join_names(figures)}: {why}" for why, figures in reasons.items()]
 
 
-def _figure(figure: int, gains: Sequence[Gain]) -> str:
-    parts = []
-    for application, group in groupby((g for g in gains if g.policy == DCA), key=lambda g: g.application):
-        gained = [f"{_faster(g.percent)} than {policy_label(g.against)}{_beside(g)}" for g in group]
-        parts.append(f"{application} {join_names(gained)}")
-    return f"Figure {figure}, {DCA}: {'; '.join(parts)}." if parts else ""
+def _figures(results: StripingResults) -> Iterator[str]:
+    ours = [gain for gain in gains(results) if gain.policy == DCA]
+    for figure, of_figure in groupby(ours, key=lambda g: g.figure):
+        parts = []
+        for application, group in groupby(of_figure, key=lambda g: g.application):
+            gained = [
+                f"{_faster(g.percent)} than {policy_label(g.against)} (paper: {g.paper:.0f} %; {describe_place(g)})"
+                for g in group
+            ]
+            parts.append(f"{application} {join_names(gained)}")
+        yield f"Figure {figure}, {DCA}: {'; '.join(parts)}."
 
 
 def _faster(percent: float) -> str:
@@ -91,10 +74,6 @@ def _faster(percent: float) -> str:
     ('up to 12 % faster', 'no faster')
     """
     return f"up to {percent:.0f} % faster" if percent >= 0.5 else "no faster"
-
-
-def _beside(gain: Gain) -> str:
-    return f" (paper: {gain.paper:.0f} %; {describe_place(gain)})"
 
 
 def _apart(results: StripingResults) -> Iterator[str]:

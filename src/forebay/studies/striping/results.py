@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 
+from forebay.history.toml import load_toml
 from forebay.show.rows import Floats, Rows, distinct, read_columns, select
 
 _COLUMNS = read_columns(__file__)
@@ -17,35 +20,7 @@ APART = "dca-io:interference=false"
 BESIDE = 4  # processes of each application beside FIO, in the paper
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """By how many percent, at most, `dca-io` is faster than `against` in a figure of the paper."""
-
-    figure: int
-    application: str
-    against: str
-    percent: float
-
-
-CLAIMS = (
-    Claim(figure=7, application="FIO sequential", against=DEFAULT, percent=75),
-    Claim(figure=7, application="FIO sequential", against=TAPP, percent=75),
-    Claim(figure=8, application="FIO random", against=DEFAULT, percent=56),
-    Claim(figure=8, application="FIO random", against=TAPP, percent=56),
-    Claim(figure=9, application="VPIC-IO", against=DEFAULT, percent=70),
-    Claim(figure=9, application="VPIC-IO", against=TAPP, percent=45),
-    Claim(figure=10, application="GCRM-IO", against=DEFAULT, percent=58),
-    Claim(figure=10, application="GCRM-IO", against=TAPP, percent=48),
-    Claim(figure=11, application="VORPAL-IO", against=DEFAULT, percent=52),
-    Claim(figure=11, application="VORPAL-IO", against=TAPP, percent=51),
-    Claim(figure=12, application="VPIC-IO independent", against=TAPP, percent=37),
-    Claim(figure=13, application="VPIC-IO collective", against=TAPP, percent=50),
-    Claim(figure=14, application="VPIC-IO", against=DEFAULT, percent=263),
-    Claim(figure=14, application="GCRM-IO", against=DEFAULT, percent=241),
-    Claim(figure=14, application="GCRM-IO", against=APART, percent=31),
-    Claim(figure=14, application="VORPAL-IO", against=DEFAULT, percent=252),
-    Claim(figure=14, application="VORPAL-IO", against=APART, percent=53),
-)
+PAPER = load_toml(Path(__file__).with_name("paper.toml"))
 
 
 @dataclass(frozen=True)
@@ -105,28 +80,16 @@ class Gain:
 
 def gains(results: StripingResults) -> Iterator[Gain]:
     """Every claim of the paper beside what we find, for `dca-io` and for `forebay` in its place."""
-    for claim in CLAIMS:
-        for policy in (DCA, FOREBAY):
-            every = [gain for panel in results.panels(claim.figure) if (gain := _gain(results, claim, policy, panel))]
-            if every:
-                yield max(every, key=lambda gain: gain.percent)
-
-
-def _gain(results: StripingResults, claim: Claim, policy: str, panel: tuple[str, int, int]) -> Gain | None:
-    application, processes, fio = panel
-    if application != claim.application or (fio and processes != BESIDE):
-        return None
-    here = later_runs(results.of(figure=claim.figure, application=application, processes=processes, fio=fio))
-    ours, other = (select(here, policy=name)["throughput"] for name in (policy, claim.against))
-    if not ours.size or not other.size:
-        return None
-    return Gain(
-        figure=claim.figure,
-        application=application,
-        policy=policy,
-        against=claim.against,
-        paper=float(claim.percent) if policy == DCA else float("nan"),
-        percent=100.0 * (float(ours.mean()) / float(other.mean()) - 1.0),
-        processes=processes,
-        fio=fio,
-    )
+    for claim, policy in product(PAPER["claims"], (DCA, FOREBAY)):
+        most: Gain | None = None
+        for application, processes, fio in results.panels(claim["figure"]):
+            if application != claim["application"] or (fio and processes != BESIDE):
+                continue
+            here = results.of(figure=claim["figure"], application=application, processes=processes, fio=fio)
+            ours, other = (select(later_runs(here), policy=p)["throughput"] for p in (policy, claim["against"]))
+            percent = 100.0 * (float(ours.mean()) / float(other.mean()) - 1.0) if ours.size and other.size else None
+            if percent is not None and (most is None or percent > most.percent):
+                paper = float(claim["percent"]) if policy == DCA else float("nan")
+                most = Gain(**claim | {"percent": percent}, policy=policy, paper=paper, processes=processes, fio=fio)
+        if most is not None:
+            yield most

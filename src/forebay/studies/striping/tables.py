@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 
 from forebay.model.layout import MIB
 from forebay.show.report import Table
 from forebay.show.rows import Record, distinct, group, select
 from forebay.simulate.striping.machine import CORI, LOCAL, Machine
-from forebay.studies.striping.results import APART, DCA, TAPP, Gain, StripingResults, first_near, gains
+from forebay.studies.striping.results import APART, DCA, PAPER, TAPP, Gain, StripingResults, first_near, gains
 
 _PANEL = ("figure", "machine", "application", "processes", "nodes", "fio", "policy", "run")
 _LEVEL = ("noise", "history", "policy")
@@ -105,9 +103,8 @@ def noise_table(results: StripingResults) -> Table:
 def model_table() -> Table:
     """Every number of both machines, and where it comes from."""
     rows = [
-        (SOURCES[name][0], _format_number(name, LOCAL), _format_number(name, CORI), SOURCES[name][1])
-        for name in (field.name for field in fields(Machine))
-        if name in SOURCES
+        (what, _format_number(name, LOCAL), _format_number(name, CORI), source)
+        for name, (what, source) in PAPER["sources"].items()
     ]
     return Table("The model's numbers", ("", "local", "Cori", "from"), rows)
 
@@ -119,43 +116,10 @@ def assumed_table(results: StripingResults) -> Table:
     lines = []
     for number in distinct(rows, "number"):
         cells = [select(rows, number=number, figure=f, against=a)["percent"] for f, a in columns]
-        label = SOURCES[number][0].partition(",")[0] if number in SOURCES else number
+        label = PAPER["sources"].get(number, (number, ""))[0].partition(",")[0]
         lines.append((label, *(" / ".join(f"{p:.0f}" for p in cell) for cell in cells)))
     heads = ("number: half / as it is / twice", *(f"Fig. {figure}, {against}" for figure, against in columns))
     return Table("By how many percent the best layout is faster, at most, if a number is off", heads, lines)
-
-
-SOURCES = {
-    "targets": ("targets", "the paper"),
-    "target_bandwidth": (
-        "bandwidth of a target, MB/s",
-        "Samsung 850 Pro, sequential writes; Cori: 700 GB/s over 248 OSTs after the cost of RPCs",
-    ),
-    "random_share": ("random writes, share of sequential", "850 Pro: 90,000 writes of 4 KiB over 520 MB/s"),
-    "process_bandwidth": (
-        "bandwidth of a process through the client, MB/s",
-        "one Lustre client with IOR (Dell white paper)",
-    ),
-    "node_bandwidth": ("bandwidth of a client node, MB/s", "two 10 GbE ports; Cori: assumed"),
-    "processes_per_node": ("processes on a node", "the paper"),
-    "aggregator_per_target": (
-        "an aggregator for each stripe, else for each node",
-        "defaults: ROMIO; on Cori, Cray MPI",
-    ),
-    "pack_bandwidth": (
-        "bandwidth of packing in collective I/O, MB/s a process",
-        "assumed: copies through shared memory",
-    ),
-    "rpc_bytes": ("largest RPC, MiB", "default of Lustre"),
-    "rpc_seconds": ("an RPC at the target, ms", "assumed"),
-    "client_seconds": ("an RPC at the client, ms", "assumed"),
-    "lock_seconds": ("a lock from another node, ms", "Cori's acceptance: 361 GB/s into one file, 8 MiB stripes"),
-    "round_seconds": ("a round of collective I/O, ms for each doubling of processes", "assumed"),
-    "call_seconds": ("a call of the I/O library, ms", "assumed"),
-    "dirty_bytes": ("a client's cache for a target, MiB", "default of Lustre, max_dirty_mb"),
-    "noise": ("variation of equal runs", "assumed"),
-    "background": ("targets in use by others", "the paper: less than 5 % of the bandwidth"),
-}
 
 
 def _format_number(name: str, machine: Machine) -> str:
