@@ -9,6 +9,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -47,81 +49,76 @@ def learn_under_demand(
     repetitions: int,
     seed: int,
 ) -> Rows:
-    """DEMANDED rows of each tuner and reward, under each kind of demand."""
+    """DEMANDED rows of each tuner and reward, under each kind of demand.
+
+    Precision, and what the windows were worth as a share of what the best for each demand were.
+    """
     rows = []
-    for demand, seen in _all_seen(experiment, windows, period, seed).items():
+    for demand, seen in _observe_all(experiment, windows, period, seed).items():
         worth = _worth(seen, demand)
-        for spec in tuners:
-            for reward in REWARDS:
-                seeds = (zlib.crc32(f"{seed} {number} {r}".encode()) for r in range(repetitions))
-                taken = np.array([_one(seen, spec, reward, steps, chance) for chance in seeds])
-                rows += [(number, reward, spec, demand, b, *_figures(worth, taken, b)) for b in range(steps // BIN)]
+        for spec, reward in product(tuners, REWARDS):
+            seeds = (zlib.crc32(f"{seed} {number} {r}".encode()) for r in range(repetitions))
+            taken = np.array([_learn(seen, spec, reward, steps, chance) for chance in seeds])
+            for b in range(steps // BIN):
+                arms, demands = (taken[:, b * BIN : (b + 1) * BIN, k] for k in range(2))
+                precision = float((worth.argmax(axis=0)[demands] == arms).mean())
+                share = float(worth[arms, demands].sum() / worth.max(axis=0)[demands].sum())
+                rows.append((number, reward, spec, demand, b, precision, share))
     return np.array(rows, dtype=DEMANDED)
 
 
-def _figures(worth: Any, taken: Any, b: int) -> tuple[float, float]:
-    """Precision, and what the windows were worth as a share of what the best for each demand were."""
-    arms, demands = (taken[:, b * BIN : (b + 1) * BIN, k] for k in range(2))
-    best = worth.max(axis=0)[demands]
-    return float((worth.argmax(axis=0)[demands] == arms).mean()), float(worth[arms, demands].sum() / best.sum())
-
-
-def _all_seen(experiment: Experiment, windows: Sequence[int], period: float, seed: int) -> dict[str, Seen]:
+def _observe_all(experiment: Experiment, windows: Sequence[int], period: float, seed: int) -> dict[str, Seen]:
     """By kind of demand; full demand is the first of each."""
     fifo = simulate_requests(Forwarding(nodes=experiment.nodes), experiment.workload, seed=seed).bandwidth
-    full = [_going_on(experiment, w, 0.0, period, seed) for w in windows]
+    observers = [partial(_observe, experiment, window, period, seed) for window in windows]
+    full = [observe(think=0.0) for observe in observers]
+    both = list(zip(full, observers, strict=True))
     return {
-        STEADY: [[seen] for seen in full],
-        BURSTS: [
-            [seen, *(_bursts(experiment, w, share * fifo * period, period, seed) for share in SHARES)]
-            for seen, w in zip(full, windows, strict=True)
-        ],
-        THINKING: [
-            [seen, *(_going_on(experiment, w, think, period, seed) for think in THINKS)]
-            for seen, w in zip(full, windows, strict=True)
-        ],
+        STEADY: [[always] for always in full],
+        BURSTS: [[always, *(observe(burst=share * fifo * period) for share in SHARES)] for always, observe in both],
+        THINKING: [[always, *(observe(think=think) for think in THINKS)] for always, observe in both],
     }
+
+
+def _observe(
+    experiment: Experiment, window: int, period: float, seed: int, *, think: float = 0.0, burst: float | None = None
+) -> list[list[Observation]]:
+    """What all I/O nodes saw in each of PERIODS periods.
+
+    Each begins with a `burst` of so many bytes, or all are one run, after a period in which processes begin.
+    """
+    layer = Forwarding(nodes=experiment.nodes, scheduler=TWINS, window=window)
+    work, processes = experiment.workload, experiment.workload.processes
+
+    def start(work: Workload, seed: int) -> Simulation:
+        return Simulation(layer, [work], seed=seed, period=period, periods=PERIODS + 1)
+
+    if burst is None:
+        # A think time of nearly nothing, so that all go the same way.
+        run = start(replace(work, total=_ENDLESS, think=max(think, 1e-9)), seed)
+        run.advance(round((PERIODS + 1) * period * NANO))
+        seen = run.rows[1:]
+    else:
+        seen = []
+        for number in range(PERIODS):
+            run = start(replace(work, total=max(int(burst), processes * work.request)), seed + number)
+            run.advance(round(period * NANO))
+            run.end_period(round(period * NANO))
+            seen.append(run.rows[0])
+    each = processes // experiment.nodes
+    return [[make_observation(row, period, processes=each) for row in rows] for rows in seen]
 
 
 def _worth(seen: Seen, demand: str) -> Any:
     """Of each window under each demand: its bandwidth; in bursts, whose bytes are given, that of the busy time."""
 
-    def rate(seen_once: Observation) -> float:
-        return seen_once.bandwidth / seen_once.busy if demand == BURSTS and seen_once.busy else seen_once.bandwidth
+    def rate(once: Observation) -> float:
+        return once.bandwidth / once.busy if demand == BURSTS and once.busy else once.bandwidth
 
     return np.array([[np.mean([[rate(o) for o in nodes] for nodes in periods]) for periods in row] for row in seen])
 
 
-def _going_on(experiment: Experiment, window: int, think: float, period: float, seed: int) -> list[list[Observation]]:
-    """What all I/O nodes saw in each of PERIODS periods, after one in which processes begin."""
-    # A think time of nearly nothing, so that all go the same way.
-    run = _begun(experiment, window, replace(experiment.workload, total=_ENDLESS, think=max(think, 1e-9)), period, seed)
-    run.advance(round((PERIODS + 1) * period * NANO))
-    return [_observed(experiment, nodes, period) for nodes in run.rows[1:]]
-
-
-def _bursts(experiment: Experiment, window: int, size: float, period: float, seed: int) -> list[list[Observation]]:
-    """What all I/O nodes saw in each of PERIODS periods that begin with a burst of `size` bytes."""
-    work, observations = experiment.workload, []
-    whole = max(int(size), work.processes * work.request)
-    for number in range(PERIODS):
-        run = _begun(experiment, window, replace(work, total=whole), period, seed + number)
-        run.advance(round(period * NANO))
-        run.end_period(round(period * NANO))
-        observations.append(_observed(experiment, run.rows[0], period))
-    return observations
-
-
-def _observed(experiment: Experiment, rows: Any, period: float) -> list[Observation]:
-    return [make_observation(row, period, processes=experiment.workload.processes // experiment.nodes) for row in rows]
-
-
-def _begun(experiment: Experiment, window: int, work: Workload, period: float, seed: int) -> Simulation:
-    layer = Forwarding(nodes=experiment.nodes, scheduler=TWINS, window=window)
-    return Simulation(layer, [work], seed=seed, period=period, periods=PERIODS + 1)
-
-
-def _one(seen: Seen, spec: str, reward: str, steps: int, seed: int) -> list[tuple[int, int]]:
+def _learn(seen: Seen, spec: str, reward: str, steps: int, seed: int) -> list[tuple[int, int]]:
     """The windows that a tuner takes, and the demand it meets, drawn from a state of its own: the same for all.
 
     As a council does, it goes by the demand of the period before.

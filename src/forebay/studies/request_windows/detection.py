@@ -15,44 +15,34 @@ from forebay.show.rows import Rows, select
 from forebay.simulate.requests.layer import Forwarding
 from forebay.simulate.requests.run import simulate_requests
 from forebay.simulate.requests.workload import Experiment, Workload
-from forebay.studies.request_windows.results import DETECTED, SEEN, TWINS, UNSEEN, whole
+from forebay.studies.request_windows.results import DETECTED, FIFO, SEEN, TWINS, UNSEEN, whole
 
+CLASSIFIERS: tuple[Classifier, ...] = ("network", "tree")
+_UNSEEN_WINDOWS = (0, 1_000_000)
 EDGES = 1  # periods left out at the beginning and at the end of a run, where there is more than the edges
 
 
 def unseen_experiments() -> tuple[Experiment, ...]:
     """No request and no file is as large as one of those trained on, and no number of processes is one of theirs."""
-    return _grid((3, 6), (48, 200), (10_000, 100_000, 600_000), (150_000_000, 900_000_000))
+    nodes, processes = (3, 6), (48, 200)
+    requests, totals = (10_000, 100_000, 600_000), (150_000_000, 900_000_000)
+    return tuple(
+        Experiment(
+            nodes=n, workload=Workload(processes=p, pattern=pattern, operation=operation, request=r, total=total)
+        )
+        for pattern, operation, n, p, r, total in product(PATTERNS, OPERATIONS, nodes, processes, requests, totals)
+        if total >= 4 * p * r
+    )
 
 
 def periods_of(experiment: Experiment, window: int, *, seed: int, period: float) -> Iterator[Observation]:
     """What each I/O node saw in each period of a run, without its edges."""
-    scheduler = "twins" if window else "fifo"
-    layer = Forwarding(nodes=experiment.nodes, scheduler=scheduler, window=window or None)
-    found = simulate_requests(layer, experiment.workload, seed=seed, period=period)
-    count = len(found.periods)
+    layer = Forwarding(nodes=experiment.nodes, scheduler=TWINS if window else FIFO, window=window or None)
+    outcome = simulate_requests(layer, experiment.workload, seed=seed, period=period)
+    count = len(outcome.periods)
     inner = range(EDGES, count - EDGES) if count > 2 * EDGES else range(count)
     for at, node in product(inner, range(experiment.nodes)):
-        yield found.observed(at, node)
-
-
-def _grid(
-    nodes: Sequence[int], processes: Sequence[int], requests: Sequence[int], totals: Sequence[int]
-) -> tuple[Experiment, ...]:
-    return tuple(
-        Experiment(
-            nodes=n,
-            workload=Workload(processes=p, pattern=pattern, operation=operation, request=request, total=total),
-        )
-        for pattern, operation, n, p, request, total in product(
-            PATTERNS, OPERATIONS, nodes, processes, requests, totals
-        )
-        if total >= 4 * p * request
-    )
-
-
-CLASSIFIERS: tuple[Classifier, ...] = ("network", "tree")
-_UNSEEN_WINDOWS = (0, 1_000_000)
+        yield outcome.observed(at, node)
 
 
 def detect_seen(periods: Any, experiments: Sequence[Experiment], detector: Detector) -> Rows:

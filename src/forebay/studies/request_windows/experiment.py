@@ -21,7 +21,7 @@ from forebay.profile.request_watch import TALLY
 from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, learn_together
-from forebay.simulate.requests.run import Outcome, simulate_requests
+from forebay.simulate.requests.run import simulate_requests
 from forebay.simulate.requests.workload import PAPER_TOTAL, PAPER_WINDOWS, Experiment, paper_experiments
 from forebay.studies.pieces import Store
 from forebay.studies.request_windows.demand import learn_under_demand
@@ -116,12 +116,16 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
 
     def later_keys(self) -> list[str]:
         """Of pieces that need the periods that all others made."""
-        learning = [f"learning/{number}" for number in range(len(self.tuners))]
-        similar = [f"similar/{number}" for number, spec in enumerate(self.tuners) if _hears(spec)]
-        together = [f"together/{number}" for number in range(len(self.tuners))] if self.instances() else []
-        demand = [f"demand/{letter}" for letter in self.instances()]
-        unseen = [f"unseen/{first}" for first in range(0, len(self.unseen), _UNSEEN_EACH)]
-        return [*similar, *learning, *together, *demand, *unseen, _SEEN]
+        tuners = range(len(self.tuners))
+        return [
+            # Only forebay makes use of what similar situations told.
+            *(f"similar/{number}" for number in tuners if self.tuners[number].partition(":")[0] == "forebay"),
+            *(f"learning/{number}" for number in tuners),
+            *(f"together/{number}" for number in tuners if self.instances()),
+            *(f"demand/{letter}" for letter in self.instances()),
+            *(f"unseen/{first}" for first in range(0, len(self.unseen), _UNSEEN_EACH)),
+            _SEEN,
+        ]
 
     def instances(self) -> dict[str, int]:
         """By letter, where in the experiments the paper's instances are, those that are there."""
@@ -141,17 +145,25 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
         """One experiment under fifo and every window, and once under every other scheduler: PERIOD rows."""
         number = [e.name for e in self.experiments].index(key.removeprefix("windows/"))
         nodes, work = self.experiments[number].nodes, self.experiments[number].workload
-        plain, rows = [(FIFO, 0), *((TWINS, window) for window in self.windows)], []
+        plain, pieces = [(FIFO, 0), *((TWINS, window) for window in self.windows)], []
+        most = max(round(600 / self.period), 1)  # periods: more than enough for the slowest
         for repetition in range(self.repetitions):
             others = [(spec, 0) for spec in self.schedulers] if repetition == 0 else []
             # The same chance for all, so that they differ in what they do with it.
             seed = zlib.crc32(f"{self.seed} {key} {repetition}".encode())
             for scheduler, window in (*plain, *others):
                 layer = Forwarding(nodes=nodes, scheduler=scheduler, window=window or None)
-                most = max(round(600 / self.period), 1)  # periods: more than enough for the slowest
                 outcome = simulate_requests(layer, work, seed=seed, period=self.period, periods=most)
-                rows.append(_period_rows(number, scheduler, window, repetition, outcome))
-        return np.concatenate(rows)
+                rows = np.zeros(outcome.periods.shape[:2], dtype=PERIOD)
+                rows["experiment"], rows["repetition"] = number, repetition
+                rows["scheduler"], rows["window"] = scheduler, window
+                rows["period"], rows["node"] = np.indices(rows.shape)
+                rows["run"], rows["seconds"] = outcome.bandwidth, outcome.period
+                rows["seconds"][-1] = max(outcome.last, 1e-9)
+                for column, name in enumerate(TALLY):
+                    rows[name] = outcome.periods[:, :, column]
+                pieces.append(rows.ravel())
+        return np.concatenate(pieces)
 
     def run_later_piece(self, samples: Samples, detector: Detector, key: str) -> Rows:
         """What one tuner learns, what is learned in one instance under changing demand, or what is detected."""
@@ -200,21 +212,3 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
 def paper_study(*, repetitions: int = 2, seed: int = 0, total: int = PAPER_TOTAL) -> RequestWindowsStudy:
     """All of it, on `total` bytes an experiment."""
     return RequestWindowsStudy(experiments=paper_experiments(total), repetitions=repetitions, seed=seed)
-
-
-def _hears(spec: str) -> bool:
-    """Whether the tuner makes use of what similar situations told."""
-    return spec.partition(":")[0] == "forebay"
-
-
-def _period_rows(experiment: int, scheduler: str, window: int, repetition: int, outcome: Outcome) -> Rows:
-    periods, nodes, _ = outcome.periods.shape
-    rows = np.zeros((periods, nodes), dtype=PERIOD)
-    rows["experiment"], rows["repetition"] = experiment, repetition
-    rows["scheduler"], rows["window"] = scheduler, window
-    rows["period"], rows["node"] = np.arange(periods)[:, np.newaxis], np.arange(nodes)
-    rows["run"], rows["seconds"] = outcome.bandwidth, outcome.period
-    rows["seconds"][-1] = max(outcome.last, 1e-9)
-    for column, name in enumerate(TALLY):
-        rows[name] = outcome.periods[:, :, column]
-    return rows.ravel()

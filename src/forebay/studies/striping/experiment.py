@@ -109,24 +109,20 @@ def without_others(case: Case) -> Case:
 
 
 def assumed_piece(panels: Iterable[tuple[int, Case]], number: str, factor: float) -> Rows:
-    """An ASSUMED row for every figure and rival, with `number` of its machine times `factor`."""
+    """An ASSUMED row for every figure and rival, with `number` of its machine times `factor`.
+
+    By how much the best layout is faster, at most, than those of the policies that don't learn, without noise.
+    """
     most: dict[tuple[int, str, str], float] = {}
-    for figure, case in panels:
-        other = replace(case.machine, **{number: factor * getattr(case.machine, number)})
-        for rival, gain in _gains(without_others(replace(case, machine=other))).items():
+    for figure, assumed in panels:
+        other = replace(assumed.machine, **{number: factor * getattr(assumed.machine, number)})
+        case = without_others(replace(assumed, machine=other))
+        best = best_layout(case)[1]
+        ruled = min(case.processes, case.machine.targets) if case.program.shared else 1
+        for rival, count in ((DEFAULT, 1), (TAPP, ruled)):
             key = (figure, case.program.name, rival)
-            most[key] = max(most.get(key, 0.0), gain)
+            most[key] = max(most.get(key, 0.0), best / case.expected(Layout(count=count, start=0)) - 1)
     return np.array([(number, factor, *key, 100 * gain) for key, gain in most.items()], dtype=ASSUMED)
-
-
-def _gains(case: Case) -> dict[str, float]:
-    """By how much the best layout is faster than those of the policies that don't learn, without noise."""
-    best = best_layout(case)[1]
-    ruled = min(case.processes, case.machine.targets) if case.program.shared else 1
-    return {
-        DEFAULT: best / case.expected(Layout(count=1, start=0)) - 1,
-        TAPP: best / case.expected(Layout(count=ruled, start=0)) - 1,
-    }
 
 
 PROCESSES = (1, 2, 4, 8)
@@ -187,15 +183,40 @@ class StripingStudy(Study[StripingResults]):
     def run_piece(self, key: str) -> Rows:
         """One panel under every policy, one case under one level of noise, or all panels with another number."""
         if key in self.panels:
-            return _panel_piece(self, key, self.panels[key])
-        level, _, case = key.partition("/")
-        if level == "assumed":
-            number, _, factor = case.partition("/")
+            return self._run_panel(key, self.panels[key])
+        kind, _, which = key.partition("/")
+        if kind == "assumed":
+            number, _, factor = which.partition("/")
             panels = ((panel.figure, panel.case) for panel in self.panels.values() if not panel.fio)
             return assumed_piece(panels, number, float(factor))
-        rngs = [_rng(self.seed, key, seed) for seed in range(self.seeds)]
-        noise = float(level.removeprefix("noise-"))
-        return noise_piece(self.cases[case], noise, self.policies, runs=self.noise_runs, rngs=rngs)
+        rngs = [self._rng(key, seed) for seed in range(self.seeds)]
+        noise = float(kind.removeprefix("noise-"))
+        return noise_piece(self.cases[which], noise, self.policies, runs=self.noise_runs, rngs=rngs)
+
+    def _run_panel(self, key: str, panel: Panel) -> Rows:
+        """A RUN for every run of every repetition under every policy; chance is the same for all policies."""
+        case, machine, rows = panel.case, panel.case.machine, []
+        about = (
+            panel.figure,
+            machine.name,
+            case.program.name,
+            case.processes,
+            machine.nodes(case.processes),
+            panel.fio,
+        )
+        for repetition in range(self.repetitions):
+            rng = self._rng(key, repetition)
+            peers = peers_of(machine, case.processes, machine.noise, rng)
+            skies = weather(case, self.runs, machine.noise, rng)
+            for spec in policies_for(panel, self.policies):
+                for number, run in enumerate(first_runs(case, find("stripe", spec).decide, peers, skies), start=1):
+                    layout = run.striping.layout
+                    used = (layout.count, layout.size, run.first, run.striping.phase)
+                    rows.append((*about, spec, repetition, number, *used, run.expected, run.measured))
+        return np.array(rows, dtype=RUN)
+
+    def _rng(self, key: str, repetition: int) -> Generator:
+        return np.random.default_rng([self.seed, zlib.crc32(key.encode()), repetition])
 
     def collect(self, pieces: Store) -> StripingResults:
         runs, noise, assumed = concatenate(pieces, self.keys(), RUN, NOISE, ASSUMED)
@@ -239,30 +260,8 @@ def slug(name: str) -> str:
     return name.lower().replace(" ", "-")
 
 
-def _panel_piece(study: StripingStudy, key: str, panel: Panel) -> Rows:
-    """A RUN for every run of every repetition under every policy; chance is the same for all policies."""
-    case, rows = panel.case, []
-    for repetition in range(study.repetitions):
-        rng = _rng(study.seed, key, repetition)
-        peers = peers_of(case.machine, case.processes, case.machine.noise, rng)
-        skies = weather(case, study.runs, case.machine.noise, rng)
-        for spec in policies_for(panel, study.policies):
-            outcomes = first_runs(case, find("stripe", spec).decide, peers, skies)
-            for number, outcome in enumerate(outcomes, start=1):
-                layout, where = outcome.striping.layout, case.machine
-                about = (panel.figure, where.name, case.program.name, case.processes, where.nodes(case.processes))
-                used = (layout.count, layout.size, outcome.first, outcome.striping.phase)
-                run = (panel.fio, spec, repetition, number)
-                rows.append((*about, *run, *used, outcome.expected, outcome.measured))
-    return np.array(rows, dtype=RUN)
-
-
 def policies_for(panel: Panel, policies: Sequence[str]) -> list[str]:
     """Beside FIO, `dca-io` is compared with itself without Procedure 3, and `tapp-io` is left out, as in the paper."""
     if not panel.fio:
         return list(policies)
     return [p for spec in policies for p in ((APART, DCA) if spec == DCA else (spec,)) if p != TAPP]
-
-
-def _rng(seed: int, key: str, repetition: int) -> Generator:
-    return np.random.default_rng([seed, zlib.crc32(key.encode()), repetition])
