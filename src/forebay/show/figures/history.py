@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
@@ -22,7 +20,7 @@ from forebay.profile.filesystem_usage import DEFAULT_COUNT, Bin, Usage
 from forebay.profile.ost_health import OstHealth
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.scales import bandwidth_axis, date_axis
-from forebay.show.figures.sheet import WIDTH, house_style, legend_above, panels, printable, write
+from forebay.show.figures.sheet import WIDTH, blank_sheet, house_style, legend_above, panels, printable, write
 from forebay.show.history.tables import format_share
 from forebay.show.phrases import format_binary, shorten, size
 from forebay.show.rows import Floats
@@ -50,17 +48,19 @@ def _draw_volumes(axes: Axes, apps: Sequence[AppSums]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.margins(0.15)
-    for app in _apart([*sorted(moved, key=lambda a: -a.total_bytes)[:_NAMED], *moved[:_NAMED]]):
-        left = app.runs**2 > max(a.runs for a in moved)  # a name that starts at the edge would leave the picture
-        axes.annotate(
-            printable(app.app, 20),
-            (app.runs, app.total_bytes),
-            (-4 if left else 4, 3),
-            textcoords="offset points",
-            ha="right" if left else "left",
-            fontsize=6,
-            color=INK,
+    named: list[AppSums] = []
+    for app in (*sorted(moved, key=lambda a: -a.total_bytes)[:_NAMED], *moved[:_NAMED]):
+        near = (
+            abs(math.log10(app.total_bytes / k.total_bytes)) < 0.5 and abs(math.log10(app.runs / k.runs)) < 1.0
+            for k in named
         )
+        if any(near):
+            continue  # the names would lie on each other
+        named.append(app)
+        left = app.runs**2 > max(a.runs for a in moved)  # a name that starts at the edge would leave the picture
+        how: dict[str, Any] = {"textcoords": "offset points", "ha": "right" if left else "left", "fontsize": 6}
+        where = (app.runs, app.total_bytes)
+        axes.annotate(printable(app.app, 20), where, (-4 if left else 4, 3), color=INK, **how)
     axes.set_xlabel("runs")
     axes.set_ylabel("volume")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
@@ -68,19 +68,6 @@ def _draw_volumes(axes: Axes, apps: Sequence[AppSums]) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shorten(format_size(value))))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_formatter(NullFormatter())
-
-
-def _apart(apps: Sequence[AppSums]) -> list[AppSums]:
-    """Those whose names would not lie on each other."""
-    kept: list[AppSums] = []
-    for app in apps:
-        near = (
-            abs(math.log10(app.total_bytes / k.total_bytes)) < 0.5 and abs(math.log10(app.runs / k.runs)) < 1.0
-            for k in kept
-        )
-        if not any(near):
-            kept.append(app)
-    return kept
 
 
 def _draw_performance(axes: Axes, apps: Sequence[AppSums]) -> None:
@@ -108,42 +95,34 @@ def draw_osts(osts: Sequence[OstHealth], out: Path) -> Path:
     """Write to `out`, for each file system, bars of bytes by OST, and below the slowness of each in its runs where it
     is known; sick ones are named. Of many file systems those with sick OSTs or most bytes are shown."""
     every = [[o for o in osts if o.filesystem == name] for name in {o.filesystem: None for o in osts}]
-    every.sort(key=lambda own: (-sum(o.verdict == "sick" for o in own), -sum(o.total_bytes for o in own)))
+    every.sort(key=lambda of_one: (-sum(o.verdict == "sick" for o in of_one), -sum(o.total_bytes for o in of_one)))
     systems = every[:_MOST_SYSTEMS]
-    panels = sum(1 + _tells(own) for own in systems)
+    known = [any(o.slowness is not None for o in of_one) for of_one in systems]
+    count = len(systems) + sum(known)
     with house_style():
-        figure = Figure(figsize=(WIDTH, 2.1 * panels))
-        FigureCanvasAgg(figure)
-        axes = iter(figure.subplots(panels, 1, squeeze=False)[:, 0])
-        for own in systems:
+        figure = blank_sheet(WIDTH, 2.1 * count)
+        axes = iter(figure.subplots(count, 1, squeeze=False)[:, 0])
+        for of_one, has_slowness in zip(systems, known, strict=True):
             above = last = next(axes)
-            _draw_bytes(above, own)
-            if _tells(own):
+            _draw_bytes(above, of_one)
+            if has_slowness:
                 last = next(axes)
                 last.sharex(above)
                 above.tick_params(labelbottom=False)
-                _draw_slowness(last, own)
+                _draw_slowness(last, of_one)
             last.set_xlabel("OST")
             last.xaxis.set_major_locator(MaxNLocator(12, integer=True))
         part = f"{len(systems)} of {len(every)} file systems; --filesystem shows another"
+        shown = [o for of_one in systems for o in of_one]
+        pointed = {o.verdict for o in shown if o.slowness is not None}
+        entries = [
+            Line2D([], [], color=colour, marker=_MARKERS[v] if v in pointed else "s", linestyle="none", label=v)
+            for v, colour in _COLOURS.items()
+            if any(o.verdict == v for o in shown)
+        ]
         title = part if len(systems) < len(every) else None
-        figure.legend(handles=_entries(systems), loc="outside lower center", ncols=3, title=title)
+        figure.legend(handles=entries, loc="outside lower center", ncols=3, title=title)
         return write(figure, out)
-
-
-def _tells(osts: Sequence[OstHealth]) -> bool:
-    return any(o.slowness is not None for o in osts)
-
-
-def _entries(systems: Sequence[Sequence[OstHealth]]) -> list[Line2D]:
-    """What each colour says: as a point where there are points, or as a bar."""
-    shown = [o for osts in systems for o in osts]
-    pointed = {o.verdict for o in shown if o.slowness is not None}
-    return [
-        Line2D([], [], color=colour, marker=_MARKERS[v] if v in pointed else "s", linestyle="none", label=v)
-        for v, colour in _COLOURS.items()
-        if any(o.verdict == v for o in shown)
-    ]
 
 
 def _draw_bytes(axes: Axes, osts: Sequence[OstHealth]) -> None:
@@ -155,7 +134,7 @@ def _draw_bytes(axes: Axes, osts: Sequence[OstHealth]) -> None:
     axes.grid(axis="x", visible=False)
     sick = sum(o.verdict == "sick" for o in osts)
     where = osts[0].filesystem or "unknown file system"
-    axes.set_title(f"{where}: {len(osts)} {'OST' if len(osts) == 1 else 'OSTs'}, {sick or 'none'} sick", loc="left")
+    axes.set_title(f"{where}: {plural(len(osts), 'OST')}, {sick or 'none'} sick", loc="left")
 
 
 def _draw_slowness(axes: Axes, osts: Sequence[OstHealth]) -> None:
@@ -165,12 +144,7 @@ def _draw_slowness(axes: Axes, osts: Sequence[OstHealth]) -> None:
         at, median, worst = (_column(alike, name) for name in ("ost", "slowness", "worst_slowness"))
         axes.vlines(at, median, worst, color=colour, linewidth=0.8, alpha=0.7, zorder=2)
         axes.scatter(at, median, s=22 if verdict == "sick" else 10, color=colour, marker=_MARKERS[verdict], zorder=3)
-    _slowness_axis(axes, _column(known, "slowness").min(initial=1), _column(known, "worst_slowness").max(initial=1))
-    for o in [o for o in known if o.verdict == "sick"][:_SICK_NAMED]:
-        _name(axes, o, right=o.ost > 0.7 * max(o.ost for o in osts))
-
-
-def _slowness_axis(axes: Axes, low: float, high: float) -> None:
+    low, high = _column(known, "slowness").min(initial=1), _column(known, "worst_slowness").max(initial=1)
     axes.set_yscale("log")
     axes.set_ylim(min(0.5, 0.8 * low), max(2.5, 1.6 * high))
     axes.axhline(1, color=INK, linewidth=0.8, linestyle=(0, (3, 2)), zorder=2)
@@ -178,15 +152,14 @@ def _slowness_axis(axes: Axes, low: float, high: float) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_ylabel("slowness in a run:\nmedian, up to the worst")
-
-
-def _name(axes: Axes, ost: OstHealth, *, right: bool) -> None:
-    label = f"OST {ost.ost}: {ost.slowness:.3g} times the median OST"
-    if ost.compared_runs > 1:
-        label += f", at worst {ost.worst_slowness:.3g}"
-    how: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "color": _COLOURS["sick"], "va": "center"}
-    where = (ost.ost, ost.worst_slowness or 1.0)
-    axes.annotate(label, where, (-6 if right else 6, 0), ha="right" if right else "left", **how)
+    for o in [o for o in known if o.verdict == "sick"][:_SICK_NAMED]:
+        label = f"OST {o.ost}: {o.slowness:.3g} times the median OST"
+        if o.compared_runs > 1:
+            label += f", at worst {o.worst_slowness:.3g}"
+        right = o.ost > 0.7 * max(o.ost for o in osts)
+        how: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "color": _COLOURS["sick"], "va": "center"}
+        where = (o.ost, o.worst_slowness or 1.0)
+        axes.annotate(label, where, (-6 if right else 6, 0), ha="right" if right else "left", **how)
 
 
 def _column(osts: Sequence[OstHealth], name: str) -> Floats:
@@ -208,14 +181,29 @@ def draw_runs(app: str, runs: Iterable[dict[str, Any]], out: Path) -> Path:
     every = np.fromiter(rows, dtype=_POINT)
     points = every[every["perf"] > 0]
     with house_style():
-        figure, (axes,) = panels(1, height=3.0, columns=1)
-        figure.set_figwidth(7.2)
-        groups = _groups(points["count"])
-        entries = [entry for label, colour, mask in groups for entry in _draw_points(axes, points, mask, label, colour)]
-        _label_axes(axes, points)
+        figure, (axes,) = panels(1, height=3.0, width=WIDTH)
+        entries: list[Line2D] = []
+        for label, colour, mask in _stripe_groups(points["count"]):
+            for partial, marker in ((False, "o"), (True, "x")):
+                shown = points[mask & (points["partial"] == partial)]
+                if shown.size:
+                    named = f"{label}, partial log" if partial else label
+                    entries.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=named))
+                    size, edge = 3.5 if points.size < 2000 else 1.8, 0.8 if partial else 0
+                    dots: dict[str, Any] = {"marker": marker, "markersize": size, "markeredgewidth": edge, "alpha": 0.8}
+                    x, y = shown["time"] / _DAY, shown["perf"]
+                    axes.plot(x, y, linestyle="none", color=colour, zorder=3, rasterized=True, **dots)
+        axes.set_ylabel("performance by the slowest process")
         axes.set_title(f"{printable(app)}: {_which(points.size, every.size)}", loc="left")
-        if entries:
+        if points.size:
+            days = points["time"] / _DAY
+            margin = 0.02 * (days.max() - days.min()) or 0.5
+            axes.set_xlim(days.min() - margin, days.max() + margin)
+            date_axis(axes, 3, 9)
+            bandwidth_axis(axes, "y", points["perf"])
             legend_above(figure, entries, columns=5)
+        else:
+            axes.set(xticks=[], yticks=[])
         return write(figure, out)
 
 
@@ -230,7 +218,7 @@ def _which(drawn: int, every: int) -> str:
     return plural(drawn, "run") if drawn == every else f"{drawn:,} of {plural(every, 'run')}{left_out}"
 
 
-def _groups(counts: Any) -> list[tuple[str, Any, Any]]:
+def _stripe_groups(counts: Any) -> list[tuple[str, Any, Any]]:
     """Label, colour and mask of each stripe count, or of bins of them if they are many."""
     known = sorted({int(n) for n in counts if n})
     bins = [(n, n) for n in known]
@@ -240,41 +228,11 @@ def _groups(counts: Any) -> list[tuple[str, Any, Any]]:
     shades = colormaps["viridis"](np.linspace(0.0, 0.88, max(len(bins), 2)))
     made = []
     for (low, high), shade in zip(bins, shades, strict=False):
-        label = f"{low} OST{'' if high == 1 else 's'}" if low == high else f"{low}–{high} OSTs"
+        label = plural(low, "OST") if low == high else f"{low}–{high} OSTs"
         made.append((label, shade, (counts >= low) & (counts <= high)))
     if (counts == 0).any():
         made.append(("OSTs unknown", FAINT, counts == 0))
     return made
-
-
-def _draw_points(axes: Axes, points: Any, mask: Any, label: str, colour: Any) -> list[Line2D]:
-    """The entries of the legend for what is drawn."""
-    entries = []
-    size = 3.5 if points.size < 2000 else 1.8
-    for partial, marker in ((False, "o"), (True, "x")):
-        shown = points[mask & (points["partial"] == partial)]
-        if not shown.size:
-            continue
-        named = f"{label}, partial log" if partial else label
-        entries.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=named))
-        axes.plot(
-            shown["time"] / _DAY, shown["perf"], linestyle="none", marker=marker, markersize=size, color=colour,
-            alpha=0.8, markeredgewidth=0.8 if partial else 0, zorder=3, rasterized=True,
-        )  # fmt: skip
-    return entries
-
-
-def _label_axes(axes: Axes, points: Any) -> None:
-    axes.set_ylabel("performance by the slowest process")
-    if not points.size:
-        axes.set_xticks([])
-        axes.set_yticks([])
-        return
-    days = points["time"] / _DAY
-    margin = 0.02 * (days.max() - days.min()) or 0.5
-    axes.set_xlim(days.min() - margin, days.max() + margin)
-    date_axis(axes, 3, 9)
-    bandwidth_axis(axes, "y", points["perf"])
 
 
 _DEFAULT, _OTHER = "#0072B2", FAINT
@@ -285,24 +243,25 @@ def draw_usage(usage: Usage, out: Path) -> Path:
 
     The bar of what a file system does by itself is dark; every bar carries its share.
     """
+    kinds = (
+        ("OSTs of a run", "OSTs that the run used", usage.default_count, "one", DEFAULT_COUNT),
+        ("stripe size", "stripe size", usage.default_size, "1 MiB", DEFAULT_SIZE),
+    )
+    counts, sizes = usage.stripe_counts, usage.stripe_sizes
+    labels = [b.label for b in counts], [format_binary(b.low).replace(" ", "\n") for b in sizes]
     with house_style():
-        figure, (left, right) = panels(2, columns=2, height=3.0)
-        counts, sizes = usage.stripe_counts, usage.stripe_sizes
-        _draw_bins(left, counts, [b.label for b in counts], DEFAULT_COUNT)
-        left.set_title(_title("OSTs of a run", usage.default_count, "one"), loc="left")
-        left.set_xlabel("OSTs that the run used")
-        left.set_ylabel("runs")
-        _draw_bins(right, sizes, [format_binary(b.low).replace(" ", "\n") for b in sizes], DEFAULT_SIZE)
-        right.set_title(_title("stripe size", usage.default_size, "1 MiB"), loc="left")
-        right.set_xlabel("stripe size")
+        figure, grid = panels(2, columns=2, height=3.0)
+        every = zip(grid, kinds, (counts, sizes), labels, strict=True)
+        for axes, (what, xlabel, share, value, default), bins, names in every:
+            _draw_bins(axes, bins, names, default)
+            known = "no run tells" if share is None else f"{format_share(share)} of the runs have {value}"
+            axes.set_title(f"{what}: {known}", loc="left")
+            axes.set_xlabel(xlabel)
+        grid[0].set_ylabel("runs")
         if usage.default_layout is not None:
             share = format_share(usage.default_layout)
             figure.suptitle(f"{share} of the runs have files of one 1 MiB stripe each, the default", fontsize=8.5)
         return write(figure, out)
-
-
-def _title(what: str, share: float | None, value: str) -> str:
-    return f"{what}: no run tells" if share is None else f"{what}: {format_share(share)} of the runs have {value}"
 
 
 def _draw_bins(axes: Axes, bins: Sequence[Bin], labels: Sequence[str], default: int) -> None:
@@ -324,7 +283,5 @@ def _draw_bins(axes: Axes, bins: Sequence[Bin], labels: Sequence[str], default: 
     axes.yaxis.set_minor_formatter(NullFormatter())
     for at, b in zip(x, bins, strict=True):
         if b.runs:
-            where = (float(at), float(b.runs))
-            axes.annotate(
-                format_share(b.share), where, (0, 2), textcoords="offset points", ha="center", fontsize=6, color=INK
-            )
+            how: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 6, "color": INK}
+            axes.annotate(format_share(b.share), (float(at), float(b.runs)), (0, 2), **how)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,43 +42,37 @@ def draw_profile(profile: Profile, runs: Sequence[Behaviour], out: Path) -> Path
     alike = [run for run in runs if run.nprocs == profile.processes]
     alike = [run for run in alike if not run.partial_flag] or alike
     timed = [run for run in alike if run.perf_by_slowest > 0]
-    ordered = [(name, a) for name, a in _accesses(profile) if a.contiguous is not None]
-    sized = any(any(_counts(alike, name)) for name in _OPERATIONS)
-    kinds: list[tuple[Callable[[Axes], None], bool]] = [
-        (lambda axes: _draw_curve(axes, profile), len(profile.points) > 1),
-        (lambda axes: _draw_runs(axes, profile, timed), len(profile.points) < 2 <= len(timed)),
-        (lambda axes: _draw_order(axes, ordered), bool(ordered)),
-        (lambda axes: _draw_sizes(axes, alike), sized),
-    ]
-    draws = [draw for draw, is_told in kinds if is_told]
+    pattern = profile.pattern
+    apart = [(name, access) for name, access in (("reads", pattern.reads), ("writes", pattern.writes)) if access]
+    ordered = [(name, a) for name, a in apart or [("all requests", pattern)] if a.contiguous is not None]
+    sizes = {name: np.array(_counts(alike, name), dtype=float) for name in _OPERATIONS}
+    sizes = {name: counts for name, counts in sizes.items() if counts.any()}
+    draws: list[Callable[[Axes], None]] = []
+    if len(profile.points) > 1:
+        draws.append(partial(_draw_curve, profile=profile))
+    elif len(timed) > 1:
+        draws.append(partial(_draw_runs, profile=profile, timed=timed))
+    if ordered:
+        draws.append(partial(_draw_order, accesses=ordered))
+    if sizes:
+        draws.append(partial(_draw_sizes, sizes=sizes))
+    partial_runs = 0 if profile.only_partial else profile.partial_runs
+    reasons = ((partial_runs, "partial"), (profile.untimed_runs, "untimed"))
+    left_out = " and ".join(f"{number:,} {why}" for number, why in reasons if number)
+    title = f"{printable(profile.app)}, {plural(profile.processes, 'process')}: {plural(profile.runs, 'run')}"
+    title += f" ({left_out} left out)" if left_out else ""
+    if len(timed) == 1:
+        where = f" on {plural(timed[0].stripe_count, 'OST')}" if timed[0].stripe_count else ""
+        title += f", {format_bandwidth(timed[0].perf_by_slowest)}{where}"
     with house_style():
         figure, every = panels(max(len(draws), 1), columns=len(draws) or 1, height=2.8)
-        figure.suptitle(f"{printable(profile.app)}, {plural(profile.processes, 'process')}: {_what(profile, timed)}")
+        figure.suptitle(title)
         for axes, draw in zip(every, draws, strict=False):
             draw(axes)
         if not draws:
             every[0].text(0.5, 0.5, "no reads or writes were recorded", transform=every[0].transAxes, ha="center")
             every[0].set_axis_off()
         return write(figure, out)
-
-
-def _what(profile: Profile, timed: Sequence[Behaviour]) -> str:
-    """The runs, those that are left out, and the performance where there is only one."""
-    partial = 0 if profile.only_partial else profile.partial_runs
-    reasons = ((partial, "partial"), (profile.untimed_runs, "untimed"))
-    left_out = [f"{number:,} {why}" for number, why in reasons if number]
-    said = plural(profile.runs, "run") + (f" ({' and '.join(left_out)} left out)" if left_out else "")
-    if len(timed) != 1:
-        return said
-    where = f" on {plural(timed[0].stripe_count, 'OST')}" if timed[0].stripe_count else ""
-    return f"{said}, {format_bandwidth(timed[0].perf_by_slowest)}{where}"
-
-
-def _accesses(profile: Profile) -> list[tuple[str, Access]]:
-    """Reads and writes apart, or together where nothing tells them apart."""
-    pattern = profile.pattern
-    apart = [(name, access) for name, access in (("reads", pattern.reads), ("writes", pattern.writes)) if access]
-    return apart or [("all requests", pattern)]
 
 
 def _draw_curve(axes: Axes, profile: Profile) -> None:
@@ -97,7 +92,11 @@ def _draw_curve(axes: Axes, profile: Profile) -> None:
     axes.set_ylim(0, 1.18 * float(high.max()))
     axes.set_xscale("log", base=2)
     axes.set_xlim(n.min() / 1.5, n.max() * 1.5)
-    axes.set_xticks(_ticks(n), [f"{value:g}" for value in _ticks(n)])
+    ticks: list[float] = []
+    for count in n.tolist():  # without those too close to the one before
+        if not ticks or count >= 1.25 * ticks[-1]:
+            ticks.append(count)
+    axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shorten(format_bandwidth(value)) if value else "0"))
 
@@ -126,16 +125,9 @@ def _draw_order(axes: Axes, accesses: Sequence[tuple[str, Access]]) -> None:
             axes.barh(places, shares, 0.55, left=left, color=colour, label=kind, zorder=2)
             for place, share, begin in zip(places.tolist(), shares.tolist(), left.tolist(), strict=True):
                 if share >= 0.15:
-                    middle = (begin + share / 2, place)
-                    axes.annotate(
-                        format_share(share),
-                        middle,
-                        ha="center",
-                        va="center",
-                        fontsize=6.5,
-                        color=_INKS.get(kind, "white"),
-                        zorder=3,
-                    )
+                    how: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 6.5, "zorder": 3}
+                    ink = _INKS.get(kind, "white")
+                    axes.annotate(format_share(share), (begin + share / 2, place), color=ink, **how)
             left += shares
     axes.set_yticks(places, [name for name, _ in accesses])
     axes.set_ylim(len(accesses) - 0.4, -0.6)
@@ -145,16 +137,14 @@ def _draw_order(axes: Axes, accesses: Sequence[tuple[str, Access]]) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=6.5, handlelength=1.2)
 
 
-def _draw_sizes(axes: Axes, runs: Sequence[Behaviour]) -> None:
+def _draw_sizes(axes: Axes, sizes: Mapping[str, Floats]) -> None:
     """How many requests are of which size, by Darshan's bins, reads beside writes."""
     axes.set_title("sizes of requests", loc="left")
-    known = {name: np.array(_counts(runs, name), dtype=float) for name in _OPERATIONS}
-    known = {name: counts for name, counts in known.items() if counts.any()}
-    used = np.flatnonzero(sum(known.values()))
+    used = np.flatnonzero(sum(sizes.values()))
     bins = np.arange(used[0], used[-1] + 1)
-    wide = 0.8 / len(known)
-    for i, (name, counts) in enumerate(known.items()):
-        at = bins + (i - (len(known) - 1) / 2) * wide
+    wide = 0.8 / len(sizes)
+    for i, (name, counts) in enumerate(sizes.items()):
+        at = bins + (i - (len(sizes) - 1) / 2) * wide
         axes.bar(at, counts[bins] / counts.sum(), wide, color=_OPERATIONS[name], zorder=2)
     axes.set_xticks(bins, [SIZE_BINS[b] for b in bins], rotation=40, ha="right", fontsize=6.5)
     axes.set_xlim(bins[0] - 0.8, bins[-1] + 0.8)
@@ -163,19 +153,10 @@ def _draw_sizes(axes: Axes, runs: Sequence[Behaviour]) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.grid(axis="x", visible=False)
     axes.set_xlabel("bytes")
-    entries = [Line2D([], [], color=_OPERATIONS[name], marker="s", linestyle="none", label=name) for name in known]
+    entries = [Line2D([], [], color=_OPERATIONS[name], marker="s", linestyle="none", label=name) for name in sizes]
     axes.legend(handles=entries, loc="upper center", ncols=2, fontsize=6.5)
 
 
 def _counts(runs: Sequence[Behaviour], operation: str) -> list[int]:
     sizes = [(run.read_sizes if operation == "reads" else run.write_sizes).split(",") for run in runs]
     return [sum(map(int, column)) for column in zip(*sizes, strict=True)]
-
-
-def _ticks(counts: Floats) -> list[float]:
-    """The numbers of OSTs there are, without those too close to the one before."""
-    kept: list[float] = []
-    for count in counts.tolist():
-        if not kept or count >= 1.25 * kept[-1]:
-            kept.append(count)
-    return kept

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from forebay.show.figures.looks import INK
-from forebay.show.figures.sheet import WIDTH, house_style, printable, write
+from forebay.show.figures.sheet import WIDTH, blank_sheet, house_style, printable, write
 from forebay.show.rows import Floats
 
 _OWN, _IO, _CON, _BUSY, _STUCK = "#0072B2", "#56B4E9", "#D55E00", "#7F7F7F", "#DDDDDD"
@@ -38,37 +36,38 @@ def draw_simulation(
     completed no phase. Above them the occupancy of each target. More than 80 applications are
     ranked by slowdown and not named.
     """
-    slow, cost = np.asarray(slowdown, dtype=float), np.asarray(rho_io, dtype=float)
+    slow, cost, busy = (np.asarray(values, dtype=float) for values in (slowdown, rho_io, occupancy))
     named = len(names) <= _NAMED
     order = np.arange(len(names)) if named else np.argsort(-np.nan_to_num(slow, nan=np.inf), kind="stable")
+    height = float(np.clip(0.15 * len(names), 0.9, 10.0))
     with house_style():
-        figure, above, matrix, bars = _layout(len(names))
-        _draw_occupancy(above, np.asarray(occupancy, dtype=float))
-        _draw_matrix(matrix, [placement[i] for i in order], len(occupancy))
-        _draw_slowdown(bars, slow[order], cost[order], named=named)
-        _label_rows(matrix, [printable(names[i], 40) for i in order] if named else None)
-        _legend(figure, stuck=bool(np.isnan(slow).any()))
+        figure = blank_sheet(WIDTH + 1.0, height + 2.0)
+        grid = figure.add_gridspec(2, 2, width_ratios=(1.3, 1), height_ratios=(0.7, height))
+        matrix = figure.add_subplot(grid[1, 0])
+        above = figure.add_subplot(grid[0, 0], sharex=matrix)
+        above.bar(np.arange(busy.size), busy, width=0.85 if busy.size <= 200 else 1.0, color=_BUSY)
+        above.set_ylim(0.0, 1.0)
+        above.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=None))
+        above.set_ylabel("occupancy\n(% of time)")
+        above.tick_params(labelbottom=False)
+        above.grid(axis="x", visible=False)
+        _draw_matrix(matrix, [placement[i] for i in order], busy.size)
+        _draw_slowdown(figure.add_subplot(grid[1, 1], sharey=matrix), slow[order], cost[order], named=named)
+        if named:
+            matrix.set_yticks(range(len(names)), [printable(names[i], 40) for i in order], fontsize=6.5)
+            matrix.tick_params(axis="y", length=0)
+        else:
+            matrix.set_ylabel("applications, from the slowest")
+        labels = {
+            _OWN: "on this target",
+            _IO: r"$\rho_{\mathrm{io}}$, from the number of targets",
+            _CON: r"$\rho_{\mathrm{con}}$, from congestion",
+        }
+        if np.isnan(slow).any():
+            labels[_STUCK] = "no phase completed"
+        entries = [Patch(color=colour, label=label) for colour, label in labels.items()]
+        figure.legend(handles=entries, loc="outside lower center", ncols=4, handlelength=1.4)
         return write(figure, out)
-
-
-def _layout(rows: int) -> tuple[Figure, Axes, Axes, Axes]:
-    height = float(np.clip(0.15 * rows, 0.9, 10.0))
-    figure = Figure(figsize=(WIDTH + 1.0, height + 2.0))
-    FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(2, 2, width_ratios=(1.3, 1), height_ratios=(0.7, height))
-    matrix = figure.add_subplot(grid[1, 0])
-    above = figure.add_subplot(grid[0, 0], sharex=matrix)
-    bars = figure.add_subplot(grid[1, 1], sharey=matrix)
-    return figure, above, matrix, bars
-
-
-def _draw_occupancy(axes: Axes, occupancy: Floats) -> None:
-    axes.bar(np.arange(occupancy.size), occupancy, width=0.85 if occupancy.size <= 200 else 1.0, color=_BUSY)
-    axes.set_ylim(0.0, 1.0)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=None))
-    axes.set_ylabel("occupancy\n(% of time)")
-    axes.tick_params(labelbottom=False)
-    axes.grid(axis="x", visible=False)
 
 
 def _draw_matrix(axes: Axes, placement: Sequence[Sequence[int]], targets: int) -> None:
@@ -100,34 +99,7 @@ def _draw_slowdown(axes: Axes, slowdown: Floats, rho_io: Floats, *, named: bool)
     axes.set_xlabel("I/O slowdown (times)" + ("; longer bars are cut" if known.size and known.max() > end else ""))
     axes.tick_params(labelleft=False, left=False)
     axes.grid(axis="y", visible=False)
-    for row, value in enumerate(slowdown if named else ()):
-        text = "" if np.isnan(value) else f"{value:.3g}"
-        axes.annotate(
-            text,
-            (min(value, end) if value == value else end, row),
-            (2, 0),
-            textcoords="offset points",
-            fontsize=6,
-            va="center",
-            annotation_clip=False,
-        )
-
-
-def _label_rows(axes: Axes, labels: Sequence[str] | None) -> None:
-    """Names beside the rows, or ranks if there are too many for names."""
-    if labels is None:
-        axes.set_ylabel("applications, from the slowest")
-        return
-    axes.set_yticks(range(len(labels)), labels, fontsize=6.5)
-    axes.tick_params(axis="y", length=0)
-
-
-def _legend(figure: Figure, *, stuck: bool) -> None:
-    entries = [
-        Patch(color=_OWN, label="on this target"),
-        Patch(color=_IO, label=r"$\rho_{\mathrm{io}}$, from the number of targets"),
-        Patch(color=_CON, label=r"$\rho_{\mathrm{con}}$, from congestion"),
-    ]
-    if stuck:
-        entries.append(Patch(color=_STUCK, label="no phase completed"))
-    figure.legend(handles=entries, loc="outside lower center", ncols=4, handlelength=1.4)
+    for row, value in enumerate(slowdown.tolist() if named else ()):
+        where: dict[str, Any] = {"textcoords": "offset points", "fontsize": 6, "va": "center", "annotation_clip": False}
+        if value == value:
+            axes.annotate(f"{value:.3g}", (min(value, end), row), (2, 0), **where)

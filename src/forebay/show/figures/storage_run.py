@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from forebay.show.figures.looks import INK
 from forebay.show.figures.scales import date_axis
-from forebay.show.figures.sheet import WIDTH, house_style, printable, write
+from forebay.show.figures.sheet import WIDTH, blank_sheet, house_style, printable, write
 from forebay.show.phrases import MODES, describe_splitting, size
 from forebay.show.rows import Floats
 from forebay.simulate.storage.outcome import document
@@ -34,18 +32,20 @@ def draw_storage_run(run: Run, out: Path) -> Path:
     """
     outcome = document(run)
     with house_style():
-        figure = Figure(figsize=(WIDTH, 5.2))
-        FigureCanvasAgg(figure)
+        figure = blank_sheet(WIDTH, 5.2)
         above, use, crowd = figure.subplots(3, 1, height_ratios=(1.4, 1, 1))
         _draw_level(above, run)
-        above.set_title(_title(run, outcome), loc="left")
-        disks = outcome["disks"]
-        _draw_disks(use, 100 * _column(disks, "max_use"), 100 * _column(disks, "mean_use"))
-        use.set_ylabel("use of the disk (%)")
-        use.set_ylim(0, 105)
-        _draw_disks(crowd, _column(disks, "max_allocations"), _column(disks, "mean_allocations"))
+        above.set_title(
+            f"{printable(run.policy)} on {printable(run.platform.name)}, requests "
+            f"{describe_splitting(run.rules.split)}, rules {MODES.get(run.rules.mode, run.rules.mode)}: "
+            f"{100 * outcome['allocated_share']:.2f} % of the bytes served",
+            loc="left",
+        )
+        for axes, metric, factor in ((use, "use", 100), (crowd, "allocations", 1)):
+            columns = ([disk[f"{of}_{metric}"] for disk in outcome["disks"]] for of in ("max", "mean"))
+            _draw_disks(axes, *(factor * np.array(column, dtype=float) for column in columns))
+        use.set(ylabel="use of the disk (%)", ylim=(0, 105), xticks=[])
         crowd.set_ylabel("allocations")
-        use.set_xticks([])
         _name_disks(crowd, run)
         entries = [Patch(color=_MOST, label="maximum"), Patch(color=_MEAN, label="mean")]
         figure.legend(handles=entries, loc="outside lower center", ncols=2, handlelength=1.4)
@@ -66,11 +66,7 @@ def levels(run: Run) -> tuple[Floats, Floats, Floats]:
     # Only what lasts: of several changes at one time the last one.
     last = np.append(np.diff(times) > 0, True)
     times, level = times[last], level[last].astype(float)
-    return _stretches(times, level)
-
-
-def _stretches(times: Floats, level: Floats) -> tuple[Floats, Floats, Floats]:
-    """From level[i] in [times[i], times[i + 1]) to the maximum and the mean of equal stretches."""
+    # From level[i] in [times[i], times[i + 1]) to the maximum and the mean of equal stretches.
     edges = np.linspace(times[0], times[-1], _STEPS + 1)
     area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))])
     mean = np.diff(np.interp(edges, times, area)) / np.diff(edges)
@@ -79,14 +75,6 @@ def _stretches(times: Floats, level: Floats) -> tuple[Floats, Floats, Floats]:
     most = at_edge.copy()
     np.maximum.at(most, stretch, level)
     return edges, most, mean
-
-
-def _title(run: Run, outcome: dict[str, Any]) -> str:
-    return (
-        f"{printable(run.policy)} on {printable(run.platform.name)}, requests {describe_splitting(run.rules.split)}, "
-        f"rules {MODES.get(run.rules.mode, run.rules.mode)}: {100 * outcome['allocated_share']:.2f} % of the bytes "
-        "served"
-    )
 
 
 def _draw_level(axes: Axes, run: Run) -> None:
@@ -98,16 +86,8 @@ def _draw_level(axes: Axes, run: Run) -> None:
     axes.stairs(most / 1e12, x, fill=True, color=_MOST, zorder=2)
     axes.stairs(mean / 1e12, x, baseline=None, color=_MEAN, linewidth=0.9, zorder=3)
     axes.axhline(capacity / 1e12, color=INK, linewidth=1.0, linestyle=(0, (3, 2)), zorder=4)
-    axes.annotate(
-        f"capacity {size(capacity)}",
-        (1, capacity / 1e12),
-        (-2, 2),
-        xycoords=axes.get_yaxis_transform(),
-        textcoords="offset points",
-        ha="right",
-        fontsize=7,
-        color=INK,
-    )
+    how: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "ha": "right"}
+    axes.annotate(f"capacity {size(capacity)}", (1, capacity / 1e12), (-2, 2), fontsize=7, color=INK, **how)
     axes.set_ylim(0, 1.12 * capacity / 1e12)
     axes.set_xlim(x[0], x[-1])
     axes.set_ylabel("space in use (TB)")
@@ -115,11 +95,6 @@ def _draw_level(axes: Axes, run: Run) -> None:
         date_axis(axes, 4, 10)
     else:
         axes.set_xlabel("hours")
-
-
-def _column(disks: list[dict[str, Any]], name: str) -> Floats:
-    values: Floats = np.array([disk[name] for disk in disks], dtype=float)
-    return values
 
 
 def _draw_disks(axes: Axes, most: Floats, mean: Floats) -> None:
