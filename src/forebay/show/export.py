@@ -38,26 +38,22 @@ def write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Sequen
 
     What is needed on the way lies beside `path` and is gone afterwards.
     """
-    scratch, rows = path.with_suffix(".db"), 0
+    scratch, lines, rows = path.with_suffix(".db"), path.with_suffix(".csv"), 0
     names = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
     try:
         with duckdb.connect(str(scratch), config={"threads": 1, "memory_limit": "400MB"}) as database:
             database.execute(f"CREATE TABLE exported ({names})")
             for part in parts:
-                _append(database, path.with_suffix(".csv"), part)
+                with lines.open("w", newline="", encoding="utf-8") as file:
+                    file.writelines(",".join(map(_cell, row)) + "\n" for row in part)
+                database.execute(f"COPY exported FROM '{glob.escape(_escape_quotes(lines))}' ({_CSV})")
+                lines.unlink()
                 rows += len(part)
-            database.execute(f"COPY exported TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)")
+            database.execute(f"COPY exported TO '{_escape_quotes(path)}' (FORMAT parquet, COMPRESSION zstd)")
     except duckdb.IOException as error:
         raise BadInput(str(path), f"can't be written: {error}") from None
     scratch.unlink()
     return rows
-
-
-def _append(database: duckdb.DuckDBPyConnection, scratch: Path, rows: Sequence[Sequence[object]]) -> None:
-    with scratch.open("w", newline="", encoding="utf-8") as file:
-        file.writelines(",".join(map(_cell, row)) + "\n" for row in rows)
-    database.execute(f"COPY exported FROM '{glob.escape(_quoted(scratch))}' ({_CSV})")
-    scratch.unlink()
 
 
 _CSV = (
@@ -73,7 +69,7 @@ def _cell(value: object) -> str:
     return r"\N" if value is None else str(value)
 
 
-def _quoted(path: Path) -> str:
+def _escape_quotes(path: Path) -> str:
     return str(path).replace("'", "''")
 
 

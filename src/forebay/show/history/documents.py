@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import IO, Any
 
 from forebay.history.store.totals import AppSums, FilesystemSums
@@ -16,8 +17,8 @@ from forebay.profile.ost_health import OstHealth
 
 Document = dict[str, Any]
 Top = Sequence[tuple[str, int, int]]
-
-
+_TOP = ("app", "runs", "total_bytes")
+_DATE = re.compile(r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d(-?\d)?")
 UNKNOWN = "unknown"
 """What a file system is called of which nothing tells where it is mounted."""
 
@@ -29,8 +30,8 @@ def find_filesystem(name: str | None, known: Sequence[str]) -> str | None:
     wanted = "" if name == UNKNOWN else name.rstrip("/") or "/"
     if wanted not in known:
         there = ", ".join(mount or UNKNOWN for mount in known)
-        known_words = f"the history knows {there}" if there else "no run in the history was on Lustre"
-        raise BadInput("--filesystem", f"no run was on {name}; {known_words}")
+        hint = f"the history knows {there}" if there else "no run in the history was on Lustre"
+        raise BadInput("--filesystem", f"no run was on {name}; {hint}")
     return wanted
 
 
@@ -55,8 +56,8 @@ def usage_document(
             "both_pct": _percent(usage.default_both),
             "layout_pct": _percent(usage.default_layout),
         },
-        "most_run": [_top(row) for row in most_run],
-        "most_bytes": [_top(row) for row in most_bytes],
+        "most_run": [dict(zip(_TOP, row, strict=True)) for row in most_run],
+        "most_bytes": [dict(zip(_TOP, row, strict=True)) for row in most_bytes],
         "seq_pct": _percent(usage.sequential),
         "io_less_1k_pct": _percent(usage.less_1k),
         "io_1k_to_100k_pct": _percent(usage.from_1k_to_100k),
@@ -65,7 +66,11 @@ def usage_document(
 
 def apps_document(apps: Sequence[AppSums]) -> Document:
     """Of `forebay history apps`."""
-    return {"apps": [_app(app) for app in apps]}
+    made = [asdict(app) for app in apps]
+    for app in made:
+        layout = app.pop("best_layout")
+        app["best"] = layout and dict(zip(("nprocs", "file_stripe_count", "stripe_size"), layout, strict=True))
+    return {"apps": made}
 
 
 def osts_document(osts: Sequence[OstHealth]) -> Document:
@@ -111,31 +116,12 @@ def _seconds(option: str, text: str | None, *, end: bool = False) -> float | Non
         return None
     try:
         moment = datetime.fromisoformat(text)
-        if end and _is_date(text):
+        if end and _DATE.fullmatch(text):
             moment += timedelta(days=1)
         return moment.timestamp()
     except (ValueError, OverflowError, OSError):
         raise BadInput(option, f"must be a date like 2026-01-31 or 2026-01-31T12:00, not {text!r}") from None
 
 
-def _is_date(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
-
-
-def _top(row: tuple[str, int, int]) -> Document:
-    return dict(zip(("app", "runs", "total_bytes"), row, strict=True))
-
-
-def _app(app: AppSums) -> Document:
-    made = asdict(app)
-    layout = made.pop("best_layout")
-    made["best"] = layout and dict(zip(("nprocs", "file_stripe_count", "stripe_size"), layout, strict=True))
-    return made

@@ -13,6 +13,8 @@ from forebay.show.history.tables import format_counts, format_share, printable
 from forebay.show.output import print_table
 from forebay.show.phrases import format_binary
 
+_NOTABLE = 0.0005  # less than 0.1 % is not worth a word
+_PERF = ("median", "10 %", "90 %", "runs")
 _MEASURES = {
     "io_procs": ("processes doing I/O", "{:,.0f}".format),
     "total_bytes": ("volume", format_size),
@@ -34,9 +36,9 @@ def print_profile(profile: Profile, wanted: int | None) -> None:
     for line in summarize(profile, wanted):
         typer.echo(line)
     rows = [
-        (label, *(how(value) for value in (profile.measures[name].median, *_ends(profile.measures[name]))))
+        (label, *map(how, (spread.median, spread.p10, spread.p90)))
         for name, (label, how) in _MEASURES.items()
-        if name in profile.measures
+        if (spread := profile.measures.get(name))
     ]
     print_table("Over its runs", ("what", "median", "10 %", "90 %"), rows)
     if profile.points:
@@ -85,19 +87,19 @@ def describe_pattern(pattern: Pattern) -> str:
 
 def describe_access(access: Access) -> str:
     """Reads or writes: volume, sharing, order, sizes, and whether processes call together."""
-    said = [format_size(access.total_bytes), access.sharing, _describe_order(access)]
+    parts = [format_size(access.total_bytes), access.sharing, _describe_order(access)]
     if access.common_size or access.mean_size:
-        said.append(f"requests {_sizes(access.common_size, access.mean_size)}")
+        parts.append(f"requests {_sizes(access.common_size, access.mean_size)}")
     if access.collective is not None:
         kind = f"{format_share(access.collective)} collective" if access.calls == "both" else access.calls
-        said.append(f"MPI-IO calls {kind}, {_sizes(access.common_call_size, access.mean_call_size)}")
-    return "; ".join(said)
+        parts.append(f"MPI-IO calls {kind}, {_sizes(access.common_call_size, access.mean_call_size)}")
+    return "; ".join(parts)
 
 
 def _describe_order(access: Access) -> str:
     names = ("contiguous", "strided", "with_gaps", "random", "backwards")
     shares = {name.replace("_", " "): getattr(access, name) for name in names}
-    notable = ", ".join(f"{format_share(share)} {name}" for name, share in shares.items() if (share or 0) >= _TOLD)
+    notable = ", ".join(f"{format_share(share)} {name}" for name, share in shares.items() if (share or 0) >= _NOTABLE)
     order = {"unknown": "order of requests unknown"}.get(access.order, access.order)
     return f"{order} ({notable})" if notable and notable != f"100 % {order}" else order
 
@@ -109,11 +111,8 @@ def _sizes(common: int | None, mean: float | None) -> str:
     """
     if not common:
         return f"of {format_size(mean or 0)} on average"
-    return (
-        f"of {format_binary(common)}"
-        if common == mean
-        else f"most often of {format_binary(common)} (mean {format_size(mean or 0)})"
-    )
+    size = format_binary(common)
+    return f"of {size}" if common == mean else f"most often of {size} (mean {format_size(mean or 0)})"
 
 
 def describe_drift(drift: Drift) -> str:
@@ -138,13 +137,5 @@ def describe_forecast(profile: Profile) -> str:
     return f"Forecast: the next run moves {moved} in {lasts} {where}."
 
 
-_TOLD = 0.0005  # less than 0.1 % is not worth a word
-_PERF = ("median", "10 %", "90 %", "runs")
-
-
-def _ends(spread: Spread) -> tuple[float, float]:
-    return spread.p10, spread.p90
-
-
 def _perf(spread: Spread) -> tuple[str, ...]:
-    return (*(format_bandwidth(value) for value in (spread.median, *_ends(spread))), f"{spread.runs:,}")
+    return (*map(format_bandwidth, (spread.median, spread.p10, spread.p90)), f"{spread.runs:,}")

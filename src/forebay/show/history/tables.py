@@ -92,10 +92,10 @@ def print_apps(apps: Sequence[AppSums]) -> None:
             "runs": f"{app.runs:,}",
             "partial": f"{app.partial_runs:,}" if app.partial_runs else "-",
             "volume": format_size(app.total_bytes),
-            "mean": _bandwidth(app.mean_perf),
-            "best": _bandwidth(app.best_perf),
-            "in run": "-" if app.best_run is None else app.best_run,
-            "best with": _best_layout(app.best_layout),
+            "mean": _known(app.mean_perf, format_bandwidth),
+            "best": _known(app.best_perf, format_bandwidth),
+            "in run": _known(app.best_run),
+            "best with": _known(app.best_layout, _describe_best),
             "processes": format_counts(app.nprocs),
             "last run": format_time(app.last_start_time),
         }
@@ -114,10 +114,10 @@ def print_runs(runs: Iterable[Document], limited: int | None) -> None:
             "job": run["job_name"] or run["job_id"],
             "processes": run["nprocs"],
             "volume": format_size(run["total_bytes"]),
-            "performance": _bandwidth(run["perf_by_slowest"] or None),
-            "OSTs": "-" if run["stripe_count"] is None else run["stripe_count"],
-            "stripe size": "-" if run["stripe_size"] is None else format_binary(run["stripe_size"]),
-            "file system": "-" if run["filesystem"] is None else mount_name(run["filesystem"]),
+            "performance": _known(run["perf_by_slowest"] or None, format_bandwidth),
+            "OSTs": _known(run["stripe_count"]),
+            "stripe size": _known(run["stripe_size"], format_binary),
+            "file system": _known(run["filesystem"], mount_name),
             "": "partial" if run["partial_flag"] else "",
         }
         for run in runs
@@ -139,53 +139,50 @@ def print_run(document: Document) -> None:
         whose = f" of {' and '.join(modules)}" if modules else ""
         typer.echo(f"Partial: records{whose} are missing; bytes, files and times are too low.")
     print_table("", ("what", "value"), [(name, _value(name, value)) for name, value in run.items()])
-    print_rows("Modules", [_module_row(module) for module in document["modules"]])
-    if document["requests"]:
-        print_rows("Reads and writes", [_request_row(part) for part in document["requests"]])
-    if osts:
-        slowest = sorted(osts, key=lambda o: (-(o["slowness"] or 0.0), o["filesystem"], o["ost"]))[:_MOST_OSTS]
-        title = "OSTs" if len(slowest) == len(osts) else f"OSTs, the {_MOST_OSTS} slowest"
-        print_rows(title, [_ost_row(ost) for ost in slowest])
+    modules = [
+        {
+            "module": module["module"],
+            "read": format_size(module["bytes_read"]),
+            "written": format_size(module["bytes_written"]),
+            "I/O seconds": module["time_by_slowest"],
+            "performance": _known(module["perf_by_slowest"] or None, format_bandwidth),
+            "files": module["total_files"],
+            "": "partial" if module["partial_flag"] else "",
+        }
+        for module in document["modules"]
+    ]
+    print_rows("Modules", modules)
+    requests = [
+        {
+            "requests": f"{part['operation']}s",
+            "volume": format_size(part["total_bytes"]),
+            "in shared files": format_size(part["shared_bytes"]),
+            "number": f"{part['requests']:,}",
+            "commonest": format_binary(part["common_size"]) if part["common_size"] else "-",
+            "mean": format_size(part["request_bytes"] / part["requests"]) if part["requests"] else "-",
+            "collective": f"{part['collective_calls']:,}",
+            "independent": f"{part['independent_calls']:,}",
+        }
+        for part in document["requests"]
+    ]
+    if requests:
+        print_rows("Reads and writes", requests)
+    slowest = [
+        {
+            "file system": mount_name(ost["filesystem"]),
+            "OST": ost["ost"],
+            "files": ost["files"],
+            "volume": format_size(ost["total_bytes"]),
+            "seconds": ost["io_time"],
+            "slowness": _known(ost["slowness"], "{:.2f}".format),
+        }
+        for ost in sorted(osts, key=lambda o: (-(o["slowness"] or 0.0), o["filesystem"], o["ost"]))[:_MOST_OSTS]
+    ]
+    if slowest:
+        print_rows("OSTs" if len(slowest) == len(osts) else f"OSTs, the {_MOST_OSTS} slowest", slowest)
     for log in document["logs"]:
         lacks = f": {log['reason']}" if log["reason"] else ""
         typer.echo(f"log: {printable(log['path'])} ({format_size(log['size'])}){lacks}")
-
-
-def _module_row(module: Document) -> Document:
-    return {
-        "module": module["module"],
-        "read": format_size(module["bytes_read"]),
-        "written": format_size(module["bytes_written"]),
-        "I/O seconds": module["time_by_slowest"],
-        "performance": _bandwidth(module["perf_by_slowest"] or None),
-        "files": module["total_files"],
-        "": "partial" if module["partial_flag"] else "",
-    }
-
-
-def _request_row(part: Document) -> Document:
-    number = part["requests"]
-    return {
-        "requests": f"{part['operation']}s",
-        "volume": format_size(part["total_bytes"]),
-        "in shared files": format_size(part["shared_bytes"]),
-        "number": f"{number:,}",
-        "commonest": format_binary(part["common_size"]) if part["common_size"] else "-",
-        "mean": format_size(part["request_bytes"] / number) if number else "-",
-        "collective": f"{part['collective_calls']:,}",
-        "independent": f"{part['independent_calls']:,}",
-    }
-
-
-def _ost_row(ost: Document) -> Document:
-    return {
-        "file system": mount_name(ost["filesystem"]),
-        "OST": ost["ost"],
-        "files": ost["files"],
-        "volume": format_size(ost["total_bytes"]),
-        "seconds": ost["io_time"],
-        "slowness": _times(ost["slowness"]),
-    }
 
 
 def print_osts(osts: Sequence[OstHealth]) -> None:
@@ -195,8 +192,8 @@ def print_osts(osts: Sequence[OstHealth]) -> None:
             "file system": mount_name(o.filesystem),
             "OST": o.ost,
             "verdict": o.verdict,
-            "slowness": _times(o.slowness),
-            "worst": _times(o.worst_slowness),
+            "slowness": _known(o.slowness, "{:.2f}".format),
+            "worst": _known(o.worst_slowness, "{:.2f}".format),
             "runs compared": f"{o.compared_runs:,} of {o.runs:,}",
             "files": f"{o.files:,}",
             "volume": format_size(o.total_bytes),
@@ -252,18 +249,12 @@ def _share(share: float | None, digits: int = 1) -> str:
     return "-" if share is None else f"{100 * share:.{digits}f}%"
 
 
-def _bandwidth(bandwidth: float | None) -> str:
-    return "-" if bandwidth is None else format_bandwidth(bandwidth)
+def _known(value: Any, how: Callable[[Any], object] = str) -> str:
+    return "-" if value is None else str(how(value))
 
 
-def _times(slowness: float | None) -> str:
-    return "-" if slowness is None else f"{slowness:.2f}"
-
-
-def _best_layout(best: tuple[int, int, int] | None) -> str:
-    if best is None:
-        return "-"
-    nprocs, count, size = best
+def _describe_best(layout: tuple[int, int, int]) -> str:
+    nprocs, count, size = layout
     return plural(nprocs, "process") + (f", {count} x {format_binary(size)}" if count and size else "")
 
 
@@ -284,14 +275,14 @@ def print_advice(decisions: Sequence[Document], *, filtered: bool, limited: int 
             "layout": _layout(d["stripe_count"], d["stripe_size"]),
             "first target": "-" if d["stripe_offset"] == ANY else d["stripe_offset"],
             "policy": d["policy"],
-            "ran with": _ran(d["runs"]),
+            "ran with": f"{_run_layout(d['runs'][-1])} (run {d['runs'][-1]['run_id']})" if d["runs"] else "-",
         }
         for d in decisions
     ]
     print_rows("", rows)
     if limited is not None and len(rows) == limited:
         typer.echo(f"The newest {limited}; --limit N shows more.")
-    typer.echo("`forebay history advice NO.` tells why.")
+    typer.echo("`forebay history advice NO.` shows why.")
 
 
 def print_decision(decision: Document) -> None:
@@ -310,11 +301,6 @@ def print_decision(decision: Document) -> None:
         typer.echo(f"  run {run['run_id']}, {format_time(run['start_time'])}: {_run_layout(run)}, {perf}")
     if not d["runs"]:
         typer.echo("  no run of this job is in the history" if d["job"] else "  not for a job, so no run belongs to it")
-
-
-def _ran(runs: Sequence[Document]) -> str:
-    """The layout of the job's last run, and its number."""
-    return f"{_run_layout(runs[-1])} (run {runs[-1]['run_id']})" if runs else "-"
 
 
 def _run_layout(run: Document) -> str:

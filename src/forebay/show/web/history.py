@@ -21,8 +21,9 @@ Document = dict[str, Any]
 _TOP = 10
 _MOST = 500
 """Applications that are shown, those with the most bytes."""
+_OF_PROFILE = ("app", "runs", "partial_runs", "processes", "first_start_time", "last_start_time", "points", "curve")
 _NONE = (
-    'The service is not told of a history. Set history = "sqlite:///PATH" (or postgresql://…) under [service] in its '
+    'The service does not know a history. Set history = "sqlite:///PATH" (or postgresql://…) under [service] in its '
     "file, and read Darshan logs into it: forebay ingest PATH --db sqlite:///PATH"
 )
 
@@ -34,7 +35,14 @@ def history(db: str) -> Document:
 
 def application(db: str, name: str) -> Document:
     """One application: its pattern, curve and forecast, and what was last advised for it."""
-    return _read(db, lambda connection: _application(connection, name))
+
+    def look(connection: Connection) -> Document:
+        profile = profile_of(name, list_behaviours(connection, name))
+        sentences = [describe_pattern(profile.pattern), describe_drift(profile.drift), describe_forecast(profile)]
+        document = {key: value for key, value in profile_document(profile, None).items() if key in _OF_PROFILE}
+        return document | {"words": sentences, "advice": find_last_decision(connection, name)}
+
+    return _read(db, look)
 
 
 def _read(db: str, look: Callable[[Connection], Document]) -> Document:
@@ -42,11 +50,9 @@ def _read(db: str, look: Callable[[Connection], Document]) -> Document:
         return {"none": _NONE}
     try:
         with open_store(db, create=False) as store, store.reading() as connection:
-            if not has_runs(connection):
-                return {
-                    "none": f"The history is empty. Read Darshan logs into it: forebay ingest PATH --db {store.where}"
-                }
-            return look(connection)
+            if has_runs(connection):
+                return look(connection)
+            return {"none": f"The history is empty. Read Darshan logs into it: forebay ingest PATH --db {store.where}"}
     except UserError as error:
         return {"none": f"The history can't be read: {error}"}
 
@@ -61,11 +67,3 @@ def _overview(connection: Connection) -> Document:
         **apps_document(apps[:_MOST]),
         **osts_document(rank_osts(osts_by_filesystem(connection))),
     }
-
-
-def _application(connection: Connection, name: str) -> Document:
-    profile = profile_of(name, list_behaviours(connection, name))
-    sentences = [describe_pattern(profile.pattern), describe_drift(profile.drift), describe_forecast(profile)]
-    document = profile_document(profile, None)
-    kept = ("app", "runs", "partial_runs", "processes", "first_start_time", "last_start_time", "points", "curve")
-    return {key: document[key] for key in kept} | {"words": sentences, "advice": find_last_decision(connection, name)}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from forebay.act.control.documents import GrantDocument, StoryLine
 from forebay.act.control.page import views as page_views
 from forebay.act.control.page.views import Which
 from forebay.act.control.service.grant_story import tell_story
@@ -22,14 +20,14 @@ from forebay.history.store.journal import Entry, LogLine
 from forebay.model.errors import BadInput
 from forebay.show.web.server import Source
 
-Asked = Mapping[str, str]
+Query = Mapping[str, str]
 Logs = Callable[[str], list[LogLine]]
 _EVERY = 5000  # events, at least, between states that are kept
 _MOST_KEPT = 32
 
 
 class Journal:
-    """`entries` from number 1 on; `logs` tells what agents said of a grant; `kept` are states at some numbers."""
+    """`entries` from number 1 on; `logs` are what agents logged of a grant; `kept` are states at some numbers."""
 
     def __init__(self, name: str, entries: Sequence[Entry], logs: Logs, kept: Sequence[tuple[int, str]] = ()) -> None:
         if not entries:
@@ -38,10 +36,7 @@ class Journal:
         self._kept = dict(kept)
         self._step = max(_EVERY, len(entries) // _MOST_KEPT)
         self._live = Live()
-
-    @property
-    def last(self) -> int:
-        return self._entries[-1].number
+        self.last = entries[-1].number
 
     def at(self, number: int) -> Live:
         """The state after an event."""
@@ -56,8 +51,7 @@ class Journal:
 
     def _nearest(self, number: int) -> Live:
         """The latest known state that is not later."""
-        numbers = sorted(self._kept)
-        before = numbers[bisect_right(numbers, number) - 1] if numbers and numbers[0] <= number else 0
+        before = max((known for known in self._kept if known <= number), default=0)
         if before <= self._live.last <= number:
             return self._live
         if before == 0:
@@ -65,55 +59,41 @@ class Journal:
         state = json.loads(self._kept[before])
         return Live(Control.from_document(state["control"], f"state {before}"), before, dict(state["changed"]))
 
-    # What the page asks for
+    def answer(self, path: str, query: Query) -> Mapping[str, object] | None:
+        """The document that the page gets at a path of the service; None if there is none."""
+        number = min(self.last, _count(query, "number", self.last) or self.last)
+        match path.split("/")[1:]:
+            case ["v1", "page"]:
+                return self._snapshot(number)
+            case ["v1", "page", "grants"]:
+                texts = {name: query.get(name, "") for name in ("state", "owner", "disk", "text")}
+                which = Which(**texts, offset=_count(query, "offset", 0), limit=_count(query, "limit", 200))
+                return page_views.list_grants(self.at(number), None, which)
+            case ["v1", "page", "timeline"]:
+                begin, end = (float(query.get(name, 0)) for name in ("begin", "end"))
+                return page_views.timeline(self.at(number), None, begin, end)
+            case ["v1", "page", "decisions"]:
+                return self._decisions(number, _count(query, "before", 0), _count(query, "limit", 100))
+            case ["v1", "grants", grant] if grant:
+                live = self.at(number)
+                return grant_document(live, live.control.grant(grant))
+            case ["v1", "grants", grant, "story"]:
+                until = self._entries[number - 1].at
+                entries = (entry for entry in self._entries[:number] if entry.grant == grant)
+                return {"story": tell_story(entries, (line for line in self._logs(grant) if line.at <= until))}
+        return None
 
-    def answer(self, path: str, query: Asked) -> Mapping[str, object] | None:
-        """The document at a path of the service; None if there is none."""
-        view = {
-            "/v1/page": self._snapshot,
-            "/v1/page/grants": self._listed,
-            "/v1/page/timeline": self._timeline,
-            "/v1/page/decisions": self._decisions,
-        }.get(path)
-        if view is not None:
-            return view(query)
-        grant, story = _grant_in(path)
-        if not grant:
-            return None
-        return {"story": self._story(grant, _number(query, self.last))} if story else self._grant(grant, query)
-
-    def _snapshot(self, query: Asked) -> Mapping[str, object]:
-        live = self.at(_number(query, self.last))
+    def _snapshot(self, number: int) -> Mapping[str, object]:
+        live = self.at(number)
         at = self._entries[live.last - 1].at
         reading = {"kind": "journal", "name": self._name, "number": live.last, "last": self.last, "at": at}
         return {**page_views.snapshot(live, None), "boot": "", "reading": reading}
 
-    def _listed(self, query: Asked) -> Mapping[str, object]:
-        which = Which(
-            state=query.get("state", ""), owner=query.get("owner", ""), disk=query.get("disk", ""),
-            text=query.get("text", ""), offset=_count(query, "offset", 0), limit=_count(query, "limit", 200),
-        )  # fmt: skip
-        return page_views.list_grants(self.at(_number(query, self.last)), None, which)
-
-    def _timeline(self, query: Asked) -> Mapping[str, object]:
-        begin, end = (float(query.get(name, 0)) for name in ("begin", "end"))
-        return page_views.timeline(self.at(_number(query, self.last)), None, begin, end)
-
-    def _decisions(self, query: Asked) -> Mapping[str, object]:
-        number, limit = _number(query, self.last), _count(query, "limit", 100)
-        before = min(_count(query, "before", 0) or number + 1, number + 1)
+    def _decisions(self, number: int, before: int, limit: int) -> Mapping[str, object]:
+        before = min(before or number + 1, number + 1)
         entries = (self._entries[at] for at in range(before - 2, -1, -1))
         lines = page_views.feed(self.at(number), entries, None, limit)
         return {"lines": lines, "next": lines[-1]["n"] if len(lines) == limit else 0}
-
-    def _grant(self, grant: str, query: Asked) -> GrantDocument:
-        live = self.at(_number(query, self.last))
-        return grant_document(live, live.control.grant(grant))
-
-    def _story(self, grant: str, number: int) -> list[StoryLine]:
-        until = self._entries[number - 1].at
-        entries = (entry for entry in self._entries[:number] if entry.grant == grant)
-        return tell_story(entries, (line for line in self._logs(grant) if line.at <= until))
 
 
 def entries_of_lines(lines: Sequence[str], where: str) -> list[Entry]:
@@ -125,22 +105,7 @@ def entries_of_lines(lines: Sequence[str], where: str) -> list[Entry]:
     return entries
 
 
-def _grant_in(path: str) -> tuple[str, bool]:
-    """
-    >>> _grant_in("/v1/grants/3f/story"), _grant_in("/v1/nodes")
-    (('3f', True), ('', False))
-    """
-    parts = path.split("/")
-    if parts[:3] != ["", "v1", "grants"] or len(parts) not in (4, 5) or parts[4:] not in ([], ["story"]):
-        return "", False
-    return parts[3], len(parts) == 5
-
-
-def _number(query: Asked, last: int) -> int:
-    return min(last, _count(query, "number", last) or last)
-
-
-def _count(query: Asked, name: str, default: int) -> int:
+def _count(query: Query, name: str, default: int) -> int:
     text = query.get(name, "")
     if not text:
         return default
@@ -160,27 +125,26 @@ class Study:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         try:
-            self._told = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+            self._results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             raise BadInput(str(folder), "has no results.json of a study") from None
-        if not isinstance(self._told, dict):
+        if not isinstance(self._results, dict):
             raise BadInput(str(folder / "results.json"), "is not of a study")
 
     def answer(self, path: str, _: Mapping[str, str]) -> Document | None:
-        return {"reading": self._reading()} if path == "/v1/page" else None
-
-    def _reading(self) -> Document:
+        if path != "/v1/page":
+            return None
         files = sorted(path.name for path in self._folder.iterdir() if path.suffix in _KINDS)
-        figures = [{"file": name, "title": title(name)} for name in files if _FIGURE.fullmatch(name)]
-        return {
+        reading = {
             "kind": "study",
             "name": self._folder.absolute().name,
-            "study": str(self._told.get("study", "")),
-            "conclusions": self._told.get("conclusions") or [],
-            "settings": self._told.get("settings") or {},
-            "figures": figures,
+            "study": str(self._results.get("study", "")),
+            "conclusions": self._results.get("conclusions") or [],
+            "settings": self._results.get("settings") or {},
+            "figures": [{"file": name, "title": title(name)} for name in files if _FIGURE.fullmatch(name)],
             "files": files,
         }
+        return {"reading": reading}
 
     def file(self, name: str) -> Path | None:
         """One of the study's own files."""
@@ -205,16 +169,18 @@ _SQLITE = b"SQLite format 3\0"
 def reading(what: str) -> Iterator[Source]:
     """The source at a path or a database's address, for as long as it is shown."""
     path = Path(what)
-    if "://" in what:
-        with _database(what) as journal:
-            yield journal
-    elif path.is_dir():
-        with _folder(path) as source:
-            yield source
-    elif not path.is_file():
+    if "://" not in what and not path.exists():
         raise BadInput(what, "there is no such file or folder")
-    elif _is_sqlite(path):
-        with _database(what) as journal:
+    if (path / "results.json").is_file():
+        yield Study(path)
+        return
+    if path.is_dir():
+        databases = [each for each in sorted(path.iterdir()) if each.is_file() and _is_sqlite(each)]
+        if len(databases) != 1:
+            raise BadInput(str(path), "is neither a study's folder nor one with a service's database in it")
+        path = databases[0]
+    if "://" in what or _is_sqlite(path):
+        with _open_journal(what if "://" in what else str(path)) as journal:
             yield journal
     else:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -222,19 +188,7 @@ def reading(what: str) -> Iterator[Source]:
 
 
 @contextmanager
-def _folder(path: Path) -> Iterator[Source]:
-    if (path / "results.json").is_file():
-        yield Study(path)
-        return
-    databases = [each for each in sorted(path.iterdir()) if each.is_file() and _is_sqlite(each)]
-    if len(databases) != 1:
-        raise BadInput(str(path), "is neither a study's folder nor one with a service's database in it")
-    with _database(str(databases[0])) as journal:
-        yield journal
-
-
-@contextmanager
-def _database(where: str) -> Iterator[Journal]:
+def _open_journal(where: str) -> Iterator[Journal]:
     from forebay.history.store import open_store
     from forebay.history.store.journal import checkpoints_before, list_log_lines, read_after
 
