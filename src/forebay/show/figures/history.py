@@ -259,8 +259,8 @@ def draw_usage(usage: Usage, out: Path) -> Path:
             axes.set_xlabel(xlabel)
         grid[0].set_ylabel("runs")
         if usage.default_layout is not None:
-            share = format_share(usage.default_layout)
-            figure.suptitle(f"{share} of the runs have files of one 1 MiB stripe each, the default", fontsize=8.5)
+            part = format_share(usage.default_layout)
+            figure.suptitle(f"{part} of the runs have files of one 1 MiB stripe each, the default", fontsize=8.5)
         return write(figure, out)
 
 
