@@ -15,15 +15,6 @@ if TYPE_CHECKING:
     from forebay.decide.policy import Kind
 
 
-def _check_workers(text: str | None) -> str | None:
-    """Before any work is done: some commands have much to do before they need anybody."""
-    if text is not None:
-        from forebay.work import parse_workers
-
-        parse_workers(text)
-    return text
-
-
 DEFAULT_ALLOCATE = "forebay"
 DEFAULT_PLACE = "greedy-non-clairvoyant"
 
@@ -50,6 +41,15 @@ def check_plot(plot: Path | None) -> Path | None:
     return plot
 
 
+def _check_workers(text: str | None) -> str | None:
+    """Before any work is done: some commands have much to do before they need anybody."""
+    if text is not None:
+        from forebay.work import parse_workers
+
+        parse_workers(text)
+    return text
+
+
 Plot = Annotated[
     Path | None, typer.Option("--plot", help="Also draw a figure into this PNG or PDF file.", callback=check_plot)
 ]
@@ -74,14 +74,7 @@ Workers = Annotated[
         show_default=False,
     ),
 ]
-_OPTIONS: dict[Kind, str] = {
-    "allocate": "--allocate",
-    "place": "--place",
-    "storage": "--policy",
-    "stripe": "--policy",
-    "order": "--scheduler",
-    "tune": "--tuner",
-}
+_OPTIONS = {"allocate": "--allocate", "place": "--place", "order": "--scheduler", "tune": "--tuner"}
 
 
 def policy_list(kind: Kind, text: str | None, *, also: Sequence[str] = ()) -> list[str]:
@@ -97,7 +90,7 @@ def policy_list(kind: Kind, text: str | None, *, also: Sequence[str] = ()) -> li
     named = (name.strip() for name in text.split(",") if name.strip())
     names = list(dict.fromkeys(n for name in named for n in (every if name == "all" else [name])))
     if not names:
-        raise BadInput(_OPTIONS[kind], f"names no {'scheduler' if kind == 'order' else 'policy'}")
+        raise BadInput(_OPTIONS.get(kind, "--policy"), f"names no {'scheduler' if kind == 'order' else 'policy'}")
     for name in names:
         if name not in also:
             find(kind, name)

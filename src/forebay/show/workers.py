@@ -1,4 +1,4 @@
-"""Who does the work of a command: what the user says, what the configuration adds, and what to tell meanwhile."""
+"""Who does the work of a command: what the user says, what the configuration adds, and what to print meanwhile."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ def hire_workers(text: str | None) -> Iterator[Workers]:
     if isinstance(wanted, Dask):
         from forebay.work.dask import connect_workers
 
-        with connect_workers(wanted.address, _tell) as crew:
+        with connect_workers(wanted.address, _announce) as crew:
             yield crew
     elif isinstance(wanted, Slurm):
         from forebay.work.dask import start_slurm_workers
 
         options, where = read_slurm_options()
-        with start_slurm_workers(wanted.count, options, lambda script: _would_start(script, where), _tell) as crew:
+        with start_slurm_workers(wanted.count, options, lambda script: _check_job(script, where), _announce) as crew:
             yield crew
     else:
         yield wanted
 
 
-def _tell(message: str) -> None:
+def _announce(message: str) -> None:
     typer.echo(f"forebay: {message}", err=True)
 
 
@@ -97,7 +97,7 @@ def read_slurm_options() -> tuple[SlurmOptions, str]:
     return SlurmOptions(**values), f"{path}: [workers.slurm]"
 
 
-def _would_start(script: str, where: str) -> None:
+def _check_job(script: str, where: str) -> None:
     """Ask Slurm whether it would take such a job at all."""
     with tempfile.NamedTemporaryFile("w", prefix="forebay-", suffix=".sh") as file:
         file.write(script)
@@ -105,11 +105,8 @@ def _would_start(script: str, where: str) -> None:
         done = run_unchecked(["sbatch", "--test-only", file.name], timeout=_COMMAND)
     if done.code:
         reason = done.reason.removeprefix("sbatch: ").removeprefix("error: ")
-        raise BadInput(where, f"Slurm would refuse the job: {reason}{_partitions(reason)}")
-
-
-def _partitions(reason: str) -> str:
-    if "partition" not in reason.lower():
-        return ""
-    names = sorted(set(run_unchecked(["sinfo", "--noheader", "--format=%R"], timeout=_COMMAND).out.split()))
-    return f"; there are: {', '.join(names)}" if names else ""
+        if "partition" in reason.lower():
+            sinfo = run_unchecked(["sinfo", "--noheader", "--format=%R"], timeout=_COMMAND)
+            names = ", ".join(sorted(set(sinfo.out.split())))
+            reason += f"; there are: {names}" if names else ""
+        raise BadInput(where, f"Slurm would refuse the job: {reason}")

@@ -26,12 +26,15 @@ Bands = Mapping[str, Band]
 def plot_by_load(
     axes: Axes, bands: Bands, looks: Mapping[str, Look], *, title: str = "", without: Iterable[str] = (), **how: bool
 ) -> None:
-    """A line for each policy but those `without`, whose values are told under the title."""
+    """A line for each policy but those `without`, whose values stand under the title."""
     drawn = {name: band for name, band in bands.items() if name not in without}
     single = len({x for band in drawn.values() for x in band.x.tolist()}) == 1
-    for name, band in (_abreast(drawn) if single else drawn).items():
-        draw_band(axes, band, looks[name], **how)
-    above = [f"{printable(name)} ({_range(bands[name])})" for name in without if name in bands]
+    steps = np.linspace(-0.5, 0.5, len(drawn) + 2)[1:-1]
+    for step, (name, band) in zip(steps, drawn.items(), strict=True):
+        # Points of one load side by side, not on each other.
+        draw_band(axes, replace(band, x=band.x + 0.1 * step) if single else band, looks[name], **how)
+    ranges = {name: [f"{end:.3g}" for end in (b.middle.min(), b.middle.max())] for name, b in bands.items()}
+    above = [f"{printable(n)} ({' to '.join(dict.fromkeys(ranges[n]))})" for n in without if n in bands]
     if above:
         axes.text(0, 1.02, "above the scale: " + ", ".join(above), transform=axes.transAxes, fontsize=6.5, color=INK)
     axes.set_title(title, loc="left", pad=14 if above else 6)
@@ -40,12 +43,6 @@ def plot_by_load(
         x = next(iter(drawn.values())).x
         axes.set_xticks(x, [f"{x[0]:.3g}"])
         axes.margins(x=0.3)
-
-
-def _abreast(bands: Bands) -> Bands:
-    """Points of one load side by side, not on each other."""
-    steps = np.linspace(-0.5, 0.5, len(bands) + 2)[1:-1]
-    return {name: replace(b, x=b.x + 0.1 * step) for step, (name, b) in zip(steps, bands.items(), strict=True)}
 
 
 def off_scale(several: Sequence[Bands]) -> list[str]:
@@ -89,11 +86,6 @@ def whole_numbers(axes: Axes, counts: Sequence[int]) -> None:
         axes.set_xticks(list(counts))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-
-
-def _range(band: Band) -> str:
-    low, high = f"{band.middle.min():.3g}", f"{band.middle.max():.3g}"
-    return low if low == high else f"{low} to {high}"
 
 
 def bandwidth_axis(axes: Axes, which: Literal["x", "y"], values: Any, most_ticks: int = 12) -> None:

@@ -1,6 +1,6 @@
 """A small server on this machine alone, for one reader: the page over something that is finished.
 
-Others on this machine could open it too, so that whoever reads shows a key first, which is in the address that is told
+Others on this machine could open it too, so that whoever reads shows a key first, which is in the address printed
 at the start; the browser keeps it in a cookie.
 """
 
@@ -38,7 +38,7 @@ class Server:
 
     def __init__(self, source: Source, files: Mapping[str, File], port: int = 0) -> None:
         self.key = secrets.token_urlsafe(16)
-        attributes: dict[str, Any] = {"source": source, "files": files, "key": self.key, "one": threading.Lock()}
+        attributes: dict[str, Any] = {"source": source, "files": files, "key": self.key, "lock": threading.Lock()}
         try:
             self._server = ThreadingHTTPServer(("127.0.0.1", port), type("Reader", (_Handler,), attributes))
         except OSError as error:
@@ -63,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
     source: Source
     files: Mapping[str, File]
     key: str
-    one: threading.Lock
+    lock: threading.Lock
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif not self._has_key():
             self._refuse(ErrorCode.NOT_ALLOWED, "open the address that `forebay show` printed, with its key")
         else:
-            self._answered(unquote(parts.path), query)
+            self._answer(unquote(parts.path), query)
 
     @property
     def _port(self) -> int:
@@ -85,36 +85,32 @@ class _Handler(BaseHTTPRequestHandler):
         return int(host_and_port[1])
 
     def _has_key(self) -> bool:
-        pairs = (part.strip().partition("=") for part in self.headers.get("Cookie", "").split(";"))
-        return any(
-            name == _COOKIE and hmac.compare_digest(value.encode(), self.key.encode()) for name, _, value in pairs
-        )
+        wanted = f"{_COOKIE}={self.key}".encode()
+        cookies = self.headers.get("Cookie", "").split(";")
+        return any(hmac.compare_digest(cookie.strip().encode(), wanted) for cookie in cookies)
 
-    def _answered(self, path: str, query: Mapping[str, str]) -> None:
+    def _answer(self, path: str, query: Mapping[str, str]) -> None:
         name = "index.html" if path == "/" else path.removeprefix("/page/")
         file: Callable[[str], Path | None] | None = getattr(self.source, "file", None)
         if name in self.files and (path == "/" or path.startswith("/page/")):
             self._send(200, self.files[name].content, self.files[name].kind, {"Cache-Control": "no-cache"})
         elif path.startswith("/study/") and file is not None and (study_file := file(path.removeprefix("/study/"))):
-            self._study_file(study_file)
+            self._send_file(study_file)
         else:
-            self._document(path, query)
-
-    def _document(self, path: str, query: Mapping[str, str]) -> None:
-        try:
-            with self.one:
-                document = self.source.answer(path, query)
-        except ForebayError as error:
-            self._refuse(error_code(error), str(error))
-        except ValueError as error:
-            self._refuse(ErrorCode.MALFORMED, str(error))
-        else:
-            if document is None:
-                self._refuse(ErrorCode.NOT_FOUND, "not found")
+            try:
+                with self.lock:
+                    document = self.source.answer(path, query)
+            except ForebayError as error:
+                self._refuse(error_code(error), str(error))
+            except ValueError as error:
+                self._refuse(ErrorCode.MALFORMED, str(error))
             else:
-                self._json(200, {**document, "who": _READER})
+                if document is None:
+                    self._refuse(ErrorCode.NOT_FOUND, "not found")
+                else:
+                    self._json(200, {**document, "who": _READER})
 
-    def _study_file(self, path: Path) -> None:
+    def _send_file(self, path: Path) -> None:
         more = {"Content-Security-Policy": _REPORT} if path.suffix == ".html" else {}
         kind = (TYPES | _MORE).get(path.suffix, "application/octet-stream")
         try:
