@@ -15,12 +15,17 @@ from forebay.model.system import MOST_BYTES, Platform
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import Rules
 from forebay.simulate.storage.run import run_storage
-from forebay.studies.sizing.search import Point, find_smallest, find_smallest_of_each, resize_platform
+from forebay.studies.sizing.search import Point, Search, Sizing, resize_platform
 from support.examples import examples
 from support.storage import GB, platform_of, platforms, request_lists, requests_of
 
 STORAGE = {policy.name: policy for policy in choose.STORAGE}
 FAMILY = platform_of([(3 * GB, 1e9), (GB, 1e9)], [(4 * GB, 1e9)])
+
+
+def find_smallest(requests: Requests, family: Platform, policy: Policy, rules: Rules, **how: Any) -> Sizing:
+    progress = how.pop("progress", lambda _: None)
+    return Search(requests=requests, family=family, rules=rules, **how).find_smallest(policy, progress)
 
 
 def share(platform: Platform, requests: Requests, policy: Policy, rules: Rules, steps: int, step: int) -> float:
@@ -158,6 +163,7 @@ def test_several_policies_are_sized_as_each_alone_whoever_does_it(workers: int) 
     names, told = ["first-fit", "worst-fit", "forebay"], list[int]()
     asked = requests_of([(0, 10, 30 * GB), (5, 20, 20 * GB), (6, 9, 45 * GB)])
     family, how = platform_of([(40 * GB, 1e9), (40 * GB, 1e9)]), {"target": 1.0, "step": 10 * GB}
-    found = find_smallest_of_each(asked, family, names, Rules(), workers=workers, progress=told.append, **how)  # type: ignore[arg-type]
-    assert found == [find_smallest(asked, family, find("storage", name), Rules(), **how) for name in names]  # type: ignore[arg-type]
+    search = Search(requests=asked, family=family, rules=Rules(), **how)  # type: ignore[arg-type]
+    found = search.find_smallest_of_each(names, workers, told.append)
+    assert found == [find_smallest(asked, family, find("storage", name), Rules(), **how) for name in names]
     assert told == [1, 2, 3]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -44,7 +45,7 @@ def size(
     from forebay.show.workers import hire_workers
     from forebay.simulate.storage.rules import MODES, TRIES, Rules
     from forebay.simulate.storage.scenario import find_platform, find_requests
-    from forebay.studies.sizing.search import find_smallest_of_each
+    from forebay.studies.sizing.search import Search
 
     share, steps = _parse_share(target), _parse_bytes("--step", step)
     if rules not in MODES:
@@ -56,16 +57,25 @@ def size(
     by = Rules(mode=rules, split=threshold, tries=TRIES if requeue else 0)
     label, total = ("policies", len(names)) if len(names) > 1 else (f"{names[0]}: sizes tried", math.inf)
     with hire_workers(workers) as crew, progress(label, total) as advance:
-        sizings = find_smallest_of_each(
-            trace, family, names, by, target=share, step=steps, seed=seed, workers=crew, progress=advance
-        )
+        search = Search(requests=trace, family=family, rules=by, target=share, step=steps, seed=seed)
+        sizings = search.find_smallest_of_each(names, crew, advance)
     if plot is not None:
         from forebay.studies.sizing.figure import draw_sizes
 
         draw_sizes(sizings, plot)
         typer.echo(f"drawn: {plot}", err=True)
     if json:
-        sizes = [_document(sizing) for sizing in sizings]
+        sizes = [
+            {
+                "family": sizing.family,
+                "policy": sizing.policy,
+                "target": sizing.target,
+                "capacity": sizing.answer and sizing.answer.capacity,
+                "share": sizing.answer and sizing.answer.share,
+                "points": [asdict(point) for point in sizing.points],
+            }
+            for sizing in sizings
+        ]
         print_json({"requests": trace.origin, "mode": rules, "split_bytes": by.split or None, "sizes": sizes})
     else:
         _print(trace.origin, sizings, by)
@@ -92,17 +102,6 @@ def _parse_bytes(option: str, text: str) -> int:
     if not 1 <= size <= MOST_BYTES:
         raise BadInput(option, f"must be between 1 byte and {MOST_BYTES:.0e}, not {text!r}")
     return int(size)
-
-
-def _document(sizing: Sizing) -> dict[str, Any]:
-    return {
-        "family": sizing.family,
-        "policy": sizing.policy,
-        "target": sizing.target,
-        "capacity": sizing.answer and sizing.answer.capacity,
-        "share": sizing.answer and sizing.answer.share,
-        "points": [{"capacity": p.capacity, "share": p.share} for p in sizing.points],
-    }
 
 
 def _print(origin: str, sizings: list[Sizing], rules: Rules) -> None:

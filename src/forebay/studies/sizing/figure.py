@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from forebay.show.figures.looks import INK, Look, looks_of
+from forebay.show.figures.looks import INK, looks_of
 from forebay.show.figures.sheet import house_style, legend_above, panels, printable, write
 from forebay.show.phrases import size
 from forebay.studies.sizing.search import Sizing
@@ -23,37 +22,26 @@ def draw_sizes(sizings: Sequence[Sizing], out: Path) -> Path:
     """
     several = len({s.policy for s in sizings}) < len(sizings)
     names = [f"{s.policy}, {s.family}" if several else s.policy for s in sizings]
-    looks = looks_of(names, "storage")
     with house_style():
         figure, (axes,) = panels(1, height=3.2)
-        for target in dict.fromkeys(s.target for s in sizings):
-            _draw_target(axes, 100 * target)
-        for sizing, name in zip(sizings, names, strict=True):
-            _draw_one(axes, sizing, looks[name])
+        for target in dict.fromkeys(100 * s.target for s in sizings):
+            axes.axhline(target, color=INK, linewidth=0.9, linestyle=(0, (3, 2)))
+            where: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
+            axes.annotate(f"{target:g} %", (0, target), (4, -9), fontsize=7, color=INK, **where)
+        entries = []
+        for sizing, (name, look) in zip(sizings, looks_of(names, "storage").items(), strict=True):
+            points = sorted((p.capacity, 100 * p.share) for p in sizing.points)
+            axes.plot(*zip(*points, strict=True), **look.style())
+            answer = "not reached"
+            if sizing.answer is not None:
+                answer = size(sizing.answer.capacity)
+                ring: dict[str, Any] = {"s": 90, "facecolors": "none", "edgecolors": look.colour, "linewidths": 1.4}
+                axes.scatter([sizing.answer.capacity], [100 * sizing.answer.share], zorder=look.front + 3, **ring)
+            entries.append(Line2D([], [], label=f"{printable(name, 32)}: {answer}", **look.style()))
         axes.set_xlim(left=0)
         axes.xaxis.set_major_locator(MaxNLocator(6))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size(round(value)) if value else "0"))
         axes.set_xlabel("capacity")
         axes.set_ylabel("bytes served (%)")
-        entries = [_entry(s, name, looks[name]) for s, name in zip(sizings, names, strict=True)]
         legend_above(figure, entries, columns=2)
         return write(figure, out)
-
-
-def _draw_one(axes: Axes, sizing: Sizing, look: Look) -> None:
-    points = sorted((p.capacity, 100 * p.share) for p in sizing.points)
-    axes.plot([c for c, _ in points], [share for _, share in points], **look.style())
-    if sizing.answer is not None:
-        ring: dict[str, Any] = {"s": 90, "facecolors": "none", "edgecolors": look.colour, "linewidths": 1.4}
-        axes.scatter([sizing.answer.capacity], [100 * sizing.answer.share], zorder=look.front + 3, **ring)
-
-
-def _draw_target(axes: Axes, percent: float) -> None:
-    axes.axhline(percent, color=INK, linewidth=0.9, linestyle=(0, (3, 2)))
-    where: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
-    axes.annotate(f"{percent:g} %", (0, percent), (4, -9), fontsize=7, color=INK, **where)
-
-
-def _entry(sizing: Sizing, name: str, look: Look) -> Line2D:
-    answer = "not reached" if sizing.answer is None else size(sizing.answer.capacity)
-    return Line2D([], [], label=f"{printable(name, 32)}: {answer}", **look.style())

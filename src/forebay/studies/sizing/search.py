@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate, pairwise
 
 from forebay.decide.policy import Policy
@@ -54,98 +53,72 @@ def resize_platform(platform: Platform, capacity: int) -> Platform:
     return replace(platform, servers=tuple(servers))
 
 
-def find_smallest(
-    requests: Requests,
-    family: Platform,
-    policy: Policy,
-    rules: Rules,
-    *,
-    target: float,
-    step: int,
-    seed: int = 0,
-    progress: Callable[[int], None] = lambda _: None,
-) -> Sizing:
-    """The smallest multiple of `step` bytes that, shared out as the family's disks are, serves `target` of all bytes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """For the smallest multiple of `step` bytes that serves `target` of all bytes, shared out as the family's disks."""
 
-    Capacity is doubled until it is enough, and then narrowed down by halves; between the doublings it is tried
-    halfway too, so that the points make a curve.
-    """
-    tried: dict[int, Point] = {}
+    requests: Requests
+    family: Platform
+    rules: Rules
+    target: float
+    step: int
+    seed: int = 0
 
-    def enough(steps: int) -> bool:
-        if steps not in tried:
-            platform = resize_platform(family, steps * step)
-            share = document(run_storage(platform, requests, policy, rules, seed=seed))["allocated_share"]
-            tried[steps] = Point(capacity=steps * step, share=share)
-            progress(len(tried))
-        return tried[steps].share >= target
+    def find_smallest(self, policy: Policy, progress: Callable[[int], None] = lambda _: None) -> Sizing:
+        """Double the capacity until it is enough, and then narrow it down by halves; `progress`: how many were tried.
 
-    most = math.ceil(_surely_enough(requests, family, rules) / step)
-    low, high = 0, 1
-    while not enough(high) and high < most and 2 * high * step <= MOST_BYTES:
-        low, high = high, 2 * high
-        enough(3 * low // 2)
-    answer = high if enough(high) else None
-    if answer is not None:
-        while answer - low > 1:
-            middle = (low + answer) // 2
-            low, answer = (low, middle) if enough(middle) else (middle, answer)
-        below = [steps for steps in range(max(1, answer - _BELOW), answer) if enough(steps)]
-        answer = min([answer, *below])
-    return Sizing(
-        family=family.name,
-        policy=policy.name,
-        target=target,
-        points=tuple(tried[steps] for steps in sorted(tried)),
-        answer=None if answer is None else tried[answer],
-    )
+        Between the doublings it is tried halfway too, so that the points make a curve.
+        """
+        tried: dict[int, Point] = {}
 
+        def enough(steps: int) -> bool:
+            if steps not in tried:
+                platform = resize_platform(self.family, steps * self.step)
+                run = run_storage(platform, self.requests, policy, self.rules, seed=self.seed)
+                tried[steps] = Point(capacity=steps * self.step, share=document(run)["allocated_share"])
+                progress(len(tried))
+            return tried[steps].share >= self.target
 
-def find_smallest_of_each(
-    requests: Requests,
-    family: Platform,
-    policies: Sequence[str],
-    rules: Rules,
-    *,
-    target: float,
-    step: int,
-    seed: int = 0,
-    workers: Workers = 1,
-    progress: Callable[[int], None] = lambda _: None,
-) -> list[Sizing]:
-    """The same for several storage policies by name, each of which is a piece of work; `progress`: how many are done.
+        # The capacity at which any one disk could hold all requests at once, and a little more.
+        sizes = -(-self.requests.bytes // GB) * GB if self.rules.letter else self.requests.bytes
+        least = min(disk.capacity for disk in self.family.disks)
+        most = math.ceil(-(-(int(sizes.sum()) + 2) * self.family.capacity // least) / self.step)
+        low, high = 0, 1
+        while not enough(high) and high < most and 2 * high * self.step <= MOST_BYTES:
+            low, high = high, 2 * high
+            enough(3 * low // 2)
+        answer = high if enough(high) else None
+        if answer is not None:
+            while answer - low > 1:
+                middle = (low + answer) // 2
+                low, answer = (low, middle) if enough(middle) else (middle, answer)
+            below = [steps for steps in range(max(1, answer - _BELOW), answer) if enough(steps)]
+            answer = min([answer, *below])
+        return Sizing(
+            family=self.family.name,
+            policy=policy.name,
+            target=self.target,
+            points=tuple(tried[steps] for steps in sorted(tried)),
+            answer=None if answer is None else tried[answer],
+        )
 
-    Where there is only one, `progress` gets how many sizes have been tried.
-    """
-    search = partial(_search_by_name, requests, family, rules, target, step, seed)
-    if len(policies) == 1 and is_local(workers):
-        return [search(policies[0], progress=progress)]
-    sizings = []
-    with closing(run_pieces(workers, search, policies, in_order=True)) as pieces:
-        for name, sizing in pieces:
-            if isinstance(sizing, Died):
-                raise Gone(f"{name}: {sizing.because}")
-            sizings.append(sizing)
-            progress(len(sizings))
-    return sizings
+    def find_smallest_of_each(
+        self, policies: Sequence[str], workers: Workers = 1, progress: Callable[[int], None] = lambda _: None
+    ) -> list[Sizing]:
+        """The same for several storage policies by name, each a piece of work; `progress`: how many are done.
 
+        Where there is only one, `progress` gets how many sizes have been tried.
+        """
+        if len(policies) == 1 and is_local(workers):
+            return [self.find_smallest(find("storage", policies[0]), progress)]
+        sizings = []
+        with closing(run_pieces(workers, self._search, policies, in_order=True)) as pieces:
+            for name, sizing in pieces:
+                if isinstance(sizing, Died):
+                    raise Gone(f"{name}: {sizing.because}")
+                sizings.append(sizing)
+                progress(len(sizings))
+        return sizings
 
-def _search_by_name(
-    requests: Requests,
-    family: Platform,
-    rules: Rules,
-    target: float,
-    step: int,
-    seed: int,
-    policy: str,
-    progress: Callable[[int], None] = lambda _: None,
-) -> Sizing:
-    """With the policy last, so that the rest can be bound for workers."""
-    named = find("storage", policy)
-    return find_smallest(requests, family, named, rules, target=target, step=step, seed=seed, progress=progress)
-
-
-def _surely_enough(requests: Requests, family: Platform, rules: Rules) -> int:
-    """The capacity at which any one disk could hold all requests at once, and a little more."""
-    sizes = -(-requests.bytes // GB) * GB if rules.letter else requests.bytes
-    return -(-(int(sizes.sum()) + 2) * family.capacity // min(disk.capacity for disk in family.disks))
+    def _search(self, policy: str) -> Sizing:
+        return self.find_smallest(find("storage", policy))
