@@ -11,9 +11,8 @@ from typing import Any
 
 from forebay.act.control.page import views as page_views
 from forebay.act.control.page.views import Which
-from forebay.act.control.service.grant_story import tell_story
 from forebay.act.control.service.live_state import Live
-from forebay.act.control.service.views import grant_document
+from forebay.act.control.service.views import grant_document, tell_story
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control
 from forebay.history.store.journal import Entry, LogLine

@@ -22,7 +22,7 @@ from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import OPTIMAL, SPLIT, TRIES, Feedback, Mode, Rules
-from forebay.simulate.storage.run import run_storage
+from forebay.simulate.storage.run import bound_of, run_storage
 from forebay.simulate.storage.scenario import find_platform
 from forebay.studies.burst_buffer.results import ROW, StorageResults, layout_of
 from forebay.studies.pieces import Store

@@ -12,8 +12,7 @@ from forebay.model.observation import Observation
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.profile.pattern_detector import FEATURES, Classifier, Detector, classify, features
 from forebay.show.rows import Rows, select
-from forebay.simulate.requests.layer import Forwarding
-from forebay.simulate.requests.run import simulate_requests
+from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.workload import Experiment, Workload
 from forebay.studies.request_windows.results import DETECTED, FIFO, SEEN, TWINS, UNSEEN, whole
 
@@ -42,7 +41,7 @@ def periods_of(experiment: Experiment, window: int, *, seed: int, period: float)
     count = len(outcome.periods)
     inner = range(EDGES, count - EDGES) if count > 2 * EDGES else range(count)
     for at, node in product(inner, range(experiment.nodes)):
-        yield outcome.observed(at, node)
+        yield outcome.observe(at, node)
 
 
 def detect_seen(periods: Any, experiments: Sequence[Experiment], detector: Detector) -> Rows:

@@ -21,7 +21,7 @@ from forebay.profile.request_watch import TALLY
 from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, learn_together
-from forebay.simulate.requests.run import simulate_requests
+from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.workload import PAPER_TOTAL, PAPER_WINDOWS, Experiment, paper_experiments
 from forebay.studies.pieces import Store
 from forebay.studies.request_windows.demand import learn_under_demand

@@ -19,10 +19,9 @@ from forebay.kernel_cache import sources_digest
 from forebay.model.layout import KIB, Layout
 from forebay.show.report import Report
 from forebay.show.rows import Floats, Rows
-from forebay.simulate.striping.learn import Case, first_runs, weather
-from forebay.simulate.striping.machine import CORI, LOCAL
-from forebay.simulate.striping.peer_applications import peers_of
-from forebay.simulate.striping.program import (
+from forebay.simulate.striping.learn import Case, first_runs, peers_of, weather
+from forebay.simulate.striping.machine import (
+    CORI,
     FIO_RANDOM,
     FIO_SEQUENTIAL,
     GCRM,
