@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from forebay.model.errors import BadInput
-from forebay.studies.pieces import Interrupted, Store, run_all
+from forebay.studies.study import Interrupted, Store, run_all
 from forebay.work import Gone
 from support.work import die, square
 

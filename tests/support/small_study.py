@@ -11,8 +11,7 @@ from forebay.show.options import Seed
 from forebay.show.report import Report, Section, Table
 from forebay.show.rows import Rows, records
 from forebay.studies.command import StudyCommand
-from forebay.studies.pieces import Store
-from forebay.studies.study import Study
+from forebay.studies.study import Store, Study
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

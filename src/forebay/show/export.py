@@ -34,10 +34,7 @@ def write_table(rows: Sequence[Mapping[str, object]], base: Path) -> tuple[Path,
 
 
 def write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Sequence[Sequence[object]]]) -> int:
-    """Rows that come in parts, of which one at a time is in memory; `columns` have SQL types. How many there were.
-
-    What is needed on the way lies beside `path` and is gone afterwards.
-    """
+    """Rows that come in parts, of which one at a time is in memory; `columns` have SQL types. How many there were."""
     scratch, lines, rows = path.with_suffix(".db"), path.with_suffix(".csv"), 0
     names = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
     try:
@@ -77,15 +74,12 @@ _TYPES: dict[type, str] = {str: "VARCHAR", float: "DOUBLE", int: "BIGINT"}
 
 
 def export_history(connection: Connection, folder: Path) -> list[tuple[Path, int]]:
-    """Every table into `folder`, all of one state of the history; the files and their rows.
-
-    Files appear when all are whole; those of an earlier export are replaced.
-    """
+    """Every table into `folder`, all of one state of the history; the files and their rows."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
         made = []
-        for table in dump_tables(connection):
-            with progress(table.name, float("inf")):
-                path = Path(scratch) / f"{table.name}.parquet"
-                made.append((path, write_parquet(path, table.columns, table.parts)))
+        for name, columns, parts in dump_tables(connection):
+            with progress(name, float("inf")):
+                path = Path(scratch) / f"{name}.parquet"
+                made.append((path, write_parquet(path, columns, parts)))
         return [(path.replace(folder / path.name), rows) for path, rows in made]

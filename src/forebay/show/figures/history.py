@@ -30,10 +30,7 @@ _TOP = 15
 
 
 def draw_apps(apps: Sequence[AppSums], out: Path) -> Path:
-    """Write to `out` a point for each application, runs against volume; and the performance of those that ran most.
-
-    The line beside each name goes from its mean to its best run.
-    """
+    """Write to `out` a point for each application, runs against volume; and the performance of those that ran most."""
     with house_style():
         figure, (left, right) = panels(2, columns=2, height=3.4)
         _draw_volumes(left, apps)
@@ -173,10 +170,7 @@ _POINT = np.dtype([("time", "f8"), ("perf", "f8"), ("count", "i8"), ("partial", 
 
 
 def draw_runs(app: str, runs: Iterable[dict[str, Any]], out: Path) -> Path:
-    """Write to `out` a point for each run: when it started, its performance, its stripe count as the colour.
-
-    Runs from partial logs are crosses; runs without I/O that could be timed are left out, and counted.
-    """
+    """Write to `out` a point for each run: when it started, its performance, its stripe count as the colour."""
     rows = ((r["start_time"], r["perf_by_slowest"], r["stripe_count"] or 0, r["partial_flag"]) for r in runs)
     every = np.fromiter(rows, dtype=_POINT)
     points = every[every["perf"] > 0]
@@ -239,10 +233,7 @@ _DEFAULT, _OTHER = "#0072B2", FAINT
 
 
 def draw_usage(usage: Usage, out: Path) -> Path:
-    """Write to `out` how many runs are in each bin of stripe counts and sizes, on a logarithmic scale.
-
-    The bar of what a file system does by itself is dark; every bar carries its share.
-    """
+    """Write to `out` how many runs are in each bin of stripe counts and sizes, on a logarithmic scale."""
     kinds = (
         ("OSTs of a run", "OSTs that the run used", usage.default_count, "one", DEFAULT_COUNT),
         ("stripe size", "stripe size", usage.default_size, "1 MiB", DEFAULT_SIZE),

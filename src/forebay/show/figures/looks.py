@@ -40,10 +40,7 @@ def mean_of_rows(rows: Floats) -> Band:
 
 
 def regression(x: Floats, y: Floats, degree: int) -> Band:
-    """A polynomial through the points, and the 95 % confidence interval of its mean.
-
-    `degree` is lowered where there are too few points to fix it; without points there is no line.
-    """
+    """A polynomial through the points, and the 95 % confidence interval of its mean."""
     known = np.isfinite(x) & np.isfinite(y)
     x, y = x[known], y[known]
     if not x.size:

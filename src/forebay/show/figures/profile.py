@@ -34,11 +34,7 @@ _OPERATIONS = {"reads": "#009E73", "writes": "#0072B2"}
 
 
 def draw_profile(profile: Profile, runs: Sequence[Behaviour], out: Path) -> Path:
-    """Write to `out` what there is to see of `profile`; `runs` are those of the application, oldest first.
-
-    b(n) is the median of the runs on n OSTs, 10 to 90 % of them, and how many there were. Where all runs have the same
-    number of OSTs, or don't tell it, every run is a point over time instead.
-    """
+    """Write to `out` what there is to see of `profile`; `runs` are those of the application, oldest first."""
     alike = [run for run in runs if run.nprocs == profile.processes]
     alike = [run for run in alike if not run.partial_flag] or alike
     timed = [run for run in alike if run.perf_by_slowest > 0]

@@ -29,12 +29,9 @@ def draw_simulation(
     occupancy: Sequence[float] | Floats,
     out: Path,
 ) -> Path:
-    """Write a picture of one scenario to `out`, as PNG or, if its suffix says so, as PDF.
+    """Write a picture of one scenario to `out`: who is on which targets, their I/O slowdown, and what it comes from.
 
-    A row for each application: the targets that it is on, and its I/O slowdown, split into what
-    its number of targets costs (rho_io) and what congestion does; nan is an application that
-    completed no phase. Above them the occupancy of each target. More than 80 applications are
-    ranked by slowdown and not named.
+    nan is the slowdown of an application that completed no phase. Many applications are ranked by it and not named.
     """
     slow, cost, busy = (np.asarray(values, dtype=float) for values in (slowdown, rho_io, occupancy))
     named = len(names) <= _NAMED

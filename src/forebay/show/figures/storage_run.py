@@ -25,11 +25,7 @@ _DAY = 86_400.0
 
 
 def draw_storage_run(run: Run, out: Path) -> Path:
-    """Write a picture of one run to `out`, as PNG or, if its suffix says so, as PDF.
-
-    Above, the space that granted requests held, at most and on average in each stretch of time;
-    below, for every disk its maximum and mean use and its maximum and mean number of allocations.
-    """
+    """Write a picture of one run to `out`, as PNG or, if its suffix says so, as PDF."""
     outcome = document(run)
     with house_style():
         figure = blank_sheet(WIDTH, 5.2)

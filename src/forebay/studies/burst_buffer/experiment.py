@@ -25,8 +25,7 @@ from forebay.simulate.storage.rules import OPTIMAL, SPLIT, TRIES, Feedback, Mode
 from forebay.simulate.storage.run import bound_of, run_storage
 from forebay.simulate.storage.scenario import find_platform
 from forebay.studies.burst_buffer.results import ROW, StorageResults, layout_of
-from forebay.studies.pieces import Store
-from forebay.studies.study import Study, concatenate, digest, policy_digests
+from forebay.studies.study import Store, Study, concatenate, digest, policy_digests
 
 PAPER_POLICIES = ("random", "round-robin", "worst-fit", "best-bandwidth")
 HETEROGENEOUS = "32TB/heterogeneous"

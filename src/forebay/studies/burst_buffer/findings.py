@@ -1,7 +1,4 @@
-"""The findings, computed from the results: sentences about the correct rules, unless only others were run.
-
-And what the correct rules change in the paper's figures, and the report with both.
-"""
+"""The findings, computed from the results: sentences about the correct rules, unless only others were run."""
 
 from __future__ import annotations
 
@@ -42,10 +39,7 @@ _COUNTED = "The column 'served' counts requests; 'optimal' is not a run but what
 
 
 def conclusions(results: StorageResults) -> list[str]:
-    """A comparison whose runs are missing is left out.
-
-    Where runs with and without requeueing are there, sizes are compared without.
-    """
+    """A comparison whose runs are missing is left out."""
     sizes, disks = (_smallest, _sizing, _splitting, _requeueing, _layouts), (_disks, _effects, _missed, _mixed)
     view = StorageView(results)
     count = int((view.results.runs["policy"] != OPTIMAL).sum())
@@ -55,10 +49,7 @@ def conclusions(results: StorageResults) -> list[str]:
 
 
 def changes(results: StorageResults) -> list[str]:
-    """A sentence for each of Figures 4 to 9, from StorAlloc's own rules to the correct ones.
-
-    Only policies that were run by both are compared; empty if there are none.
-    """
+    """A sentence for each of Figures 4 to 9, from StorAlloc's own rules to the correct ones."""
     view = StorageView(results)
     if not {STORALLOC, CORRECT} <= set(view.modes):
         return []

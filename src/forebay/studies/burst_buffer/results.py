@@ -92,10 +92,7 @@ _FOCUS = 32 * 10**12
 
 @dataclass(frozen=True)
 class StorageView:
-    """A study's results as the figures and sentences of Monniot et al. 2023 look at them.
-
-    Where a study doesn't hold the paper's 32 TB or 200 GB, the nearest that it does hold take their place.
-    """
+    """A study's results as the figures and sentences of Monniot et al. 2023 look at them."""
 
     results: StorageResults
 

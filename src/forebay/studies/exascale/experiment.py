@@ -19,8 +19,7 @@ from forebay.simulate.centre.month import DECISIONS, REQUESTS, Outcome, run_mont
 from forebay.simulate.centre.request_gains import Gain, gains
 from forebay.simulate.centre.workload import Workload
 from forebay.studies.exascale.results import ALL, BASE, DEFAULT, RUN, WITHOUT, ExascaleResults
-from forebay.studies.pieces import Store
-from forebay.studies.study import Study, concatenate, policy_digests
+from forebay.studies.study import Store, Study, concatenate, policy_digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

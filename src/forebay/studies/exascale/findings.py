@@ -38,10 +38,11 @@ LEFT_OUT = (
 
 def conclusions(results: ExascaleResults) -> list[str]:
     """The node-hours first, then where they come from."""
-    return [*_whole(results), *_each(results), *_together(results), *_jobs(results), *_others(results)]
+    return [*_whole(results), *_each(results), *_others(results)]
 
 
 def _whole(results: ExascaleResults) -> Iterator[str]:
+    settings: Any = results.settings
     before, won = Estimate.of(results.hours()), results.won(ALL)
     rows = results.of()
     used = float((rows["compute_hours"].sum() + rows["io_hours"].sum()) / results.months)
@@ -52,64 +53,47 @@ def _whole(results: ExascaleResults) -> Iterator[str]:
     )
     verb, how = ("win", "more") if won.mean >= 0 else ("lose", "fewer")
     size = won if won.mean >= 0 else Estimate(-won.mean, -won.high, -won.low)
+    nodes = size.mean / results.capacity * settings["machine"]["compute"]["nodes"]
     yield (
         f"All four decisions {verb} {size.mean:,.0f} node-hours a month (95 % interval {interval(size)}): "
         f"{100 * size.mean / before.mean:.0f} % of what waits for I/O, {100 * size.mean / used:.2f} % of what is used, "
-        f"as if the machine had {size.mean / results.capacity * _nodes(results):,.0f} {how} nodes."
+        f"as if the machine had {nodes:,.0f} {how} nodes."
     )
-
-
-def _nodes(results: ExascaleResults) -> float:
-    machine = results.settings["machine"]
-    assert isinstance(machine, dict)
-    return float(machine["compute"]["nodes"])
 
 
 def _each(results: ExascaleResults) -> Iterator[str]:
     alone, last = results.alone(), results.last()
     for name in DECISIONS:
         single, added = alone[name], last[name]
-        verdict = "" if _sure(single) or _sure(added) else " It is not shown to gain anything here."
+        verdict = "" if single.low > 0 or added.low > 0 else " It is not shown to gain anything here."
         if single.high < 0 or added.high < 0:
             verdict = " It loses."
         yield (
             f"{LABELS[name].capitalize()}: {single.mean:,.0f} node-hours alone ({interval(single)}), "
             f"{added.mean:,.0f} on top of the three others ({interval(added)}).{verdict}"
         )
-
-
-def _sure(estimate: Estimate) -> bool:
-    return estimate.low > 0
-
-
-def _together(results: ExascaleResults) -> Iterator[str]:
-    apart, won = sum(e.mean for e in results.alone().values()), results.won(ALL).mean
+    apart, won = sum(e.mean for e in alone.values()), results.won(ALL).mean
     if apart > 0:
-        how = "less" if won < apart else "more"
         yield (
-            f"Together they win {abs(100 * (won / apart - 1)):.0f} % {how} than the sum of each alone: "
-            "what the burst buffer takes, no layout has to speed up."
+            f"Together they win {abs(100 * (won / apart - 1)):.0f} % {'less' if won < apart else 'more'} than the sum "
+            "of each alone: what the burst buffer takes, no layout has to speed up."
         )
 
 
-def _jobs(results: ExascaleResults) -> Iterator[str]:
+def _others(results: ExascaleResults) -> Iterator[str]:
+    """What it is for the jobs of each kind, and under other assumptions."""
     for kind in results.kinds:
         ratios = results.ratios(kind)
         if ratios.size:
-            slower = 100 * float((ratios > 1.05).mean())
             yield (
                 f"Of the {kind} jobs half wait {100 * float(np.median(ratios)):.0f} % of what they did or less; "
-                f"{slower:.1f} % wait at least 5 % longer."
+                f"{100 * float((ratios > 1.05).mean()):.1f} % wait at least 5 % longer."
             )
-
-
-def _others(results: ExascaleResults) -> Iterator[str]:
     gains = []
     for name, setting in SETTINGS.items():
         if name != "base" and results.has(name):
-            won = results.won(ALL, setting=name)
-            share = results.share_won(ALL, setting=name).mean
-            gains.append(f"{setting.label} {won.mean:,.0f} ({100 * share:.0f} % of I/O)")
+            won, share = results.won(ALL, setting=name).mean, results.share_won(ALL, setting=name).mean
+            gains.append(f"{setting.label} {won:,.0f} ({100 * share:.0f} % of I/O)")
     if gains:
         base = results.share_won(ALL).mean
         yield f"Won under other assumptions ({100 * base:.0f} % of I/O as assumed): {'; '.join(gains)}."

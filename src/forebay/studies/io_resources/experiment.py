@@ -1,9 +1,4 @@
-"""The evaluation of Bandet et al. 2024, section VI: every policy on many drawn sets of applications.
-
-`io-nodes` and `osts` differ in their curves only. `robustness` (section VI-B) runs everything
-twice: once the policies see the true curves, once every application's class instead; what is
-simulated is the truth in both.
-"""
+"""The evaluation of Bandet et al. 2024, section VI: every policy on many drawn sets of applications."""
 
 from __future__ import annotations
 
@@ -28,8 +23,7 @@ from forebay.show.rows import Rows
 from forebay.simulate.application_sets import draw
 from forebay.simulate.engine import Measures, decide_placement, simulate
 from forebay.studies.io_resources.results import RUN, TRUE, Results, load_bins
-from forebay.studies.pieces import Store
-from forebay.studies.study import Study, digest, policy_digests
+from forebay.studies.study import Store, Study, digest, policy_digests
 
 _MOST_DRAWS = 2000
 

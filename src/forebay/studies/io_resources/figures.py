@@ -159,10 +159,7 @@ def leaders(subject: Subject, metric: str, place: str) -> str:
 
 
 def by_bin(results: Results, chosen: Mask, values: Floats) -> Band:
-    """Mean, 10th and 90th percentile of the chosen runs' values in every bin that has any.
-
-    `values` has a value for each run of the results.
-    """
+    """Mean, 10th and 90th percentile of the chosen runs' values in every bin that has any."""
     points = []
     for bin_ in results.bins:
         sample = finite(values[chosen & results.within(bin_.low, bin_.high)])

@@ -20,23 +20,13 @@ def conclusions(results: Results) -> list[str]:
     place = GREEDY if GREEDY in results.placers() else results.placers()[0]
     true = [r for r in rows if r["curves"] == TRUE]
     placed = [r for r in true if r["place"] == place]
-    return [
-        *_data(results),
-        *_best(placed, place),
-        *_crossing(placed),
-        *_placement(true),
-        *_forebay(placed),
-        *_robust(rows, place),
-    ]
-
-
-def _data(results: Results) -> Iterator[str]:
     sets = plural(len(distinct(results.runs, "load", "set")), "set")
     unfinished = int((results.runs["unfinished"] > 0).sum())
-    text = f"{sets} of applications drawn from {results.origin}, {plural(results.runs.size, 'simulation')}."
+    first = f"{sets} of applications drawn from {results.origin}, {plural(results.runs.size, 'simulation')}."
     if unfinished:
-        text += f" In {unfinished} of them some application completed no phase and is left out of the means."
-    yield text
+        first += f" In {unfinished} of them some application completed no phase and is left out of the means."
+    parts = (_best(placed, place), _crossing(placed), _placement(true), _forebay(placed), _robust(rows, place))
+    return [first, *(sentence for part in parts for sentence in part)]
 
 
 def _best(rows: Sequence[Record], place: str) -> Iterator[str]:
@@ -59,27 +49,23 @@ def _crossing(rows: Sequence[Record]) -> Iterator[str]:
     """From which load on the allocator with the least stress beats the one with the best bandwidth."""
     fast, light = ({r["load_low"]: r for r in rows if r["allocate"] == a} for a in ("best-bandwidth", "nsys"))
     both = sorted(fast.keys() & light.keys())
-    wins = [light[low]["mean_io_slowdown"] < fast[low]["mean_io_slowdown"] for low in both]
+    wins = [low for low in both if light[low]["mean_io_slowdown"] < fast[low]["mean_io_slowdown"]]
     if not both:
         return
-    first = wins.index(True) if any(wins) else 0
-    if not any(wins):
-        where = "at no load studied"
-    elif all(wins):
+    if wins == both:
         where = "at every load studied"
-    elif all(wins[first:]):
-        where = f"from load {_middle(light[both[first]])} on"
+    elif wins and wins == both[-len(wins) :]:
+        where = f"from load {_middle(light[wins[0]])} on"
     else:
-        where = f"at load {', '.join(_middle(light[low]) for low, win in zip(both, wins, strict=True) if win)}"
+        where = f"at load {', '.join(_middle(light[low]) for low in wins)}" if wins else "at no load studied"
     yield f"nsys has less mean I/O slowdown than best-bandwidth {where}."
 
 
 def _placement(rows: Sequence[Record]) -> Iterator[str]:
+    # mckp places by itself
+    keys = ("place", "allocate", "load_low")
+    slowdowns = {tuple(r[k] for k in keys): r["mean_io_slowdown"] for r in rows if r["allocate"] != "mckp"}
     for better, worse in ((GREEDY, "random"), ("greedy-clairvoyant", GREEDY)):
-        # mckp places by itself
-        slowdowns = {
-            (r["place"], r["allocate"], r["load_low"]): r["mean_io_slowdown"] for r in rows if r["allocate"] != "mckp"
-        }
         ratios = [
             slowdown / slowdowns[worse, *same]
             for (place, *same), slowdown in slowdowns.items()
@@ -150,18 +136,25 @@ _HEADS = ("mean I/O slowdown", "max", "by allocation", "by congestion", "I/O-spr
 def make_report(results: Results, curves: Mapping[str, Curve], about: str) -> Report:
     """`curves` are those that the applications were drawn from, `about` says what was run."""
     rows, said = results.rows(), conclusions(results)
-    document = {"curves": results.origin, "settings": dict(results.settings), "conclusions": said, "rows": rows}
+    means = [
+        (
+            *(r["allocate"], r["place"], f"{r['load_low']:g} – {r['load_high']:g}", r["curves"], r["sets"]),
+            *(f"{r[metric]:.3f}" for metric in METRICS),
+        )
+        for r in rows
+    ]
+    title = "Means for each bin of I/O-load(\N{GREEK SMALL LETTER PI}_sys)"
     return Report(
         about=about,
         findings=[Section("What came out", said)],
         records={"rows": rows, "sets": records(results.runs)},
-        document=document,
+        document={"curves": results.origin, "settings": dict(results.settings), "conclusions": said, "rows": rows},
         figures=figures_of(results, curves),
         summary=[
-            _by_load(results, metric, title)
-            for metric, title in (("mean_io_slowdown", "Mean I/O slowdown"), ("machine_idle", "Machine idle time"))
+            _by_load(results, "mean_io_slowdown", "Mean I/O slowdown"),
+            _by_load(results, "machine_idle", "Machine idle time"),
         ],
-        tables=[_means(results)],
+        tables=[Table(title, ("allocate", "place", "load", "sees", "sets", *_HEADS), means)],
     )
 
 
@@ -173,15 +166,3 @@ def _by_load(results: Results, metric: str, title: str) -> Table:
     heads = ["allocate", "place", "sees", *(f"{b.middle:g}" for b in results.bins)]
     rows = [[*key, *(values.get(b.low, math.nan) for b in results.bins)] for key, values in lines.items()]
     return Table(f"{title} by load, {results.origin}", heads, rows)
-
-
-def _means(results: Results) -> Table:
-    rows = [
-        (
-            *(r["allocate"], r["place"], f"{r['load_low']:g} – {r['load_high']:g}", r["curves"], r["sets"]),
-            *(f"{r[metric]:.3f}" for metric in METRICS),
-        )
-        for r in results.rows()
-    ]
-    heads = ("allocate", "place", "load", "sees", "sets", *_HEADS)
-    return Table("Means for each bin of I/O-load(\N{GREEK SMALL LETTER PI}_sys)", heads, rows)

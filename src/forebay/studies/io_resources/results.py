@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forebay.show.rows import Floats, Mask, Record, Rows, distinct, read_columns
-from forebay.simulate.run import mean_of_known
+from forebay.simulate.engine import mean_of_known
 
 METRICS = ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con", "io_spread", "machine_idle")
 TRUE, CLASS = "true", "class"

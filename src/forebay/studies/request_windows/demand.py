@@ -49,10 +49,7 @@ def learn_under_demand(
     repetitions: int,
     seed: int,
 ) -> Rows:
-    """DEMANDED rows of each tuner and reward, under each kind of demand.
-
-    Precision, and what the windows were worth as a share of what the best for each demand were.
-    """
+    """DEMANDED rows of each tuner and reward, under each kind of demand."""
     rows = []
     for demand, seen in _observe_all(experiment, windows, period, seed).items():
         worth = _worth(seen, demand)
@@ -119,10 +116,7 @@ def _worth(seen: Seen, demand: str) -> Any:
 
 
 def _learn(seen: Seen, spec: str, reward: str, steps: int, seed: int) -> list[tuple[int, int]]:
-    """The windows that a tuner takes, and the demand it meets, drawn from a state of its own: the same for all.
-
-    As a council does, it goes by the demand of the period before.
-    """
+    """The windows that a tuner takes, and the demand it meets, drawn from a state of its own: the same for all."""
     policy, chance, weather = find("tune", spec), seed_state(seed), seed_state(seed + 1)
     stack, demand, taken = new_stack(policy, reward, len(seen), ordered=True), 0, []
     before: Sequence[Observation] = seen[0][0][0]

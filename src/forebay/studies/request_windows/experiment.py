@@ -1,8 +1,4 @@
-"""The evaluation of Bez et al. 2019, section 6: windows in 144 situations, and who learns the best of them.
-
-The servers' model is fitted to the paper's figures: that windows have the effects they have in it is no validation
-of the paper. What comes of it then, for tuners and detection, is found here.
-"""
+"""The evaluation of Bez et al. 2019, section 6: windows in 144 situations, and who learns the best of them."""
 
 from __future__ import annotations
 
@@ -23,7 +19,6 @@ from forebay.show.rows import Rows
 from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, learn_together
 from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.workload import PAPER_TOTAL, PAPER_WINDOWS, Experiment, paper_experiments
-from forebay.studies.pieces import Store
 from forebay.studies.request_windows.demand import learn_under_demand
 from forebay.studies.request_windows.detection import detect_seen, detect_unseen, unseen_experiments
 from forebay.studies.request_windows.results import (
@@ -36,7 +31,7 @@ from forebay.studies.request_windows.results import (
     find_instances,
     samples_of,
 )
-from forebay.studies.study import Stage, Study, concatenate, policy_digests
+from forebay.studies.study import Stage, Store, Study, concatenate, policy_digests
 
 EPSILONS = (0.05, 0.1, 0.15, 0.2, 0.3)
 _UNSEEN_EACH = 12  # experiments in one piece

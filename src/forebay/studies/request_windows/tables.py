@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from forebay.history.toml import load_toml
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.model.units import plural
 from forebay.profile.pattern_detector import shipped_detector
@@ -58,22 +59,19 @@ def situation_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
 def window_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     """A row for each situation and window (nanoseconds; 0 is fifo): bandwidth over all repetitions, and the gain."""
     runs, means = results.runs(), results.bandwidths()
-    columns = [(FIFO, 0), *((TWINS, int(w)) for w in results.windows)]
-    table = []
-    for column, (scheduler, window) in enumerate(columns):
-        runs_here = runs[(runs["scheduler"] == scheduler) & (runs["window"] == window)]
-        for e in range(len(results.experiments)):
-            table.append(
-                _situation(results, e)
-                | {
-                    "scheduler": scheduler,
-                    "window": window,
-                    "bandwidth": float(means[e, column]),
-                    "deviation": float(runs_here["run"][runs_here["experiment"] == e].std()),
-                    "gain": float(means[e, column] / means[e, 0] - 1),
-                }
-            )
-    return sorted(table, key=lambda row: row["experiment"])
+    columns = list(enumerate([(FIFO, 0), *((TWINS, int(w)) for w in results.windows)]))
+    return [
+        _situation(results, e)
+        | {
+            "scheduler": scheduler,
+            "window": window,
+            "bandwidth": float(means[e, column]),
+            "deviation": float(select(runs, scheduler=scheduler, window=window, experiment=e)["run"].std()),
+            "gain": float(means[e, column] / means[e, 0] - 1),
+        }
+        for e in range(len(results.experiments))
+        for column, (scheduler, window) in columns
+    ]
 
 
 def scheduler_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
@@ -156,15 +154,13 @@ def instance_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
 
 def precision_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     """Tables 1 and 2 for each set and classifier, in percent, beside the paper's."""
-    table = []
-    for of, by in detectors(results):
-        for name, figures in precisions(results.detected, of, by).items():
-            paper = PAPER_PRECISION[name] if of == SEEN else (float("nan"),) * 4
-            row: dict[str, Any] = {"set": of, "classifier": by, "of": name}
-            row |= dict(zip(("least", "mean", "median", "greatest"), figures, strict=True))
-            row |= dict(zip(("paper_least", "paper_mean", "paper_median", "paper_greatest"), paper, strict=True))
-            table.append(row)
-    return table
+    columns = ("least", "mean", "median", "greatest")
+    heads = ("set", "classifier", "of", *columns, *(f"paper_{name}" for name in columns))
+    return [
+        dict(zip(heads, (of, by, name, *figures, *(PAPER_PRECISION[name] if of == SEEN else _UNKNOWN)), strict=True))
+        for of, by in detectors(results)
+        for name, figures in precisions(results.detected, of, by).items()
+    ]
 
 
 def accuracy(table: Any) -> float:
@@ -202,6 +198,7 @@ def _situation(results: RequestWindowsResults, number: int) -> dict[str, Any]:
 
 
 _NONE = "–"
+_UNKNOWN = (float("nan"),) * 4
 
 
 def gains_table(results: RequestWindowsResults) -> Table:
@@ -210,7 +207,26 @@ def gains_table(results: RequestWindowsResults) -> Table:
         f"{SHORT[p]}, {o}s": {"pattern": p, "operation": o} for p in PATTERNS for o in OPERATIONS
     }
     kinds |= {plural(n, "I/O node"): {"nodes": n} for n in results.values_of("nodes")}
-    rows = [_gain_row(results, name, kind) for name, kind in kinds.items() if results.find_experiments(**kind).size]
+    rows = []
+    for name, kind in kinds.items():
+        gains = results.gains()[results.find_experiments(**kind)]
+        if not len(gains):
+            continue
+        best = gains.max(axis=1)
+        at = np.bincount(gains.argmax(axis=1), minlength=gains.shape[1])
+        often = [int(k) for k in np.argsort(-at, kind="stable")[:3] if at[k]]
+        rows.append(
+            {
+                "situations": name,
+                "count": str(len(gains)),
+                "win": str(int((best > NOTABLE).sum())),
+                "lose": str(int((best < -NOTABLE).sum())),
+                "median best": percent(float(np.median(best)), 1),
+                "largest": percent(float(best.max()), 1),
+                "largest loss": percent(float(gains.min()), 1),
+                "best windows, ms": ", ".join(f"{milliseconds(results.windows[k])} ({at[k]})" for k in often),
+            }
+        )
     return Table.of("What windows win and lose over fifo", rows)
 
 
@@ -298,8 +314,8 @@ def situation_table(results: RequestWindowsResults) -> Table:
 
 def model_table() -> Table:
     """Every number of the server model."""
-    model = Contended()
-    rows = [(MODEL[field.name], _format_number(field.name, getattr(model, field.name))) for field in fields(Contended)]
+    model = load_toml(Path(__file__).with_name("model.toml"))
+    rows = [(label, f"{getattr(Contended(), name) / scale:g}") for name, (label, scale) in model.items()]
     return Table("The server model, fitted to the paper", ("", "value"), rows)
 
 
@@ -313,41 +329,6 @@ def classifier_table() -> Table:
         for by in results
     ]
     return Table.of("The classifiers that come with Forebay, when they were trained: periods recognised", rows)
-
-
-MODEL = {
-    "base": "any request, µs",
-    "bandwidth": "bandwidth of a server, MB/s",
-    "other_node": "more if another I/O node was served last, µs",
-    "written": "share of that for writes",
-    "gap": "more if it doesn't go on where the last one ended, µs",
-    "other_file": "more for another file, µs",
-    "crowd": "longer for each further I/O node with requests there, reads",
-    "crowd_writing": "longer for each further I/O node with requests there, writes",
-    "noise": "variation, sigma of a lognormal factor",
-}
-
-
-def _format_number(name: str, value: float) -> str:
-    scale = 1e6 if name == "bandwidth" else 1e-6 if name in ("base", "other_node", "gap", "other_file") else 1
-    return f"{value / scale:g}"
-
-
-def _gain_row(results: RequestWindowsResults, name: str, kind: dict[str, Any]) -> dict[str, str]:
-    gains = results.gains()[results.find_experiments(**kind)]
-    best = gains.max(axis=1)
-    at = np.bincount(gains.argmax(axis=1), minlength=gains.shape[1])
-    often = [int(k) for k in np.argsort(-at, kind="stable")[:3] if at[k]]
-    return {
-        "situations": name,
-        "count": str(len(gains)),
-        "win": str(int((best > NOTABLE).sum())),
-        "lose": str(int((best < -NOTABLE).sum())),
-        "median best": percent(float(np.median(best)), 1),
-        "largest": percent(float(best.max()), 1),
-        "largest loss": percent(float(gains.min()), 1),
-        "best windows, ms": ", ".join(f"{milliseconds(results.windows[k])} ({at[k]})" for k in often),
-    }
 
 
 def _four(values: tuple[float, ...] | None) -> str:

@@ -16,10 +16,7 @@ from forebay.studies.sizing.search import Sizing
 
 
 def draw_sizes(sizings: Sequence[Sizing], out: Path) -> Path:
-    """Write to `out`, as PNG or PDF, a line for each sizing through all capacities that were tried.
-
-    The target is a dashed line; the answer has a ring around it and is named in the legend.
-    """
+    """Write to `out`, as PNG or PDF, a line for each sizing through all capacities that were tried."""
     several = len({s.policy for s in sizings}) < len(sizings)
     names = [f"{s.policy}, {s.family}" if several else s.policy for s in sizings]
     with house_style():

@@ -65,10 +65,7 @@ class Search:
     seed: int = 0
 
     def find_smallest(self, policy: Policy, progress: Callable[[int], None] = lambda _: None) -> Sizing:
-        """Double the capacity until it is enough, and then narrow it down by halves; `progress`: how many were tried.
-
-        Between the doublings it is tried halfway too, so that the points make a curve.
-        """
+        """Double the capacity until it is enough, then narrow it down by halves; `progress`: how many were tried."""
         tried: dict[int, Point] = {}
 
         def enough(steps: int) -> bool:

@@ -1,8 +1,4 @@
-"""The evaluation of Kim et al. 2022, section 5: the first runs of each application under each policy.
-
-And beyond the paper (sensitivity.py): the policies when runs vary more and more, and the improvements if the model's
-numbers are off.
-"""
+"""The evaluation of Kim et al. 2022, section 5: the first runs of each application under each policy."""
 
 from __future__ import annotations
 
@@ -31,7 +27,6 @@ from forebay.simulate.striping.machine import (
     VPIC_COLLECTIVE,
     VPIC_INDEPENDENT,
 )
-from forebay.studies.pieces import Store
 from forebay.studies.striping.results import (
     APART,
     ASSUMED,
@@ -45,7 +40,7 @@ from forebay.studies.striping.results import (
     TAPP,
     StripingResults,
 )
-from forebay.studies.study import Study, concatenate, policy_digests
+from forebay.studies.study import Store, Study, concatenate, policy_digests
 
 NEAR = 0.95
 SIZES = tuple(64 * KIB << k for k in range(15))  # 64 KiB to 1 GiB
@@ -67,14 +62,14 @@ def best_layout(case: Case) -> tuple[Layout, float]:
     """Of all powers of two the fastest, the smallest of equally fast ones, and its bytes per second."""
     counts = [1 << k for k in range(case.machine.targets.bit_length()) if 1 << k <= case.machine.targets]
     layouts = [Layout(count=count, size=size, start=0) for count, size in product(counts, SIZES)]
-    best = max(layouts, key=case.expected)
-    return best, case.expected(best)
+    best = max(layouts, key=case.throughput)
+    return best, case.throughput(best)
 
 
 def noise_piece(case: Case, noise: float, policies: Sequence[str], *, runs: int, rngs: Sequence[Generator]) -> Rows:
     """A NOISE row for every policy, history and generator; chance is the same for all policies."""
     case = without_others(case)
-    best, default = best_layout(case)[1], case.expected(Layout(count=1, start=0))
+    best, default = best_layout(case)[1], case.throughput(Layout(count=1, start=0))
     rows = []
     for seed, rng in enumerate(rngs):
         known = {OTHERS: peers_of(case.machine, case.processes, noise, rng), NOBODY: ()}
@@ -120,7 +115,7 @@ def assumed_piece(panels: Iterable[tuple[int, Case]], number: str, factor: float
         ruled = min(case.processes, case.machine.targets) if case.program.shared else 1
         for rival, count in ((DEFAULT, 1), (TAPP, ruled)):
             key = (figure, case.program.name, rival)
-            most[key] = max(most.get(key, 0.0), best / case.expected(Layout(count=count, start=0)) - 1)
+            most[key] = max(most.get(key, 0.0), best / case.throughput(Layout(count=count, start=0)) - 1)
     return np.array([(number, factor, *key, 100 * gain) for key, gain in most.items()], dtype=ASSUMED)
 
 

@@ -63,10 +63,7 @@ def first_near(rows: Rows, last: int) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """By how many percent `policy` is faster than `against` where that is most, and where that is.
-
-    `paper` is nan for a policy that the paper doesn't have.
-    """
+    """By how many percent `policy` is faster than `against` where that is most, and where that is."""
 
     figure: int
     application: str
