@@ -282,7 +282,7 @@ def print_advice(decisions: Sequence[Document], *, filtered: bool, limited: int 
     print_rows("", rows)
     if limited is not None and len(rows) == limited:
         typer.echo(f"The newest {limited}; --limit N shows more.")
-    typer.echo("`forebay history advice NO.` shows why.")
+    typer.echo("`forebay history advice NO.` shows the reason.")
 
 
 def print_decision(decision: Document) -> None:
