@@ -1,4 +1,4 @@
-"""The HTTP API as an application: bodies and connections are bounded, calls counted, and errors told in one line."""
+"""The HTTP API as an application: it bounds bodies, counts calls, and answers errors in one line."""
 
 import json
 from typing import Any

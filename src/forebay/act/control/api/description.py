@@ -84,7 +84,7 @@ def describe_api(app: FastAPI, settings: ServiceSettings) -> Schema:
             call["security"] = [] if (method, path) in _OPEN else _security(method)
             call["tags"] = [next((tag for tag, start in tags.items() if path.startswith(tuple(start))), "service")]
     description["components"]["schemas"] = all_schemas(description)
-    _bound(description["paths"])
+    _add_bounds(description["paths"])
     schemes = copy.deepcopy(_texts()["schemes"])
     schemes["login"]["name"], schemes["proof"]["name"] = COOKIE, PROOF
     description["components"]["securitySchemes"] = schemes
@@ -118,7 +118,7 @@ def all_schemas(description: Schema) -> dict[str, Schema]:
         if document is not None and name not in schemas:
             schemas[name] = _record(document, schemas)
     schemas |= event_schemas()
-    _bound(schemas)
+    _add_bounds(schemas)
     return schemas
 
 
@@ -138,15 +138,15 @@ def event_schemas() -> dict[str, Schema]:
     schemas[STREAMED]["properties"]["event"]["enum"] = list(names)
     schemas[EVENT]["oneOf"] = [{"$ref": name} for name in names.values()]
     schemas[EVENT]["discriminator"] = {"propertyName": "kind", "mapping": names}
-    _bound(schemas)
+    _add_bounds(schemas)
     return schemas
 
 
-def _bound(schema: Any) -> None:
+def _add_bounds(schema: Any) -> None:
     """Give everything without bounds of its own the widest bounds that there can be."""
     if isinstance(schema, list | dict):
         for each in schema if isinstance(schema, list) else schema.values():
-            _bound(each)
+            _add_bounds(each)
     if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str):
         for keywords, widest in _WIDEST.get(kind, ()):
             if not schema.keys() & set(keywords):

@@ -14,7 +14,7 @@ from forebay.model.units import parse_bandwidth, parse_duration, parse_size
 _LONGEST = 100  # characters of a number with a unit
 
 
-def _described(**bounds: Any) -> Any:
+def _describe(**bounds: Any) -> Any:
     """Bounds for the description alone; whoever decides has a better message for a value beyond them."""
     return Field(json_schema_extra=bounds)
 
@@ -37,7 +37,7 @@ def _quantity(
             raise ValueError(f"must be finite, not {value!r:.40}")
         return convert(value, number) if convert else number
 
-    bounds = _described(minimum=least, maximum=most, maxLength=_LONGEST)
+    bounds = _describe(minimum=least, maximum=most, maxLength=_LONGEST)
     return BeforeValidator(read, json_schema_input_type=Annotated[int | float | str, bounds])
 
 
@@ -57,13 +57,13 @@ Bandwidth = Annotated[float, _quantity(parse_bandwidth, 0, 1e300)]
 Start = Annotated[float | timedelta, _quantity(parse_duration, -1e12, 1e12, _time)]
 """Seconds since 1970, or a time from now."""
 Moment = Annotated[float, Field(ge=-1e12, le=1e12)]
-Count = Annotated[int, _described(minimum=0, maximum=10**18)]
+Count = Annotated[int, _describe(minimum=0, maximum=10**18)]
 Serial = Annotated[int, Field(ge=0, lt=2**62)]
-Id = Annotated[int, _described(minimum=0, maximum=MOST_UID)]
-Word = Annotated[str, _described(maxLength=MOST_CHARACTERS)]
+Id = Annotated[int, _describe(minimum=0, maximum=MOST_UID)]
+Word = Annotated[str, _describe(maxLength=MOST_CHARACTERS)]
 Name = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 Path = Annotated[str, Field(max_length=4096)]
-DiskName = Annotated[str, _described(pattern=f"^{DISK_NAME}$")]
+DiskName = Annotated[str, _describe(pattern=f"^{DISK_NAME}$")]
 VolumeName = Annotated[str, Field(max_length=200)]
 Fault = Literal["disk", "room", "request"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -88,7 +88,7 @@ class AskForm(Table):
     job: Annotated[Word, "The batch job that it is for."] = ""
     expose: Annotated[Word, "How other nodes reach the volumes: nbd or nvmet. Default: mounted on their node."] = ""
     hosts: Annotated[_Hosts, "The hosts that may reach the volumes, for nvmet."] = Field(default_factory=list)
-    mode: Annotated[int, _described(minimum=0, maximum=0o7777), "Mode of the volume's folder."] = 0o700
+    mode: Annotated[int, _describe(minimum=0, maximum=0o7777), "Mode of the volume's folder."] = 0o700
     ceiling: Annotated[Bandwidth, "The highest bandwidth of each volume; 0: no limit."] = 0.0
     uid: Annotated[Id | None, "On whose behalf, by uid (administrators)."] = None
     gid: Annotated[Id | None, "The group (administrators)."] = None

@@ -64,7 +64,7 @@ class Seat:
         self.proxies = None
 
     def claim(self, who: Who) -> None:
-        """The call is this caller's, who has said so and was believed; administrators call on behalf of many."""
+        """The call is this caller's, who was identified. Administrators call on behalf of many."""
         key = "caller", who.role, who.uid, who.node, "" if who.uid >= 0 or who.node else who.name
         self._move(key, None if who.is_administrator else self._limits.host)
 

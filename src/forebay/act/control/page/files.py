@@ -5,10 +5,9 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-Look = Callable[[Mapping[str, str]], dict[str, Any]]
-"""What it is asked for by name, as a document; it may take its time, and errors are in words."""
+Look = Callable[[Mapping[str, str]], Mapping[str, object]]
+"""Makes a document for the parameters of a call. It may take its time."""
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
