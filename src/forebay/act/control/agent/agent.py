@@ -8,6 +8,7 @@ import fcntl
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,11 +16,10 @@ from contextlib import suppress
 from forebay.act.command import inherited_descriptors
 from forebay.act.control.agent.disk_rates import RateReporter
 from forebay.act.control.agent.node import LONGEST_REASON, AgentDisk, Order, read_order, report_trouble
-from forebay.act.control.agent.outbox import Outbox
 from forebay.act.control.agent.settings import AgentFile, AgentSettings
 from forebay.act.control.agent.state_folder import DiskMarks, JournalMemory, ReportNumbers
-from forebay.act.control.api.forms import DiskForm, HelloForm, Level, ReportForm, VolumeForm
-from forebay.act.control.client import Client, TurnedAway, parse_service
+from forebay.act.control.api.forms import DiskForm, HelloForm, Level, LogForm, ReportForm, VolumeForm
+from forebay.act.control.client import Client, ServiceAway, TurnedAway, parse_service
 from forebay.act.control.documents import ActionDocument, ActionList
 from forebay.act.control.errors import ErrorCode
 from forebay.act.volumes.volume import VolumeFailed
@@ -27,6 +27,13 @@ from forebay.decide.grants.machine import Action
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_duration, format_size, plural
 
+_AT_ONCE = 200
+_MOST_LINES = 2000  # of the log that wait for the service; older ones are dropped
+_RESEND = 0.5  # seconds before something is sent again
+_REJECTED = (
+    ErrorCode.MALFORMED, ErrorCode.NOT_ALLOWED, ErrorCode.CONFLICT, ErrorCode.OTHER_JOURNAL, ErrorCode.TOO_LARGE,
+)  # fmt: skip
+"""What a service answers to a report that it will never take."""
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds before the service is called again; the last repeats
 _BUSY = 0.5  # seconds that a new action waits at most while an old one takes its time
 _TRIES = 5  # to bring up or remove an existing volume, before the agent reports a failure
@@ -35,6 +42,82 @@ _SOON = 2.0  # seconds until the disks are checked after a failure: a check can 
 _PATIENCE = 20  # tenths of a second to wait for the last commands of an agent that was killed
 _SAY_HELLO = (ErrorCode.NOT_FOUND, ErrorCode.OTHER_JOURNAL, ErrorCode.CONFLICT)
 """The service does not know the node, or has another journal: the agent must report its disks."""
+
+
+class Outbox:
+    """Keeps reports and log lines in order until the service has them. Only a rejected report is dropped."""
+
+    def __init__(self, client: Client, node: str, numbers: Callable[[], int], say: Callable[[str], None]) -> None:
+        self._client, self._node, self._number, self._say = client, node, numbers, say
+        self._reports: deque[ReportForm] = deque()
+        self._lines: deque[LogForm] = deque(maxlen=_MOST_LINES)
+        self._changed = threading.Condition()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def report(self, report: ReportForm) -> None:
+        with self._changed:
+            report.number = self._number()
+            self._reports.append(report)
+            self._changed.notify_all()
+
+    def log(self, level: Level, text: str, volume: str = "") -> None:
+        """Log it here and at the service, where the grant's story is."""
+        self._say(f"{level}: {text}")
+        line = LogForm(time=time.time(), level=level, grant=volume.partition(".")[0], text=text[:2000])
+        with self._changed:
+            self._lines.append(line)
+            self._changed.notify_all()
+
+    def waiting(self) -> set[str]:
+        """Volumes with a report that is not delivered yet."""
+        with self._changed:
+            return {report.volume for report in self._reports}
+
+    def end(self, seconds: float) -> bool:
+        """Send for at most so many seconds, then no more; returns whether everything was sent."""
+        with self._changed:
+            sent = self._changed.wait_for(lambda: not self._reports and not self._lines, seconds)
+            self._ended = True
+            self._changed.notify_all()
+        return sent
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ended or self._reports or self._lines)
+                if self._ended:
+                    return
+                reports, lines = list(self._reports)[:_AT_ONCE], list(self._lines)[:_AT_ONCE]
+            sent = self._deliver(self._reports, reports) and self._deliver(self._lines, lines)
+            with self._changed:
+                self._changed.wait_for(lambda: self._ended, 0 if sent else _RESEND)
+
+    def _deliver(self, queue: deque[ReportForm] | deque[LogForm], items: Sequence[ReportForm | LogForm]) -> bool:
+        """Whether the service has them. If it rejects some, each is sent alone, and those are dropped."""
+        if not items:
+            return True
+        send = self._client.report if queue is self._reports else self._client.log
+        try:
+            send(self._node, [item.model_dump(exclude_unset=True) for item in items])
+        except ServiceAway:
+            return False
+        except TurnedAway as error:
+            if error.code not in _REJECTED:
+                return False
+            if len(items) > 1:
+                return all(self._deliver(queue, [item]) for item in items)
+            if isinstance(report := items[0], ReportForm):
+                self.log("error", f"the service rejects the report {report.kind!r}: {error}", report.volume)
+        with self._changed:
+            for item in items:
+                if queue and queue[0] is item:  # else it was pushed out meanwhile
+                    queue.popleft()
+            self._changed.notify_all()
+        return True
 
 
 class Agent:
