@@ -65,7 +65,7 @@ def _tables() -> set[tuple[str, str]]:
     found = set()
     for path in SOURCE.rglob("*.py"):
         if path.parent.name != "api" and path.name != "toml.py":
-            for name in re.findall(r"^class (\w+)\((?:Open)?Table\)", path.read_text(), flags=re.M):
+            for name in re.findall(r"^class (\w+)\((?:toml\.)?(?:Open)?Table\)", path.read_text(), flags=re.M):
                 found.add((f"forebay.{'.'.join(path.relative_to(SOURCE).with_suffix('').parts)}", name))
     return found
 
