@@ -306,7 +306,9 @@ def _write_decisions(run: Run, path: Path) -> None:
     from forebay.simulate.storage.outcome import DECISION, decisions
 
     with whole_file(path) as file:
-        csv.writer(file, lineterminator="\n").writerows([DECISION, *decisions(run)])
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(DECISION)
+        writer.writerows(decisions(run))
 
 
 def _print_storage(scenario: StorageScenario, documents: list[Document]) -> None:
