@@ -1,7 +1,5 @@
 """A layout for the next run of an application: decided, recorded and applied."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby

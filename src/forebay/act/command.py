@@ -1,7 +1,5 @@
 """The one place that starts processes: a command, its output, and an end to it when it hangs."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import select

@@ -1,7 +1,5 @@
 """Files that are in place whole or not at all, also after a crash."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

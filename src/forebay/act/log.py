@@ -1,7 +1,5 @@
 """The one door to structlog: one line an event, as JSON for machines or as text for people."""
 
-from __future__ import annotations
-
 import sys
 from typing import Literal, TextIO
 

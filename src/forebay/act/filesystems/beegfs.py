@@ -1,7 +1,5 @@
 """BeeGFS, through `beegfs-ctl` (version 7) or `beegfs` (version 8)."""
 
-from __future__ import annotations
-
 import json
 import re
 from abc import abstractmethod

@@ -1,7 +1,5 @@
 """What every file system offers: its targets, the layout of a folder, and a change of layout that a failure undoes."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -3,8 +3,6 @@
 A folder's layout is its extended attribute `user.forebay.layout`, so any machine with the mount can read and set it.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

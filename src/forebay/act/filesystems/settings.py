@@ -1,7 +1,5 @@
 """A file system as an administrator describes it, in TOML; examples/filesystem.toml explains it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar

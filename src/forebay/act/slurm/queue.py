@@ -1,7 +1,5 @@
 """Slurm's queue: its jobs, and those for which Slurm itself has a burst buffer, as its commands print them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The quota counts the subvolume itself. A user can exceed it by creating subvolum
 so, and counts each by itself. Such a volume is reported as not enforced.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """A folder a volume: nothing enforces its size, so it suits trusted users, tests and disks with other limits."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Volumes for other nodes: what is exposed, how, and to which hosts."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Kinds of volumes and ways to expose them, by the names in a storage node's configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

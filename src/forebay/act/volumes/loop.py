@@ -6,8 +6,6 @@ then a file beside the image says so, and an agent that was killed goes on at it
 disk by then, the volume answers with errors, is found half made, and is lost.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import struct

@@ -5,8 +5,6 @@ the volume before left there. A file system hides that, but a client of the devi
 that is to be exposed is filled with zeros first, by the disk itself if it can.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The mounts of this node, and unmounting even while a program still uses the mount."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

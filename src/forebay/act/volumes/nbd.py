@@ -3,8 +3,6 @@
 The hosts of the grant get the key; their addresses are not checked.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

@@ -4,8 +4,6 @@ Nobody can connect until an exposure allows hosts. The mark of the logical volum
 volume's name in its NQN.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from contextlib import suppress

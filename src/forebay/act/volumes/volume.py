@@ -1,7 +1,5 @@
 """A volume, the record of a request for one, and the errors of making and releasing one."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ The mark is a small file beside the volumes, unless a kind has a better place. T
 name: changing it needs no space, so a full disk can be emptied.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

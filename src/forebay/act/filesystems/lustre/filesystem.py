@@ -1,7 +1,5 @@
 """Lustre, through `lfs` and `lctl`."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Iterator, Sequence

@@ -9,8 +9,6 @@ nothing else makes Slurm begin again. A job that was held because the service di
 that are held because of their burst buffer are reported, with the reason.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -3,8 +3,6 @@
 Nothing is reached through a link inside the space, and no link that leads out of what is copied is created.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import pwd

@@ -1,7 +1,5 @@
 """What a job gets: its application, its targets among the running jobs, its folder and the folder's layout."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """After a job: release its targets and ingest its logs. A second run changes nothing."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

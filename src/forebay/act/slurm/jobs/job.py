@@ -1,7 +1,5 @@
 """A job that is about to start or has ended, as a batch system or a script describes it, and its folder."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import re

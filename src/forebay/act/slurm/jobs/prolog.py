@@ -1,7 +1,5 @@
 """Before a job: the first of its nodes decides what it gets, and each node writes its environment."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What to do before and after jobs, as an administrator writes it in TOML; examples/slurm.toml explains it."""
 
-from __future__ import annotations
-
 import re
 from functools import cached_property
 from pathlib import Path
