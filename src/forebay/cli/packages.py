@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import PackageNotFoundError, requires
 
 _ROLES = {
     "agent": ("agent",),
@@ -37,6 +36,8 @@ def describe_missing(error: ModuleNotFoundError, command: str) -> str | None:
 
 def optional_groups() -> dict[str, list[str]]:
     """The distributions of each optional group."""
+    from importlib.metadata import PackageNotFoundError, requires
+
     try:
         requirements = requires("forebay") or []
     except PackageNotFoundError:  # run from its sources, without an installation

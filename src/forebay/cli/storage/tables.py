@@ -6,12 +6,15 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import typer
 
-from forebay.act.control.documents import DiskDocument, GrantDocument, NodeDocument, StoryLine, StrayDocument
 from forebay.model.units import format_size
 from forebay.show.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from forebay.act.control.documents import DiskDocument, GrantDocument, NodeDocument, StoryLine, StrayDocument
 
 
 def format_time(seconds: float) -> str:
