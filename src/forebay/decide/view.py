@@ -49,11 +49,13 @@ class Judge:
 
 def _ints(name: str) -> cached_property[Ints]:
     """That attribute of every application."""
-    return cached_property(lambda view: np.array([attrgetter(name)(a) for a in view.applications], dtype=np.int64))
+    get = attrgetter(name)
+    return cached_property(lambda view: np.array([get(a) for a in view.applications], dtype=np.int64))
 
 
 def _floats(name: str) -> cached_property[Floats]:
-    return cached_property(lambda view: np.array([attrgetter(name)(a) for a in view.applications], dtype=np.float64))
+    get = attrgetter(name)
+    return cached_property(lambda view: np.array([get(a) for a in view.applications], dtype=np.float64))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from forebay.decide.policy import Input, allocator
 from forebay.decide.view import View
 from forebay.model.decision import Allocation
-from forebay.model.kernels import Array, kernel
+from forebay.model.kernels import Array, hot_kernel, kernel
 
 
 class _Case(NamedTuple):
@@ -45,15 +45,15 @@ def tcpu(view: View) -> Allocation:
     """From nsys up, as long as the load stays at most 1, what keeps most compute nodes computing."""
     with np.errstate(invalid="ignore"):
         cpu_load = view.compute_nodes[:, None] * (1.0 - view.io_ratio)
-    case = _Case(view.n_sys.copy(), view.n_sys.copy(), view.n_perf, view.io_stress, cpu_load, view.system.targets)
-    _climb(case)
-    return Allocation(tuple(case.counts.tolist()))
+    counts = view.n_sys.copy()
+    _climb(counts, view.n_perf, view.io_stress, cpu_load, view.system.targets)
+    return Allocation(tuple(counts.tolist()))
 
 
 @kernel
-def _climb(case: Array) -> None:
-    """Lines 3 to 20: raise the counts in place."""
-    counts, stress = case.counts, case.stress
+def _climb(counts: Array, n_perf: Array, stress: Array, cpu_load: Array, targets: int) -> None:
+    """Lines 3 to 20: raise `counts` in place."""
+    case = _Case(counts, counts.copy(), n_perf, stress, cpu_load, targets)
     leaves = 1
     while leaves < counts.size:
         leaves *= 2
@@ -71,7 +71,7 @@ def _climb(case: Array) -> None:
         winner[leaves + i] = i
     for node in range(leaves - 1, 0, -1):
         total[node] = total[2 * node] + total[2 * node + 1]
-    load = total[1] / case.targets
+    load = total[1] / targets
     for i in range(counts.size):
         _look(case, tree, i, load)
     for node in range(leaves - 1, 0, -1):
@@ -91,12 +91,12 @@ def _climb(case: Array) -> None:
         counts[i] = case.move[i]
         total[leaves + i] = stress[i, counts[i]]
         _rise(tree, leaves + i)
-        load = total[1] / case.targets
+        load = total[1] / targets
         _look(case, tree, i, load)
         _rise(tree, leaves + i)
 
 
-@kernel
+@hot_kernel
 def _look(case: Array, tree: Array, i: int, load: float) -> None:
     """Lines 8 to 14 for application i, and the bounds within which they find the same again."""
     stress, targets, leaf = case.stress, case.targets, tree.total.size // 2 + i
@@ -115,14 +115,14 @@ def _look(case: Array, tree: Array, i: int, load: float) -> None:
     tree.gain[leaf], tree.fits[leaf], tree.over[leaf] = diff, most_fit, least_over
 
 
-@kernel
+@hot_kernel
 def _rise(tree: Array, node: int) -> None:
     while node > 1:
         node //= 2
         _merge(tree, node)
 
 
-@kernel
+@hot_kernel
 def _merge(tree: Array, node: int) -> None:
     left, right = 2 * node, 2 * node + 1
     tree.total[node] = tree.total[left] + tree.total[right]

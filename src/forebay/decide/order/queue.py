@@ -25,7 +25,7 @@ from forebay.decide.order.waiting_requests import append, contiguous, enlist, st
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
 from forebay.model.errors import BadInput
-from forebay.model.kernels import Array, fresh_kernel, kernel
+from forebay.model.kernels import Array, fresh_kernel, hot_kernel
 
 MOST_IN_MESSAGE = 256  # requests
 LONGEST_WINDOW = 10**12  # nanoseconds
@@ -33,7 +33,7 @@ MOST = 1 << 40  # bytes of a message, messages of a turn, requests that overtake
 HEAVIEST = 1000
 
 
-@kernel
+@hot_kernel
 def arrive(q: Array, now: int, server: int, file: int, flow: int, offset: int, size: int, write: int) -> int:
     """A request begins to wait: its slot, or NONE if the queue is full, or NO_SUCH if no request can be like that."""
     is_known = 0 <= server < q[w.SERVERS] and 0 <= file < q[w.FILES] and 0 <= flow < q[w.FLOWS]
@@ -56,7 +56,7 @@ def arrive(q: Array, now: int, server: int, file: int, flow: int, offset: int, s
     return slot_at(at)
 
 
-@kernel
+@hot_kernel
 def take(q: Array, now: int) -> int:
     """The first request of the next message, which is on its way from now on; or NONE until q[WAKE]."""
     if _none_may_go(q):
@@ -84,13 +84,13 @@ def take_of(policy: Policy) -> Callable[[Array, int], int]:
     return take_with(policy.decide) if number(policy) == w.OTHER else take
 
 
-@kernel
+@hot_kernel
 def follower(q: Array, slot: int) -> int:
     """The request that goes in the same message after that one, or NONE."""
     return slot_at(q[address(slot) + w.S_NEXT])
 
 
-@kernel
+@hot_kernel
 def complete(q: Array, slot: int) -> bool:
     """The message that begins with that request was answered: its slots are free. False if there is none."""
     if not 0 <= slot < q[w.SLOTS]:
@@ -106,7 +106,7 @@ def complete(q: Array, slot: int) -> bool:
     return True
 
 
-@kernel
+@hot_kernel
 def drop(q: Array, slot: int) -> bool:
     """A request that waits is withdrawn. False if it does not wait (any more)."""
     if not 0 <= slot < q[w.SLOTS] or q[address(slot) + w.S_STATE] != w.WAITS:
@@ -116,7 +116,7 @@ def drop(q: Array, slot: int) -> bool:
     return True
 
 
-@kernel
+@hot_kernel
 def _none_may_go(q: Array) -> bool:
     q[w.WAKE] = w.NEVER
     return q[w.WAITING] == 0 or q[w.IN_FLIGHT] >= q[w.MOST_IN_FLIGHT]  # type: ignore[no-any-return]
@@ -124,19 +124,19 @@ def _none_may_go(q: Array) -> bool:
 
 # Of all that left, those that came before the oldest that waits are as many as its serial number says; the others
 # overtook it. Whoever came after it was overtaken by no more than it was.
-@kernel
+@hot_kernel
 def _overtaken(q: Array) -> int:
     """How many later requests have overtaken the oldest."""
     return q[w.LEFT] - q[q[w.FIRST] + w.S_SERIAL]  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def _overdue(q: Array) -> int:
     """The oldest request if it has been overtaken as often as it may."""
     return slot_at(q[w.FIRST]) if q[w.PATIENT] and _overtaken(q) >= q[w.PATIENCE] else w.NONE
 
 
-@kernel
+@hot_kernel
 def _send(q: Array, slot: int) -> int:
     """Send that request, with those that are contiguous to it."""
     if not 0 <= slot < q[w.SLOTS]:
@@ -153,7 +153,7 @@ def _send(q: Array, slot: int) -> int:
     return slot
 
 
-@kernel
+@hot_kernel
 def _most_followers(q: Array, at: int) -> int:
     """So many that the oldest of those that stay is not overtaken by too many."""
     if not q[w.PATIENT]:
@@ -162,7 +162,7 @@ def _most_followers(q: Array, at: int) -> int:
     return min(budget if at == q[w.FIRST] else budget - 1, MOST_IN_MESSAGE - 1)  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def _gather(q: Array, at: int, most: int) -> None:
     """Let what goes on where the message ends go with it, up to the limit of bytes."""
     last, room = at, q[w.AGGREGATE] - q[at + w.S_SIZE]
@@ -177,7 +177,7 @@ def _gather(q: Array, at: int, most: int) -> None:
         last = behind
 
 
-@kernel
+@hot_kernel
 def _stop_waiting(q: Array, at: int) -> None:
     unlink(q, w.FIRST, w.S_NEXT, at)
     leave(q, at)
@@ -186,32 +186,32 @@ def _stop_waiting(q: Array, at: int) -> None:
     q[server_record(q, q[at + w.S_SERVER]) + w.G_COUNT] -= 1
 
 
-@kernel
+@hot_kernel
 def _free(q: Array, at: int) -> None:
     q[at + w.S_STATE] = w.FREED
     q[at + w.S_NEXT] = q[w.FREE]
     q[w.FREE] = at
 
 
-@kernel
+@hot_kernel
 def waiting(q: Array) -> int:
     """Requests that wait."""
     return q[w.WAITING]  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def in_flight(q: Array) -> int:
     """Messages that were sent and are not answered yet."""
     return q[w.IN_FLIGHT]  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def depth(q: Array, server: int) -> int:
     """Requests that wait for one server."""
     return q[server_record(q, server) + w.G_COUNT]  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def set_scheduler(q: Array, scheduler: int) -> None:
     """Order by another scheduler (`schedulers.number`) from now on; what waits enters in the order of arrival."""
     scheduler = scheduler if 0 <= scheduler <= w.OTHER else 0
@@ -229,7 +229,7 @@ def set_scheduler(q: Array, scheduler: int) -> None:
     q[w.PATIENT] = 1 if scheduler in (w.SJF, w.OTHER) else 0
 
 
-@kernel
+@hot_kernel
 def set_aggregate(q: Array, limit: int) -> None:
     """Most bytes of a message of several requests; 0 sends each alone."""
     limit = min(max(limit, 0), MOST)
@@ -244,14 +244,14 @@ def set_aggregate(q: Array, limit: int) -> None:
     q[w.AGGREGATE] = limit
 
 
-@kernel
+@hot_kernel
 def set_window(q: Array, nanoseconds: int) -> None:
     """How long twins stays on one server; from now on, so that the current window may end at once."""
     q[w.WINDOW] = min(max(nanoseconds, 1), LONGEST_WINDOW)
     q[w.WINDOW_BEGIN] = q[w.WINDOW_END] = 0
 
 
-@kernel
+@hot_kernel
 def set_quantum(q: Array, messages: int) -> None:
     """How many messages a file may send in its turn, this turn included."""
     q[w.QUANTUM] = min(max(messages, 1), MOST)
@@ -260,13 +260,13 @@ def set_quantum(q: Array, messages: int) -> None:
         q[current + w.G_TURN] = min(q[current + w.G_TURN], q[w.QUANTUM] << q[current + w.G_LEVEL])
 
 
-@kernel
+@hot_kernel
 def set_patience(q: Array, requests: int) -> None:
     """How many later requests may overtake one, if the scheduler does not see to that itself."""
     q[w.PATIENCE] = min(max(requests, 0), MOST)
 
 
-@kernel
+@hot_kernel
 def set_weight(q: Array, flow: int, weight: int) -> None:
     """What a flow gets of wfq in proportion to others, 1 to 1000, for requests that arrive from now on."""
     if 0 <= flow < q[w.FLOWS]:

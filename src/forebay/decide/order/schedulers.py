@@ -6,7 +6,7 @@ from forebay.decide.order import queue_layout as w
 from forebay.decide.order.slots import first, slot_at
 from forebay.decide.order.waiting_requests import append, enlist, push, remove, smallest, strike, unlink
 from forebay.decide.policy import Policy, order
-from forebay.model.kernels import Array, kernel
+from forebay.model.kernels import Array, hot_kernel
 
 _MESSAGE = 1 << 20  # bytes of an aggregate, where aggregating is what a scheduler is about
 _WINDOW = {"window": 1_000_000, "aggregate": 0}
@@ -18,26 +18,26 @@ _FRACTION = 4  # bits of virtual time below a byte, for the weights to divide
 TOP_LEVEL = 6  # of mlf: 64 times the quantum
 
 
-@kernel
+@hot_kernel
 def fifo(q: Array, now: int) -> int:  # noqa: ARG001
     """In the order of arrival."""
     return first(q)
 
 
-@kernel
+@hot_kernel
 def to_agg(q: Array, now: int) -> int:  # noqa: ARG001
     """In the order of arrival, and whatever goes on where a request ends goes with it."""
     return first(q)
 
 
-@kernel
+@hot_kernel
 def sjf(q: Array, now: int) -> int:  # noqa: ARG001
     """The smallest request first, but none is overtaken by more than `patience` later ones."""
     return slot_at(smallest(q))
 
 
 # Self-clocked fair queueing (Golestani 1994): virtual time is the finish of the request that was sent last.
-@kernel
+@hot_kernel
 def wfq(q: Array, now: int) -> int:  # noqa: ARG001
     """Flows (jobs, clients) share the bytes sent in proportion to their weights."""
     at = smallest(q)
@@ -45,7 +45,7 @@ def wfq(q: Array, now: int) -> int:  # noqa: ARG001
     return slot_at(at)
 
 
-@kernel
+@hot_kernel
 def enter_by_finish(q: Array, at: int) -> None:
     """Enter a request into the heap by the virtual time at which its flow will have had its share."""
     flow = q[w.FLOWS_AT] + (q[at + w.S_FLOW] << w.FLOW_SHIFT)
@@ -58,7 +58,7 @@ def enter_by_finish(q: Array, at: int) -> None:
     push(q, at, finish)
 
 
-@kernel
+@hot_kernel
 def leave_by_finish(q: Array, at: int) -> None:
     """Take a request out of the heap; when nobody waits, nobody is owed anything, and virtual time begins again."""
     remove(q, at)
@@ -66,26 +66,26 @@ def leave_by_finish(q: Array, at: int) -> None:
         begin_virtual_time(q)
 
 
-@kernel
+@hot_kernel
 def begin_virtual_time(q: Array) -> None:
     """Forget what each flow had, in O(1)."""
     q[w.VIRTUAL] = 0
     q[w.EPOCH] += 1
 
 
-@kernel
+@hot_kernel
 def hbrr(q: Array, now: int) -> int:  # noqa: ARG001
     """Files take turns of `quantum` messages each; contiguous requests are one message."""
     return _next(q, 0)
 
 
-@kernel
+@hot_kernel
 def mlf(q: Array, now: int) -> int:  # noqa: ARG001
     """Files take turns; the turn doubles, up to 64-fold, each time that it was not enough."""
     return _next(q, TOP_LEVEL)
 
 
-@kernel
+@hot_kernel
 def _next(q: Array, top: int) -> int:
     file = q[w.CURRENT]
     if q[file + w.G_TURN] <= 0:
@@ -96,13 +96,13 @@ def _next(q: Array, top: int) -> int:
     return slot_at(q[file + w.G_FIRST])
 
 
-@kernel
+@hot_kernel
 def _begin_turn(q: Array, file: int) -> None:
     q[w.CURRENT] = file
     q[file + w.G_TURN] = q[w.QUANTUM] << q[file + w.G_LEVEL]
 
 
-@kernel
+@hot_kernel
 def enter_file(q: Array, at: int) -> None:
     """A request joins those of its file; a file that had none joins the ring as the last to have its turn."""
     file = q[w.FILES_AT] + (q[at + w.S_FILE] << w.GROUP_SHIFT)
@@ -119,7 +119,7 @@ def enter_file(q: Array, at: int) -> None:
     q[last + w.G_NEXT] = q[current + w.G_PREVIOUS] = file
 
 
-@kernel
+@hot_kernel
 def leave_file(q: Array, at: int) -> None:
     """A request leaves those of its file; a file that has no more leaves the ring."""
     file = q[w.FILES_AT] + (q[at + w.S_FILE] << w.GROUP_SHIFT)
@@ -137,7 +137,7 @@ def leave_file(q: Array, at: int) -> None:
 # Bez et al. 2019, section 2. Windows are cut from absolute time, so that nodes whose clocks agree change together,
 # and the node's number is its translation rule: as long as there are at least as many servers as nodes, no two
 # nodes are on the same server.
-@kernel
+@hot_kernel
 def twins(q: Array, now: int) -> int:
     """One server for a window of time, then the next; waits where the current server has no requests."""
     at = q[_current(q, now) + w.G_FIRST]
@@ -146,7 +146,7 @@ def twins(q: Array, now: int) -> int:
     return slot_at(at)
 
 
-@kernel
+@hot_kernel
 def twins_work_conserving(q: Array, now: int) -> int:
     """Like twins, but where the current server has no requests the next one that has some is served."""
     at = q[_current(q, now) + w.G_FIRST]
@@ -157,7 +157,7 @@ def twins_work_conserving(q: Array, now: int) -> int:
     return slot_at(at)
 
 
-@kernel
+@hot_kernel
 def _current(q: Array, now: int) -> int:
     """The record of the server whose window it is; divides only when a window is over."""
     if now < q[w.WINDOW_BEGIN] or now >= q[w.WINDOW_END]:
@@ -169,7 +169,7 @@ def _current(q: Array, now: int) -> int:
     return server_record(q, q[w.WINDOW_SERVER])
 
 
-@kernel
+@hot_kernel
 def _count_idle_servers(q: Array) -> int:
     """How many servers after the current one have no requests either, before the first that has some."""
     servers, server = q[w.SERVERS], q[w.WINDOW_SERVER]
@@ -182,7 +182,7 @@ def _count_idle_servers(q: Array) -> int:
     return w.NONE  # not while anything waits
 
 
-@kernel
+@hot_kernel
 def server_record(q: Array, server: int) -> int:
     """The record of that server, which begins with the head of its list."""
     return q[w.SERVERS_AT] + (server << w.GROUP_SHIFT)  # type: ignore[no-any-return]
@@ -212,7 +212,7 @@ def number(policy: Policy) -> int:
 
 
 # Numba can't keep machine code of a function that gets another as an argument, hence numbers.
-@kernel
+@hot_kernel
 def pick(q: Array, now: int) -> int:
     """The slot that the queue's scheduler would send now, or NONE."""
     scheduler = q[w.SCHEDULER]
@@ -231,7 +231,7 @@ def pick(q: Array, now: int) -> int:
     return first(q)  # fifo, to-agg, and a stranger that nobody asked
 
 
-@kernel
+@hot_kernel
 def enter(q: Array, at: int) -> None:
     """A request begins to wait: it enters what its scheduler keeps of those that wait."""
     scheduler = q[w.SCHEDULER]
@@ -247,7 +247,7 @@ def enter(q: Array, at: int) -> None:
         enlist(q, at)
 
 
-@kernel
+@hot_kernel
 def leave(q: Array, at: int) -> None:
     """A request waits no longer: the reverse of `enter`."""
     scheduler = q[w.SCHEDULER]

@@ -12,88 +12,88 @@ their own. NONE is no slot.
 from __future__ import annotations
 
 from forebay.decide.order import queue_layout as w
-from forebay.model.kernels import Array, kernel
+from forebay.model.kernels import Array, hot_kernel
 
 
-@kernel
+@hot_kernel
 def address(slot: int) -> int:
     """Where a slot's record begins."""
     return w.SLOTS_AT + (slot << w.SLOT_SHIFT)
 
 
-@kernel
+@hot_kernel
 def slot_at(at: int) -> int:
     """The slot whose record begins there; NONE for 0."""
     return (at - w.SLOTS_AT) >> w.SLOT_SHIFT if at else w.NONE
 
 
-@kernel
+@hot_kernel
 def first(q: Array) -> int:
     """The oldest request that waits."""
     return slot_at(q[w.FIRST])
 
 
-@kernel
+@hot_kernel
 def after(q: Array, slot: int) -> int:
     """The request that arrived next after that one and waits."""
     return slot_at(q[address(slot) + w.S_NEXT])
 
 
-@kernel
+@hot_kernel
 def server_of(q: Array, slot: int) -> int:
     """The server that it goes to."""
     return q[address(slot) + w.S_SERVER]  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def file_of(q: Array, slot: int) -> int:
     """The file that it is about."""
     return q[address(slot) + w.S_FILE]  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def flow_of(q: Array, slot: int) -> int:
     """The job or client that it comes from."""
     return q[address(slot) + w.S_FLOW]  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def offset_of(q: Array, slot: int) -> int:
     """The byte at which it begins, at its server."""
     return q[address(slot) + w.S_OFFSET]  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def size_of(q: Array, slot: int) -> int:
     """Its bytes."""
     return q[address(slot) + w.S_SIZE]  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def is_write(q: Array, slot: int) -> bool:
     """Whether it writes; else it reads."""
     return q[address(slot) + w.S_WRITE] != 0  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def arrival_of(q: Array, slot: int) -> int:
     """When it came, in nanoseconds."""
     return q[address(slot) + w.S_TIME]  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def wake_at(q: Array, when: int) -> None:
     """Where nothing is to be sent now: ask again at that time, in nanoseconds."""
     q[w.WAKE] = when
 
 
-@kernel
+@hot_kernel
 def recall(q: Array, which: int) -> int:
     """What the scheduler remembered as its note 0 to 15; 0 in the beginning."""
     return q[w.NOTES_AT + which % w.NOTES]  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def remember(q: Array, which: int, value: int) -> None:
     """Keep a number for the scheduler's next turn, as its note 0 to 15."""
     q[w.NOTES_AT + which % w.NOTES] = value

@@ -7,12 +7,12 @@ words of a request are its links, to the next and to the previous one.
 from __future__ import annotations
 
 from forebay.decide.order import queue_layout as w
-from forebay.model.kernels import Array, kernel
+from forebay.model.kernels import Array, hot_kernel
 
 _ODD = -7046029254386353131  # 2**64 over the golden ratio, as a signed number: spreads every bit over those above it
 
 
-@kernel
+@hot_kernel
 def append(q: Array, head: int, links: int, at: int) -> bool:
     """Put a request at the end of a list; whether the list was empty before."""
     last = q[head + 1]
@@ -25,7 +25,7 @@ def append(q: Array, head: int, links: int, at: int) -> bool:
     return last == 0  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def unlink(q: Array, head: int, links: int, at: int) -> bool:
     """Take a request out of a list; whether the list is empty now."""
     behind, before = q[at + links], q[at + links + 1]
@@ -41,13 +41,13 @@ def unlink(q: Array, head: int, links: int, at: int) -> bool:
 
 
 # The heap has the smallest key first, and of two equals the older; each request knows its place in it.
-@kernel
+@hot_kernel
 def smallest(q: Array) -> int:
     """The address of the first request, or 0."""
     return q[q[w.HEAP_AT]] if q[w.HEAPED] else 0
 
 
-@kernel
+@hot_kernel
 def push(q: Array, at: int, key: int) -> None:
     """Enter a request."""
     q[at + w.S_KEY] = key
@@ -56,7 +56,7 @@ def push(q: Array, at: int, key: int) -> None:
     _rise(q, at, place)
 
 
-@kernel
+@hot_kernel
 def remove(q: Array, at: int) -> None:
     """Take a request out, wherever it stands."""
     q[w.HEAPED] -= 1
@@ -70,13 +70,13 @@ def remove(q: Array, at: int) -> None:
         _sink(q, last, place)
 
 
-@kernel
+@hot_kernel
 def _before(q: Array, at: int, other: int) -> bool:
     a, b = q[at + w.S_KEY], q[other + w.S_KEY]
     return a < b or (a == b and q[at + w.S_SERIAL] < q[other + w.S_SERIAL])  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def _rise(q: Array, at: int, place: int) -> None:
     heap = q[w.HEAP_AT]
     while place > 0:
@@ -91,7 +91,7 @@ def _rise(q: Array, at: int, place: int) -> None:
     q[at + w.S_PLACE] = place
 
 
-@kernel
+@hot_kernel
 def _sink(q: Array, at: int, place: int) -> None:
     heap, size = q[w.HEAP_AT], q[w.HEAPED]
     while 2 * place + 1 < size:
@@ -110,7 +110,7 @@ def _sink(q: Array, at: int, place: int) -> None:
 
 # The table finds the request that goes on where another ends: one that does the same to the same file at the same
 # server and begins at that byte. It is kept up only while requests are aggregated.
-@kernel
+@hot_kernel
 def table_place(q: Array, like: int, offset: int) -> int:
     """The head of the list in which requests like that one would stand that begin at `offset`."""
     mixed = (offset * 2 + q[like + w.S_WRITE]) * _ODD
@@ -119,19 +119,21 @@ def table_place(q: Array, like: int, offset: int) -> int:
     return q[w.TABLE_AT] + ((mixed & q[w.TABLE_MASK]) << w.TABLE_SHIFT)  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def enlist(q: Array, at: int) -> None:
     """Enter a request into the table."""
     append(q, table_place(q, at, q[at + w.S_OFFSET]), w.S_TABLE_NEXT, at)
 
 
-@kernel
+@hot_kernel
 def strike(q: Array, at: int) -> None:
-    """Take a request out of the table."""
-    unlink(q, table_place(q, at, q[at + w.S_OFFSET]), w.S_TABLE_NEXT, at)
+    """Take a request out of the table; one between others needs no head, which takes time to find."""
+    is_between = q[at + w.S_TABLE_NEXT] != 0 and q[at + w.S_TABLE_PREVIOUS] != 0
+    head = 0 if is_between else table_place(q, at, q[at + w.S_OFFSET])
+    unlink(q, head, w.S_TABLE_NEXT, at)
 
 
-@kernel
+@hot_kernel
 def contiguous(q: Array, like: int, offset: int) -> int:
     """The oldest waiting request that is like that one and begins at `offset`; 0 if there is none."""
     at = q[table_place(q, like, offset)]

@@ -125,18 +125,18 @@ class _Session:
             cursor=np.zeros(1, dtype=CURSOR),
         )
         self._turn = turn(space, seed=seed, letter=rules.letter)
-        self._policy, self._rules, self._progress = policy, rules, progress
+        self._policy, self._progress = policy, progress
+        self._switches = (number(policy), rules.letter, rules.split, rules.tries, rules.interval)
 
     def widen(self) -> None:
         self.ledger = widen(self.ledger)
 
     def decide_until(self, last: int) -> None:
         """Decide all requests before number `last`."""
-        cursor, rules = self.plan.cursor[0], self._rules
+        cursor = self.plan.cursor[0]
         while cursor["request"] < last:
             until = min(last, int(cursor["request"]) + REQUESTS_PER_SLICE)
-            switches = (number(self._policy), rules.letter, rules.split, rules.tries, rules.interval)
-            wanted = decide(self.ledger, self._turn, self.asks, until, self.plan, *switches)
+            wanted = decide(self.ledger, self._turn, self.asks, until, self.plan, *self._switches)
             if wanted == MORE_ROOM:
                 self.widen()
             elif wanted == MORE_PARTS:

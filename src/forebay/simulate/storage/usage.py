@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forebay.model.kernels import Array, kernel
+from forebay.model.kernels import Array, hot_kernel
 
 ALLOCATED, FAILED = 3, 4
 USE = np.dtype(
@@ -47,7 +47,7 @@ def usage(ledger: Array) -> Usage:
     return Usage(disks, nodes, total)
 
 
-@kernel
+@hot_kernel
 def _change(record: Array, now: float, size: int, live: int, capacity: float) -> None:
     """Let the time until `now` go by, then hold `size` bytes and `live` allocations more."""
     passed = now - record.since
@@ -60,7 +60,7 @@ def _change(record: Array, now: float, size: int, live: int, capacity: float) ->
     record.most_live = max(record.most_live, record.live)
 
 
-@kernel
+@hot_kernel
 def _hold(ledger: Array, use: Array, part: Array, now: float, live: int) -> None:
     """Put a part on its disk (`live` is 1), or take it away (-1)."""
     disk, total = ledger.disks[part.disk], use.total[0]
@@ -70,7 +70,7 @@ def _hold(ledger: Array, use: Array, part: Array, now: float, live: int) -> None
     total.most_live = max(total.most_live, total.live)
 
 
-@kernel
+@hot_kernel
 def fits(ledger: Array, use: Array, parts: Array) -> bool:
     """Whether all of a request's parts fit at once; several may be on one disk."""
     fitting = 0
@@ -85,7 +85,7 @@ def fits(ledger: Array, use: Array, parts: Array) -> bool:
     return fitting == parts.size  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def begin(ledger: Array, use: Array, parts: Array, now: float, letter: bool) -> int:
     """All parts of a request or none; returns how many were put, those included that StorAlloc takes back."""
     total = use.total[0]
@@ -105,14 +105,14 @@ def begin(ledger: Array, use: Array, parts: Array, now: float, letter: bool) -> 
     return parts.size  # type: ignore[no-any-return]
 
 
-@kernel
+@hot_kernel
 def finish(ledger: Array, use: Array, parts: Array, now: float) -> None:
     for part in parts:
         _hold(ledger, use, part, now, -1)
     use.total[0].last = max(use.total[0].last, now)
 
 
-@kernel
+@hot_kernel
 def replay(ledger: Array, use: Array, plan: Array, by_start: Array, by_end: Array, ends: Array, letter: bool) -> None:
     """Hold every granted request's space from its start to its end; ends come before starts, but not in StorAlloc."""
     verdicts, parts = plan.verdicts, plan.parts
@@ -133,7 +133,7 @@ def replay(ledger: Array, use: Array, plan: Array, by_start: Array, by_end: Arra
         _arrive(ledger, use, verdicts[by_start[k]], parts, ends[by_start[k]], letter)
 
 
-@kernel
+@hot_kernel
 def _arrive(ledger: Array, use: Array, verdict: Array, parts: Array, end: float, letter: bool) -> None:
     parts = parts[verdict.first : verdict.last]
     verdict.put = begin(ledger, use, parts, verdict.start, letter)
