@@ -1,7 +1,5 @@
 """Events as JSON documents and back: {"v": 1, "kind": "Granted", "at": 1.0, ...}."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass

@@ -3,8 +3,6 @@
 Events are tried out on the state as they are found, so that what is decided next sees them.
 """
 
-from __future__ import annotations
-
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.state import Tables
 from forebay.model.grant import ON_DISK, Grant, State, VolumeState

@@ -1,7 +1,5 @@
 """Volumes and disks that are lost, and what that means for the grants."""
 
-from __future__ import annotations
-
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.machine import LiveDisk

@@ -1,7 +1,5 @@
 """What the live machine consists of: nodes and disks as their agents describe them, and what these are to do."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

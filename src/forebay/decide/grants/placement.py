@@ -1,7 +1,5 @@
 """Is there space for a request, and where? By the storage policies, which the simulator uses too."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from dataclasses import dataclass

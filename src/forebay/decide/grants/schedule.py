@@ -1,7 +1,5 @@
 """What happens by itself: requests are tried and tried again; grants begin, end and are forgotten."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from forebay.decide.grants import events as ev

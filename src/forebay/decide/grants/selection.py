@@ -1,7 +1,5 @@
 """The disks that a request may go to, as a platform of their own: a policy sees these and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Who holds how much of which disk, and when: the ledger of a machine whose disks come and go."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Disks on which volumes can't be made: they get no new grants until a volume that nobody uses can be made there."""
 
-from __future__ import annotations
-
 import hashlib
 
 from forebay.decide.grants import events as ev

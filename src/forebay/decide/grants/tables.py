@@ -1,7 +1,5 @@
 """The building blocks of the state: tables whose changes can be undone, and lists of what is due when."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Who is calling: identified by the kernel on a UNIX socket, by MUNGE, or by a token."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import pwd

@@ -8,8 +8,6 @@ A browser sends its cookies, and gets through a tunnel, whichever page makes the
 our own page, which proves it with a header that no other page can send.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

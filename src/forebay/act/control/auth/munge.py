@@ -4,8 +4,6 @@ A credential is good for one call, which it contains. So nobody who gets to see 
 else, neither this service nor any other that accepts them.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Tokens for callers over a network."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Each key follows from the volume's name and one secret in the store, so that no 
 it.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ durable commit takes does not limit how many there can be in a second. Whatever 
 state is read from the journal again before anything else is decided.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

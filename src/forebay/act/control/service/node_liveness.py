@@ -4,8 +4,6 @@ Only lengths of time are compared, and only by this machine's own clock that nev
 is a stamp that has changed or has not.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 

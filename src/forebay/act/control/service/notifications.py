@@ -1,7 +1,5 @@
 """What follows from events in the service: lines of its log, and who is woken."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterable

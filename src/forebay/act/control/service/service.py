@@ -1,7 +1,5 @@
 """The control service: who is there, what they ask, what was decided, and what time does to it."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -1,7 +1,5 @@
 """The settings of the control service: its TOML file, checked. examples/serve.toml explains it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

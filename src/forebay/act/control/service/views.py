@@ -1,7 +1,5 @@
 """Grants, their stories, nodes and actions of the live state as documents."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The first decision of a process compiles: that is done before anybody waits for one."""
 
-from __future__ import annotations
-
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control
 from forebay.decide.grants.machine import DiskSpec

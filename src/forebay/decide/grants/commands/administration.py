@@ -5,8 +5,6 @@ was put back to an earlier copy, or is a new one. Volumes that it does not know 
 knows may have been given more time.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What every command is, and who may give it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

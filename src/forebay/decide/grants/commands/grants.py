@@ -1,7 +1,5 @@
 """What users do: request, release, extend and use space."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass

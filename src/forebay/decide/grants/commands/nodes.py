@@ -1,7 +1,5 @@
 """Nodes and disks: register, answer, fall silent, are drained and removed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
