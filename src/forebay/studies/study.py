@@ -149,6 +149,11 @@ class Study(ABC, Generic[R]):
     def report(self, results: R) -> Report:
         """Make the tables, figures and findings of the results."""
 
+    def fields(self, *names: str) -> dict[str, object]:
+        """Settings that are fields of the study."""
+        values = ((name, getattr(self, name)) for name in names)
+        return {name.replace("_", " "): list(v) if isinstance(v, list | tuple) else v for name, v in values}
+
     def check(self) -> None:
         """Raise an error for whatever could be wrong with the study, before anything is written."""
 

@@ -17,16 +17,18 @@ from matplotlib.patches import Rectangle
 from forebay.simulate.striping.machine import LOCAL
 from forebay.studies.runner import publish
 from forebay.studies.striping.figures import beside, figures_of
-from forebay.studies.striping.findings import conclusions, differences, make_report
-from forebay.studies.striping.results import ASSUMED, NOISE, RUN, StripingResults
-from forebay.studies.striping.tables import (
+from forebay.studies.striping.findings import (
     assumed_table,
+    conclusions,
+    differences,
     gains_table,
     level_records,
+    make_report,
     mean_records,
     model_table,
     noise_table,
 )
+from forebay.studies.striping.results import ASSUMED, NOISE, RUN, StripingResults
 
 pytestmark = pytest.mark.filterwarnings("error")
 

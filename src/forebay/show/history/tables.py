@@ -92,10 +92,10 @@ def print_apps(apps: Sequence[AppSums]) -> None:
             "runs": f"{app.runs:,}",
             "partial": f"{app.partial_runs:,}" if app.partial_runs else "-",
             "volume": format_size(app.total_bytes),
-            "mean": _known(app.mean_perf, format_bandwidth),
-            "best": _known(app.best_perf, format_bandwidth),
-            "in run": _known(app.best_run),
-            "best with": _known(app.best_layout, _describe_best),
+            "mean": _or_dash(app.mean_perf, format_bandwidth),
+            "best": _or_dash(app.best_perf, format_bandwidth),
+            "in run": _or_dash(app.best_run),
+            "best with": _or_dash(app.best_layout, _describe_best),
             "processes": format_counts(app.nprocs),
             "last run": format_time(app.last_start_time),
         }
@@ -114,10 +114,10 @@ def print_runs(runs: Iterable[Document], limited: int | None) -> None:
             "job": run["job_name"] or run["job_id"],
             "processes": run["nprocs"],
             "volume": format_size(run["total_bytes"]),
-            "performance": _known(run["perf_by_slowest"] or None, format_bandwidth),
-            "OSTs": _known(run["stripe_count"]),
-            "stripe size": _known(run["stripe_size"], format_binary),
-            "file system": _known(run["filesystem"], mount_name),
+            "performance": _or_dash(run["perf_by_slowest"] or None, format_bandwidth),
+            "OSTs": _or_dash(run["stripe_count"]),
+            "stripe size": _or_dash(run["stripe_size"], format_binary),
+            "file system": _or_dash(run["filesystem"], mount_name),
             "": "partial" if run["partial_flag"] else "",
         }
         for run in runs
@@ -145,7 +145,7 @@ def print_run(document: Document) -> None:
             "read": format_size(module["bytes_read"]),
             "written": format_size(module["bytes_written"]),
             "I/O seconds": module["time_by_slowest"],
-            "performance": _known(module["perf_by_slowest"] or None, format_bandwidth),
+            "performance": _or_dash(module["perf_by_slowest"] or None, format_bandwidth),
             "files": module["total_files"],
             "": "partial" if module["partial_flag"] else "",
         }
@@ -174,7 +174,7 @@ def print_run(document: Document) -> None:
             "files": ost["files"],
             "volume": format_size(ost["total_bytes"]),
             "seconds": ost["io_time"],
-            "slowness": _known(ost["slowness"], "{:.2f}".format),
+            "slowness": _or_dash(ost["slowness"], "{:.2f}".format),
         }
         for ost in sorted(osts, key=lambda o: (-(o["slowness"] or 0.0), o["filesystem"], o["ost"]))[:_MOST_OSTS]
     ]
@@ -192,8 +192,8 @@ def print_osts(osts: Sequence[OstHealth]) -> None:
             "file system": mount_name(o.filesystem),
             "OST": o.ost,
             "verdict": o.verdict,
-            "slowness": _known(o.slowness, "{:.2f}".format),
-            "worst": _known(o.worst_slowness, "{:.2f}".format),
+            "slowness": _or_dash(o.slowness, "{:.2f}".format),
+            "worst": _or_dash(o.worst_slowness, "{:.2f}".format),
             "runs compared": f"{o.compared_runs:,} of {o.runs:,}",
             "files": f"{o.files:,}",
             "volume": format_size(o.total_bytes),
@@ -249,7 +249,7 @@ def _share(share: float | None, digits: int = 1) -> str:
     return "-" if share is None else f"{100 * share:.{digits}f}%"
 
 
-def _known(value: Any, how: Callable[[Any], object] = str) -> str:
+def _or_dash(value: Any, how: Callable[[Any], object] = str) -> str:
     return "-" if value is None else str(how(value))
 
 

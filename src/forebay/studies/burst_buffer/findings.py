@@ -40,7 +40,7 @@ _COUNTED = "The column 'served' counts requests; 'optimal' is not a run but what
 
 def conclusions(results: StorageResults) -> list[str]:
     """A comparison whose runs are missing is left out."""
-    sizes, disks = (_smallest, _sizing, _splitting, _requeueing, _layouts), (_disks, _effects, _missed, _mixed)
+    sizes, disks = (_smallest, _sizing, _splitting, _requeueing, _layouts), (_disks, _effects, _misses, _mixed_platform)
     view = StorageView(results)
     count = int((view.results.runs["policy"] != OPTIMAL).sum())
     rules = "" if view.mode == CORRECT else f" All that follows is {MODES.get(view.mode, view.mode)}."
@@ -189,7 +189,7 @@ def _effects(view: StorageView) -> Iterator[str]:
         )
 
 
-def _missed(view: StorageView) -> Iterator[str]:
+def _misses(view: StorageView) -> Iterator[str]:
     """Split requests that failed or were refused, at every capacity."""
     runs = select(view.runs, mode=view.mode, split=view.split)
     if not view.split or not runs.size:
@@ -208,7 +208,7 @@ def _missed(view: StorageView) -> Iterator[str]:
     yield f"Split requests that failed or were refused in one run: {'; '.join(parts)}."
 
 
-def _mixed(view: StorageView) -> Iterator[str]:
+def _mixed_platform(view: StorageView) -> Iterator[str]:
     """What is served on the platform with several kinds of disks, and which kind holds it."""
     disks = {name: view.plain(rows) for name, rows in view.mixed_disks(view.mode).items()} if view.mixed else {}
     if not disks:
@@ -349,19 +349,19 @@ def _missed_change(view: StorageView) -> Iterator[str]:
 
 def make_report(results: StorageResults) -> Report:
     view = StorageView(results)
-    said, changed = conclusions(results), changes(results)
+    sentences, changed = conclusions(results), changes(results)
     files = {"runs": records(results.runs), "disks": disk_records(view), "effects": effects(view)}
     return Report(
         about=f"{results.origin}; every policy on every platform, after Monniot et al. 2023, section 5.",
         findings=[
-            Section("What came out", said),
+            Section("What came out", sentences),
             Section("What changes between StorAlloc's own rules and the correct ones", changed),
         ],
         records=files,
         document={
             "requests": results.origin,
             "settings": dict(results.settings),
-            "conclusions": said,
+            "conclusions": sentences,
             "changes": changed,
             "runs": files["runs"],
             "effects": files["effects"],

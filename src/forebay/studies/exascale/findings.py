@@ -104,19 +104,19 @@ _SOURCES = "Bytes, seconds and bytes per second. The files of machine and worklo
 
 def make_report(results: ExascaleResults) -> Report:
     settings: Any = results.settings
-    rows, said = row_records(results), conclusions(results)
+    rows, sentences = row_records(results), conclusions(results)
     assumed = [Section(f"The {part}", text=json.dumps(settings[part], indent=1)) for part in ("machine", "workload")]
     return Report(
         title=f"Study: a month of {settings['machine']['name']}",
         about=f"{plural(results.months, 'drawn month')} of {settings['workload']['month']['days']:g} days, in "
         f"simulation, seed {settings['seed']}: what the centre does today against all four decisions of Forebay, each "
         "alone, and all but each.",
-        findings=[Section("What came out", said)],
+        findings=[Section("What came out", sentences)],
         records={"rows": rows, "jobs": records(results.runs)},
         document={
             "settings": dict(settings),
             "months": results.months,
-            "conclusions": said,
+            "conclusions": sentences,
             "left_out": LEFT_OUT,
             "gains": [gain._asdict() for gain in results.gains],
             "rows": rows,

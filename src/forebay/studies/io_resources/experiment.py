@@ -56,12 +56,9 @@ class IoResourcesStudy(Study[Results]):
             "curves": digest(points),
             "targets": self.system.targets,
             "compute_nodes": self.system.compute_nodes,
-            "applications": self.applications,
-            "horizon": self.horizon,
             "allocate": list(self.allocators),
             "place": list(self.placers),
-            "seed": self.seed,
-            "step": self.step,
+            **self.fields("applications", "horizon", "seed", "step"),
         }
 
     def _policies(self) -> tuple[tuple[Kind, Sequence[str]], ...]:

@@ -135,7 +135,7 @@ _HEADS = ("mean I/O slowdown", "max", "by allocation", "by congestion", "I/O-spr
 
 def make_report(results: Results, curves: Mapping[str, Curve], about: str) -> Report:
     """`curves` are those that the applications were drawn from, `about` says what was run."""
-    rows, said = results.rows(), conclusions(results)
+    rows, sentences = results.rows(), conclusions(results)
     means = [
         (
             *(r["allocate"], r["place"], f"{r['load_low']:g} – {r['load_high']:g}", r["curves"], r["sets"]),
@@ -146,9 +146,9 @@ def make_report(results: Results, curves: Mapping[str, Curve], about: str) -> Re
     title = "Means for each bin of I/O-load(\N{GREEK SMALL LETTER PI}_sys)"
     return Report(
         about=about,
-        findings=[Section("What came out", said)],
+        findings=[Section("What came out", sentences)],
         records={"rows": rows, "sets": records(results.runs)},
-        document={"curves": results.origin, "settings": dict(results.settings), "conclusions": said, "rows": rows},
+        document={"curves": results.origin, "settings": dict(results.settings), "conclusions": sentences, "rows": rows},
         figures=figures_of(results, curves),
         summary=[
             _by_load(results, "mean_io_slowdown", "Mean I/O slowdown"),

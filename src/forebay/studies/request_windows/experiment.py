@@ -79,17 +79,8 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
             "sources": policy_digests((("order", self.schedulers), ("tune", self.tuners))),
             "experiments": [f"{e.name}-{e.workload.total}" for e in self.experiments],
             "unseen": [f"{e.name}-{e.workload.total}" for e in self.unseen],
-            "windows": list(self.windows),
-            "schedulers": list(self.schedulers),
-            "tuners": list(self.tuners),
-            "repetitions": self.repetitions,
-            "period": self.period,
-            "steps": self.steps,
-            "together": self.together,
-            "replays": self.replays,
-            "demand replays": self.demand_replays,
-            "demand period": self.demand_period,
-            "seed": self.seed,
+            **self.fields("windows", "schedulers", "tuners", "repetitions", "period", "steps", "together", "replays"),
+            **self.fields("demand_replays", "demand_period", "seed"),
         }
 
     def check(self) -> None:

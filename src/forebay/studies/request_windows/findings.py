@@ -300,7 +300,7 @@ def _window_shares(results: RequestWindowsResults, experiment: int) -> Any:
 
 
 def make_report(results: RequestWindowsResults) -> Report:
-    settings, said, differ = results.settings, conclusions(results), differences(results)
+    settings, sentences, differ = results.settings, conclusions(results), differences(results)
     totals = sorted({e.workload.total for e in results.experiments})
     total = " to ".join(_format_total(total) for total in dict.fromkeys((totals[0], totals[-1])))
     in_document = {
@@ -319,7 +319,10 @@ def make_report(results: RequestWindowsResults) -> Report:
         f"{settings.get('period')} s, {settings.get('replays')} repetitions of what is learned, seed "
         f"{settings.get('seed')}.",
         note=FITTED,
-        findings=[Section("What came out", said), Section("Where this is not what the paper says, and why", differ)],
+        findings=[
+            Section("What came out", sentences),
+            Section("Where this is not what the paper says, and why", differ),
+        ],
         records={
             **in_document,
             "learned": tables.learned_records(results),
@@ -329,7 +332,7 @@ def make_report(results: RequestWindowsResults) -> Report:
         document={
             "settings": dict(settings),
             "note": FITTED,
-            "conclusions": said,
+            "conclusions": sentences,
             "differences": differ,
             **in_document,
         },

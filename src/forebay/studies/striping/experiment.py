@@ -157,13 +157,8 @@ class StripingStudy(Study[StripingResults]):
     def settings(self) -> dict[str, object]:
         return {
             "version of Forebay": sources_digest(),
-            "policies": list(self.policies),
             "sources": policy_digests((("stripe", self.policies),)),
-            "repetitions": self.repetitions,
-            "runs": self.runs,
-            "seeds": self.seeds,
-            "noise runs": self.noise_runs,
-            "seed": self.seed,
+            **self.fields("policies", "repetitions", "runs", "seeds", "noise_runs", "seed"),
         }
 
     def keys(self) -> list[str]:

@@ -8,11 +8,12 @@ from itertools import groupby
 
 import numpy as np
 
+from forebay.model.layout import MIB
 from forebay.model.units import plural
 from forebay.show.phrases import join_names
-from forebay.show.report import Report, Section
-from forebay.show.rows import distinct, records, select
-from forebay.simulate.striping.machine import CORI, LOCAL
+from forebay.show.report import Report, Section, Table
+from forebay.show.rows import Record, distinct, group, records, select
+from forebay.simulate.striping.machine import CORI, LOCAL, Machine
 from forebay.studies.striping.figures import figures_of
 from forebay.studies.striping.results import (
     APART,
@@ -23,20 +24,133 @@ from forebay.studies.striping.results import (
     NOBODY,
     OTHERS,
     PAPER,
+    TAPP,
+    Gain,
     StripingResults,
+    first_near,
     gains,
     later_runs,
 )
-from forebay.studies.striping.tables import (
-    assumed_table,
-    describe_place,
-    gains_table,
-    level_records,
-    mean_records,
-    model_table,
-    noise_table,
-    policy_label,
-)
+
+_PANEL = ("figure", "machine", "application", "processes", "nodes", "fio", "policy", "run")
+_LEVEL = ("noise", "history", "policy")
+
+
+def mean_records(results: StripingResults) -> list[Record]:
+    """Over the repetitions: mean and standard deviation of the throughput, and the layout that was used most."""
+    records = []
+    for panel, runs in group(results.runs, _PANEL):
+        layouts, used = np.unique(runs[["stripe_count", "stripe_size"]], return_counts=True)
+        count, size = layouts[np.argmax(used)].tolist()
+        means = {
+            "repetitions": int(runs.size),
+            "throughput": float(runs["throughput"].mean()),
+            "deviation": float(runs["throughput"].std()),
+            "expected": float(runs["expected"].mean()),
+            "stripe_count": count,
+            "stripe_size": size,
+        }
+        records.append(panel | means)
+    return records
+
+
+def level_records(results: StripingResults) -> list[Record]:
+    """For each level of noise, history and policy, over all cases and seeds."""
+    return [
+        key
+        | {
+            "sequences": int(rows.size),
+            "first_near_best": float(first_near(rows, results.noise_runs).mean()),
+            "never_near_best": float((rows["reached"] == 0).mean()),
+            "later_runs_near_best": float(rows["settled"].mean()),
+            "mean_worst_run": float(rows["worst"].mean()),
+            "worst_run": float(rows["worst"].min()),
+            "throughput": float(rows["total"].mean()),
+        }
+        for key, rows in group(results.noise, _LEVEL)
+    ]
+
+
+def gains_table(results: StripingResults) -> Table:
+    """The paper's improvements beside ours, and those of `forebay`."""
+    every = list(gains(results))
+    others = {(g.figure, g.application, g.against): f"{g.percent:.0f} %" for g in every if g.policy != DCA}
+    rows = [
+        {
+            "figure": str(g.figure),
+            "application": g.application,
+            "against": policy_label(g.against),
+            "paper": f"{g.paper:.0f} %",
+            "ours": f"{g.percent:.0f} %",
+            "where": describe_place(g),
+            "forebay": others.get((g.figure, g.application, g.against), "–"),
+        }
+        for g in every
+        if g.policy == DCA
+    ]
+    return Table.of("By how many percent dca-io is faster, at most", rows)
+
+
+def policy_label(policy: str) -> str:
+    """A policy in the words of the paper."""
+    return "itself without Procedure 3" if policy == APART else policy
+
+
+def describe_place(gain: Gain) -> str:
+    """With how many processes, or beside how much of FIO, the gain is largest."""
+    if gain.fio:
+        return f"FIO on {gain.fio} of 4"
+    return f"{gain.processes:,} process{'' if gain.processes == 1 else 'es'}"
+
+
+def noise_table(results: StripingResults) -> Table:
+    """A line for each level of noise, history and policy."""
+    rows = [
+        {
+            "noise": f"{100 * r['noise']:.0f} %",
+            "history": r["history"],
+            "policy": r["policy"],
+            "first run near best": f"{r['first_near_best']:.1f}",
+            "never": f"{100 * r['never_near_best']:.1f} %",
+            "later runs near best": f"{100 * r['later_runs_near_best']:.1f} %",
+            "mean worst run": f"{100 * r['mean_worst_run']:.1f} %",
+            "worst run": f"{100 * r['worst_run']:.1f} %",
+            "throughput": f"{100 * r['throughput']:.1f} %",
+        }
+        for r in level_records(results)
+    ]
+    return Table.of("What noise does to each policy", rows)
+
+
+def model_table() -> Table:
+    """Every number of both machines, and where it comes from."""
+    rows = [
+        (what, _format_number(name, LOCAL), _format_number(name, CORI), source)
+        for name, (what, source) in PAPER["sources"].items()
+    ]
+    return Table("The model's numbers", ("", "local", "Cori", "from"), rows)
+
+
+def assumed_table(results: StripingResults) -> Table:
+    """A line for each number of the model, a column for each figure: halved, as it is, and doubled."""
+    rows = results.assumed
+    columns = [(f, against) for f, against in distinct(rows, "figure", "against") if f < 12 or against == TAPP]
+    lines = []
+    for number in distinct(rows, "number"):
+        cells = [select(rows, number=number, figure=f, against=a)["percent"] for f, a in columns]
+        label = PAPER["sources"].get(number, (number, ""))[0].partition(",")[0]
+        lines.append((label, *(" / ".join(f"{p:.0f}" for p in cell) for cell in cells)))
+    heads = ("number: half / as it is / twice", *(f"Fig. {figure}, {against}" for figure, against in columns))
+    return Table("By how many percent the best layout is faster, at most, if a number is off", heads, lines)
+
+
+def _format_number(name: str, machine: Machine) -> str:
+    value = getattr(machine, name)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    scale = {"bandwidth": 1e6, "bytes": MIB, "seconds": 1e-3}.get(name.rpartition("_")[2], 1)
+    return f"{value / scale:g}"
+
 
 _NEAR = 10.0  # percent points within which ours and the paper's improvement are called alike
 
@@ -59,10 +173,10 @@ def _figures(results: StripingResults) -> Iterator[str]:
     ours = [gain for gain in gains(results) if gain.policy == DCA]
     for figure, of_figure in groupby(ours, key=lambda g: g.figure):
         parts = []
-        for application, group in groupby(of_figure, key=lambda g: g.application):
+        for application, alike in groupby(of_figure, key=lambda g: g.application):
             gained = [
                 f"{_faster(g.percent)} than {policy_label(g.against)} (paper: {g.paper:.0f} %; {describe_place(g)})"
-                for g in group
+                for g in alike
             ]
             parts.append(f"{application} {join_names(gained)}")
         yield f"Figure {figure}, {DCA}: {'; '.join(parts)}."
@@ -137,7 +251,7 @@ def _noise(results: StripingResults) -> Iterator[str]:
 
 
 def make_report(results: StripingResults) -> Report:
-    settings, said, differ = results.settings, conclusions(results), differences(results)
+    settings, sentences, differ = results.settings, conclusions(results), differences(results)
     files = {
         "runs": records(results.runs),
         "means": mean_records(results),
@@ -150,12 +264,15 @@ def make_report(results: StripingResults) -> Report:
     return Report(
         about=f"The first {settings.get('runs')} runs of each application under each policy, in simulation, after "
         f"Kim et al. 2022, section 5; {settings.get('repetitions')} repetitions, seed {settings.get('seed')}.",
-        findings=[Section("What came out", said), Section("Where this is not what the paper says, and why", differ)],
+        findings=[
+            Section("What came out", sentences),
+            Section("Where this is not what the paper says, and why", differ),
+        ],
         records=files,
         document={
             "settings": dict(settings),
             "machines": [asdict(machine) for machine in (LOCAL, CORI)],
-            "conclusions": said,
+            "conclusions": sentences,
             "differences": differ,
             "gains": files["gains"],
             "means": files["means"],
