@@ -4,7 +4,7 @@ import { h, put, say } from "/page/dom.js";
 import { ask, on, world } from "/page/link.js";
 import { asOf } from "/page/place.js";
 import { linkTo } from "/page/panel.js";
-import { moment, plural, short, size, wish } from "/page/words.js";
+import { moment, plural, short, size, wish } from "/page/format.js";
 
 const GROUPS = ["decisions", "grants", "machine", "settings"];
 const MOST = 1000;
@@ -69,7 +69,7 @@ export function show(main, here) {
 
   const drawn = new WeakMap();
   function drawLine(line) {
-    if (!drawn.has(line)) drawn.set(line, line.gap ? gap(line) : told(line));
+    if (!drawn.has(line)) drawn.set(line, line.gap ? gap(line) : drawDecision(line));
     return drawn.get(line);
   }
 
@@ -118,7 +118,7 @@ export function show(main, here) {
   return () => off.forEach((end) => end());
 }
 
-function told(line) {
+function drawDecision(line) {
   const shadow = world.mode === "shadow" && line.policy;
   const parts = line.parts ?? [];
   return h(

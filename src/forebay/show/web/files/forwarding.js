@@ -3,7 +3,7 @@
 import { line } from "/page/charts.js";
 import { h, put, table } from "/page/dom.js";
 import { LONG, ask } from "/page/link.js";
-import { count, lasting, moment, plural, rate, size } from "/page/words.js";
+import { count, lasting, moment, plural, rate, size } from "/page/format.js";
 
 const EVERY = 2000;
 

@@ -5,7 +5,7 @@ import { showList } from "/page/list.js";
 import { showTimeline } from "/page/timeline.js";
 import { asOf, goto } from "/page/place.js";
 import { state } from "/page/panel.js";
-import { HELD, STATES, lasting, moment, short, size } from "/page/words.js";
+import { HELD, STATES, lasting, moment, short, size } from "/page/format.js";
 
 const PARTS = { timeline: "Timeline", list: "All", queue: "Queue", refusals: "Refusals" };
 

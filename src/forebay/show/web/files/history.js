@@ -3,7 +3,7 @@
 import { bars, line } from "/page/charts.js";
 import { facts, h, put, table } from "/page/dom.js";
 import { LONG, ask } from "/page/link.js";
-import { count, moment, plural, rate, size } from "/page/words.js";
+import { count, moment, plural, rate, size } from "/page/format.js";
 
 export function show(main, here) {
   const app = here.params.get("app") ?? "";

@@ -28,7 +28,7 @@ const PATIENCE = 30000,
 
 const ears = new Map();
 
-/** Calls `work` whenever something of that kind is told; returns how to stop that. */
+/** Calls `work` whenever an event of that kind arrives; returns a function that stops it. */
 export function on(kind, work) {
   if (!ears.has(kind)) ears.set(kind, new Set());
   ears.get(kind).add(work);
@@ -197,7 +197,7 @@ async function resync() {
   }
 }
 
-/** The connection is gone: begin anew, soon at first. Who is not logged in any more is told by the first call. */
+/** The connection is gone: begin anew, soon at first. The first call says who is not logged in any more. */
 function lost() {
   stop();
   tell("link", "lost");

@@ -3,7 +3,7 @@
 import { h, put, say, soon } from "/page/dom.js";
 import { ask, on } from "/page/link.js";
 import { open } from "/page/place.js";
-import { count } from "/page/words.js";
+import { count } from "/page/format.js";
 
 const HEIGHT = 30,
   PAGE = 200,
@@ -154,7 +154,7 @@ export function showList(box, { caption, columns, query, empty }) {
       else calm();
     }),
     on("machine", (what) => {
-      if (what?.nodes.length) calm(); // a node that falls silent, or answers again, is told with its grants
+      if (what?.nodes.length) calm(); // a node that falls silent, or answers again, arrives with its grants
     }),
   ];
   draw();

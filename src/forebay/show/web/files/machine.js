@@ -4,7 +4,7 @@ import { h, put, say, soon, table } from "/page/dom.js";
 import { disks, findDisk, on, world } from "/page/link.js";
 import { open } from "/page/place.js";
 import { linkTo } from "/page/panel.js";
-import { plural, rate, share, size } from "/page/words.js";
+import { plural, rate, share, size } from "/page/format.js";
 
 const MARKS = { open: "", drained: "D", suspended: "!", unseen: "?", silent: "?", gone: "×" };
 const cells = new Map(); // by key of the disk
@@ -167,10 +167,10 @@ function drawDisk(cell, disk) {
   cell.style.setProperty("--used", `${Math.min(100, (100 * disk.used) / whole)}%`);
   cell.style.setProperty("--held", `${Math.min(100, (100 * (disk.used + disk.planned)) / whole)}%`);
   say(cell, MARKS[disk.state]);
-  cell.setAttribute("aria-label", words(disk));
+  cell.setAttribute("aria-label", describeDisk(disk));
 }
 
-const words = (disk) =>
+const describeDisk = (disk) =>
   `${disk.key}: ${share(disk.used, disk.capacity)} used, ${plural(disk.volumes, "volume")}${disk.state === "open" ? "" : `, ${disk.state}`}`;
 
 /** Whether a node has other disks, or another mark, than are drawn. */

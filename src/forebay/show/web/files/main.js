@@ -4,7 +4,7 @@ import { aloud, closeDialogs, h, put, say } from "/page/dom.js";
 import { ask, disks, follow, load, moveTo, on, stop, world } from "/page/link.js";
 import { showPanel } from "/page/panel.js";
 import { TITLES, place, views } from "/page/place.js";
-import { moment, rate, share, size } from "/page/words.js";
+import { moment, rate, share, size } from "/page/format.js";
 
 const LOADED = {
   machine: () => import("/page/machine.js"),

@@ -3,7 +3,7 @@
 import { aloud, confirmed, facts, h, put, soon, table } from "/page/dom.js";
 import { ask, findDisk, on, world } from "/page/link.js";
 import { asOf, goto, open as beside } from "/page/place.js";
-import { HELD, LIVE, SHAPES, lasting, moment, plural, rate, share, short, size } from "/page/words.js";
+import { HELD, LIVE, SHAPES, lasting, moment, plural, rate, share, short, size } from "/page/format.js";
 
 let open = "",
   close = null,

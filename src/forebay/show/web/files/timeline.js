@@ -3,7 +3,7 @@
 import { h, put, say, soon } from "/page/dom.js";
 import { ask, now, on, world } from "/page/link.js";
 import { asOf, open } from "/page/place.js";
-import { SHAPES, day, lasting, moment, plural, short, size } from "/page/words.js";
+import { SHAPES, day, lasting, moment, plural, short, size } from "/page/format.js";
 
 // Hours back, hours ahead.
 const SPANS = {
