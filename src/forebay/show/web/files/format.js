@@ -57,7 +57,7 @@ export function day(at, now = new Date()) {
   return `${MONTHS[at.getMonth()]} ${at.getDate()}${year}`;
 }
 
-/** Each state has a shape besides its word, so that it can be told without colours. */
+/** Each state has a shape besides its word, so that it can be read without colours. */
 export const SHAPES = {
   asked: "·",
   queued: "◔",

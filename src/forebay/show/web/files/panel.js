@@ -319,8 +319,8 @@ async function drawGrant(top, story, id) {
       ),
     !world.reading && LIVE.includes(grant.state) && grant.state !== "releasing" && releaseButton(grant),
   );
-  const told = await ask(`/v1/grants/${encodeURIComponent(id)}/story${at}`).catch(() => null);
-  if (told) put(story, h("ol", { class: "story" }, told.story.map(line)));
+  const answer = await ask(`/v1/grants/${encodeURIComponent(id)}/story${at}`).catch(() => null);
+  if (answer) put(story, h("ol", { class: "story" }, answer.story.map(line)));
 }
 
 function line(each) {

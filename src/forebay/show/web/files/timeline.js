@@ -258,7 +258,7 @@ export function showTimeline(bar, box) {
     tip.hidden = !one;
     canvas.classList.toggle("go", Boolean(one));
     if (one) {
-      put(tip, told(one));
+      put(tip, describe(one));
       tip.style.left = `${Math.min(innerWidth - 260, left_ + 12)}px`;
       tip.style.top = `${top + 14}px`;
     }
@@ -340,7 +340,7 @@ export function showTimeline(bar, box) {
     else calm();
   });
   const offMachine = on("machine", (what) => {
-    if (what?.nodes.length) reload(); // a node that falls silent, or answers again, is told with its grants
+    if (what?.nodes.length) reload(); // a node that falls silent, or answers again, arrives with its grants
   });
   const ticking = setInterval(() => {
     if (!world.reading) {
@@ -360,7 +360,7 @@ export function showTimeline(bar, box) {
   };
 }
 
-const told = (one) => [
+const describe = (one) => [
   h("b", {}, `${SHAPES[one.state]} ${one.state}${one.silent ? ", silent" : ""}`),
   ` ${short(one.id)}`,
   h("br"),
