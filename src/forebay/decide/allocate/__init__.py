@@ -1,1 +1,1 @@
-"""How many targets each application gets: one policy a file."""
+"""How many targets each application gets."""

@@ -42,24 +42,21 @@ def _decide(policy: Policy, case: Case) -> Striping:
         broke(policy, case, f"answers {answer!r}, which is no Striping, although there are usable targets")
     if shown != case.view:
         broke(policy, case, "changes the view that it is only to look at")
-    _check_layout(policy, case, answer.layout)
-    _check_targets(policy, case, answer)
+    _check_layout(policy, case, answer)
     _check_reason(policy, case, answer)
     return answer
 
 
-def _check_layout(policy: Policy, case: Case, layout: Layout) -> None:
+def _check_layout(policy: Policy, case: Case, answer: Striping) -> None:
+    layout = answer.layout
+    usable = [target.index for target in case.view.usable]
     if not isinstance(layout, Layout) or not is_tuple_of_ints((layout.count, layout.size, layout.start)):
         broke(policy, case, f"answers {layout!r}, which is no Layout of ints")
     if layout.count > case.view.most:
         broke(policy, case, f"gives {layout.count} stripes where there are {case.view.most} usable targets")
-    if layout.start != ANY and layout.start not in {target.index for target in case.view.usable}:
-        broke(policy, case, f"starts at target {layout.start}, which is not usable")
-
-
-def _check_targets(policy: Policy, case: Case, answer: Striping) -> None:
-    usable = [target.index for target in case.view.usable]
-    start, count = answer.layout.start, answer.layout.count
+    start, count = layout.start, layout.count
+    if start != ANY and start not in usable:
+        broke(policy, case, f"starts at target {start}, which is not usable")
     if start == ANY:
         known = usable if count == len(usable) else []
         if answer.targets and answer.targets != tuple(known):

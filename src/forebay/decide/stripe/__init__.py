@@ -1,6 +1,5 @@
-"""With which stripe count, stripe size and first target a job's files are laid out: one policy a file.
+"""With which stripe count, stripe size and first target a job's files are laid out.
 
-A striping policy is a function `(StripeView) -> Striping`. The procedures of DCA-IO are modules of their own,
-so that other policies can use them: `initial` (nothing is known of the application), `recurring` (its own
-runs are), `rule` (its access pattern is) and `start` (which targets).
+A striping policy is a function `(StripeView) -> Striping`. Other policies can use the procedures of DCA-IO: those in
+`dca_io`, `rule` (by the access pattern) and `first_target`.
 """

@@ -184,6 +184,11 @@ def format_value(parameter: str, value: Value | None) -> str:
 
 def as_json(council: Council) -> dict[str, object]:
     """All that it learned, whatever tuner it has: another one can go on from it."""
+
+    def bandit_as_json(row: Array) -> dict[str, object]:
+        single = {key: float(row[at]) for key, at in _SINGLE.items()}
+        return single | {key: block(row).tolist() for key, block in _BLOCKS.items()}
+
     return {
         "version": VERSION,
         "parameter": council.parameter,
@@ -191,15 +196,10 @@ def as_json(council: Council) -> dict[str, object]:
         "reward": council.reward,
         "sent": council.sent,
         "situations": [
-            {**asdict(situation), "bandits": [_bandit_as_json(row) for row in stack]}
+            {**asdict(situation), "bandits": [bandit_as_json(row) for row in stack]}
             for situation, stack in council.known.items()
         ],
     }
-
-
-def _bandit_as_json(row: Array) -> dict[str, object]:
-    single = {key: float(row[at]) for key, at in _SINGLE.items()}
-    return single | {key: block(row).tolist() for key, block in _BLOCKS.items()}
 
 
 def from_json(council: Council, document: object, where: str) -> Council:

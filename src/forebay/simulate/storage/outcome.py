@@ -33,6 +33,10 @@ def document(run: Run) -> dict[str, Any]:
     reasons = reasons_of(run)
     span = span_of(run)
     disks, nodes = _usage_rows(run, span)
+
+    def spread(values: Array) -> dict[str, float]:
+        return {"mean": values.mean(), "std": values.std(ddof=1) if values.size > 1 else 0.0, "max": values.max()}
+
     measures: dict[str, Any] = {
         "mode": run.rules.mode,
         "platform": run.platform.name,
@@ -56,7 +60,7 @@ def document(run: Run) -> dict[str, Any]:
         "delay_seconds": float((run.verdicts["start"] - run.requests.start)[states != REFUSED].sum()),
         "split": {
             "requests": int(split.sum()),
-            "parts": int(_parts_of(run)[split].sum()),
+            "parts": int((run.verdicts["last"] - run.verdicts["first"])[split].sum()),
             "bytes": int(sizes[split].sum()),
         }
         | {name: int((split & (states == state)).sum()) for state, name in STATES.items()}
@@ -74,7 +78,7 @@ def document(run: Run) -> dict[str, Any]:
         "fairness": {
             f"{of}_{name}": float(value)
             for name in ("mean_allocations", "max_allocations")
-            for of, value in _spread(np.array([disk[name] for disk in disks])).items()
+            for of, value in spread(np.array([disk[name] for disk in disks])).items()
         },
         "disks": disks,
         "nodes": nodes,
@@ -88,10 +92,6 @@ def sizes_of(run: Run) -> Array:
     if not run.rules.letter:
         return run.requests.bytes
     return np.add.reduceat(run.parts["bytes"], run.verdicts["first"]) if run.parts.size else run.requests.bytes
-
-
-def _parts_of(run: Run) -> Array:
-    return run.verdicts["last"] - run.verdicts["first"]
 
 
 def _above_threshold(run: Run) -> Array:
@@ -117,11 +117,6 @@ def reasons_of(run: Run) -> Array:
     reasons[(refused | failed) & (sizes > run.platform.capacity)] = TOO_LARGE
     reasons[(refused | failed) & ~split & (sizes > largest)] = TOO_LARGE_FOR_A_DISK
     return reasons
-
-
-def _spread(values: Array) -> dict[str, float]:
-    """The mean over the disks, and by how much they differ."""
-    return {"mean": values.mean(), "std": values.std(ddof=1) if values.size > 1 else 0.0, "max": values.max()}
 
 
 def slowdowns(run: Run) -> Array:
@@ -170,7 +165,7 @@ def _usage_rows(run: Run, span: float) -> tuple[list[dict[str, Any]], list[dict[
 def storalloc_fields(run: Run) -> dict[str, Any]:
     """The fields of StorAlloc's own output file, computed as it does."""
     states, tried = run.verdicts["state"], run.verdicts["tried"]
-    pieces = _parts_of(run)
+    pieces = run.verdicts["last"] - run.verdicts["first"]
     split, granted = pieces > 1, states != REFUSED
     gigabytes = sizes_of(run) // GB
     seconds = run.requests.duration
