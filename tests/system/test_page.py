@@ -475,9 +475,9 @@ def test_it_can_be_read_in_the_dark_and_on_a_narrow_screen(site: Site, name: str
 
 def test_without_a_history_or_a_forwarding_layer_the_page_says_how_to_have_them(admin: Visitor) -> None:
     admin.page.get_by_role("link", name="History", exact=True).click()
-    admin.page.get_by_text("The service is not told of a history.").wait_for()
+    admin.page.get_by_text("The service does not know a history.").wait_for()
     admin.page.get_by_role("link", name="Forwarding", exact=True).click()
-    admin.page.get_by_text("The service is not told of a forwarding layer.").wait_for()
+    admin.page.get_by_text("The service does not know a forwarding layer.").wait_for()
 
 
 def test_what_browsers_get_forbids_everything_from_elsewhere(site: Site, guest: Visitor) -> None:
