@@ -1,7 +1,5 @@
 """Folders of the user that runs Forebay."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The `forebay` command. Each command's module imports what it needs when it is run."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """`forebay agent`: the agent of a storage node."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 from typing import Annotated

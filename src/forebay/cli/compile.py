@@ -1,7 +1,5 @@
 """`forebay compile`: have all kernels compiled before anybody waits for them."""
 
-from __future__ import annotations
-
 import io
 import tempfile
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`forebay demo`: the whole system once, on this machine. Its steps are in demo.toml."""
 
-from __future__ import annotations
-
 import os
 import re
 import select

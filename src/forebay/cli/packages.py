@@ -1,7 +1,5 @@
 """Optional packages: which group of the installation has one that is missing, and how to install it."""
 
-from __future__ import annotations
-
 import re
 
 _ROLES = {

@@ -1,7 +1,5 @@
 """`forebay serve`: the control service."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

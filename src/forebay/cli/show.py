@@ -1,7 +1,5 @@
 """`forebay show`: the page over a finished study or a journal, without a service."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`forebay token`: tokens for callers of the service, and links to its page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

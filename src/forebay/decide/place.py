@@ -1,7 +1,5 @@
 """Which targets each application gets: the placement policies."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 

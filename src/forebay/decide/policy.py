@@ -1,7 +1,5 @@
 """What a policy is: a function with a name, and what it needs to know."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum

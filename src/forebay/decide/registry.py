@@ -4,8 +4,6 @@ A package adds policies by entry points of the group `forebay.policies`, each of
 to a `Policy` (see docs/writing-a-policy.md).
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from functools import cache, partial

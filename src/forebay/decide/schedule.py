@@ -1,7 +1,5 @@
 """An allocation and a placement together: how many, and which."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from forebay.decide.policy import Policy

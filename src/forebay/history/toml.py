@@ -1,7 +1,5 @@
 """Users' TOML files as checked values; errors name the file and the key."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Shows that kernels are being compiled, which happens when they are first called, once per machine and version."""
 
-from __future__ import annotations
-
 import math
 import sys
 from contextlib import ExitStack

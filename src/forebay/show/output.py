@@ -1,7 +1,5 @@
 """What goes to the screen: tables for people, one JSON document for machines, progress on stderr."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """Phrases that tables, figures and findings share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables of results: structured arrays, chosen by the values of their columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Who does the work of a command: what the user says, what the configuration adds, and what to print meanwhile."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

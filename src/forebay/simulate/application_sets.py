@@ -1,7 +1,5 @@
 """Sets of applications drawn as in Bandet et al. 2024, section V-C."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -5,8 +5,6 @@ them (Bandet et al. 2024, section III). Nothing happens between events, so there
 steps: one tournament holds the next finish on every target, another the end of every computation.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A scenario: one machine, the applications on it, what to measure, read from a TOML file."""
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Mapping

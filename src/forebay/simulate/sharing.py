@@ -11,8 +11,6 @@ which each has its own tree. Who knows all flows beforehand gives each its seat 
 `Flows` assigns seats as flows begin and end, and keeps whose flow it is.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

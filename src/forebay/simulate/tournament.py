@@ -11,8 +11,6 @@ branches can be predicted, and that counts for more than the levels saved. For t
 unsigned: numba would look at each signed one whether it counts from the end.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from forebay.model.kernels import Array, hot_kernel

@@ -1,7 +1,5 @@
 """All studies: a new one is a folder with a command, and a line here."""
 
-from __future__ import annotations
-
 from forebay.studies.burst_buffer.command import BURST_BUFFER
 from forebay.studies.exascale.command import EXASCALE
 from forebay.studies.io_resources.command import IO_NODES, OSTS, ROBUSTNESS

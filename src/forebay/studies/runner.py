@@ -1,7 +1,5 @@
 """Run any study: with workers and progress, from where it stopped, to tables, figures, a report and JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

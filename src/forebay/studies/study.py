@@ -1,7 +1,5 @@
 """What a study is: what it runs, in pieces, and what it makes of its results."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import json

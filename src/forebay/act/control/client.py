@@ -1,7 +1,5 @@
 """A client of the control service, over its UNIX socket or https."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

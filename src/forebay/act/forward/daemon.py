@@ -1,7 +1,5 @@
 """What the processes of the layer have in common: they start, say so, serve metrics, and end at a signal."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress

@@ -1,7 +1,5 @@
 """A whole layer on one machine: starts its processes, restarts those that die, and ends all of them together."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """A whole layer as one TOML file describes it: who listens where, and where everything is stored."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations

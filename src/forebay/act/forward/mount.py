@@ -10,8 +10,6 @@ This is the only module that imports mfusepy. If both are installed, mfusepy pre
 into pieces of 128 KiB; so the library is chosen here, before mfusepy is imported.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import itertools

@@ -4,8 +4,6 @@ Stripe k of a file is on the server `(start + k % count) % servers`, in that ser
 each server's object holds its stripes one after the other, without holes between them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple

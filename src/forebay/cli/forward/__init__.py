@@ -1,7 +1,5 @@
 """`forebay forward`: the I/O forwarding layer."""
 
-from __future__ import annotations
-
 import typer
 
 from forebay.cli.forward import bench, processes, train

@@ -1,7 +1,5 @@
 """`forebay forward train`: train the detector of access patterns."""
 
-from __future__ import annotations
-
 from json import dumps
 from pathlib import Path
 from typing import Annotated

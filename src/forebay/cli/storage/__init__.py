@@ -1,7 +1,5 @@
 """`forebay storage`: space on the storage nodes' disks."""
 
-from __future__ import annotations
-
 import typer
 
 from forebay.cli.storage import administration, grants

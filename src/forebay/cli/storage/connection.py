@@ -1,7 +1,5 @@
 """The service that a command talks to: the options that name it, and a client for it."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from functools import wraps

@@ -1,7 +1,5 @@
 """How many targets each application gets: the policies that others are compared with."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

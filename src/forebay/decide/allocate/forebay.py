@@ -14,8 +14,6 @@ uses neither the number of phases nor a simulator, and no chance: the same view 
 same answer.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ I/O over the horizon at least what it has alone. So a branch whose score would b
 than the best so far, even with the unfriendliest competitors gone, is not entered.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -7,8 +7,6 @@ together with its bounds: the winner, the sum of the stress, and the next bound 
 crossed are read at the root, and one leaf at a time is looked at again.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

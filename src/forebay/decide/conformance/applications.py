@@ -1,7 +1,5 @@
 """What every allocation policy and every placement policy must do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What the suites of all kinds share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol, TypeVar

@@ -1,7 +1,5 @@
 """What every request scheduler must do, checked by an I/O node in virtual time that looks closely."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product

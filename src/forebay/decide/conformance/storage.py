@@ -1,7 +1,5 @@
 """What every storage policy must do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise, repeat

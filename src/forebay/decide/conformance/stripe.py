@@ -1,7 +1,5 @@
 """What every striping policy must do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain

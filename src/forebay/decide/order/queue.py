@@ -10,8 +10,6 @@ Times are nanoseconds. `take` is to be asked after every arrival and every answe
 was changed. Everything is O(1), but O(log waiting) for `sjf` and `wfq`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any

@@ -6,8 +6,6 @@ Records refer to each other by the address (the index in the array) of their fir
 that 0 means none, and an array of zeros is already a queue with empty lists: files that are never used cost nothing.
 """
 
-from __future__ import annotations
-
 NEVER = 2**63 - 1  # a time that does not come
 NONE = -1  # no slot
 NO_SUCH = -2  # a request that can't be: to no such server, of no such file or flow, of negative size or offset

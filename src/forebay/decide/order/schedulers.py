@@ -1,7 +1,5 @@
 """The built-in request schedulers, and kernels that are any of them."""
 
-from __future__ import annotations
-
 from forebay.decide.order import queue_layout as w
 from forebay.decide.order.slots import first, slot_at
 from forebay.decide.order.waiting_requests import append, enlist, push, remove, smallest, strike, unlink

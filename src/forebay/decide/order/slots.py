@@ -9,8 +9,6 @@ their own. NONE is no slot.
         slot = after(q, slot)
 """
 
-from __future__ import annotations
-
 from forebay.decide.order import queue_layout as w
 from forebay.model.kernels import Array, hot_kernel
 

@@ -4,8 +4,6 @@ Every list is doubly linked. Its head is two words, the addresses of its first a
 words of a request are its links, to the next and to the previous one.
 """
 
-from __future__ import annotations
-
 from forebay.decide.order import queue_layout as w
 from forebay.model.kernels import Array, hot_kernel
 

@@ -1,7 +1,5 @@
 """`forebay`."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from forebay.decide.storage.policy_memory import REFUSED

@@ -1,7 +1,5 @@
 """`optimal`: how many bytes any policy could allocate at most."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

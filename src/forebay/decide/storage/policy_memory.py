@@ -1,7 +1,5 @@
 """What a storage policy remembers from one request to the next."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ The simulator and the live service place by the same kernel. `at` is a record of
 which a request that waits for the answer of somebody else's policy keeps its place.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from forebay.decide.storage.forebay import spread

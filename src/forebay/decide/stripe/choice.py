@@ -1,7 +1,5 @@
 """How many stripes of what size, before anybody says where."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from forebay.decide.stripe.first_target import Start

@@ -3,8 +3,6 @@
 An application's runs are gone through from the first to the last, so nothing has to be remembered between two jobs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

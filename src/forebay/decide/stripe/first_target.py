@@ -1,7 +1,5 @@
 """Which targets: from which one on the stripes go, out of the way of others (Kim et al. 2022, Procedure 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate

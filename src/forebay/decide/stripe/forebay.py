@@ -21,8 +21,6 @@ measurements of one response (see `response`) and asks of every layout what it w
 It needs no chance: the same view gives the same answer.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

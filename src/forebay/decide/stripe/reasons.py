@@ -1,7 +1,5 @@
 """Words that the reasons of striping policies share."""
 
-from __future__ import annotations
-
 from forebay.decide.stripe.view import StripeView
 from forebay.model.layout import KIB, MIB
 from forebay.model.units import format_size, plural

@@ -13,8 +13,6 @@ Every number below is fixed. They are in units of log throughput (0.1 is about 1
 doublings, and say how far responses can be from the physics; none belongs to one machine.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Kim et al. 2022, Procedure 2, lines 2 to 8; Neuwirth et al. 2017.
 """
 
-from __future__ import annotations
-
 from forebay.decide.policy import Input, striping
 from forebay.decide.stripe.choice import Choice
 from forebay.decide.stripe.first_target import anywhere

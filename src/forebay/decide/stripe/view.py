@@ -1,7 +1,5 @@
 """What a striping policy sees, and what it answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal

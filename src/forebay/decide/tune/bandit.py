@@ -1,7 +1,5 @@
 """What is known of the arms of one bandit, in one flat array of floats, and how a reward changes it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -4,8 +4,6 @@ Bez et al. 2019, section 4.1. Each I/O node's report names one bandit instance, 
 value that most nodes wish is for all. No clock, no socket and no file: `forebay.act.forward` has them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace

@@ -1,7 +1,5 @@
 """Coins, dice and bell curves from a state of chance."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from forebay.model.kernels import Array, kernel

@@ -8,8 +8,6 @@ How long programs compute does not depend on how they are served. So a situation
 classes of that time; what is best with little to do and what is best under load are learned apart.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The built-in tuners, and one kernel that is any of them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from forebay.decide.policy import Policy, tuner

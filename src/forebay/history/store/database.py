@@ -4,8 +4,6 @@ A writer has the database for itself until the end of its transaction (`BEGIN IM
 what it read is still true when it commits. Readers never wait.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator

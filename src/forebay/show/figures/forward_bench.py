@@ -1,7 +1,5 @@
 """What the forwarding layer's benchmark measured: bandwidth by scheduler, and windows over time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

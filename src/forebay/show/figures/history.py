@@ -1,7 +1,5 @@
 """Which applications matter: runs, volume and performance of each."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path

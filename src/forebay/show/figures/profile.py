@@ -1,7 +1,5 @@
 """An application: its bandwidth by number of OSTs or run by run, the order of its requests, and their sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Axes that show what matters: slowdowns from 1 up, and no line that hides all the others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal

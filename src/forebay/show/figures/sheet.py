@@ -1,7 +1,5 @@
 """Sheets of paper: a figure with panels and a legend outside them, written as PNG and PDF."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

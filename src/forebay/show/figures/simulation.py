@@ -1,7 +1,5 @@
 """The picture of one simulation: who is on which targets, how busy those are, and who pays for it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The picture of one storage run: space in use over time, and what every disk went through."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

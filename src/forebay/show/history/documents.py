@@ -1,7 +1,5 @@
 """What the history says, as documents for machines."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

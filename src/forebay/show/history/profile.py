@@ -1,7 +1,5 @@
 """An application's profile in words and tables."""
 
-from __future__ import annotations
-
 import typer
 
 from forebay.history.store.past_runs import MOST_RUNS

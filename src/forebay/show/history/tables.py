@@ -1,7 +1,5 @@
 """What the history says, as tables and sentences for people."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page of a running service, and of a finished study or a journal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from forebay.act.control.page.files import Pages, read_files

@@ -4,8 +4,6 @@ I/O nodes and the council are asked by their Prometheus metrics; what happened o
 what it learned in the file that it keeps its memory in.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """What the page shows of the history: applications, stripes, OSTs, and one application with its last advice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `forebay show` can show: a study's folder, or a journal in a database or a file."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

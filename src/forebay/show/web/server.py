@@ -4,8 +4,6 @@ Others on this machine could open it too, so that whoever reads shows a key firs
 at the start; the browser keeps it in a cookie.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 import secrets

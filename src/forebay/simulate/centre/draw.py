@@ -1,7 +1,5 @@
 """A month of jobs, drawn: applications that come again and again, and when each of their jobs starts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

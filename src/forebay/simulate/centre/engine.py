@@ -6,8 +6,6 @@ the burst buffer writes there, as long as what it wrote before is drained; a dra
 waits for. Disk targets come first, flash targets after them.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

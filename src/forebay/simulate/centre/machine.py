@@ -1,7 +1,5 @@
 """The centre's machine, as read from its file."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One month of one centre: jobs start and end, and what is on of the four decisions is decided then."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

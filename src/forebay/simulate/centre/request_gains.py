@@ -4,8 +4,6 @@ Each situation is simulated request by request, with every window and without; a
 by second, and what it reaches while it learns counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The month's jobs: their kinds as read from a file."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist

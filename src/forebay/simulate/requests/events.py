@@ -6,8 +6,6 @@ the earliest of few: the heads of the rings, one for each server, and two for ea
 None, or a scheduler's `take` and a server's model of the user's own.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs workloads through a forwarding layer in virtual time: how long it takes, and what its I/O nodes see."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field

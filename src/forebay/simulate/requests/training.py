@@ -4,8 +4,6 @@ Half of the numbers of processes, sizes of requests and lengths of files are kep
 at the sizes it was trained on is of no use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """What processes read and write: the patterns of MPI-IO Test, and the 144 situations of the paper."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 

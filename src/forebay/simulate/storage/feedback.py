@@ -12,8 +12,6 @@ the I/O that it would do alone. The ledger learns of a job that runs longer when
 its booking is then prolonged, each time by what the phases still to come take at the speed so far.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ The machine is as it was: its disks come and go, fall silent and are drained at 
 back before its time is held for as long as it was then. One that was granted only now is held for all of its time.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator

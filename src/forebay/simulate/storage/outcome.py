@@ -1,7 +1,5 @@
 """What a run comes to: the measures of Monniot et al. 2023, section 4.4, and StorAlloc's own fields."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

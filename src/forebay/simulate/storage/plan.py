@@ -1,7 +1,5 @@
 """Every request decided, in the order in which they ask, each knowing what was booked before."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

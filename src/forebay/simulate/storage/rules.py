@@ -1,7 +1,5 @@
 """The rules of one run, and StorAlloc's own to the letter."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

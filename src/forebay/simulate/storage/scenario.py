@@ -1,7 +1,5 @@
 """A scenario of storage: which platform, whose requests, by which rules, from the table [storage] of a TOML file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The decided grants in the order of time: who holds which space when, and whose space isn't there."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

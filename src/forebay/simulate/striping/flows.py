@@ -4,8 +4,6 @@ A file is a flow on each of its targets and on the nodes that it comes from; it 
 last of them is done, and no sooner than its own processes can (their `stream`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

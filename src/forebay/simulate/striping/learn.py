@@ -1,7 +1,5 @@
 """The first runs of an application under a policy: what it sees, what it answers, what comes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The two machines of Kim et al. 2022, section 5, as numbers; docs/fidelity.md says where each comes from."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields, replace
 

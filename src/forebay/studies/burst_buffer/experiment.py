@@ -1,7 +1,5 @@
 """The evaluation of Monniot et al. 2023, section 5: every policy on every platform, by both sets of rules."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

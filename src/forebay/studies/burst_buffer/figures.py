@@ -1,7 +1,5 @@
 """The figures, by their numbers in Monniot et al. 2023, and what feedback adds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any

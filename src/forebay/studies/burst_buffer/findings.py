@@ -1,7 +1,5 @@
 """The findings, computed from the results: sentences about the correct rules, unless only others were run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

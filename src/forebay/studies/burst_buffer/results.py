@@ -1,7 +1,5 @@
 """The results: a row for every disk of every run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

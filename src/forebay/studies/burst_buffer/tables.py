@@ -1,7 +1,5 @@
 """The tables of the report, as text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A month of a whole centre: all four decisions against none, each alone, and all but each; and other assumptions."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass

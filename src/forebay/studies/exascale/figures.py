@@ -1,7 +1,5 @@
 """The figures: what waits for I/O, what each decision wins, and for whom."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

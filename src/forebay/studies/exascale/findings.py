@@ -1,7 +1,5 @@
 """The findings, computed from the results; and what they leave out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

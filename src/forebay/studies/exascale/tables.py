@@ -1,7 +1,5 @@
 """The tables: for people, and as records for files."""
 
-from __future__ import annotations
-
 import math
 
 from forebay.show.report import Table

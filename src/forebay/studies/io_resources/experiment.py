@@ -1,7 +1,5 @@
 """The evaluation of Bandet et al. 2024, section VI: every policy on many drawn sets of applications."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

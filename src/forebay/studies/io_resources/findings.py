@@ -1,7 +1,5 @@
 """The findings, computed from the results; a comparison whose policies were not run is left out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """The results: one row for every simulation, and their means for every bin of load."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Demand changes from time to time, and not by the window's doing. In bursts: each
 the rest of it is idle. Thinking: processes wait between their requests.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Bez et al. 2019, sections 5 and 6.2: how well access patterns are recognised, seen before and not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any

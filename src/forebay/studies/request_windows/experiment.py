@@ -1,7 +1,5 @@
 """The evaluation of Bez et al. 2019, section 6: windows in 144 situations, and who learns the best of them."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

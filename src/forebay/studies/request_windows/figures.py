@@ -1,7 +1,5 @@
 """The figures: those of Bez et al. 2019 by their numbers, and more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import Any

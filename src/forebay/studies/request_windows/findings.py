@@ -1,7 +1,5 @@
 """The findings, computed from the results; what was not run is left out. And the report with them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The results, and what the paper says they should be."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

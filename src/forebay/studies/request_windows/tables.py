@@ -1,7 +1,5 @@
 """The tables of the report, as text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

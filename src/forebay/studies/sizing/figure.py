@@ -1,7 +1,5 @@
 """How large a platform has to be: the part of the bytes served against its capacity."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

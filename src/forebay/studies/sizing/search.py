@@ -1,7 +1,5 @@
 """How large must the burst buffer be? The smallest platform of a family that serves enough."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The evaluation of Kim et al. 2022, section 5: the first runs of each application under each policy."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The figures: those of Kim et al. 2022 by their numbers, and one on noise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Any

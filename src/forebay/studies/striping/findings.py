@@ -1,7 +1,5 @@
 """The findings, computed from the results, and where they differ from the paper's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The whole loop on a real layer: a program runs, the history records it, and the advisor changes the layout."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Client processes that move a workload through the layer together, and how long that takes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

@@ -1,7 +1,5 @@
 """The decisions of a council while the benchmark runs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A temporary layer for the benchmark: data servers, I/O nodes and councils, each a process."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

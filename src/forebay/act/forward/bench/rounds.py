@@ -1,7 +1,5 @@
 """The benchmark: contenders run a workload in turns, so that other load on the machine affects all of them alike."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress

@@ -1,7 +1,5 @@
 """Which process uses which bytes of which file, and what they contain: the patterns of MPI-IO Test and FORGE."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass

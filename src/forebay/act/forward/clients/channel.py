@@ -1,7 +1,5 @@
 """Who a client is, and its connection to the first of its I/O nodes that answers, whatever kind of link it is."""
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

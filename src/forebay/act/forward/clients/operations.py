@@ -8,8 +8,6 @@ seconds. Reads, and writes of the same bytes to the same place, may be carried o
 or rename must not; payloads.py says how servers recognise their repetitions.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

@@ -1,7 +1,5 @@
 """The parameters of I/O nodes that a council may set, and their values."""
 
-from __future__ import annotations
-
 from forebay.act.forward.net.wire import LONGEST
 from forebay.decide.order.queue_layout import AGGREGATE, QUANTUM, WINDOW
 from forebay.decide.registry import given_options

@@ -1,7 +1,5 @@
 """The council as a process: a clock, sockets and files around `decide/tune/council`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

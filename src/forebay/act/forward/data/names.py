@@ -10,8 +10,6 @@ One link or one rename makes each change visible. So a process that is killed le
 number of links of a record then tells which, and `recover` cleans up.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

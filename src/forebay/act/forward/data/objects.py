@@ -3,8 +3,6 @@
 The first write creates an object. `objects/ab/ab54…` holds bytes of the file with the id 0xab54….
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections import OrderedDict

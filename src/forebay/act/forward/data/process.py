@@ -1,7 +1,5 @@
 """A data server as a process."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 from functools import partial

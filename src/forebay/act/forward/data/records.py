@@ -1,7 +1,5 @@
 """What the server of the names records of a file or folder, and how that gets to disk."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """The folder of a data server: which server it belongs to, that only one process uses it, and whom it refuses."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

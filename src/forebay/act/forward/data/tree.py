@@ -3,8 +3,6 @@
 No symbolic link is followed on the way, and only files and folders are opened: a pipe would block.
 """
 
-from __future__ import annotations
-
 import errno
 import heapq
 import os

@@ -1,7 +1,5 @@
 """Where a process of the layer listens: "unix:/run/forebay/ion0" or "host:port"."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

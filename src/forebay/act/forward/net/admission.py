@@ -1,7 +1,5 @@
 """Where connections begin, on both sides: a peer gets no further before it has proved that it holds the key."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket

@@ -9,8 +9,6 @@ Both proofs cover both HELLOs completely: nobody can change roles, names, nonces
 is valid for one connection and one direction only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

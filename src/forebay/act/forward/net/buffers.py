@@ -1,7 +1,5 @@
 """Memory for messages: buffers by size class, reused, and never handed out twice."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 

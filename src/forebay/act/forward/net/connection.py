@@ -4,8 +4,6 @@ The code drives the sockets itself, on readiness events, instead of through the 
 kernel has all bytes when `send` returns, so it is always clear who owns a buffer.
 """
 
-from __future__ import annotations
-
 import select
 import socket
 from asyncio import AbstractEventLoop

@@ -1,7 +1,5 @@
 """The key that all processes of a layer share: a file that only its owner may read."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import stat

@@ -1,7 +1,5 @@
 """The only module that imports uvloop: one process, one loop, a graceful end at the first signal."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import signal

@@ -5,8 +5,6 @@ carried out twice have a random `key`, by which the server of the names recognis
 answer; `again` says that the request may have been carried out before, even if that server has forgotten it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias

@@ -3,8 +3,6 @@
 An event loop's own timers count in milliseconds, and a window can be an eighth of one.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import struct

@@ -1,7 +1,5 @@
 """What an I/O node forwards to: data servers of this layer, or a mounted file system."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """What an I/O node tells the council each second, and what the council tells it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The back end of data servers: files striped over them, names kept by the first."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 from collections.abc import Coroutine, Iterable, Sequence

@@ -4,8 +4,6 @@ The scheduler needs only the server; the bytes themselves go through the mount. 
 by a hash of their names; here objects go round the servers instead, which keeps neighbours apart.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

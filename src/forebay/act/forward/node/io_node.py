@@ -1,7 +1,5 @@
 """An I/O node: clients on one side, data servers on the other, and a scheduler in between."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import secrets

@@ -1,7 +1,5 @@
 """What each process of each job does through an I/O node, counted as its requests pass."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from itertools import count

@@ -1,7 +1,5 @@
 """Jobs that used the layer, as runs of the history: as if each of their processes had left a Darshan log."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Sequence

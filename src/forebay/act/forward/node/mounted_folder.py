@@ -4,8 +4,6 @@ Names and bytes go through the mount. The layout only says which server a piece 
 order pieces by server. Threads do everything that can wait for a disk.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

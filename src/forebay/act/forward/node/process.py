@@ -1,7 +1,5 @@
 """An I/O node as a process: its options, its back end, the council, the history and the metrics."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ What was in progress when it was lost fails with AGAIN: nobody knows whether the
 again from here; the client decides.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 from itertools import groupby

@@ -1,7 +1,5 @@
 """A histogram of how long the scheduler's windows really were at an I/O node."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 
 from forebay.decide.order.queue_layout import WINDOW, WINDOW_BEGIN

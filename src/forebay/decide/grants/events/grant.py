@@ -1,7 +1,5 @@
 """What happens to grants."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from forebay.decide.grants.events.base import Event, event

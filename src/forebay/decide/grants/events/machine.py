@@ -1,7 +1,5 @@
 """What happens to volumes, disks and nodes, and what administrators change for all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
