@@ -15,14 +15,13 @@ import typer
 from forebay.model.units import plural
 from forebay.show.export import write_table
 from forebay.show.figures.sheet import write_figures
-from forebay.show.output import plain, print_json, print_table, progress
+from forebay.show.output import Document, plain, print_json, print_table, progress
 from forebay.show.report import Report, write_report
 from forebay.show.workers import hire_workers
 from forebay.studies.study import Interrupted, Store, Study, run_all
 from forebay.work import Workers
 
 R = TypeVar("R")
-Document = dict[str, Any]
 
 
 def run_study(study: Study[R], folder: Path, *, workers: Workers, progress: Callable[[int], None]) -> R:

@@ -212,7 +212,7 @@ def _counters(sums: dict[str, Sums], counted: list[str]) -> Row:
         [sums[m].counters for m in counted if m == "POSIX"]
     )  # the only one with the order of requests
 
-    def total(*names: str, of: dict[str, Any] = every) -> Any:
+    def total(*names: str, of: Row = every) -> Any:
         """The sum of these counters; one that no module has counts as 0."""
         return sum(of.get(name, 0) for name in names)
 
@@ -242,9 +242,9 @@ def _counters(sums: dict[str, Sums], counted: list[str]) -> Row:
     }
 
 
-def _add_counters(counters: list[dict[str, float]]) -> dict[str, Any]:
+def _add_counters(counters: list[dict[str, float]]) -> Row:
     """Each counter summed over modules; -1 stands for unknown."""
-    added: dict[str, Any] = {}
+    added: Row = {}
     for name, value in chain.from_iterable(module.items() for module in counters):
         if value > 0:
             added[name] = added.get(name, 0) + value

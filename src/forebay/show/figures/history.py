@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from forebay.history.run_fields import Row
 from forebay.history.store.totals import AppSums
 from forebay.model.layout import DEFAULT_SIZE
 from forebay.model.units import format_size, plural
@@ -18,7 +19,7 @@ from forebay.profile.filesystem_usage import DEFAULT_COUNT, Bin, Usage
 from forebay.profile.ost_health import OstHealth
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.scales import bandwidth_axis, date_axis
-from forebay.show.figures.sheet import WIDTH, blank_sheet, house_style, legend_above, panels, printable, write
+from forebay.show.figures.sheet import WIDTH, Style, blank_sheet, house_style, legend_above, panels, printable, write
 from forebay.show.history.tables import format_share
 from forebay.show.phrases import format_binary, shorten, size
 from forebay.show.rows import Floats
@@ -53,7 +54,7 @@ def _draw_volumes(axes: Axes, apps: Sequence[AppSums]) -> None:
             continue  # the names would lie on each other
         named.append(app)
         left = app.runs**2 > max(a.runs for a in moved)  # a name that starts at the edge would leave the picture
-        how: dict[str, Any] = {"textcoords": "offset points", "ha": "right" if left else "left", "fontsize": 6}
+        how: Style = {"textcoords": "offset points", "ha": "right" if left else "left", "fontsize": 6}
         where = (app.runs, app.total_bytes)
         axes.annotate(printable(app.app, 20), where, (-4 if left else 4, 3), color=INK, **how)
     axes.set_xlabel("runs")
@@ -152,7 +153,7 @@ def _draw_slowness(axes: Axes, osts: Sequence[OstHealth]) -> None:
         if o.compared_runs > 1:
             label += f", at worst {o.worst_slowness:.3g}"
         right = o.ost > 0.7 * max(o.ost for o in osts)
-        how: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "color": _COLOURS["sick"], "va": "center"}
+        how: Style = {"textcoords": "offset points", "fontsize": 7, "color": _COLOURS["sick"], "va": "center"}
         where = (o.ost, o.worst_slowness or 1.0)
         axes.annotate(label, where, (-6 if right else 6, 0), ha="right" if right else "left", **how)
 
@@ -167,7 +168,7 @@ _MOST_COUNTS = 8
 _POINT = np.dtype([("time", "f8"), ("perf", "f8"), ("count", "i8"), ("partial", "?")])
 
 
-def draw_runs(app: str, runs: Iterable[dict[str, Any]], out: Path) -> Path:
+def draw_runs(app: str, runs: Iterable[Row], out: Path) -> Path:
     """Write to `out` a point for each run: when it started, its performance, its stripe count as the colour."""
     rows = ((r["start_time"], r["perf_by_slowest"], r["stripe_count"] or 0, r["partial_flag"]) for r in runs)
     every = np.fromiter(rows, dtype=_POINT)
@@ -182,7 +183,7 @@ def draw_runs(app: str, runs: Iterable[dict[str, Any]], out: Path) -> Path:
                     named = f"{label}, partial log" if partial else label
                     entries.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=named))
                     size, edge = 3.5 if points.size < 2000 else 1.8, 0.8 if partial else 0
-                    dots: dict[str, Any] = {"marker": marker, "markersize": size, "markeredgewidth": edge, "alpha": 0.8}
+                    dots: Style = {"marker": marker, "markersize": size, "markeredgewidth": edge, "alpha": 0.8}
                     x, y = shown["time"] / _DAY, shown["perf"]
                     axes.plot(x, y, linestyle="none", color=colour, zorder=3, rasterized=True, **dots)
         axes.set_ylabel("performance by the slowest process")
@@ -272,5 +273,5 @@ def _draw_bins(axes: Axes, bins: Sequence[Bin], labels: Sequence[str], default: 
     axes.yaxis.set_minor_formatter(NullFormatter())
     for at, b in zip(x, bins, strict=True):
         if b.runs:
-            how: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 6, "color": INK}
+            how: Style = {"textcoords": "offset points", "ha": "center", "fontsize": 6, "color": INK}
             axes.annotate(format_share(b.share), (float(at), float(b.runs)), (0, 2), **how)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +12,7 @@ from matplotlib.lines import Line2D
 from scipy.special import stdtrit
 
 from forebay.history.toml import load_toml
-from forebay.show.figures.sheet import printable
+from forebay.show.figures.sheet import Style, printable
 from forebay.show.rows import Floats, finite
 
 
@@ -76,7 +75,7 @@ class Look:
     width: float = 1.3
     front: int = 3
 
-    def style(self) -> dict[str, Any]:
+    def style(self) -> Style:
         """For `Axes.plot`."""
         return {
             "color": self.colour,

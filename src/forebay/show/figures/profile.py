@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,7 +16,7 @@ from forebay.profile.access_pattern import Access
 from forebay.profile.application import Profile
 from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.scales import bandwidth_axis, date_axis
-from forebay.show.figures.sheet import house_style, panels, printable, write
+from forebay.show.figures.sheet import Style, house_style, panels, printable, write
 from forebay.show.history.tables import format_share
 from forebay.show.phrases import shorten
 from forebay.show.rows import Floats
@@ -80,7 +79,7 @@ def _draw_curve(axes: Axes, profile: Profile) -> None:
         elinewidth=0.9, zorder=3,
     )  # fmt: skip
     for point, top in zip(points, high, strict=True):
-        how: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 6.5, "color": INK}
+        how: Style = {"textcoords": "offset points", "ha": "center", "fontsize": 6.5, "color": INK}
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}  # over the line, still to be read
         axes.annotate(plural(point.perf.runs, "run"), (point.n, top), (0, 6), bbox=box, zorder=4, **how)
     axes.set_ylim(0, 1.18 * float(high.max()))
@@ -119,7 +118,7 @@ def _draw_order(axes: Axes, accesses: Sequence[tuple[str, Access]]) -> None:
             axes.barh(places, shares, 0.55, left=left, color=colour, label=kind, zorder=2)
             for place, share, begin in zip(places.tolist(), shares.tolist(), left.tolist(), strict=True):
                 if share >= 0.15:
-                    how: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 6.5, "zorder": 3}
+                    how: Style = {"ha": "center", "va": "center", "fontsize": 6.5, "zorder": 3}
                     ink = _INKS.get(kind, "white")
                     axes.annotate(format_share(share), (begin + share / 2, place), color=ink, **how)
             left += shares

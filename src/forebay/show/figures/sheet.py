@@ -20,9 +20,11 @@ from forebay.history.toml import load_toml
 FONT = "DejaVu Sans"  # comes with matplotlib, so that a figure is the same on every machine
 WIDTH = 7.2  # inches: both columns of a paper
 _HOUSE = Path(__file__).with_name("house.mplstyle")
-STYLE: dict[str, Any] = dict(matplotlib.rc_params_from_file(_HOUSE, use_default_template=False).items())
+Style = dict[str, Any]
+"""Keyword arguments of Matplotlib."""
+STYLE: Style = dict(matplotlib.rc_params_from_file(_HOUSE, use_default_template=False).items())
 # Without dates and versions the same results give the same bytes.
-_METADATA: dict[str, dict[str, Any]] = {
+_METADATA: dict[str, Style] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }

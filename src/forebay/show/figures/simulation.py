@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from forebay.show.figures.looks import INK
-from forebay.show.figures.sheet import WIDTH, blank_sheet, house_style, printable, write
+from forebay.show.figures.sheet import WIDTH, Style, blank_sheet, house_style, printable, write
 from forebay.show.rows import Floats
 
 _OWN, _IO, _CON, _BUSY, _STUCK = "#0072B2", "#56B4E9", "#D55E00", "#7F7F7F", "#DDDDDD"
@@ -69,7 +68,7 @@ def _draw_matrix(axes: Axes, placement: Sequence[Sequence[int]], targets: int) -
     held = np.zeros((len(placement), targets))
     for row, targets_held in zip(held, placement, strict=True):
         row[list(targets_held)] = 1.0
-    edges: dict[str, Any] = {"edgecolors": "white", "linewidth": 0.8} if max(held.shape) <= _NAMED else {}
+    edges: Style = {"edgecolors": "white", "linewidth": 0.8} if max(held.shape) <= _NAMED else {}
     x, y = np.arange(targets + 1) - 0.5, np.arange(len(held) + 1) - 0.5
     # Thousands of cells as vectors would make a PDF that is slow to open.
     axes.pcolormesh(x, y, held, cmap=_CELLS, vmin=0.0, vmax=1.0, rasterized=not edges, **edges)
@@ -95,6 +94,6 @@ def _draw_slowdown(axes: Axes, slowdown: Floats, rho_io: Floats, *, named: bool)
     axes.tick_params(labelleft=False, left=False)
     axes.grid(axis="y", visible=False)
     for row, value in enumerate(slowdown.tolist() if named else ()):
-        where: dict[str, Any] = {"textcoords": "offset points", "fontsize": 6, "va": "center", "annotation_clip": False}
+        where: Style = {"textcoords": "offset points", "fontsize": 6, "va": "center", "annotation_clip": False}
         if value == value:
             axes.annotate(f"{value:.3g}", (min(value, end), row), (2, 0), **where)

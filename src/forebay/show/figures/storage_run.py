@@ -1,7 +1,6 @@
 """The picture of one storage run: space in use over time, and what every disk went through."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from forebay.show.figures.looks import INK
 from forebay.show.figures.scales import date_axis
-from forebay.show.figures.sheet import WIDTH, blank_sheet, house_style, printable, write
+from forebay.show.figures.sheet import WIDTH, Style, blank_sheet, house_style, printable, write
 from forebay.show.phrases import MODES, describe_splitting, size
 from forebay.show.rows import Floats
 from forebay.simulate.storage.outcome import document
@@ -80,7 +79,7 @@ def _draw_level(axes: Axes, run: Run) -> None:
     axes.stairs(most / 1e12, x, fill=True, color=_MOST, zorder=2)
     axes.stairs(mean / 1e12, x, baseline=None, color=_MEAN, linewidth=0.9, zorder=3)
     axes.axhline(capacity / 1e12, color=INK, linewidth=1.0, linestyle=(0, (3, 2)), zorder=4)
-    how: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "ha": "right"}
+    how: Style = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "ha": "right"}
     axes.annotate(f"capacity {size(capacity)}", (1, capacity / 1e12), (-2, 2), fontsize=7, color=INK, **how)
     axes.set_ylim(0, 1.12 * capacity / 1e12)
     axes.set_xlim(x[0], x[-1])
@@ -109,6 +108,6 @@ def _name_disks(axes: Axes, run: Run) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
         return
     crowded = len(names) > 8
-    how: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+    how: Style = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
     axes.set_xticks(range(len(names)), [printable(name, 20) for name in names], **how)
     axes.tick_params(axis="x", length=0)

@@ -5,15 +5,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import IO, Any
+from typing import IO
 
 from forebay.history.store.totals import AppSums, FilesystemSums
 from forebay.model.errors import BadInput
 from forebay.profile.application import Profile
 from forebay.profile.filesystem_usage import Usage
 from forebay.profile.ost_health import OstHealth
+from forebay.show.output import Document
 
-Document = dict[str, Any]
 Top = Sequence[tuple[str, int, int]]
 _TOP = ("app", "runs", "total_bytes")
 _DATE = re.compile(r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d(-?\d)?")

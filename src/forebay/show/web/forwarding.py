@@ -16,8 +16,8 @@ from typing import Any
 
 from forebay.act.control.service.settings import ForwardSettings
 from forebay.model.errors import why
+from forebay.show.output import Document
 
-Document = dict[str, Any]
 Numbers = dict[str, list[tuple[dict[str, str], float]]]
 _PATIENCE = 1.0  # seconds for an answer
 _AT_ONCE = 16

@@ -1,7 +1,6 @@
 """What the page shows of the history: applications, stripes, OSTs, and one application with its last advice."""
 
 from collections.abc import Callable
-from typing import Any
 
 from forebay.history.store import Connection, open_store
 from forebay.history.store.decisions import find_last_decision
@@ -14,8 +13,8 @@ from forebay.profile.filesystem_usage import usage
 from forebay.profile.ost_health import rank_osts
 from forebay.show.history.documents import apps_document, osts_document, profile_document, usage_document
 from forebay.show.history.profile import describe_drift, describe_forecast, describe_pattern
+from forebay.show.output import Document
 
-Document = dict[str, Any]
 _TOP = 10
 _MOST = 500
 """Applications that are shown, those with the most bytes."""

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from forebay.act.control.page import views as page_views
 from forebay.act.control.page.views import Which
@@ -15,6 +14,7 @@ from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control
 from forebay.history.store.journal import Entry, LogLine
 from forebay.model.errors import BadInput
+from forebay.show.output import Document
 from forebay.show.web.server import Source
 
 Query = Mapping[str, str]
@@ -111,7 +111,6 @@ def _count(query: Query, name: str, default: int) -> int:
     return int(text)
 
 
-Document = dict[str, Any]
 _KINDS = (".png", ".html", ".csv", ".json", ".parquet", ".pdf")
 _FIGURE = re.compile(r"figure-(\w+?)-(.+)\.png")
 

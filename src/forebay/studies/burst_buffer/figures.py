@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFor
 
 from forebay.show.figures.looks import INK, LOOKS, Look, key, looks_of
 from forebay.show.figures.scales import name_groups
-from forebay.show.figures.sheet import Sketch, draw_panels, printable, read_texts, sketch
+from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, read_texts, sketch
 from forebay.show.phrases import MODES, describe_splitting, join_names, size
 from forebay.show.rows import Floats, Rows, distinct, finite, select
 from forebay.studies.burst_buffer.results import (
@@ -39,9 +39,9 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 _MOST_MARKED = 80  # runs in a panel; above their bars there is no room for markers
 _MOST_COLUMNS, _MOST_PANELS, _MOST_PLATFORMS = 6, 4, 40
 _MOST_LAYOUTS_NAMED, _MOST_NODES_NAMED = 10, 12
-_BOUND: dict[str, Any] = {"color": LOOKS["storage"]["optimal"].colour, "linewidth": 1.5}
-_REQUEUED: dict[str, Any] = {"hatch": "/////", "edgecolor": "white", "linewidth": 0.0}
-_HATCHED: dict[str, Any] = {"hatch": "//////", "linewidth": 0.7}
+_BOUND: Style = {"color": LOOKS["storage"]["optimal"].colour, "linewidth": 1.5}
+_REQUEUED: Style = {"hatch": "/////", "edgecolor": "white", "linewidth": 0.0}
+_HATCHED: Style = {"hatch": "//////", "linewidth": 0.7}
 _KIND_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7F7F7F")
 _MORE_LESS = LinearSegmentedColormap.from_list("more-less", ["#D55E00", "#FFFFFF", "#0072B2"])
 _FULL_COLOUR = 2.0  # Cohen calls 0.8 large
@@ -98,7 +98,7 @@ def shares(view: StorageView) -> Figure | None:
     if view.bounds.size:
         legend.append(Line2D([], [], label="no policy can do better", **_BOUND))
     for name in layouts[:_MOST_LAYOUTS_NAMED]:
-        how: dict[str, Any] = {"linestyle": "none", "markersize": 3.5, "color": INK, "marker": marks[name]}
+        how: Style = {"linestyle": "none", "markersize": 3.5, "color": INK, "marker": marks[name]}
         legend.append(Line2D([], [], label=printable(name), **how))
 
     def draw(axes: Axes, row: tuple[int, str], capacity: int) -> None:
@@ -297,12 +297,12 @@ def _draw_strips(
             continue
         aside = 0.3 * (2 * ((np.arange(values.size) * _GOLDEN) % 1) - 1)
         many = values.size > 200
-        dots: dict[str, Any] = {"s": 4 if many else 9, "alpha": 0.2 if many else 0.55, "rasterized": many}
+        dots: Style = {"s": 4 if many else 9, "alpha": 0.2 if many else 0.55, "rasterized": many}
         axes.scatter(position + aside, np.sort(values), color=looks[name].colour, linewidths=0, zorder=3, **dots)
         axes.hlines(values.mean(), position - 0.38, position + 0.38, color=INK, linewidth=1.3, zorder=4)
         if sigma:
             spread = values.std(ddof=1) if values.size > 1 else 0.0
-            where: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": 6.5}
+            where: Style = {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": 6.5}
             axes.annotate(f"{_SIGMA} {spread:.2g}", (position, values.max()), (0, 3), color=INK, **where)
     axes.set_xlim(-0.6, max(len(samples), 3) - 0.4)
     axes.grid(axis="x", visible=False)
@@ -371,7 +371,7 @@ def by_node(view: StorageView) -> Figure | None:
         values = np.nan_to_num(disks[metric])
         axes.bar(x, values, 0.9, color=[colours[kind] for kind in disks["kind"].tolist()], zorder=2)
         named = nodes[:: max(1, -(-len(nodes) // _MOST_NODES_NAMED))] if metric == METRICS[1] else []
-        how: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor", "fontsize": 6.5}
+        how: Style = {"rotation": 35, "ha": "right", "rotation_mode": "anchor", "fontsize": 6.5}
         ticks = [float(x[disks["node"] == node].mean()) for node in named]
         axes.set_xticks(ticks, [printable(node, 16) for node in named], **how)
         axes.tick_params(axis="x", length=0)

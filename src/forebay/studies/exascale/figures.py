@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from forebay.show.figures.looks import FAINT, INK
-from forebay.show.figures.sheet import Sketch, legend_above, panels, printable, read_texts, sketch
+from forebay.show.figures.sheet import Sketch, Style, legend_above, panels, printable, read_texts, sketch
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS
 from forebay.studies.exascale.results import ALL, BASE, Estimate, ExascaleResults
@@ -18,7 +18,7 @@ from forebay.studies.exascale.tables import LABELS, label
 _TEXTS = read_texts(__file__)
 _BLUE, _ORANGE, _GREY = "#0072B2", "#E69F00", "#666666"
 _COLOURS = (_BLUE, _ORANGE, "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
-_THIN: dict[str, Any] = {"ecolor": "#333333", "error_kw": {"linewidth": 0.9, "capsize": 2}, "zorder": 2}
+_THIN: Style = {"ecolor": "#333333", "error_kw": {"linewidth": 0.9, "capsize": 2}, "zorder": 2}
 
 
 def figures_of(results: ExascaleResults) -> Iterator[Sketch]:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -41,7 +40,7 @@ from forebay.show.figures.scales import (
     top_of,
     whole_numbers,
 )
-from forebay.show.figures.sheet import Sketch, draw_panels, printable, read_texts, sketch
+from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, read_texts, sketch
 from forebay.show.phrases import join_names
 from forebay.show.rows import Floats, Mask, finite
 from forebay.studies.io_resources.results import CLASS, GREEDY, TRUE, Bin, Results
@@ -55,8 +54,8 @@ _CHANGE = (
     "Left, by how many percent the mean I/O slowdown of a set changes when the policies see one curve for each class "
     "and not the true ones (above 0 is worse); right, the machine idle time with class curves. "
 )
-_BOLD: dict[str, Any] = {"color": INK, "linewidth": 2.2, "marker": "o", "markersize": 4.5}
-_COST: dict[str, Any] = {"color": INK, "linewidth": 1.6, "linestyle": (0, (2, 0.8))}
+_BOLD: Style = {"color": INK, "linewidth": 2.2, "marker": "o", "markersize": 4.5}
+_COST: Style = {"color": INK, "linewidth": 1.6, "linestyle": (0, (2, 0.8))}
 _SPREAD_ALLOCATORS = ("best-bandwidth", "nsys", "random")
 _SPREAD_LOAD = 0.5
 _OCCUPANCY_LOADS = (0.2, 0.5, 0.8)

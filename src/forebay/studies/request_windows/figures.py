@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from forebay.model.units import plural
 from forebay.show.figures.looks import INK, LOOKS, Look, boxes, key, looks_of
-from forebay.show.figures.sheet import Sketch, draw_panels, legend_above, panels, read_texts, sketch
+from forebay.show.figures.sheet import Sketch, Style, draw_panels, legend_above, panels, read_texts, sketch
 from forebay.show.phrases import format_binary, join_names
 from forebay.show.rows import Floats, Rows, distinct, select
 from forebay.simulate.requests.learning import BIN
@@ -89,7 +89,7 @@ def heat(results: RequestWindowsResults) -> Figure:
         axes.imshow(table, cmap="RdBu", norm=Normalize(-limit, limit), aspect="auto", interpolation="none")
         for (y, x), value in np.ndenumerate(table):
             if np.isfinite(value):
-                how: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 5.4}
+                how: Style = {"ha": "center", "va": "center", "fontsize": 5.4}
                 how["color"] = "white" if abs(value) > 0.68 * limit else "black"
                 how["weight"] = "bold" if value == np.nanmax(table[y]) else "normal"
                 axes.text(x, y, percent(value / 100).removesuffix(" %").replace("-", "\N{MINUS SIGN}"), **how)
@@ -176,7 +176,7 @@ def confusions(results: RequestWindowsResults) -> Figure:
         shares = table / np.maximum(table.sum(axis=0, keepdims=True), 1)
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="equal")
         for (y, x), count in np.ndenumerate(table):
-            how: dict[str, Any] = {"ha": "center", "va": "center", "color": "white" if shares[y, x] > 0.6 else "black"}
+            how: Style = {"ha": "center", "va": "center", "color": "white" if shares[y, x] > 0.6 else "black"}
             axes.text(x, y - 0.12, f"{count:,}", fontsize=6.6, **how)
             axes.text(x, y + 0.2, f"{100 * shares[y, x]:.1f} %", fontsize=5.6, **how)
         axes.set_xticks(range(len(_CLASSES)), _CLASSES)

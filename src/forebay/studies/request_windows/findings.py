@@ -9,7 +9,7 @@ from forebay.model.layout import KIB, MIB
 from forebay.model.units import format_size, plural
 from forebay.show.phrases import format_binary, join_names
 from forebay.show.report import Details, Report, Section
-from forebay.show.rows import distinct, records, select
+from forebay.show.rows import Record, distinct, records, select
 from forebay.studies.request_windows import tables
 from forebay.studies.request_windows.detection import CLASSIFIERS, confusion
 from forebay.studies.request_windows.figures import figures_of
@@ -286,7 +286,7 @@ def _detection_differs(results: RequestWindowsResults) -> Iterator[str]:
             )
 
 
-def _paper_instances(results: RequestWindowsResults) -> list[dict[str, Any]]:
+def _paper_instances(results: RequestWindowsResults) -> list[Record]:
     """Those records of instances that the paper has."""
     return [r for r in tables.instance_records(results) if (r["tuner"], r["similar"]) == (PAPERS, "no")]
 

@@ -10,7 +10,7 @@ from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.model.units import plural
 from forebay.profile.pattern_detector import shipped_detector
 from forebay.show.report import Table
-from forebay.show.rows import records, select
+from forebay.show.rows import Record, records, select
 from forebay.simulate.requests.servers import Contended
 from forebay.studies.request_windows.detection import CLASSIFIERS, confusion, precisions
 from forebay.studies.request_windows.results import (
@@ -38,7 +38,7 @@ from forebay.studies.request_windows.results import (
 )
 
 
-def situation_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+def situation_records(results: RequestWindowsResults) -> list[Record]:
     """A row for each situation: what it is, what fifo gives (bytes a second), and its best and worst window."""
     bandwidths, gains = results.bandwidths(), results.gains()
     return [
@@ -54,7 +54,7 @@ def situation_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     ]
 
 
-def window_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+def window_records(results: RequestWindowsResults) -> list[Record]:
     """A row for each situation and window (nanoseconds; 0 is fifo): bandwidth over all repetitions, and the gain."""
     runs, means = results.runs(), results.bandwidths()
     columns = list(enumerate([(FIFO, 0), *((TWINS, int(w)) for w in results.windows)]))
@@ -72,7 +72,7 @@ def window_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     ]
 
 
-def scheduler_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+def scheduler_records(results: RequestWindowsResults) -> list[Record]:
     """A row for each situation and scheduler: bandwidth over fifo's; twins has its best window."""
     over = results.schedulers()
     return [
@@ -82,7 +82,7 @@ def scheduler_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     ]
 
 
-def learned_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+def learned_records(results: RequestWindowsResults) -> list[Record]:
     """What every tuner learned, bin by bin; `mode` is alone, after similar situations, or in turns with others."""
     rows = records(results.learned)
     for row in rows:
@@ -91,7 +91,7 @@ def learned_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     return rows
 
 
-def detected_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+def detected_records(results: RequestWindowsResults) -> list[Record]:
     """For each experiment, window and classifier, how many periods were recognised as which pattern."""
     rows = records(results.detected)
     for row in rows:
@@ -101,7 +101,7 @@ def detected_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     return rows
 
 
-def tuner_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+def tuner_records(results: RequestWindowsResults) -> list[Record]:
     """For each tuner over all situations: what it lost after all steps, and how near the best it is in the end."""
     base = last_values(results.learned_alone(Way(TENTH)), "regret")
     table = []
@@ -125,7 +125,7 @@ def tuner_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     return table
 
 
-def instance_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+def instance_records(results: RequestWindowsResults) -> list[Record]:
     """For the paper's instances: share of the best and precision in the first and the last bin."""
     table = []
     for letter, number in results.instances().items():
@@ -150,7 +150,7 @@ def instance_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
     return table
 
 
-def precision_records(results: RequestWindowsResults) -> list[dict[str, Any]]:
+def precision_records(results: RequestWindowsResults) -> list[Record]:
     """Tables 1 and 2 for each set and classifier, in percent, beside the paper's."""
     columns = ("least", "mean", "median", "greatest")
     heads = ("set", "classifier", "of", *columns, *(f"paper_{name}" for name in columns))
@@ -182,7 +182,7 @@ def detectors(results: RequestWindowsResults) -> list[tuple[str, str]]:
     return [pair for pair in pairs if confusion(results.detected, *pair).sum()]
 
 
-def _situation(results: RequestWindowsResults, number: int) -> dict[str, Any]:
+def _situation(results: RequestWindowsResults, number: int) -> Record:
     e = results.experiments[number]
     w = e.workload
     return {
@@ -201,7 +201,7 @@ _UNKNOWN = (float("nan"),) * 4
 
 def gains_table(results: RequestWindowsResults) -> Table:
     """A line for each pattern and operation, and one for each number of I/O nodes."""
-    kinds: dict[str, dict[str, Any]] = {
+    kinds: dict[str, Record] = {
         f"{SHORT[p]}, {o}s": {"pattern": p, "operation": o} for p in PATTERNS for o in OPERATIONS
     }
     kinds |= {plural(n, "I/O node"): {"nodes": n} for n in results.values_of("nodes")}

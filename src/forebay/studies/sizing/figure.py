@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from forebay.show.figures.looks import INK, looks_of
-from forebay.show.figures.sheet import house_style, legend_above, panels, printable, write
+from forebay.show.figures.sheet import Style, house_style, legend_above, panels, printable, write
 from forebay.show.phrases import size
 from forebay.studies.sizing.search import Sizing
 
@@ -21,7 +20,7 @@ def draw_sizes(sizings: Sequence[Sizing], out: Path) -> Path:
         figure, (axes,) = panels(1, height=3.2)
         for target in dict.fromkeys(100 * s.target for s in sizings):
             axes.axhline(target, color=INK, linewidth=0.9, linestyle=(0, (3, 2)))
-            where: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
+            where: Style = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
             axes.annotate(f"{target:g} %", (0, target), (4, -9), fontsize=7, color=INK, **where)
         entries = []
         for sizing, (name, look) in zip(sizings, looks_of(names, "storage").items(), strict=True):
@@ -30,7 +29,7 @@ def draw_sizes(sizings: Sequence[Sizing], out: Path) -> Path:
             answer = "not reached"
             if sizing.answer is not None:
                 answer = size(sizing.answer.capacity)
-                ring: dict[str, Any] = {"s": 90, "facecolors": "none", "edgecolors": look.colour, "linewidths": 1.4}
+                ring: Style = {"s": 90, "facecolors": "none", "edgecolors": look.colour, "linewidths": 1.4}
                 axes.scatter([sizing.answer.capacity], [100 * sizing.answer.share], zorder=look.front + 3, **ring)
             entries.append(Line2D([], [], label=f"{printable(name, 32)}: {answer}", **look.style()))
         axes.set_xlim(left=0)

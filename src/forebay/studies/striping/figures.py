@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +10,7 @@ from matplotlib.patches import Patch
 
 from forebay.model.units import plural
 from forebay.show.figures.looks import Band, draw_band, key, looks_of
-from forebay.show.figures.sheet import Sketch, draw_panels, printable, read_texts, sketch
+from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, read_texts, sketch
 from forebay.show.rows import distinct, select
 from forebay.studies.striping.results import (
     APART,
@@ -97,7 +96,7 @@ def beside(results: StripingResults, number: int) -> Figure:
         for k, (name, look) in enumerate(looks.items()):
             values = [select(here, fio=n, policy=name)["throughput"] / 1e9 for n in counts]
             x = np.arange(len(counts)) + (k - (len(looks) - 1) / 2) * width
-            thin: dict[str, Any] = {
+            thin: Style = {
                 "ecolor": "#555555",
                 "error_kw": {"linewidth": 0.7},
                 "yerr": [v.std() for v in values],

@@ -8,7 +8,7 @@ from typing import Any
 from forebay.act.forward.net.payloads import FileUse, JobPart
 from forebay.act.forward.net.wire import pack
 from forebay.history.darshan.process_logs import merge_processes
-from forebay.history.run_fields import FORWARDED
+from forebay.history.run_fields import FORWARDED, Row
 from forebay.history.scanned_log import ScannedLog, pack_summary
 from forebay.history.store import Store
 from forebay.history.store.runs import add_runs, clear_stale, read_process_summaries, record_logs
@@ -40,7 +40,7 @@ def store_parts(store: Store, new: Sequence[JobPart]) -> None:
         clear_stale(connection, keys)
 
 
-def _run(key: str, some: Sequence[Any]) -> dict[str, Any]:
+def _run(key: str, some: Sequence[Any]) -> Row:
     active = len({row["process"] for row, _ in some})
     processes = max(max(row["nprocs"] for row, _ in some), active)
     return merge_processes(some) | {"run_key": key, "nprocs": processes, "io_procs": active}
@@ -58,7 +58,7 @@ def _log(part: JobPart) -> ScannedLog:
     )
 
 
-def _row(part: JobPart) -> dict[str, Any]:
+def _row(part: JobPart) -> Row:
     """A row of `runs`, with what `merge_processes` needs."""
     requests = part.reads + part.writes
     sizes = [r + w for r, w in zip(part.read_sizes, part.write_sizes, strict=True)]
@@ -101,7 +101,7 @@ def _row(part: JobPart) -> dict[str, Any]:
     }
 
 
-def _totals(part: JobPart) -> dict[str, Any]:
+def _totals(part: JobPart) -> Row:
     """What a run and its only module have in common."""
     moved = part.bytes_read + part.bytes_written
     return {
