@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields
+from typing import Any, get_type_hints
 
 import jsonschema_rs
 import pytest
@@ -49,7 +50,7 @@ KNOWN = {
     "trial": st.builds(Trial, size=COUNTS, uid=COUNTS, gid=COUNTS, hosts=st.lists(WORDS, max_size=2).map(tuple)),
     "outcome": st.sampled_from(State), "reason": st.sampled_from(Reason), "state": st.sampled_from(State),
 }  # fmt: skip
-TYPES = {"float": TIMES, "int": COUNTS, "str": WORDS}
+TYPES: dict[object, st.SearchStrategy[Any]] = {float: TIMES, int: COUNTS, str: WORDS}
 DESCRIBED = jsonschema_rs.Draft202012Validator(
     {"$ref": f"#/components/schemas/{EVENT}", "components": {"schemas": event_schemas()}}
 )
@@ -57,11 +58,8 @@ DESCRIBED = jsonschema_rs.Draft202012Validator(
 
 
 def _any(kind: type[Event]) -> st.SearchStrategy[Event]:
-    hints = {each.name: each.type for each in fields(kind)}
-    return st.builds(
-        kind, **{name: KNOWN[name] if name in KNOWN and hint not in TYPES else TYPES[str(hint)]
-                 for name, hint in hints.items()}
-    )  # fmt: skip
+    hints = {each.name: get_type_hints(kind)[each.name] for each in fields(kind)}
+    return st.builds(kind, **{name: TYPES[hint] if hint in TYPES else KNOWN[name] for name, hint in hints.items()})
 
 
 @given(st.sampled_from(list(EVENTS.values())).flatmap(_any))
