@@ -1,7 +1,7 @@
 """What can be asked of the service. Each command is declared once: its fields, who may give it, what it leads to."""
 
 from forebay.decide.grants.commands.administration import *  # noqa: F403
-from forebay.decide.grants.commands.base import *  # noqa: F403
 from forebay.decide.grants.commands.grants import *  # noqa: F403
 from forebay.decide.grants.commands.nodes import *  # noqa: F403
+from forebay.decide.grants.commands.permissions import *  # noqa: F403
 from forebay.decide.grants.commands.reports import *  # noqa: F403

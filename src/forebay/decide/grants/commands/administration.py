@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.commands.base import Command
+from forebay.decide.grants.commands.permissions import Command
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.machine import Stray
 from forebay.decide.grants.rules import GrantRules

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.commands.base import Command
+from forebay.decide.grants.commands.permissions import Command
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.schedule import attempt_grant
 from forebay.decide.grants.state import request_key

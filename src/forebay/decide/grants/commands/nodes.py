@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.commands.base import Command
+from forebay.decide.grants.commands.permissions import Command
 from forebay.decide.grants.commands.reports import Found, FoundVolume
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.losses import lose_disk, notify_owners_on, shrink_disk

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.commands.base import Command
+from forebay.decide.grants.commands.permissions import Command
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.losses import lose_volume
 from forebay.decide.grants.machine import Stray, stray_key
