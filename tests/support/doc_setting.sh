@@ -25,7 +25,7 @@ chmod -R a+rwX "$kernels"
 case $setting in
 plain) export HOME=/home/ada ;;
 live | slurm) . "$tree/tests/support/doc_setting_live.sh" ;;
-machine) export PATH=$python/bin:$usual PYTHONPATH=/srv/depends ;;
+machine) export PATH=/usr/local/sbin:$python/bin:$usual PYTHONPATH=/srv/depends ;;  # our systemctl before that of /usr/bin
 *) echo "no setting $setting" && exit 1 ;;
 esac
 [ "$setting" != slurm ] || PYTHONPATH=$tree/tests "$tree/.venv/bin/python" -m support.doc_slurm
