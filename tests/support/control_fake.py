@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 from forebay.act.control.api.forms import HelloForm, ReportForm
 from forebay.act.control.api.nodes import register_of, report_of
 from forebay.act.control.auth.callers import Who
-from forebay.act.control.client import Address
+from forebay.act.control.connections import Address
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import Control
 from forebay.model.errors import UserError

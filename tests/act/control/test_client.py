@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from forebay.act.control import client as client_module
-from forebay.act.control.client import Address, Client, ServiceAway, TurnedAway, parse_service, service_of
+from forebay.act.control.client import Client, ServiceAway, TurnedAway, parse_service, service_of
+from forebay.act.control.connections import Address, Answer
 from forebay.act.control.errors import ErrorCode, code_of_status
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSpec
@@ -114,7 +115,7 @@ def test_what_the_service_will_not_do_carries_its_words_and_is_not_tried_again(
 def test_the_code_of_an_error_is_the_services_or_follows_from_the_status(
     document: dict[str, str], code: ErrorCode
 ) -> None:
-    answer = client_module._Answer(409, json.dumps(document).encode())
+    answer = Answer(409, json.dumps(document).encode())
     assert client_module._error(answer) == (code, "so it is")
 
 

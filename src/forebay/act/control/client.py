@@ -1,21 +1,16 @@
 """A client of the control service, over its UNIX socket or https."""
 
-import http.client
 import json
 import os
 import secrets
-import select
-import socket
-import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Self, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from forebay.act.control.auth.munge import NoMunge, call_line, credential, is_installed
+from forebay.act.control.connections import Address, Answer, Connections, Failure, describe_failure, tls_context
 from forebay.act.control.documents import (
     ActionList,
     GrantDocument,
@@ -41,8 +36,6 @@ from forebay.model.grant import ENDED, LIVE, State
 
 SERVICE = "unix:/run/forebay/service.sock"
 """Where the service is by default."""
-_CONNECT = 5.0
-"""Seconds that a connection may take."""
 _ANSWER = 30.0
 """Seconds that an answer may take, beside those that a call waits."""
 _LONGEST = 25.0
@@ -66,17 +59,6 @@ class TurnedAway(UserError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.code, str(self))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where the service listens: either a `socket` or a `url`."""
-
-    socket: str = ""
-    url: str = ""
-
-    def __str__(self) -> str:
-        return f"unix:{self.socket}" if self.socket else self.url
 
 
 def parse_service(text: str, where: str = "service") -> Address:
@@ -120,7 +102,7 @@ class Client:
         self._munge = service.url != "" and token is None and is_installed()
         self._munge_socket = munge
         # A socket needs no certificates, and to read them takes longer than most calls.
-        self._http = _Http(service, None if service.socket else _tls_context(authority), headers)
+        self._http = Connections(service, None if service.socket else tls_context(authority), headers)
 
     def __enter__(self) -> Self:
         return self
@@ -281,8 +263,8 @@ class Client:
                 if answer.status not in (502, 503, 504):
                     return _read(self.service, answer, trouble)
                 _, because = _error(answer)
-            except (OSError, http.client.HTTPException) as error:
-                because = _reason(error)
+            except Failure as error:
+                because = describe_failure(error)
             pause = _PAUSES[min(tries, len(_PAUSES) - 1)]
             if time.monotonic() + pause > end:
                 raise ServiceAway(f"cannot reach the service at {self.service}: {because}")
@@ -298,105 +280,7 @@ class Client:
             return {}, str(error)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int
-    content: bytes
-
-    def document(self) -> Any:
-        return json.loads(self.content) if self.content else {}
-
-
-class _Http:
-    """Connections to one service. One that is idle is used again."""
-
-    def __init__(self, service: Address, tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> None:
-        url = urlsplit(service.url)
-        self.prefix = url.path
-        self._service, self._tls, self._headers = service, tls, headers
-        self._host, self._port = url.hostname or "forebay", url.port
-        self._idle: list[http.client.HTTPConnection] = []
-        self._busy: set[http.client.HTTPConnection] = set()
-        self._closed = False
-
-    def send(self, method: str, target: str, content: bytes, headers: Mapping[str, str], seconds: float) -> _Answer:
-        connection = self._take_idle() or self._connect()
-        self._busy.add(connection)
-        try:
-            connection.sock.settimeout(seconds)
-            kind = {"Content-Type": "application/json"} if content else {}
-            connection.request(method, self.prefix + target, content or None, {**self._headers, **kind, **headers})
-            with connection.getresponse() as response:
-                answer = _Answer(response.status, response.read())
-        except BaseException:
-            connection.close()
-            raise
-        finally:
-            self._busy.discard(connection)
-        if connection.sock is not None:
-            self._idle.append(connection)
-        if self._closed:
-            self.close()
-        return answer
-
-    def _take_idle(self) -> http.client.HTTPConnection | None:
-        while self._idle:
-            try:
-                connection = self._idle.pop()
-            except IndexError:  # another thread took the last one
-                return None
-            poll = select.poll()
-            poll.register(connection.sock, select.POLLIN)
-            if not poll.poll(0):
-                return connection
-            connection.close()  # the service closed it
-        return None
-
-    def _connect(self) -> http.client.HTTPConnection:
-        if self._tls:
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                self._host, self._port, timeout=_CONNECT, context=self._tls
-            )
-            connection.connect()
-            return connection
-        connection = http.client.HTTPConnection(self._host)
-        connection.sock = socket.socket(socket.AF_UNIX)
-        try:
-            connection.sock.settimeout(_CONNECT)
-            connection.sock.connect(self._service.socket)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def close(self) -> None:
-        """Close all connections; calls that other threads wait for fail."""
-        self._closed = True
-        while self._idle:
-            self._idle.pop().close()
-        for connection in list(self._busy):
-            with suppress(OSError, AttributeError):  # it has just ended by itself
-                connection.sock.shutdown(socket.SHUT_RDWR)
-
-
-def _tls_context(authority: Path | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=None if authority is None else str(authority))
-    except (OSError, ssl.SSLError) as error:
-        raise BadInput(str(authority), f"is not a certificate authority: {error}") from None
-
-
-def _reason(error: OSError | http.client.HTTPException) -> str:
-    """Why a service did not answer, in a few words."""
-    for kind, reason in ((TimeoutError, "no answer in time"), (FileNotFoundError, "no such socket"),
-                         (ConnectionRefusedError, "nothing listens there"), (PermissionError, "permission denied"),
-                         (http.client.RemoteDisconnected, "it closed the connection")):  # fmt: skip
-        if isinstance(error, kind):
-            return reason
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _read(service: Address, answer: _Answer, trouble: str) -> object:
+def _read(service: Address, answer: Answer, trouble: str) -> object:
     """The document; `trouble` is why the call could not be signed."""
     if not 200 <= answer.status < 300:
         code, because = _error(answer)
@@ -407,7 +291,7 @@ def _read(service: Address, answer: _Answer, trouble: str) -> object:
         raise ServiceAway(f"{service}: the answer is not one of Forebay's service") from None
 
 
-def _error(answer: _Answer) -> tuple[ErrorCode, str]:
+def _error(answer: Answer) -> tuple[ErrorCode, str]:
     """The code and the sentence of an error; a proxy may have answered instead of the service."""
     try:
         document = answer.document()

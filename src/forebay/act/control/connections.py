@@ -1,0 +1,129 @@
+"""Connections to the control service: HTTP over its UNIX socket, or over TLS."""
+
+import http.client
+import json
+import select
+import socket
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from forebay.model.errors import BadInput
+
+_CONNECT = 5.0
+"""Seconds that a connection may take."""
+Failure = (OSError, http.client.HTTPException)
+"""What a call raises that gets no answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where the service listens: either a `socket` or a `url`."""
+
+    socket: str = ""
+    url: str = ""
+
+    def __str__(self) -> str:
+        return f"unix:{self.socket}" if self.socket else self.url
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    content: bytes
+
+    def document(self) -> Any:
+        return json.loads(self.content) if self.content else {}
+
+
+class Connections:
+    """Connections to one service. One that is idle is used again."""
+
+    def __init__(self, service: Address, tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> None:
+        url = urlsplit(service.url)
+        self.prefix = url.path
+        self._service, self._tls, self._headers = service, tls, headers
+        self._host, self._port = url.hostname or "forebay", url.port
+        self._idle: list[http.client.HTTPConnection] = []
+        self._busy: set[http.client.HTTPConnection] = set()
+        self._closed = False
+
+    def send(self, method: str, target: str, content: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
+        connection = self._take_idle() or self._connect()
+        self._busy.add(connection)
+        try:
+            connection.sock.settimeout(seconds)
+            kind = {"Content-Type": "application/json"} if content else {}
+            connection.request(method, self.prefix + target, content or None, {**self._headers, **kind, **headers})
+            with connection.getresponse() as response:
+                answer = Answer(response.status, response.read())
+        except BaseException:
+            connection.close()
+            raise
+        finally:
+            self._busy.discard(connection)
+        if connection.sock is not None:
+            self._idle.append(connection)
+        if self._closed:
+            self.close()
+        return answer
+
+    def _take_idle(self) -> http.client.HTTPConnection | None:
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread took the last one
+                return None
+            poll = select.poll()
+            poll.register(connection.sock, select.POLLIN)
+            if not poll.poll(0):
+                return connection
+            connection.close()  # the service closed it
+        return None
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._tls:
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                self._host, self._port, timeout=_CONNECT, context=self._tls
+            )
+            connection.connect()
+            return connection
+        connection = http.client.HTTPConnection(self._host)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        try:
+            connection.sock.settimeout(_CONNECT)
+            connection.sock.connect(self._service.socket)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        """Close all connections; calls that other threads wait for fail."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+        for connection in list(self._busy):
+            with suppress(OSError, AttributeError):  # it has just ended by itself
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def tls_context(authority: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=None if authority is None else str(authority))
+    except (OSError, ssl.SSLError) as error:
+        raise BadInput(str(authority), f"is not a certificate authority: {error}") from None
+
+
+def describe_failure(error: BaseException) -> str:
+    """Why a service did not answer, in a few words."""
+    for kind, reason in ((TimeoutError, "no answer in time"), (FileNotFoundError, "no such socket"),
+                         (ConnectionRefusedError, "nothing listens there"), (PermissionError, "permission denied"),
+                         (http.client.RemoteDisconnected, "it closed the connection")):  # fmt: skip
+        if isinstance(error, kind):
+            return reason
+    return " ".join(str(error).split()) or type(error).__name__
