@@ -129,6 +129,8 @@ def validate(path: Path, document: dict[str, Any], model: type[TableType]) -> Ta
     """The document as a value of type `model`."""
     try:
         return model.model_validate(document, context={"folder": path.absolute().parent})
+    except BadInput as error:  # of a value that checks itself, and knows its place but not its file
+        raise BadInput(error.where if str(path) in error.where else f"{path}: {error.where}", error.reason) from None
     except ValidationError as error:
         deepest = max(error.errors(), key=lambda e: len(e["loc"]))  # of alternatives, the one that fits best
         where = _where(deepest["loc"])

@@ -151,8 +151,16 @@ def test_the_example_is_right_and_flags_replace_what_a_file_says(tmp_path: Path)
     with pytest.raises(BadInput, match=r"forebay\.toml: service\.silnet: is not a key of this table"):
         read_service(file, {})
     file.write_text('[service]\nsocket = "here"\n[service.rules]\nsplit = "some"\n')
-    with pytest.raises(BadInput, match=r"service\.rules\.split: 'some' is not a number with a unit"):
+    with pytest.raises(BadInput, match=r"forebay\.toml: service\.rules\.split: 'some' is not a number with a unit"):
         read_service(file, {})
+    for wrong, message in (
+        ("rules]\ntriez = 5", r"forebay\.toml: service\.rules\.triez: is not a rule"),
+        ("rules]\ntries = -5", r"forebay\.toml: rules\.tries: must not be negative, not -5"),
+        ("limits]\nwaiting = -1", r"forebay\.toml: limits\.waiting: must be at least 1, not -1"),
+    ):
+        file.write_text(f"[service]\n[service.{wrong}\n")
+        with pytest.raises(BadInput, match=message):
+            read_service(file, {})
     file.write_text('[service]\nsocket = "here"\n')
     assert read_service(file, {}).socket == tmp_path / "here"
     file.write_text('[service]\ndb = "grants.db"\nhistory = "../history.db"\n')
