@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,8 +60,8 @@ def ingest(
         return
     with hire_workers(workers if paths else None) as crew, open_store(db) as store:
         for file in sacct or []:
-            with store.writing() as connection:
-                jobs += add_jobs(connection, read_sacct(file))
+            with store.writing() as connection, closing(read_sacct(file)) as rows:
+                jobs += add_jobs(connection, rows)
         if paths:
             report = _read_logs(store, paths, crew)
         where = store.where

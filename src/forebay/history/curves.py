@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections import defaultdict
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,21 +59,21 @@ def read_curves(path: Path) -> Curves:
     The header shows which: `application,n,bandwidth` (bytes per second), or FORGE's columns separated by semicolons
     (MiB per second). Runs without forwarding (0 forwarders) are left out.
     """
-    lines = read_csv(path)
-    _, columns = next(lines)
-    if len(set(columns)) < len(columns):
-        raise BadInput(f"{path}:1", "has the same column twice")
-    if set(_PLAIN) <= set(columns):
-        kind, parse = "measured", _plain_point
-    elif set(_FORGE) <= set(columns):
-        kind, parse = "measured (FORGE)", _forge_point
-    else:
-        raise BadInput(f"{path}:1", f"needs the columns {','.join(_PLAIN)}, or those of a FORGE result")
-    measured: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for number, cells in lines:
-        if point := parse(_Row(f"{path}:{number}", dict(zip(columns, cells, strict=True)))):
-            name, n, bandwidth = point
-            measured[name][n].append(bandwidth)
+    with closing(read_csv(path)) as lines:
+        _, columns = next(lines)
+        if len(set(columns)) < len(columns):
+            raise BadInput(f"{path}:1", "has the same column twice")
+        if set(_PLAIN) <= set(columns):
+            kind, parse = "measured", _plain_point
+        elif set(_FORGE) <= set(columns):
+            kind, parse = "measured (FORGE)", _forge_point
+        else:
+            raise BadInput(f"{path}:1", f"needs the columns {','.join(_PLAIN)}, or those of a FORGE result")
+        measured: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for number, cells in lines:
+            if point := parse(_Row(f"{path}:{number}", dict(zip(columns, cells, strict=True)))):
+                name, n, bandwidth = point
+                measured[name][n].append(bandwidth)
     if not measured:
         raise BadInput(str(path), "has no measurements")
     by_name = {}

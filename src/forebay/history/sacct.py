@@ -1,7 +1,7 @@
 """Slurm's accounting in the format of `sacct -P`: a header, then one line for each job and step."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -12,7 +12,7 @@ _WANTED = {"JobName": "job_name", "User": "user", "State": "state"}
 _TIMES = {"Submit": "submit_time", "Start": "job_start_time", "End": "job_end_time"}
 
 
-def read_sacct(path: Path) -> Iterator[Row]:
+def read_sacct(path: Path) -> Generator[Row]:
     """Rows of `jobs`, one for each job; steps (`123.batch`, `123.0`) are skipped."""
     try:
         with path.open(newline="", encoding="utf-8", errors="replace") as file:

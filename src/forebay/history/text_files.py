@@ -4,7 +4,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -40,7 +40,7 @@ def open_text(path: Path, encoding: str = "utf-8-sig") -> Iterator[TextIO]:
         yield text
 
 
-def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
+def read_csv(path: Path) -> Generator[tuple[int, list[str]]]:
     """The number and the cells of each line: first the header, in lower case, then those with as many cells.
 
     Cells are separated by commas, or by semicolons if the header has one. Empty lines are left out.

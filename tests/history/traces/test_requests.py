@@ -1,18 +1,25 @@
 """Which reader reads what, and where the requests are said to come from."""
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from forebay.history.curves import read_curves
 from forebay.history.traces import read_requests
 from forebay.model.errors import BadInput
+from forebay.model.request import Requests
 
 JOB = """\
 - {id: 7, submissionTime: 2020-01-01 00:00:00, startTime: 2020-01-01 00:00:10, endTime: 2020-01-01 00:01:00,
    readBytes: 5, writtenBytes: 3}
 """
+
+
+def read_one(path: Path) -> Requests:
+    return read_requests([path])
 
 
 def refused(*paths: Path) -> str:
@@ -88,3 +95,32 @@ def test_an_empty_csv_file_has_no_columns(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.touch()
     assert refused(path) == f"{path}: has no requests"
+
+
+BAD_SWF = "1 0 -1 soon 1 -1 -1 1 -1 -1 1 1 1 1 1 1 -1 -1\n"
+BAD_THETA = """\
+COBALT_JOBID,NPROCS,RUN_TIME,TOTAL_POSIX_BYTES_READ,QUEUED_TIMESTAMP,START_TIMESTAMP,END_TIMESTAMP
+7,none,1,1,2020-01-01,2020-01-01,2020-01-01
+"""
+BAD_CURVES = "application,n,bandwidth\na,1,fast\n"
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "content"),
+    [
+        (read_one, "a.yml", "jobs:\n- {id: 7, startTime: soon}\n"),
+        (read_one, "a.swf", "1 0 -1 10 1 -1 100 1 -1 -1 1 1 1 1 1 1 -1 -1\n" + BAD_SWF.replace("soon", "1.5e99")),
+        (read_one, "a.swf", BAD_SWF),
+        (read_one, "a.csv", BAD_THETA),
+        (read_curves, "a.csv", BAD_CURVES),
+    ],
+)
+def test_a_file_with_a_bad_line_is_closed_at_once(
+    tmp_path: Path, read: Callable[[Path], object], name: str, content: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(BadInput) as raised:
+        read(path)
+    assert str(path) in str(raised.value)  # which still refers to the reader that raised it
+    assert path not in [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]

@@ -5,7 +5,8 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,8 @@ def read(path: Path, per_processor: float | None) -> Requests:
     """A request for every job with processors, a run time and a volume, in the order of the file."""
     left_out: Counter[tuple[str, str]] = Counter()
     nothing = _Block(path, 1, [], np.empty((0, len(_USED))))
-    pieces = [_columns(block, per_processor, left_out) for block in itertools.chain([nothing], _blocks(path))]
+    with closing(_blocks(path)) as blocks:
+        pieces = [_columns(block, per_processor, left_out) for block in itertools.chain([nothing], blocks)]
     ids, submitted, start, duration, size = map(np.concatenate, zip(*pieces, strict=True))
     if (np.diff(ids) <= 0).any():  # else no number occurs twice
         numbers, counts = np.unique(ids, return_counts=True)
@@ -129,7 +131,7 @@ def _check(block: _Block) -> None:
             block.refuse(column < 0, name, column, "must not be negative")
 
 
-def _blocks(path: Path) -> Iterator[_Block]:
+def _blocks(path: Path) -> Generator[_Block]:
     with open_text(path, _ENCODING) as file:
         first = 1
         while lines := list(itertools.islice(file, _BLOCK)):
