@@ -1,6 +1,6 @@
 """Names and bounds of what the history keeps of a run."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 SIZE_BINS = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M", "1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
 """Request sizes in bytes, as Darshan counts them."""
@@ -27,3 +27,13 @@ LARGEST = 1 << 56
 
 Row = dict[str, Any]
 """A row of a table, by column; see `store/schema.toml`."""
+
+
+class WholeRun(TypedDict):
+    """A run with everything that is known of it."""
+
+    run: Row
+    modules: list[Row]
+    requests: list[Row]
+    osts: list[Row]
+    logs: list[Row]

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, RowMapping
 
-from forebay.history.run_fields import Row
+from forebay.history.run_fields import Row, WholeRun
 from forebay.history.store.bulk import within
 from forebay.history.store.schema import apps, decisions, filesystems, jobs, logs, modules, osts, requests, runs
 from forebay.model.errors import BadInput, UnknownName
@@ -65,8 +65,7 @@ def list_runs(
             yield _run(row)
 
 
-def read_run(connection: Connection, run_id: int) -> dict[str, Row | list[Row]]:
-    """`run`, and its `modules`, `requests`, `osts` and `logs`."""
+def read_run(connection: Connection, run_id: int) -> WholeRun:
     fits = run_id.bit_length() < 64  # a larger number is in no database
     row = connection.execute(_SELECT_RUNS.where(runs.c.run_id == run_id)).mappings().one_or_none() if fits else None
     if row is None:

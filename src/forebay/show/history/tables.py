@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from forebay.history.run_fields import SIZE_BINS
+from forebay.history.run_fields import SIZE_BINS, WholeRun
 from forebay.history.store.totals import AppSums, FilesystemSums
 from forebay.model.layout import ANY
 from forebay.model.units import format_bandwidth, format_size, plural
@@ -128,7 +128,7 @@ def print_runs(runs: Iterable[Document], limited: int | None) -> None:
         typer.echo(f"The newest {limited}; --limit N shows more.")
 
 
-def print_run(document: Document) -> None:
+def print_run(document: WholeRun) -> None:
     """`forebay history show`."""
     run, osts = document["run"], document["osts"]
     typer.echo(f"Run {run['run_id']}: {printable(run['app'])}, {plural(run['nprocs'], 'process')}")
