@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import pytest
 
@@ -168,7 +168,7 @@ class Speaker:
     def close(self) -> None:
         self.socket.close()
 
-    def __enter__(self) -> Speaker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -176,7 +176,9 @@ def test_times_that_are_to_be_left_alone_are(mount: Mount) -> None:
 def test_files_belong_to_who_mounts(mount: Mount, owner: tuple[int, int], fine: bool) -> None:
     put(mount, "/a")
     if fine:
-        assert mount.chown("/a", *owner, None) is None
+        mount.chown("/a", *owner, None)
+        status = mount.getattr("/a", None)
+        assert (status["st_uid"], status["st_gid"]) == (os.getuid(), os.getgid())
     else:
         with raises(errno.EPERM):
             mount.chown("/a", *owner, None)

@@ -5,7 +5,7 @@ import errno
 import os
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -17,6 +17,7 @@ from forebay.act.forward.clients.aio import AsyncClient
 from forebay.act.forward.clients.channel import Identity, identify
 from forebay.act.forward.clients.operations import Handle, Lost, Operations, Request
 from forebay.act.forward.clients.sync import Client
+from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.wire import AGAIN, LONGEST, Kind, Message, unpack
 from forebay.model.layout import GRAIN, Layout
 from support.examples import examples
@@ -76,15 +77,16 @@ def made(request: pytest.FixtureRequest, pretend_layer: PretendLayer) -> Iterato
     """Makes clients of one kind or the other."""
     clients: list[Any] = []
 
-    def make(**options: Any) -> Any:
-        options = {"who": WHO, "patience": 60.0} | options
-        nodes = options.pop("nodes", pretend_layer.addresses)
+    def make(
+        nodes: Sequence[Address] = pretend_layer.addresses, key: bytes = KEY, patience: float = 60.0, **options: Any
+    ) -> Any:
+        def new(kind: type[Client | AsyncClient]) -> Client | AsyncClient:
+            return kind(nodes, key, who=WHO, patience=patience, **options)
+
         if request.param == "sync":
-            clients.append(Client(nodes, options.pop("key", KEY), **options))
+            clients.append(new(Client))
         else:
-            key = options.pop("key", KEY)
-            client = pretend_layer.thread.call(lambda: AsyncClient(nodes, key, **options))
-            clients.append(Blocking(client, pretend_layer))
+            clients.append(Blocking(pretend_layer.thread.call(new, AsyncClient), pretend_layer))
         return clients[-1]
 
     yield make

@@ -112,7 +112,12 @@ def test_a_full_disk_is_its_errno(objects: Objects, monkeypatch: pytest.MonkeyPa
 def test_a_sync_reaches_the_object_and_once_its_name(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
     inodes: list[int] = []
     real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda handle: (inodes.append(os.fstat(handle).st_ino), real(handle)))
+
+    def fsync(handle: int) -> None:
+        inodes.append(os.fstat(handle).st_ino)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
     objects.write(7, 0, b"abc")
     sync_all(objects.descriptors_to_sync(7))
     assert len(set(inodes)) == 3  # with the folder of its name, and that one's

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.forward.net.address import Address, open_socket
-from forebay.act.forward.net.admission import Listener, connect
+from forebay.act.forward.net.admission import TIMEOUT, Listener, connect
 from forebay.act.forward.net.auth import Answerer, Asker, Credentials, Denied, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Connection
@@ -107,15 +107,14 @@ def test_what_one_tells_of_oneself_is_bounded() -> None:
 class Guarded:
     """A door in a thread that lets in whoever proves itself, and lets it be."""
 
-    def __init__(self, thread: LoopThread, address: Address, **settings: float) -> None:
+    def __init__(self, thread: LoopThread, address: Address, timeout: float = TIMEOUT) -> None:
         self.inside: list[Connection] = []
         self.buffers = Buffers()
         self.thread = thread
 
         def made() -> Listener:
-            return Listener(
-                address, Credentials(KEY, NODE, ("client",)), self.inside.append, buffers=self.buffers, **settings
-            )  # type: ignore[arg-type]
+            credentials = Credentials(KEY, NODE, ("client",))
+            return Listener(address, credentials, self.inside.append, buffers=self.buffers, timeout=timeout)
 
         self.door = thread.call(made)
 

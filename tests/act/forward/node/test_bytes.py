@@ -13,7 +13,7 @@ from forebay.model.layout import Layout
 from support.forward import KEY
 from support.forward_nodes import STRIPE, NodeThread, node_thread
 
-WAYS = (
+WAYS: tuple[tuple[str, dict[str, int]], ...] = (
     ("fifo", {}),
     ("fifo", {"aggregate": 300_000, "in_flight": 2}),
     ("to-agg", {"aggregate": 1 << 20, "slots": 8, "in_flight": 3}),

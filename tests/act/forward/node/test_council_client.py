@@ -51,7 +51,12 @@ class PretendCouncil:
     def say(self, words: Any, kind: Kind = Kind.DECIDE, flags: int = 0) -> None:
         payload = pack(words) if not isinstance(words, bytes) else words
         message = Message(kind, flags, payload=payload)
-        self._thread.call(lambda: [c.send([message.header(), payload]) for c in self.nodes])
+
+        def send() -> None:
+            for node in self.nodes:
+                node.send([message.header(), payload])
+
+        self._thread.call(send)
 
     def of(self, kind: Kind) -> list[Any]:
         return [words for heard, words in self.heard if heard == kind]
@@ -101,8 +106,10 @@ def test_a_decision_is_followed_and_nonsense_is_counted(tmp_path: Path) -> None:
         with announcing(thread, node, council):
             council.say({"parameter": "window", "value": 250_000})
             thread.soon(lambda: int(node.dispatch.q[WINDOW]) == 250_000)
-            for nonsense in ({"parameter": "window", "value": -5}, {"value": 1}, [], 7, None, b"\xc1", {}):
-                council.say(nonsense)
+            too_low = {"parameter": "window", "value": -5}
+            nonsense: tuple[object, ...] = (too_low, {"value": 1}, [], 7, None, b"\xc1", {})
+            for words in nonsense:
+                council.say(words)
             council.say({}, Kind.READ)
             thread.soon(lambda: node.counts["nonsense"] == 8)
             assert int(node.dispatch.q[WINDOW]) == 250_000
@@ -120,7 +127,10 @@ def test_a_decision_about_one_setting_keeps_all_others(tmp_path: Path) -> None:
         node = thread.node(thread.serve(1), scheduler="twins", queue=queue)
         council = PretendCouncil(thread)
 
-        def settings() -> tuple[str, int, int]:
+        def decide(parameter: str, value: object) -> tuple[str, int, int]:
+            before = node.counts["decisions"]
+            council.say({"parameter": parameter, "value": value})
+            thread.soon(lambda: node.counts["decisions"] > before)
             return node.dispatch.scheduler, int(node.dispatch.q[WINDOW]), int(node.dispatch.q[AGGREGATE])
 
         with announcing(thread, node, council):
@@ -132,10 +142,7 @@ def test_a_decision_about_one_setting_keeps_all_others(tmp_path: Path) -> None:
                 ("quantum", 3, ("twins:window=250000", 250_000, 1 << 19)),
                 ("scheduler", "fifo", ("fifo", 500_000, 1 << 19)),
             ):
-                before = node.counts["decisions"]
-                council.say({"parameter": parameter, "value": value})
-                thread.soon(lambda before=before: node.counts["decisions"] > before)
-                assert settings() == wanted
+                assert decide(parameter, value) == wanted
             council.heard.clear()
             council.say({"parameter": "aggregate", "value": 1 << 20, "ignore": True})
             thread.soon(lambda: any(words["parameter"] == "aggregate" for words in council.of(Kind.ANNOUNCE)))

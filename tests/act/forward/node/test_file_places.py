@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -160,7 +161,7 @@ def test_cephs_layout_comes_from_the_nearest_folder_that_has_one(
             raise OSError(61, "no data available")
         return text
 
-    monkeypatch.setattr(file_places.os, "getxattr", getxattr)
+    monkeypatch.setattr(os, "getxattr", getxattr)
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "f").touch()
     find = places_finder("ceph", 2, Layout(count=1))

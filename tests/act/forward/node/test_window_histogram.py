@@ -23,7 +23,7 @@ class Recorder(WindowHistogram):
 def watched(entries: list[tuple[int, int, bool]]) -> Recorder:
     """Of windows by number, when each was entered after its beginning, and whether anybody waited for it."""
     words = np.zeros(64, dtype=np.int64)
-    windows = Recorder(memoryview(words))
+    windows = Recorder(words.data)
     words[WINDOW] = LENGTH
     for number, late, awaited in entries:
         words[WINDOW_BEGIN] = number * LENGTH
