@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from forebay.act import command
 from forebay.act.command import CommandFailed, CommandHangs, Completed, format_command, run, run_unchecked
 from forebay.model.errors import UserError
+from support.calls import record_calls
 
 LONG = 60.0
 
@@ -161,14 +162,12 @@ def test_what_was_printed_before_it_hung_is_known(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_interrupt_stops_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped = []
-    real = os.killpg
-    monkeypatch.setattr(os, "killpg", lambda pid, sig: (stopped.append(pid), real(pid, sig)))
+    stops = record_calls(monkeypatch, os, "killpg")
     monkeypatch.setattr("subprocess.Popen.communicate", _interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(("sleep", "100000"), timeout=LONG)
-    assert len(stopped) == 1
-    assert not _runs(str(stopped[0]))
+    ((stopped, _),) = stops
+    assert not _runs(str(stopped))
 
 
 def _interrupted(*_: object, **__: object) -> None:

@@ -24,6 +24,7 @@ from forebay.history.darshan.log import counter_columns
 from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.darshan.summary import read_log
 from forebay.history.store import Store, open_store
+from forebay.history.store.runs import find_unchanged
 from forebay.history.store.schema import apps, logs, modules, osts, runs, totals
 from forebay.model.errors import BadInput, UserError
 from support import deadly
@@ -202,11 +203,10 @@ def test_a_log_that_is_gone_when_its_turn_comes_is_listed(
     for name in ("a.darshan", "b.darshan"):
         Parts(wheel_log("noposixopens.darshan")).with_job(job_id=ord(name[0])).write(tmp_path / name)
     found = list(module.find_logs([tmp_path], lambda _path, _why: None))
-    known = module.find_unchanged
 
     def and_then_gone(*args: Any) -> set[str]:
         found[0].unlink()
-        return known(*args)
+        return find_unchanged(*args)
 
     monkeypatch.setattr(module, "find_unchanged", and_then_gone)
     report = take_in(store, tmp_path)

@@ -11,6 +11,7 @@ from forebay.folders import cache_folder
 from forebay.history.traces import cache as cache_module
 from forebay.history.traces import read_requests, storalloc, swf
 from forebay.model.request import Requests
+from support.calls import Calls, record_calls
 
 
 def trace(folder: Path, *ids: object, name: str = "IOJobs.yml") -> Path:
@@ -26,12 +27,9 @@ def trace(folder: Path, *ids: object, name: str = "IOJobs.yml") -> Path:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def reads(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """The files that were really read."""
-    found: list[Path] = []
-    read = storalloc.read
-    monkeypatch.setattr(storalloc, "read", lambda path: found.append(path) or read(path))
-    return found
+    return record_calls(monkeypatch, storalloc, "read")
 
 
 def same(one: Requests, other: Requests) -> bool:
@@ -43,31 +41,29 @@ def same(one: Requests, other: Requests) -> bool:
 
 
 @pytest.mark.parametrize("ids", [[1, 2], ["a", "böse"]])
-def test_the_second_time_comes_from_the_cache(
-    tmp_path: Path, reads: list[Path], cache: Path, ids: list[object]
-) -> None:
+def test_the_second_time_comes_from_the_cache(tmp_path: Path, reads: Calls, cache: Path, ids: list[object]) -> None:
     path = trace(tmp_path, *ids)
     first, second = read_requests([path]), read_requests([path])
-    assert reads == [path]
+    assert reads == [(path,)]
     assert same(first, second)
     assert first.origin == "2 requests from IOJobs.yml (left out: 1 job of no bytes)"
     assert [one.suffix for one in cache.iterdir()] == [".npz"]
 
 
-def test_the_same_content_under_another_name_is_found_and_named_anew(tmp_path: Path, reads: list[Path]) -> None:
+def test_the_same_content_under_another_name_is_found_and_named_anew(tmp_path: Path, reads: Calls) -> None:
     read_requests([trace(tmp_path, 1)])
     assert read_requests([trace(tmp_path, 1, name="b.yaml")]).origin.startswith("1 request from b.yaml")
     assert len(reads) == 1
 
 
-def test_a_file_that_changed_is_read_again(tmp_path: Path, reads: list[Path]) -> None:
+def test_a_file_that_changed_is_read_again(tmp_path: Path, reads: Calls) -> None:
     assert len(read_requests([trace(tmp_path, 1)])) == 1
     assert len(read_requests([trace(tmp_path, 1, 2)])) == 2
     assert len(reads) == 2
 
 
 def test_a_new_version_of_the_readers_reads_again(
-    tmp_path: Path, reads: list[Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, reads: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = trace(tmp_path, 1)
     read_requests([path])
@@ -77,13 +73,12 @@ def test_a_new_version_of_the_readers_reads_again(
 
 
 def test_another_volume_is_another_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read, found = swf.read, []
-    monkeypatch.setattr(swf, "read", lambda path, each: found.append(each) or read(path, each))
+    calls = record_calls(monkeypatch, swf, "read")
     path = tmp_path / "a.swf"
     path.write_text("1 0 0 9 2 -1 100 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n")
     for volume in ("memory", "1 GB", "2 GB", None, "1000 MB"):
         read_requests([path], swf_volume=volume)
-    assert found == [None, 1e9, 2e9]
+    assert calls == [(path, None), (path, 1e9), (path, 2e9)]
 
 
 def test_an_entry_damaged_anywhere_is_ignored_or_still_right(tmp_path: Path, cache: Path) -> None:
@@ -99,7 +94,7 @@ def test_an_entry_damaged_anywhere_is_ignored_or_still_right(tmp_path: Path, cac
 
 
 @pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04", b"PK\x05\x06" + b"\0" * 18])
-def test_a_damaged_entry_is_written_anew(tmp_path: Path, reads: list[Path], cache: Path, content: bytes) -> None:
+def test_a_damaged_entry_is_written_anew(tmp_path: Path, reads: Calls, cache: Path, content: bytes) -> None:
     path = trace(tmp_path, 1)
     right = read_requests([path])
     (entry,) = cache.iterdir()
@@ -109,7 +104,7 @@ def test_a_damaged_entry_is_written_anew(tmp_path: Path, reads: list[Path], cach
     assert len(reads) == 2
 
 
-def test_an_entry_that_is_cut_short_is_written_anew(tmp_path: Path, reads: list[Path], cache: Path) -> None:
+def test_an_entry_that_is_cut_short_is_written_anew(tmp_path: Path, reads: Calls, cache: Path) -> None:
     path = trace(tmp_path, 1)
     read_requests([path])
     (entry,) = cache.iterdir()
@@ -134,14 +129,14 @@ def test_an_entry_of_other_columns_is_ignored(cache: Path, wrong: dict[str, np.n
     columns = {"ids": np.array([1]), "bytes": np.array([1])}
     columns |= dict.fromkeys(("submitted", "start", "duration", "volume"), one)
     cache.mkdir(parents=True)
-    np.savez(cache / "good.npz", **columns, left_out=np.array(""))
+    np.savez(cache / "good.npz", **columns, left_out=np.array(""), allow_pickle=True)
     np.savez(cache / "bad.npz", **columns | wrong, left_out=np.array(""), allow_pickle=True)
     assert isinstance(cache_module.load_entry("good"), Requests)
     assert cache_module.load_entry("bad") is None
 
 
 def test_without_a_folder_to_write_to_the_file_is_read_each_time(
-    tmp_path: Path, reads: list[Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, reads: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.touch()

@@ -15,7 +15,7 @@ from support.history_rows import run_row
 
 def run(key: str, job: int, start: float, end: float, read: int, written: int, uid: int = 1) -> dict[str, object]:
     values = {"job_id": job, "uid": uid, "start_time": start, "end_time": end, "run_time": end - start}
-    return run_row(key, **values, bytes_read=read, bytes_written=written, total_bytes=read + written)
+    return run_row(key, "app", **values, bytes_read=read, bytes_written=written, total_bytes=read + written)
 
 
 def fill(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 import pytest
@@ -82,6 +83,16 @@ def test_an_alias_of_an_earlier_value_is_that_value(tmp_path: Path) -> None:
     assert read_requests([path]).bytes.tolist() == [77]
 
 
+class Job(TypedDict):
+    id: int | str
+    submissionTime: datetime
+    startTime: datetime
+    endTime: datetime
+    readBytes: int
+    writtenBytes: int
+    note: object
+
+
 TIMES = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)).map(lambda time: time.replace(microsecond=0))
 SIZES = st.integers(0, 10**18)
 IDS = st.lists(st.integers(-(10**17), 10**17), unique=True, max_size=4) | st.lists(
@@ -93,7 +104,7 @@ IDS = st.lists(st.integers(-(10**17), 10**17), unique=True, max_size=4) | st.lis
 
 @given(st.data())
 def test_what_yaml_writes_is_read_back(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    jobs = [
+    jobs: list[Job] = [
         {
             "id": name,
             "submissionTime": data.draw(TIMES),

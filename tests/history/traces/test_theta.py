@@ -1,6 +1,7 @@
 """Requests from Theta's two CSV files."""
 
 import gzip
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from forebay.history.traces import read_requests
 from forebay.model.errors import BadInput
 
+Row = Mapping[str, object]
 GB = 10**9
 START = 1577931378  # 2020-01-02 02:16:18
 DARSHAN = {
@@ -21,19 +23,19 @@ SCHEDULER = {
 }  # fmt: skip
 
 
-def table(folder: Path, name: str, defaults: dict[str, object], *rows: dict[str, object]) -> Path:
-    columns = list(defaults | {key: 0 for row in rows for key in row})
-    lines = [columns, *([(defaults | row).get(c, "") for c in columns] for row in rows)]
+def table(folder: Path, name: str, defaults: Row, *rows: Row) -> Path:
+    columns = list(dict.fromkeys([*defaults, *(key for row in rows for key in row)]))
+    lines: list[list[object]] = [[*columns], *([{**defaults, **row}.get(c, "") for c in columns] for row in rows)]
     path = folder / name
     path.write_text("".join(",".join(map(str, line)) + "\n" for line in lines), encoding="utf-8")
     return path
 
 
-def darshan(folder: Path, *rows: dict[str, object]) -> Path:
+def darshan(folder: Path, *rows: Row) -> Path:
     return table(folder, "darshan.csv", DARSHAN, *rows)
 
 
-def scheduler(folder: Path, *rows: dict[str, object]) -> Path:
+def scheduler(folder: Path, *rows: Row) -> Path:
     return table(folder, "jobs.csv", SCHEDULER, *rows)
 
 
@@ -181,21 +183,21 @@ def test_a_bad_row_of_the_schedulers_is_named_by_file_and_line(
 
 
 def test_a_bad_time_of_a_job_that_is_no_request_does_no_harm(tmp_path: Path) -> None:
-    light: dict[str, object] = {"COBALT_JOBID": 2, "TOTAL_POSIX_BYTES_WRITTEN": 5}
+    light = {"COBALT_JOBID": 2, "TOTAL_POSIX_BYTES_WRITTEN": 5}
     bad = ({"COBALT_JOBID": name, "END_TIMESTAMP": ""} for name in (2, 3))
     assert len(read_requests([darshan(tmp_path, {}, light), scheduler(tmp_path, {}, *bad)])) == 1
 
 
 @pytest.mark.parametrize("column", list(DARSHAN))
 def test_a_missing_column_of_darshans_is_named(tmp_path: Path, column: str) -> None:
-    defaults: dict[str, object] = {key: value for key, value in DARSHAN.items() if key != column}
+    defaults = {key: value for key, value in DARSHAN.items() if key != column}
     path = table(tmp_path, "darshan.csv", defaults, {})
     assert refused(path, scheduler(tmp_path, {})) == f"darshan.csv:1: needs the column {column}"
 
 
 @pytest.mark.parametrize("column", [column for column in SCHEDULER if column != "NODES_USED"])
 def test_a_missing_column_of_the_schedulers_is_named(tmp_path: Path, column: str) -> None:
-    defaults: dict[str, object] = {key: value for key, value in SCHEDULER.items() if key != column}
+    defaults = {key: value for key, value in SCHEDULER.items() if key != column}
     path = table(tmp_path, "jobs.csv", defaults, {})
     assert refused(path, darshan(tmp_path, {})) == f"jobs.csv:1: needs the column {column}"
 
