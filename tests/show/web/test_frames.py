@@ -15,6 +15,7 @@ from forebay.act.control.service.live_state import Live
 from forebay.decide.grants import commands as co
 from forebay.model.errors import ForebayError
 from forebay.model.grant import NotAllowed, VolumeState
+from support.documents import as_received
 from support.examples import examples
 from support.page_world import ANN, BEN, PageWorld
 
@@ -56,9 +57,16 @@ def told(text: str, kind: str = "frame") -> dict[str, Any]:
     return found
 
 
-def snapshot(live: Live, eye: int | None) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(page_views.snapshot(live, eye)))
-    return found
+def snapshot(live: Live, eye: int | None) -> Any:
+    return as_received(page_views.snapshot(live, eye))
+
+
+def list_grants(live: Live, eye: int | None = None, **which: Any) -> Any:
+    return as_received(page_views.list_grants(live, eye, Which(**which)))
+
+
+def timeline(live: Live, eye: int | None = None) -> Any:
+    return as_received(page_views.timeline(live, eye, 0.0, 1e9))
 
 
 _STEP = st.one_of(
@@ -145,17 +153,15 @@ def test_lists_have_what_the_eye_may_see_and_no_more(steps: list[Any], eye: int 
     for step in steps:
         _do(world, step)
     grants = [g for g in world.live.control.tables.grants.values() if eye is None or g.ask.uid == eye]
-    found = page_views.list_grants(world.live, eye, Which(limit=10_000))
+    found = list_grants(world.live, eye, limit=10_000)
     assert sorted(row["id"] for row in found["rows"]) == sorted(g.id for g in grants) and found["total"] == len(grants)
     assert [row["order"] for row in found["rows"]] == sorted((g.order for g in grants), reverse=True)
-    half = page_views.list_grants(world.live, eye, Which(offset=3, limit=4))
+    half = list_grants(world.live, eye, offset=3, limit=4)
     assert half["rows"] == found["rows"][3:7] and half["total"] == len(grants)
-    queued = page_views.list_grants(world.live, eye, Which(state="queued"))["rows"]
+    queued = list_grants(world.live, eye, state="queued")["rows"]
     assert [row["position"] for row in queued] == sorted(row["position"] for row in queued)
-    when = page_views.timeline(world.live, eye, 0.0, 1e9)
-    assert sorted(when["id"]) == sorted(g.id for g in grants)
-    head = page_views.head(world.live, eye, page_views.states_of(world.live))
-    assert sum(head["totals"]["states"].values()) == len(grants)
+    assert sorted(timeline(world.live, eye)["id"]) == sorted(g.id for g in grants)
+    assert sum(snapshot(world.live, eye)["totals"]["states"].values()) == len(grants)
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -227,7 +233,7 @@ def test_filters_find_by_state_owner_disk_and_words() -> None:
     first, second, big = world.ask(ANN, 10, job="one"), world.ask(BEN, 10, job="two"), world.ask(BEN, 10**6)
 
     def ids(**which: Any) -> list[str]:
-        return [row["id"] for row in page_views.list_grants(world.live, None, Which(**which))["rows"]]
+        return [row["id"] for row in list_grants(world.live, **which)["rows"]]
 
     assert ids(state="refused") == [big] and set(ids(state="live")) == {first, second} and ids(state="ended") == [big]
     assert ids(owner=str(ANN)) == [first] and ids(text="TW") == [second] and ids(text=first[:32]) == [first]
@@ -240,9 +246,9 @@ def test_on_a_disk_a_grant_has_the_bytes_of_its_volumes_there() -> None:
     world = PageWorld()
     world.node("a", "x", "y")
     world.ask(ANN, 150)
-    rows = {key: page_views.list_grants(world.live, None, Which(disk=key))["rows"] for key in ("a/x", "a/y", "a")}
+    rows = {key: list_grants(world.live, disk=key)["rows"] for key in ("a/x", "a/y", "a")}
     assert sum(rows[key][0]["here"] for key in ("a/x", "a/y")) == rows["a"][0]["here"] == 150
-    assert "here" not in page_views.list_grants(world.live, None, Which())["rows"][0]
+    assert "here" not in list_grants(world.live)["rows"][0]
 
 
 def test_a_grant_on_a_silent_node_is_not_plainly_ready() -> None:
@@ -255,9 +261,9 @@ def test_a_grant_on_a_silent_node_is_not_plainly_ready() -> None:
     world.carry_out()
 
     def told() -> dict[str, tuple[str, bool, list[str]]]:
-        rows = page_views.list_grants(world.live, None, Which())["rows"]
+        rows = list_grants(world.live)["rows"]
         found = {row["id"]: (row["state"], row["silent"], row["marks"]) for row in rows}
-        times = page_views.timeline(world.live, None, 0.0, 1e9)
+        times = timeline(world.live)
         assert dict(zip(times["id"], times["silent"], strict=True)) == {name: each[1] for name, each in found.items()}
         return found
 
