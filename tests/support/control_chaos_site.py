@@ -23,8 +23,8 @@ from forebay.act.control.client import Client, parse_service
 from forebay.act.volumes.kinds import open_volumes
 from support.control_chaos_oracle import Tale
 from support.control_chaos_wire import Wire
-from support.forward_processes import wait_until
 from support.nursery import Child, Nursery
+from support.processes import wait_until
 from support.stores import PostgreSQL
 
 _VOLUME = re.compile(r"[0-9a-f]{32}\.\d+")

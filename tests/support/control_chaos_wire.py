@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.forward_processes import PATIENCE
+from support.processes import PATIENCE
 
 FATES = {
     "request lost": 3,  # the service never hears it

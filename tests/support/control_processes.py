@@ -19,8 +19,8 @@ from forebay.act.volumes.kinds import open_volumes
 from forebay.act.volumes.volume import Volume
 from forebay.history.store import open_store
 from forebay.history.store.tokens import remove_token
-from support.forward_processes import PATIENCE, wait_until
 from support.nursery import Child, shared_nursery
+from support.processes import PATIENCE, wait_until
 
 MB = 10**6
 SILENT = 2.0

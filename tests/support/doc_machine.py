@@ -17,7 +17,7 @@ from forebay.kernel_cache import kernels_folder
 from support.darshan_logs import WHEEL
 from support.doc_pages import ROOT, Command
 from support.doc_shell import Shell
-from support.forward_processes import PATIENCE, wait_until
+from support.processes import PATIENCE, wait_until
 
 CURVES = ROOT.parent / "shared/data/forge/marenostrum4.csv"
 _DIES = ("setpriv", "--pdeathsig", "KILL")

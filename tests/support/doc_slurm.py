@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from support.forward_processes import PATIENCE, wait_until
+from support.processes import PATIENCE, wait_until
 from support.slurm import Slurm, make_user
 
 FOLDER = Path("/srv/slurm")

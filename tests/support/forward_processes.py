@@ -3,10 +3,9 @@
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.net.address import Address, parse_address
@@ -129,15 +128,6 @@ def layer() -> Iterator[Layer]:
             yield made
         finally:
             made.stop()
-
-
-def wait_until(ready: Callable[[], bool], otherwise: str) -> None:
-    """Looks often at first, and then less and less: to look may cost a process."""
-    start = monotonic()
-    while not ready():
-        waited = monotonic() - start
-        assert waited < PATIENCE, otherwise
-        sleep(min(0.2, 0.005 + waited / 10))
 
 
 def unmount(point: Path) -> None:

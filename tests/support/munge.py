@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.forward_processes import wait_until
-from support.processes import PATIENCE, started
+from support.processes import PATIENCE, started, wait_until
 
 
 @contextmanager

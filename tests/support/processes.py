@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 PATIENCE = 120.0
@@ -35,3 +36,13 @@ def limited(wait: Callable[[], Value]) -> Value:
     thread.join(PATIENCE)
     assert results, f"{wait}: nothing within {PATIENCE:g} s"
     return results[0]
+
+
+def wait_until(ready: Callable[[], Value | None], otherwise: str) -> Value:
+    """What it returns, once that is true. Looks often at first, and then less and less: to look may cost a process."""
+    start = monotonic()
+    while not (value := ready()):
+        waited = monotonic() - start
+        assert waited < PATIENCE, otherwise
+        sleep(min(0.2, 0.005 + waited / 10))
+    return value

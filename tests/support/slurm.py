@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from support.forward_processes import PATIENCE, wait_until
 from support.ports import free_ports
+from support.processes import PATIENCE, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel", "sinfo")
 PACKAGES = "slurm-wlm munge lua-socket lua-cjson"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.control_processes import control_system
-from support.forward_processes import wait_until
+from support.processes import wait_until
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
 SLOW = """#!{python} -SE

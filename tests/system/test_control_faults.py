@@ -15,8 +15,7 @@ from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control, fold
 from forebay.model.grant import ENDED
 from support.control_processes import MB, Process, System, control_system
-from support.forward_processes import wait_until
-from support.processes import PATIENCE
+from support.processes import PATIENCE, wait_until
 
 KIND = "loop" if os.geteuid() == 0 else "directory"
 ENDS = {state.value for state in ENDED}

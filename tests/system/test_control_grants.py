@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from support.control_processes import MB, NEVER, SILENT, System, control_system
-from support.forward_processes import wait_until
 from support.ports import free_ports
-from support.processes import PATIENCE, limited, started
+from support.processes import PATIENCE, limited, started, wait_until
 
 ROOT = os.geteuid() == 0
 USER = 12345 if ROOT else os.geteuid()

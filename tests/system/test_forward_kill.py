@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from support.fio import needs_fuse
-from support.forward_processes import Layer, Part, layer, start, unmount, wait_until
+from support.forward_processes import Layer, Part, layer, start, unmount
+from support.processes import wait_until
 
 BLOCK = 200_000
 """Bytes: no multiple of a stripe, so that most blocks lie on several servers."""

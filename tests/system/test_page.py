@@ -19,8 +19,8 @@ from forebay.act.volumes.volume import Volume, VolumeFailed
 from support.browser import MISSING, Visitor, browser, visitor
 from support.certificates import certificate
 from support.control_processes import MB, SILENT, System, control_system, forebay
-from support.forward_processes import wait_until
 from support.ports import free_ports
+from support.processes import wait_until
 from support.users import ORDINARY
 
 pytestmark = [

@@ -25,8 +25,9 @@ from generate.metrics import PARTS
 from support.certificates import certificate
 from support.control_processes import SILENT, System, control_system
 from support.doc_options import wrong_options
-from support.forward_processes import PATIENCE, Layer, Part, layer, start, wait_until
+from support.forward_processes import Layer, Part, layer, start
 from support.ports import free_ports
+from support.processes import PATIENCE, wait_until
 
 MISSING = [name for name in ("prometheus", "promtool", "openssl") if not shutil.which(name)]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.control_processes import MB, System, control_system, forebay
-from support.forward_processes import wait_until
+from support.processes import wait_until
 from support.slurm import CLUSTER, ENDED, Slurm, make_user, own_slurm, skip_without_slurm
 
 WAIT = 30

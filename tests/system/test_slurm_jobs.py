@@ -17,8 +17,8 @@ from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs
 from support.darshan_logs import Parts, wheel_log
 from support.filesystems import Pretended
-from support.forward_processes import wait_until
 from support.made_up_runs import a_run, fill
+from support.processes import wait_until
 from support.slurm import Slurm, own_slurm
 from support.slurm_jobs import jobs_file, leases
 

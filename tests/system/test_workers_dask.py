@@ -26,7 +26,7 @@ from support import work
 from support.command import Forebay
 from support.darshan_logs import wheel_logs
 from support.dask_cluster import address, local_cluster, odd_worker, processes
-from support.forward_processes import wait_until
+from support.processes import wait_until
 
 STUDY = ("study", "io-nodes", "--sets", 3, "--loads", "0.4:0.8:0.4", "--applications", 20, "--targets", 8)
 POLICIES = ("--allocate", "tcpu,random", "--place", "random,greedy-non-clairvoyant")

@@ -13,7 +13,7 @@ from forebay.show.workers import hire_workers
 from forebay.work import run_pieces
 from support import work
 from support.command import Forebay
-from support.forward_processes import wait_until
+from support.processes import wait_until
 from support.slurm import Slurm, own_slurm
 
 STUDY = ("study", "io-nodes", "--sets", 2, "--loads", "0.4:0.8:0.4", "--applications", 20, "--targets", 8)

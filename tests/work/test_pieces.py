@@ -11,7 +11,7 @@ import pytest
 
 from forebay.work import Died, Processes, run_pieces
 from support import work
-from support.forward_processes import wait_until
+from support.processes import wait_until
 
 
 @pytest.mark.parametrize("workers", [1, 2, Processes(3)])

@@ -15,7 +15,7 @@ from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, GRAIN, MOST_SIZE, Layout
 from support.examples import examples
 from support.filesystems import KINDS, VERBS, Doing, Pretend, Pretended
-from support.forward_processes import wait_until
+from support.processes import wait_until
 
 MIB = 1 << 20
 WANTED = Layout(count=4, size=4 * MIB)

@@ -15,7 +15,7 @@ from forebay.act.forward.mount import CantMount, Mount, check_mount_point
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 from support.forward import KEY, PretendLayer, pretend_layer
-from support.forward_processes import wait_until
+from support.processes import wait_until
 
 __all__ = ["pretend_layer"]
 

@@ -29,7 +29,7 @@ from forebay.history.store.schema import apps, logs, modules, osts, runs, totals
 from forebay.model.errors import BadInput, UserError
 from support import deadly
 from support.darshan_logs import MPIIO, POSIX, SHARED, Parts, all_logs, wheel_log, wheel_logs
-from support.forward_processes import wait_until
+from support.processes import wait_until
 from support.work import alive
 
 

@@ -15,7 +15,7 @@ import pytest
 from forebay.act.control.agent.agent import Agent
 from forebay.act.control.agent.settings import read_agent
 from support.control import AGENT_FILE, Running, running
-from support.forward_processes import wait_until
+from support.processes import wait_until
 
 MB = 10**6
 # The HTTP library leaves a socket to the collector where nobody listens.

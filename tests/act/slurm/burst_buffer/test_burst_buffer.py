@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.control import GB, Running, running
-from support.forward_processes import wait_until
+from support.processes import wait_until
 from support.slurm_lua import Answer, Lua, skip_without_lua
 
 USER = ("1000", "1000")
