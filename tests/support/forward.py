@@ -38,7 +38,7 @@ from forebay.act.forward.net.wire import (
     unpack,
 )
 from forebay.model.layout import Layout
-from support.processes import limited
+from support.processes import limited, piped
 
 T = TypeVar("T")
 KEY = b"a key that all parts of the test's layer share"
@@ -199,8 +199,7 @@ class ServerProcess:
 
     def start(self) -> None:
         self.process = subprocess.Popen(self._argv, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        assert limited(self.process.stdout.readline).strip() == str(self.address)
+        assert limited(piped(self.process.stdout).readline).strip() == str(self.address)
 
     def kill(self) -> None:
         self.process.kill()
@@ -211,8 +210,7 @@ class ServerProcess:
         return self._wait()
 
     def _wait(self) -> int:
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        piped(self.process.stdout).close()
         return self.process.wait(60)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 from time import monotonic, sleep
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 PATIENCE = 120.0
 """Seconds after which something will not happen any more; no test waits for them where all is well."""
@@ -26,6 +26,12 @@ def started(argv: Any, **how: Any) -> Iterator[subprocess.Popen[Any]]:
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe:
                 pipe.close()
+
+
+def piped(stream: IO[Any] | None) -> IO[Any]:
+    """A stream of a process that was started with a pipe for it."""
+    assert stream is not None
+    return stream
 
 
 def limited(wait: Callable[[], Value]) -> Value:

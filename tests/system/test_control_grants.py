@@ -15,7 +15,7 @@ import pytest
 
 from support.control_processes import MB, NEVER, SILENT, System, control_system
 from support.ports import free_ports
-from support.processes import PATIENCE, limited, started, wait_until
+from support.processes import PATIENCE, limited, piped, started, wait_until
 
 ROOT = os.geteuid() == 0
 USER = 12345 if ROOT else os.geteuid()
@@ -201,9 +201,10 @@ def test_ctrl_c_gives_back_what_was_waited_for(plain: System) -> None:
     words = ("request", "--size", "80MB", "--time", "1h", "--wait", "--service", plain.address)
     argv = [sys.executable, "-m", "forebay", "storage", *words]
     with started(argv, stderr=subprocess.PIPE, text=True) as waiting:
-        assert "queued, place 1" in limited(waiting.stderr.readline)
+        told = piped(waiting.stderr)
+        assert "queued, place 1" in limited(told.readline)
         waiting.send_signal(signal.SIGINT)
-        rest = limited(waiting.stderr.read)
+        rest = limited(told.read)
         assert waiting.wait(PATIENCE) == 130 and ": released" in rest
     assert [grant["id"] for grant in plain.told("list")] == [first["id"]]
 

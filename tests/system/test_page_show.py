@@ -16,7 +16,7 @@ from forebay.history.store import open_store
 from forebay.history.store.journal import append_entries
 from support.browser import MISSING, Visitor, browser, visitor
 from support.page_world import ANN, PageWorld
-from support.processes import limited, started
+from support.processes import limited, piped, started
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is a browser")
 
@@ -27,10 +27,10 @@ def showing(what: Path) -> Iterator[str]:
     argv = (sys.executable, "-m", "forebay", "show", str(what), "--json")
     with started(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            yield str(json.loads(limited(process.stdout.readline))["address"])
+            yield str(json.loads(limited(piped(process.stdout).readline))["address"])
         finally:
             process.send_signal(signal.SIGINT)
-            assert (process.wait(60), limited(process.stderr.read)) == (0, "")
+            assert (process.wait(60), limited(piped(process.stderr).read)) == (0, "")
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from forebay.act.control.service.settings import Limits, ServiceSettings, read_s
 from forebay.model.errors import BadInput
 from support.certificates import certificate
 from support.control import GB, Running, running
-from support.processes import limited, started
+from support.processes import limited, piped, started
 
 LONG = 60.0
 SMALL = Limits(
@@ -200,7 +200,7 @@ def crowd(service: Running, uid: int, count: int) -> Iterator[list[str]]:
     """Connections of a user that stay; what each was answered."""
     words = [sys.executable, "-SEc", TAKE.format(uid=uid, count=count, socket=str(service.socket))]
     with started(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/") as process:
-        yield limited(process.stdout.readline).split()
+        yield limited(piped(process.stdout).readline).split()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")

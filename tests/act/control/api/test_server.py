@@ -22,7 +22,7 @@ from forebay.model.errors import BadInput
 from support.certificates import certificate
 from support.control import GB, Running, running
 from support.nursery import shared_nursery
-from support.processes import limited
+from support.processes import limited, piped
 from support.stores import PostgreSQL
 
 FOREBAY = str(Path(sys.executable).with_name("forebay"))
@@ -41,8 +41,7 @@ def process(folder: Path, *more: str) -> Iterator[tuple["subprocess.Popen[str]",
     with (folder / "log").open("a") as log:
         started = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
-            assert started.stdout is not None
-            told = json.loads(limited(started.stdout.readline))
+            told = json.loads(limited(piped(started.stdout).readline))
             assert told == {"ready": "service", "addresses": [f"unix:{socket}"]}
             yield started, Running(ServiceSettings(socket=socket))
         finally:
