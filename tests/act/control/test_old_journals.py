@@ -6,6 +6,7 @@ import gzip
 import json
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from forebay.history.store.journal import Entry, checkpoints_before, list_log_li
 from forebay.show.web.reading import Journal
 from forebay.simulate.storage.journal_replay import replay_journal
 from support.control import running
+from support.documents import read_page
 
 DATA = Path(__file__).parents[2] / "data" / "control"
 
@@ -29,9 +31,8 @@ class Old:
 
     def __init__(self, name: str, folder: Path) -> None:
         self.path = folder / "journal.db"
-        with sqlite3.connect(self.path) as connection:
-            connection.executescript(gzip.decompress((DATA / f"{name}.sql.gz").read_bytes()).decode())
-        connection.close()
+        with closing(sqlite3.connect(self.path)) as database:
+            database.executescript(gzip.decompress((DATA / f"{name}.sql.gz").read_bytes()).decode())
         self.expected = json.loads(gzip.decompress((DATA / f"{name}.json.gz").read_bytes()))
         with open_store(str(self.path)) as store, store.reading() as connection:
             self.entries: list[Entry] = list(read_after(connection, 0))
@@ -106,12 +107,10 @@ def test_every_grant_has_its_story_and_the_page_shows_all(old: Old) -> None:
         logs = {grant: list_log_lines(connection, grant) for grant in grants}
     page = Journal("old", old.entries, lambda grant: logs.get(grant, []), old.kept)
     for number in (1, page.last // 2, page.last):
-        snapshot = page.answer("/v1/page", {"number": str(number)})
-        assert snapshot is not None and snapshot["number"] == number
-    lines = page.answer("/v1/page/decisions", {"limit": "1000"})
-    assert lines is not None and all(line["text"] for line in lines["lines"])
-    listed = page.answer("/v1/page/grants", {"limit": "1000"})
-    assert listed is not None and listed["total"] == len(old.expected["state"]["grants"])
+        assert read_page(page, "/v1/page", {"number": str(number)})["number"] == number
+    assert all(line["text"] for line in read_page(page, "/v1/page/decisions", {"limit": "1000"})["lines"])
+    listed = read_page(page, "/v1/page/grants", {"limit": "1000"})
+    assert listed["total"] == len(old.expected["state"]["grants"])
 
 
 def test_a_service_goes_on_with_it(old: Old, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from forebay.model.errors import BadInput
 from forebay.model.grant import NoSuchGrant
 from forebay.show.web import pages
 from forebay.show.web.reading import Journal, Study, entries_of_lines, reading
-from forebay.show.web.server import Server, Source
-from support.documents import as_received
+from forebay.show.web.server import Server
+from support.documents import as_received, read_page
 from support.examples import examples
 from support.page_world import ANN, BEN, PageWorld
 
@@ -46,13 +46,6 @@ def journal(world: PageWorld, **more: Any) -> Journal:
     return Journal("service.db", list(world.live.recent), lambda _: [], **more)
 
 
-def ask(source: Source, path: str, query: Mapping[str, str] | None = None) -> Any:
-    """What the page gets."""
-    answer = source.answer(path, query or {})
-    assert answer is not None
-    return as_received(answer)
-
-
 def naive(world: PageWorld, number: int) -> Live:
     """The state after so many events, from the first on."""
     live = Live()
@@ -70,7 +63,7 @@ def test_any_moment_is_the_fold_of_all_before_it_in_whatever_order_one_looks(
     texts = [(at, json.dumps({"control": s.control.document(), "changed": s.changed})) for at, s in states.items()]
     shown = journal(world, kept=texts)
     for number in numbers:
-        found = ask(shown, "/v1/page", {"number": str(number)})
+        found = read_page(shown, "/v1/page", {"number": str(number)})
         wanted = naive(world, min(number, last))
         assert found["nodes"] == as_received(page_views.snapshot(wanted, None)["nodes"])
         assert (found["number"], found["reading"]["last"]) == (min(number, last), last)
@@ -80,19 +73,19 @@ def test_any_moment_is_the_fold_of_all_before_it_in_whatever_order_one_looks(
 def test_it_answers_what_the_service_would_and_nothing_of_later(world: PageWorld) -> None:
     shown = journal(world)
     last = world.live.last
-    rows = ask(shown, "/v1/page/grants", {"state": "released"})["rows"]
+    rows = read_page(shown, "/v1/page/grants", {"state": "released"})["rows"]
     assert [row["job"] for row in rows] == ["one"]
     asked = next(entry.number for entry in world.live.recent if '"Asked"' in entry.line)
-    assert ask(shown, "/v1/page/grants", {"number": str(asked)})["total"] == 1
-    lines = ask(shown, "/v1/page/decisions", {"number": str(last), "limit": "2"})
+    assert read_page(shown, "/v1/page/grants", {"number": str(asked)})["total"] == 1
+    lines = read_page(shown, "/v1/page/decisions", {"number": str(last), "limit": "2"})
     assert len(lines["lines"]) == 2 and lines["next"] == lines["lines"][-1]["n"]
-    rest = ask(shown, "/v1/page/decisions", {"before": str(lines["next"]), "limit": "500"})
+    rest = read_page(shown, "/v1/page/decisions", {"before": str(lines["next"]), "limit": "500"})
     numbers = [line["n"] for line in [*lines["lines"], *rest["lines"]]]
     assert numbers == sorted(numbers, reverse=True) and numbers[0] == last
-    assert len(ask(shown, "/v1/page/timeline", {"begin": "0", "end": "1e9"})["id"]) == 3
+    assert len(read_page(shown, "/v1/page/timeline", {"begin": "0", "end": "1e9"})["id"]) == 3
     grant = f"{2:032x}"
-    assert ask(shown, f"/v1/grants/{grant}")["job"] == "two"
-    assert "requests" in ask(shown, f"/v1/grants/{grant}/story")["story"][0]["text"]
+    assert read_page(shown, f"/v1/grants/{grant}")["job"] == "two"
+    assert "requests" in read_page(shown, f"/v1/grants/{grant}/story")["story"][0]["text"]
     assert shown.answer("/v1/nodes", {}) is None
     with pytest.raises(NoSuchGrant):
         shown.answer(f"/v1/grants/{grant}", {"number": "1"})
@@ -116,12 +109,12 @@ def test_a_database_its_folder_and_an_export_show_the_same(world: PageWorld, dat
     found = []
     for what in (database, database.parent, f"sqlite:///{database}", export):
         with reading(str(what)) as source:
-            told = ask(source, "/v1/page")
+            told = read_page(source, "/v1/page")
             told["reading"].pop("name")
             found.append(told)
     assert found[0] == found[1] == found[2] == found[3]
     with reading(str(database)) as source:
-        story = ask(source, f"/v1/grants/{1:032x}/story")["story"]
+        story = read_page(source, f"/v1/grants/{1:032x}/story")["story"]
     assert "the disk is slow" in [line["text"] for line in story]
 
 
@@ -155,7 +148,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def test_a_study_tells_its_conclusions_and_figures(study: Path) -> None:
-    found = ask(Study(study), "/v1/page")["reading"]
+    found = read_page(Study(study), "/v1/page")["reading"]
     assert (found["study"], found["conclusions"], found["settings"]) == ("io-nodes", ["it is faster"], {"seed": 1})
     assert found["figures"] == [{"file": "figure-05-mean-io-slowdown.png", "title": "Figure 5: mean io slowdown"}]
     assert found["files"] == ["figure-05-mean-io-slowdown.png", "report.html", "results.json"]

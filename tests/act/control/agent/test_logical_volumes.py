@@ -1,13 +1,13 @@
 """An agent with logical volumes, in a virtual machine; its service runs on the machine outside (tests/system)."""
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from support.processes import wait_until
 from support.volumes import IN_THE_VM, ONLY_IN_THE_VM, connected, make_volume_group, mounted, sh
 
 if not IN_THE_VM:
@@ -16,6 +16,7 @@ if not IN_THE_VM:
 from forebay.act.control.agent.agent import Agent
 from forebay.act.control.agent.settings import read_agent
 from forebay.act.control.client import Client, parse_service
+from forebay.act.control.documents import GrantDocument
 from forebay.act.volumes.mounts import list_mounts
 from forebay.act.volumes.nvme import CONFIGFS
 
@@ -66,14 +67,6 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
     own.stop()
 
 
-def eventually(found: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 120
-    while not (value := found()):
-        assert time.monotonic() < end
-        time.sleep(0.2)
-    return value
-
-
 def left() -> list[str]:
     """Everything on the machine that came with volumes."""
     volumes = sh("lvs", "--noheadings", "-o", "lv_name").split()
@@ -84,10 +77,10 @@ def left() -> list[str]:
 def test_space_is_asked_for_used_and_given_back(agent: Agent, tmp_path: Path) -> None:
     assert agent is not None
     with Client(parse_service(SERVICE), token=FILES / "user", authority=FILES / "service.pem") as client:
-        eventually(lambda: any(node["disks"] for node in client.nodes()))
+        wait_until(lambda: any(node["disks"] for node in client.nodes()), "no node has a disk")
         plain = client.request(SIZE, 600, fields={"kind": "lvm"})
         far = client.request(SIZE, 600, fields={"kind": "nvmet"}, expose="nvmet", hosts=[NQN])
-        ready = [eventually(lambda one=one: _ready(client, one["id"])) for one in (plain, far)]
+        ready = [wait_until(partial(_ready, client, one["id"]), "it is not ready") for one in (plain, far)]
         path = Path(ready[0]["path"])
         found = path.stat()
         assert (path.parent, found.st_uid, found.st_mode & 0o777) == (tmp_path / "lvm", USER, 0o700)
@@ -100,11 +93,15 @@ def test_space_is_asked_for_used_and_given_back(agent: Agent, tmp_path: Path) ->
             client.mark_used(one["id"])
             client.release(one["id"])
         for one in (plain, far):
-            eventually(lambda one=one: client.grant(one["id"])["state"] == "released")
+            wait_until(partial(_is_released, client, one["id"]), "it is not released")
     assert left() == []
 
 
-def _ready(client: Client, grant: str) -> dict[str, Any] | None:
+def _ready(client: Client, grant: str) -> GrantDocument | None:
     found = client.grant(grant)
     assert found["state"] in ("granted", "making", "ready"), found
     return found if found["state"] == "ready" else None
+
+
+def _is_released(client: Client, grant: str) -> bool:
+    return client.grant(grant)["state"] == "released"

@@ -2,7 +2,6 @@
 
 import errno
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +18,7 @@ from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.volume import Record
 from support.control import AGENT_FILE, Running, running
+from support.processes import wait_until
 from support.volumes import MIB, sh, small_loop_disk
 
 pytestmark = pytest.mark.processes
@@ -38,22 +38,14 @@ def working(service: Running, folder: Path) -> Iterator[None]:
     agent = Agent(read_agent(folder / "agent.toml"), lambda _: None)
     agent.start()
     try:
-        eventually(lambda: service.call("GET", "/v1/nodes")["nodes"])
+        wait_until(lambda: service.call("GET", "/v1/nodes")["nodes"], "no agent came")
         yield
     finally:
         agent.stop()
 
 
-def eventually(found: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 60
-    while not (value := found()):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    return value
-
-
 def ended(service: Running, grant: str, state: str) -> Any:
-    eventually(lambda: service.grant(grant)["state"] == state)
+    wait_until(lambda: service.grant(grant)["state"] == state, f"{grant} is not {state}")
     return service.grant(grant)
 
 
@@ -121,7 +113,7 @@ def test_space_that_an_agent_could_not_set_aside_to_the_end_is_by_the_next_one(
     assert unfinished.exists()
     slow(monkeypatch, lambda _: None)
     with working(images, tmp_path):
-        eventually(lambda: not unfinished.exists())
+        wait_until(lambda: not unfinished.exists(), f"{unfinished} is left")
         assert (path / "result").read_text() == "42"
         images.call("POST", f"/v1/grants/{grant}/release")
         ended(images, grant, "released")

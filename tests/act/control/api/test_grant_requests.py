@@ -31,7 +31,7 @@ def _sent(service: Running, content: bytes, kind: str) -> tuple[int, Any]:
     return answer.status_code, {name: told[name] for name in told if name not in OWN}
 
 
-ODD = (
+ODD: st.SearchStrategy[object] = (
     st.none() | st.booleans() | st.integers(-5, 10**20) | st.floats() | st.text(max_size=5) | st.just([]) | st.just({})
 )
 BODIES = st.fixed_dictionaries(

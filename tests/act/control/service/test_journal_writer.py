@@ -244,7 +244,7 @@ def test_who_asks_alone_is_not_made_to_wait(store: Store, monkeypatch: pytest.Mo
         await writer.do(request(8))
         assert slept != []
 
-    monkeypatch.setattr(module.asyncio, "sleep", noted)
+    monkeypatch.setattr(asyncio, "sleep", noted)
     run(store, work)
 
 

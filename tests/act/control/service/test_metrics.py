@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from support.control import GB, Running, running
 from support.grants import USER, agent, ask, disk
 from support.metrics import values_of
 from support.page_world import PageWorld
+from support.processes import wait_until
 from support.stores import PostgreSQL
 
 Numbers = dict[tuple[str, ...], float]
@@ -47,13 +47,6 @@ def shown(service: Running, token: str = "") -> Numbers:
 def of_world(world: PageWorld) -> Numbers:
     live, now = world.live, world.now
     return values_of((*nb.grant_numbers(live, now), *nb.event_numbers(live), *nb.machine_numbers(live, now)))
-
-
-def soon(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_what_is_shown_is_declared_and_what_is_declared_is_shown(tmp_path: Path) -> None:
@@ -148,7 +141,16 @@ def test_ends_and_refusals_are_counted() -> None:
     assert (found["forebay_ended", "expired"], found["forebay_ended", "failed"]) == (1, 0)
 
 
-def refused(disks: tuple[str, ...], *, policy: str = "forebay", tries: int = 0, **more: object) -> ev.TurnedDown:
+def refused(
+    disks: tuple[str, ...],
+    *,
+    policy: str = "forebay",
+    tries: int = 0,
+    drained: bool = False,
+    taken: int = 10,
+    size: int = 10,
+    wants: dict[str, str] | None = None,
+) -> ev.TurnedDown:
     """The refusal of a request on disks of 100 bytes, parts of at most 60."""
     control = Control()
     rules = GrantRules(split=60, tries=tries)
@@ -158,11 +160,10 @@ def refused(disks: tuple[str, ...], *, policy: str = "forebay", tries: int = 0, 
     if disks:
         said = tuple(disk(name, 100, fields={"tier": "nvme"}) for name in disks)
         commands.append(co.Register(caller=agent("n"), node="n", network_bandwidth=1.0, disks=said, volumes=None))
-    if more.pop("drained", False):
+    if drained:
         commands.append(co.Drain(caller=co.SERVICE, what="n"))
-    size = int(str(more.pop("size", 10)))
-    commands.append(co.Request(caller=USER, ask=ask(1, int(str(more.pop("taken", 10))))))
-    commands.append(co.Request(caller=USER, ask=ask(2, size, **more)))
+    commands.append(co.Request(caller=USER, ask=ask(1, taken)))
+    commands.append(co.Request(caller=USER, ask=ask(2, size, wants=wants or {})))
     found = [event for command in commands for event in control.do(command, 10.0)]
     found += control.do(co.Tick(caller=co.SERVICE), 400.0)
     return next(event for event in found if isinstance(event, ev.TurnedDown) and event.grant.endswith("2"))
@@ -229,7 +230,7 @@ def test_two_instances_over_one_postgresql_show_the_same(postgresql: PostgreSQL,
         with running(places[1], db=db) as second:
             second.ask()
             second.ask(1000 * GB)
-            soon(lambda: counters(first) == counters(second))
+            wait_until(lambda: counters(first) == counters(second), "the counters differ")
             assert counters(first)["forebay_refused_total", "too-large"] == 1
             same = {metric.full_name for metric in PARTS["service"] if metric.shared}
             same.remove("forebay_grants_oldest_seconds")
@@ -314,7 +315,7 @@ def test_who_follows_the_events_is_counted(tmp_path: Path) -> None:
             lines = events.iter_lines()
             assert next(lines) == ": forebay"
             assert shown(service)["forebay_waiting_calls", "events"] == 1
-        soon(lambda: shown(service)["forebay_waiting_calls", "events"] == 0)
+        wait_until(lambda: shown(service)["forebay_waiting_calls", "events"] == 0, "a call still waits")
 
 
 def test_how_long_a_node_was_not_heard_of() -> None:
