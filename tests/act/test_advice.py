@@ -173,8 +173,8 @@ def written(size: int, **more: int) -> list[dict[str, Any]]:
 
 def test_the_run_that_a_reason_names_is_the_one_that_decided(store: Store) -> None:
     """The newest has no layout, and shares no file; with 8 processes it is another one that tells."""
-    apart = {"shared_bytes": 0, "count": None, "stripe_size": None}
-    fill(store, run(1, procs=8), run(2, procs=64, shared_bytes=0), run(3, procs=64, **apart))
+    fill(store, run(1, procs=8), run(2, procs=64, shared_bytes=0))
+    fill(store, run(3, procs=64, shared_bytes=0, count=None, stripe_size=None))
     few, many = ask(store, procs=8), ask(store, procs=64)
     assert "in its latest run with 8 processes (run 1) processes shared files" in few.striping.because
     assert "in its latest run with 64 processes (run 3) most bytes went to files of a single process" in (
@@ -193,15 +193,15 @@ def test_lines_on_a_screen_tell_nothing_of_files(store: Store, policy: str) -> N
     rows = [request_row("read"), request_row("write", total_bytes=100)]
     fill(store, run(1, total_bytes=1000, shared_bytes=100, request_rows=rows))
     assert "(run 1) processes shared files" in ask(store, policy=policy).striping.because
-    printed = {"shared_bytes": 0, "request_rows": [request_row("read"), request_row("write")], "count": None}
-    fill(store, run(2, total_bytes=1000, **printed), run(3, "hello", total_bytes=1000, **printed))
+    nothing = [request_row("read"), request_row("write")]
+    for number, app in ((2, "vpic"), (3, "hello")):
+        fill(store, run(number, app, count=None, total_bytes=1000, shared_bytes=0, request_rows=nothing))
     assert "(run 1) processes shared files" in ask(store, policy=policy).striping.because
     assert "its only run does not tell how it uses files" in ask(store, "hello", policy=policy).striping.because
 
 
 def test_how_many_of_its_processes_do_io_is_told_by_one_run(store: Store) -> None:
-    without_layout = {"count": None, "stripe_size": None}
-    fill(store, run(1, procs=4), run(2, procs=64, io_procs=16, **without_layout))
+    fill(store, run(1, procs=4), run(2, procs=64, io_procs=16, count=None, stripe_size=None))
     assert "and 16 processes will do I/O" in ask(store, procs=64).striping.because
 
 
@@ -229,8 +229,9 @@ def test_an_application_that_ran_elsewhere_is_not_said_never_to_have_run(store: 
 def test_more_stripes_than_files_can_fill_promise_nothing(
     store: Store, policy: str, count: int | None, runs: int
 ) -> None:
-    known = {"count": count, "stripe_size": count and MIB, "request_rows": written(100)}
-    fill(store, *(run(i, perf=1e6 * (1 + i), **known) for i in range(runs)))
+    size, rows = count and MIB, written(100)
+    for number in range(runs):
+        fill(store, run(number, count=count, perf=1e6 * (1 + number), stripe_size=size, request_rows=rows))
     advice = ask(store, policy=policy)
     assert advice.layout.count == 1
     assert "100 B (run 1)" in advice.striping.because

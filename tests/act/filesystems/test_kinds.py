@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forebay.act.command import CommandFailed, format_command
+from forebay.act.command import CommandFailed, format_command, run
 from forebay.act.filesystems import filesystem
 from forebay.act.filesystems.filesystem import LayoutRefused
 from forebay.act.filesystems.settings import Kind, Settings, open_filesystem
@@ -110,11 +110,10 @@ def test_when_nothing_can_be_read_any_more_the_way_back_is_said(pretended: Prete
 def test_an_interrupt_leaves_all_as_it_was(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = pretended.folder("run")
     before = pretended.system.undo_commands(folder)
-    real = filesystem.run
 
     def interrupted(argv: Sequence[str], *, timeout: float) -> str:
-        monkeypatch.setattr(filesystem, "run", real)
-        real(argv, timeout=timeout)
+        monkeypatch.setattr(filesystem, "run", run)
+        run(argv, timeout=timeout)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(filesystem, "run", interrupted)

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.client import IncompleteRead
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -54,8 +55,11 @@ class Server:
 
             def log_message(self, *_: object) -> None: ...
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.handle_error = lambda *_: None  # type: ignore[method-assign] - a client may leave early
+        class Patient(ThreadingHTTPServer):
+            def handle_error(self, *_: object) -> None:
+                """A client may leave early."""
+
+        self.http = Patient(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}"
 
 
@@ -192,7 +196,7 @@ def test_a_server_that_does_not_answer_is_given_up(server: Server) -> None:
 
 def test_a_server_that_dribbles_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(0, 10_000, 10))
-    monkeypatch.setattr(module.time, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
     with pytest.raises(MetricsUnavailable, match=r"no answer within 5 s$"):
         rates(server, timeout=5.0)
 

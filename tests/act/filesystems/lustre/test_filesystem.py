@@ -454,7 +454,7 @@ def test_with_an_ost_down_nothing_hangs(lustre: Pretended) -> None:
 def test_whoever_may_not_read_that_gives_df_up(lustre: Pretended) -> None:
     lustre.change_target(2, state="down")
     lustre.change(user=True)
-    hasty = replace(lustre.system, timeout=2.0)  # type: ignore[type-var]
+    hasty = replace(lustre.system, timeout=2.0)
     assert {t.index: t.because for t in hasty.targets() if not t.usable} == {2: "resource temporarily unavailable"}
 
 

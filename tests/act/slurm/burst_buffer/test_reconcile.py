@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.command import CommandFailed
+from forebay.act.control.documents import GrantDocument
 from forebay.act.slurm.burst_buffer import reconcile
 from forebay.act.slurm.burst_buffer.reconcile import Terms, find_corrections
 from forebay.act.slurm.burst_buffer.staging import KEPT
@@ -19,17 +20,23 @@ TERMS = Terms(time=1000.0, margin=10.0, queue=100.0, grace=60.0)
 NOW = 5000.0
 
 
-def grant(job: str, **more: Any) -> dict[str, Any]:
-    told = {"id": f"g{job}", "key": f"slurm-c-{job}", "state": "ready", "created": 0.0, "start": 0.0, "until": 1e9,
-            "path": ""}  # fmt: skip
-    return told | more
+def grant(
+    job: str, *, key: str | None = None, state: str = "ready", created: float = 0.0, start: float = 0.0,
+    until: float = 1e9, path: str = "",
+) -> GrantDocument:  # fmt: skip
+    return {
+        "id": f"g{job}", "key": f"slurm-c-{job}" if key is None else key, "state": state, "created": created,
+        "changed": created, "start": start, "until": until, "path": path, "paths": [path] if path else [],
+        "volumes": [], "size": 1, "seconds": 1.0, "uid": 1, "gid": 1, "user": "", "job": job, "tier": "", "because": "",
+        "reason": "", "policy": "", "position": 0, "tried": 0, "expected": 0.0, "marks": [], "fields": {}, "expose": "",
+    }  # fmt: skip
 
 
 def job(number: str, state: str, limit: float | None = 600.0, **more: Any) -> dict[str, QueuedJob]:
     return {number: QueuedJob(number=number, name=number, state=state, limit=limit, **more)}
 
 
-def found(grants: list[dict[str, Any]], jobs: dict[str, QueuedJob], *buffers: str) -> list[tuple[str, str]]:
+def found(grants: list[GrantDocument], jobs: dict[str, QueuedJob], *buffers: str) -> list[tuple[str, str]]:
     done = find_corrections(grants, jobs, frozenset(buffers), cluster="c", terms=TERMS, now=NOW)
     return [(one.grant, one.what) for one in done]
 
@@ -84,7 +91,7 @@ def test_a_job_that_still_waits_keeps_its_space() -> None:
     assert until(late, job("1", "PENDING"), times={"1": 2000.0}) == NOW + 2000 + 10 + 100
 
 
-def until(held: dict[str, Any], jobs: dict[str, QueuedJob], **more: Any) -> float | None:
+def until(held: GrantDocument, jobs: dict[str, QueuedJob], **more: Any) -> float | None:
     """Until when its only grant is to last; None if it is left alone."""
     done = find_corrections([held], jobs, frozenset(), cluster="c", terms=TERMS, now=NOW, **more)
     return done[0].until if done else None
@@ -157,13 +164,13 @@ def test_the_queue_is_read_as_slurm_prints_it() -> None:
 class Calls:
     """A service that notes what it is told."""
 
-    def __init__(self, *grants: dict[str, Any]) -> None:
+    def __init__(self, *grants: GrantDocument) -> None:
         self.grants, self.done = grants, list[tuple[str, str]]()
 
     def rules(self) -> dict[str, float]:
         return {"longest": 1e9}
 
-    def live_grants(self) -> list[dict[str, Any]]:
+    def live_grants(self) -> list[GrantDocument]:
         return list(self.grants)
 
     def release(self, name: str, because: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from forebay.act.slurm.jobs.epilog import day_folders, find_logs, run_epilog
+from forebay.act.slurm.jobs.settings import Darshan
 from forebay.history.store import Store
 from forebay.history.store.schema import runs
 from support.darshan_logs import Parts, wheel_log
@@ -16,6 +17,12 @@ from support.slurm_jobs import NOW, before, leases, own_job, rules_of
 
 IONS = '[targets]\nname = "ions"\ncount = 8\n'
 DAY = 86_400.0
+
+
+def log_rules(folder: Path, text: str) -> Darshan:
+    rules = rules_of(folder, more=text).darshan
+    assert rules is not None
+    return rules
 
 
 def darshan(folder: Path) -> str:
@@ -82,13 +89,12 @@ def test_a_job_that_ran_for_days_has_logs_of_all_of_them(tmp_path: Path) -> None
     ("began", "days"), [(None, 2), (NOW, 1), (NOW - DAY, 2), (NOW - 100 * DAY, 31), (NOW + DAY, 0)]
 )
 def test_as_many_days_are_looked_through_as_the_job_took(tmp_path: Path, began: float | None, days: int) -> None:
-    rules = rules_of(tmp_path, more=darshan(tmp_path))
-    assert len(day_folders(rules.darshan, own_job(), began=began, now=NOW)) == days
+    assert len(day_folders(log_rules(tmp_path, darshan(tmp_path)), own_job(), began=began, now=NOW)) == days
 
 
 def test_a_folder_without_days_is_looked_through_once(tmp_path: Path) -> None:
-    rules = rules_of(tmp_path, more='[darshan]\nfolder = "/logs/{user}"\n')
-    assert day_folders(rules.darshan, own_job(), began=NOW - 5 * DAY, now=NOW) == [Path("/logs") / own_job().user]
+    rules = log_rules(tmp_path, '[darshan]\nfolder = "/logs/{user}"\n')
+    assert day_folders(rules, own_job(), began=NOW - 5 * DAY, now=NOW) == [Path("/logs") / own_job().user]
 
 
 def test_a_damaged_log_is_told_and_the_others_are_read(store: Store, tmp_path: Path) -> None:
