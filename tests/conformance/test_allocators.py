@@ -84,7 +84,7 @@ BROKEN = {
     "gives 2 targets to an application whose curve knows 1 to 1": lambda view: Allocation(
         (2,) * len(view.applications)
     ),
-    "no tuple of ints": lambda view: Allocation(tuple(float(n) for n in smallest(view))),  # type: ignore[arg-type]
+    "no tuple of ints": lambda view: Allocation(tuple(map(float, smallest(view)))),  # type: ignore[arg-type]
     "which is no tuple": lambda view: Allocation(tuple(np.array(smallest(view)))),
     "no tuple of": lambda view: Allocation(smallest(view)),  # type: ignore[arg-type]
     "neither an Allocation nor a Never": lambda _: None,

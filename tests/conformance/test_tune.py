@@ -32,7 +32,7 @@ def explores_then_commits(bandit: Any, _: Any) -> int:
 @kernel
 def any_arm(bandit: Any, chance: Any) -> int:
     """Any."""
-    return below(chance, np.int64(bandit[ARMS]))
+    return below(chance, int(bandit[ARMS]))
 
 
 def test_functions_kernels_and_numbers_of_numpy_will_do() -> None:

@@ -49,7 +49,12 @@ def test_a_refusal_is_handed_on() -> None:
 
 def test_the_allocator_is_told_which_placement_will_follow() -> None:
     seen: list[object] = []
-    schedule(VIEW, allocator("mine")(lambda view: seen.append(view.place) or Allocation((1, 1))), ROUND_ROBIN)
+
+    def allocate(view: View) -> Allocation:
+        seen.append(view.place)
+        return Allocation((1, 1))
+
+    schedule(VIEW, allocator("mine")(allocate), ROUND_ROBIN)
     assert seen == [ROUND_ROBIN.decide]
 
 

@@ -253,7 +253,7 @@ def spread_over(platform: Platform, size: int, pieces: int, crowd: dict[int, int
             book(space, disk, 0.0, 10.0, 1)
     state = turn(space, seed=0)
     spread(space, size, 0.0, 10.0, state, pieces)
-    return state.share.tolist()  # type: ignore[no-any-return]
+    return state.share.tolist()
 
 
 def test_parts_are_as_large_as_their_disks_are_fast() -> None:

@@ -40,8 +40,9 @@ def listing(processes: int, known: list[Peers]) -> tuple[int, int]:
         best, best_mean = 0, Fraction(-1)
         for value in sorted(set(values)):
             own = [Fraction(r.throughput) for v, r in zip(values, records, strict=True) if v == value]
-            if sum(own) / len(own) > best_mean:
-                best, best_mean = value, sum(own) / len(own)
+            mean = sum(own, Fraction()) / len(own)
+            if mean > best_mean:
+                best, best_mean = value, mean
         found.append(best)
     return found[0], found[1]
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.decide.view import View
+from forebay.model.application import Application
 from forebay.model.curve import Curve
 from forebay.model.errors import BadInput
 from forebay.model.system import System
@@ -17,7 +18,9 @@ from forebay.simulate.application_sets import ALONE_SECONDS, PAPER_APPLICATIONS,
 CURVES = {"up": Curve.of({1: 10.0, 8: 70.0}), "down": Curve.of({1: 50.0, 4: 20.0}), "flat": Curve.of({1: 3.0})}
 
 
-def drawn(seed: int = 1, *, load: float = 0.5, applications: int = PAPER_APPLICATIONS, system: System = PAPER_SYSTEM):
+def drawn(
+    seed: int = 1, *, load: float = 0.5, applications: int = PAPER_APPLICATIONS, system: System = PAPER_SYSTEM
+) -> tuple[Application, ...]:
     return draw(system, CURVES, applications=applications, load=load, rng=np.random.default_rng(seed))
 
 

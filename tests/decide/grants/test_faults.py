@@ -1,7 +1,8 @@
 """Requests, reports that get lost, come twice or too late, disks that go, clocks that jump: what must hold, holds."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ STEPS: list[tuple[Callable[[World, Pick], None], int]] = [
 def _run(seed: int, steps: int) -> Counter[str]:
     rng = np.random.default_rng(seed)
 
-    def pick(several):  # type: ignore[no-untyped-def]
+    def pick(several: Sequence[Any]) -> Any:
         return several[int(rng.integers(len(several)))]
 
     world = World(pick)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from hypothesis import settings
@@ -52,6 +52,13 @@ def message(q: Any, now: int) -> list[int]:
     return slots[:-1]
 
 
+class Settings(TypedDict):
+    window: int
+    quantum: int
+    aggregate: int
+    patience: int
+
+
 class Queues(RuleBasedStateMachine):
     """The queue beside the naive one."""
 
@@ -71,7 +78,7 @@ class Queues(RuleBasedStateMachine):
         now=st.sampled_from([0, 7, 10**18]),
         collide=st.booleans(),
     )
-    def make(self, node: int, settings: dict[str, int], now: int, collide: bool) -> None:
+    def make(self, node: int, settings: Settings, now: int, collide: bool) -> None:
         self.now = now
         self.q = new_queue(
             self.start, servers=SERVERS, slots=SLOTS, files=4, flows=3, node=node, in_flight=4, **settings

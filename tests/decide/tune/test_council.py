@@ -53,7 +53,7 @@ def knows(of: Council, situation: Situation, best: int) -> Council:
     return replace(of, sent=None, waited=0)
 
 
-def run(of: Council, worth: Any, steps: int, nodes: int = 3, seed: int = 0) -> tuple[Council, list[Value]]:
+def run(of: Council, worth: Any, steps: int, nodes: int = 3, seed: int = 0) -> tuple[Council, list[Value | None]]:
     """Nodes that do as they are told, and report what the value is worth in their situation."""
     chance, rng, value, values = seed_state(seed), np.random.default_rng(seed), None, []
     for _ in range(steps):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,32 +37,42 @@ def finish(s: State) -> None:
         pass
 
 
+@dataclass
+class Stage:
+    """Where a job is: `left` are the seconds of I/O of its phase, by disk, and none while it computes."""
+
+    at: float
+    left: np.ndarray | None = None
+    phase: int = 0
+    waited: float = 0.0
+
+
 def naive(jobs: Any, starts: Any, layouts: Any, step: float) -> Any:
     """Seconds in I/O of every job: in small steps, each target is divided equally among the jobs on it."""
-    stages = [{"at": start, "left": None, "phase": 0, "waited": 0.0} for start in starts]
+    stages = [Stage(start) for start in starts]
     now = 0.0
-    while any(stage["phase"] <= job["phases"] for stage, job in zip(stages, jobs, strict=True)):
+    while any(stage.phase <= job["phases"] for stage, job in zip(stages, jobs, strict=True)):
         on = np.zeros(DISKS)
         for stage in stages:
-            if stage["left"] is not None:
-                on += stage["left"] > 0
+            if stage.left is not None:
+                on += stage.left > 0
         for stage, job, layout in zip(stages, jobs, layouts, strict=True):
-            if stage["phase"] > job["phases"]:
+            if stage.phase > job["phases"]:
                 continue
-            if stage["left"] is None:
-                if now >= stage["at"]:
-                    size = job["input"] if stage["phase"] == 0 else job["volume"]
-                    stage["left"] = np.zeros(DISKS)
+            if stage.left is None:
+                if now >= stage.at:
+                    size = job["input"] if stage.phase == 0 else job["volume"]
+                    stage.left = np.zeros(DISKS)
                     for k in range(layout["count"]):
-                        stage["left"][(layout["first"] + k) % DISKS] += size / layout["count"]
+                        stage.left[(layout["first"] + k) % DISKS] += size / layout["count"]
                 continue
-            busy = stage["left"] > 0
-            stage["left"][busy] -= step / on[busy]
-            stage["waited"] += step
-            if not (stage["left"] > 0).any():
-                stage.update(left=None, phase=stage["phase"] + 1, at=now + step + job["compute"])
+            busy = stage.left > 0
+            stage.left[busy] -= step / on[busy]
+            stage.waited += step
+            if not (stage.left > 0).any():
+                stage.left, stage.phase, stage.at = None, stage.phase + 1, now + step + job["compute"]
         now += step
-    return np.array([stage["waited"] for stage in stages])
+    return np.array([stage.waited for stage in stages])
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,7 +1,5 @@
 """Whole runs: nothing is lost, chance is repeatable, and windows do what they did to the paper's authors."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -17,6 +15,7 @@ from forebay.profile.request_watch import TALLY
 from forebay.simulate.requests.run import Forwarding, Outcome, Simulation, simulate_requests
 from forebay.simulate.requests.servers import Contended, Disk, Flash
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Workload
+from support.fields import replace_field
 
 MIB = 1 << 20
 MILLISECOND = 1_000_000
@@ -188,7 +187,7 @@ def test_what_is_observed_is_a_value() -> None:
 @kernel
 def oldest(q: np.ndarray, _now: int) -> int:
     """As fifo."""
-    return first(q)  # type: ignore[no-any-return]
+    return first(q)
 
 
 @order("stubborn", patient=False)
@@ -213,4 +212,4 @@ def test_a_scheduler_that_sends_nothing_is_found_out() -> None:
 @pytest.mark.parametrize("field", ["nodes", "servers", "stripe", "in_flight", "to_client", "reading"])
 def test_a_layer_that_cannot_be(field: str) -> None:
     with pytest.raises(BadInput, match="must be"):
-        replace(Forwarding(nodes=1), **{field: -1})
+        replace_field(Forwarding(nodes=1), field, -1)

@@ -9,6 +9,7 @@ from forebay.simulate.requests.events import MEMORY
 from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.servers import Contended, Disk, Flash, Server, ServerModel
 from forebay.simulate.requests.workload import Workload
+from support.fields import replace_field
 
 MICRO = 1000.0
 READ, WRITE = 0, 1
@@ -120,7 +121,8 @@ def test_several_lanes_serve_at_the_same_time() -> None:
     assert one.seconds > 20e-3 > four.seconds
 
 
-@pytest.mark.parametrize("wrong", [{"lanes": 0}, {"noise": -0.1}, {"noise": float("nan")}])
-def test_a_model_that_cannot_be(wrong: dict[str, float]) -> None:
+@pytest.mark.parametrize(("field", "wrong"), [("lanes", 0), ("noise", -0.1), ("noise", float("nan"))])
+def test_a_model_that_cannot_be(field: str, wrong: float) -> None:
+    model = ServerModel(time=always_the_same, numbers=())
     with pytest.raises(BadInput, match="must be"):
-        ServerModel(time=always_the_same, numbers=(), **wrong)
+        replace_field(model, field, wrong)

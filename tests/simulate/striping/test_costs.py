@@ -19,6 +19,7 @@ from forebay.simulate.striping.machine import (
     Machine,
     Program,
 )
+from support.fields import replace_field
 
 ACCEPTED = replace(CORI, targets=248, background=0.0)
 
@@ -86,17 +87,17 @@ def test_who_writes(machine: Machine, program: Program, processes: int, count: i
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("field", "value", "message"),
     [
-        ({"target_bandwidth": 0.0}, "target_bandwidth must be positive"),
-        ({"lock_seconds": -1.0}, "lock_seconds must not be negative"),
-        ({"noise": float("inf")}, "noise must not be negative and must be finite"),
-        ({"random_share": 1.5}, "random_share must be above 0"),
+        ("target_bandwidth", 0.0, "target_bandwidth must be positive"),
+        ("lock_seconds", -1.0, "lock_seconds must not be negative"),
+        ("noise", float("inf"), "noise must not be negative and must be finite"),
+        ("random_share", 1.5, "random_share must be above 0"),
     ],
 )
-def test_impossible_machines_are_refused(change: dict[str, float], message: str) -> None:
+def test_impossible_machines_are_refused(field: str, value: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        replace(LOCAL, **change)  # type: ignore[arg-type]
+        replace_field(LOCAL, field, value)
 
 
 def test_impossible_programs_are_refused() -> None:

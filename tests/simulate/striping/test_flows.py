@@ -23,6 +23,9 @@ from forebay.simulate.striping.machine import (
     Machine,
     Program,
 )
+from support.fields import replace_field
+
+Run = tuple[Machine, Program, int, Layout, tuple[int, ...]]
 
 # A machine without overheads: what a run gets can be worked out in one's head.
 PLAIN = Machine(
@@ -51,7 +54,7 @@ sizes = st.integers(0, 12).map(lambda k: 64 * KIB << k)
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> tuple[Machine, Program, int, Layout, tuple[int, ...]]:
+def runs(draw: st.DrawFn) -> Run:
     machine = draw(machines)
     count, start = draw(st.integers(1, machine.targets)), draw(st.integers(-1, machine.targets - 1))
     others = draw(st.lists(st.integers(0, 3), min_size=machine.targets, max_size=machine.targets))
@@ -131,14 +134,12 @@ def test_flows_end_when_everybody_had_as_much(flows: list[tuple[int, float]], en
 
 
 @given(runs())
-def test_the_kernel_agrees_with_the_naive_oracle(
-    run: tuple[Machine, Program, int, Layout, tuple[int, ...]],
-) -> None:
+def test_the_kernel_agrees_with_the_naive_oracle(run: Run) -> None:
     assert throughput(*run) == pytest.approx(naive(*run), rel=1e-9)
 
 
 @given(runs())
-def test_nothing_is_exceeded(run: tuple[Machine, Program, int, Layout, tuple[int, ...]]) -> None:
+def test_nothing_is_exceeded(run: Run) -> None:
     machine, program, processes, layout, _ = run
     reached = throughput(*run)
     touched = min(machine.targets, layout.count * program.files(processes))
@@ -153,26 +154,19 @@ def test_nothing_is_exceeded(run: tuple[Machine, Program, int, Layout, tuple[int
     st.sampled_from(["target_bandwidth", "process_bandwidth", "node_bandwidth", "pack_bandwidth", "dirty_bytes"]),
     st.floats(1, 10),
 )
-def test_more_bandwidth_never_slows_a_run_down(
-    run: tuple[Machine, Program, int, Layout, tuple[int, ...]], name: str, factor: float
-) -> None:
-    machine, *rest = run
-    better = replace(machine, **{name: factor * getattr(machine, name)})
-    assert throughput(better, *rest) >= throughput(*run) * (1 - 1e-9)
+def test_more_bandwidth_never_slows_a_run_down(run: Run, name: str, factor: float) -> None:
+    better = replace_field(run[0], name, factor * getattr(run[0], name))
+    assert throughput(better, *run[1:]) >= throughput(*run) * (1 - 1e-9)
 
 
 @given(runs(), st.sampled_from(["rpc_seconds", "client_seconds", "lock_seconds", "round_seconds", "call_seconds"]))
-def test_an_overhead_never_speeds_a_run_up(
-    run: tuple[Machine, Program, int, Layout, tuple[int, ...]], name: str
-) -> None:
-    machine, *rest = run
-    assert throughput(replace(machine, **{name: 0.0}), *rest) >= throughput(*run) * (1 - 1e-9)
+def test_an_overhead_never_speeds_a_run_up(run: Run, name: str) -> None:
+    assert throughput(replace_field(run[0], name, 0.0), *run[1:]) >= throughput(*run) * (1 - 1e-9)
 
 
 @given(runs())
-def test_others_never_speed_a_run_up(run: tuple[Machine, Program, int, Layout, tuple[int, ...]]) -> None:
-    *alone, _ = run
-    assert throughput(*alone) >= throughput(*run) * (1 - 1e-9)
+def test_others_never_speed_a_run_up(run: Run) -> None:
+    assert throughput(*run[:-1]) >= throughput(*run) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("layout", [Layout(count=5), Layout(count=1, start=4)])
