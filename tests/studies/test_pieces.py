@@ -11,6 +11,7 @@ import pytest
 from forebay.model.errors import BadInput
 from forebay.studies.study import Interrupted, Store, run_all
 from forebay.work import Gone
+from forebay.work.workers import Crew, Work
 from support.work import die, square
 
 KEYS = [f"a/{i}" for i in range(6)]
@@ -61,16 +62,17 @@ class Leaving:
 
     def __init__(self, pieces: int) -> None:
         self._left = pieces
-        self._given: list[tuple[int, str]] = []
+        self._given: list[tuple[int, object]] = []
 
     @contextmanager
-    def crew(self, _work: Any) -> Iterator["Leaving"]:
+    def crew(self, work: Work) -> Iterator[Crew]:
+        self._work = work
         yield self
 
     def size(self) -> int:
         return 1
 
-    def give(self, number: int, piece: str) -> None:
+    def give(self, number: int, piece: object) -> None:
         self._given.append((number, piece))
 
     def wait(self) -> list[tuple[int, Any]]:
@@ -78,7 +80,7 @@ class Leaving:
             raise Gone("dask://h:1: has no workers, after 60 s")
         self._left -= 1
         number, piece = self._given.pop(0)
-        return [(number, square(piece))]
+        return [(number, self._work(piece))]
 
 
 def test_when_all_workers_go_away_what_is_done_stays_and_that_is_told(store: Store) -> None:

@@ -215,7 +215,7 @@ def test_optimal_is_one_row_with_the_bound(small: StorageResults) -> None:
 
 def test_runs_are_told_apart_and_chosen(small: StorageResults) -> None:
     assert len(small.runs) == 8
-    assert "max_use" not in small.runs.dtype.names
+    assert small.runs.dtype.names and "max_use" not in small.runs.dtype.names
     assert len({tuple(run[list(KEY)].tolist()) for run in small.runs}) == 8
     assert small.runs["policy"].tolist()[:3] == ["worst-fit", "optimal", "forebay"]
     assert small.policies() == ["worst-fit", "forebay"]

@@ -110,7 +110,7 @@ def test_of_very_many_capacities_a_few_are_shown() -> None:
 def one_run(sizes: list[int], *, start: float = 0.0, split: int = 0, platform: str = "8TB/nNnD") -> Run:
     """Requests one hour apart, of two hours each."""
     count = len(sizes)
-    starts = start + 3600.0 * np.arange(count)
+    starts = start + 3600.0 * np.arange(count, dtype=np.float64)
     requests = Requests(
         ids=np.arange(count),
         submitted=starts,
@@ -128,12 +128,10 @@ def test_levels_are_what_is_held_when() -> None:
     hours = edges / 3600
     assert (hours[0], hours[-1]) == (0.0, 5.0)
 
-    def at(hour: float) -> tuple[float, float]:
-        index = int(np.searchsorted(hours, hour, side="right")) - 1
-        return most[index], mean[index]
-
     for hour, held in ((0.5, 300), (1.5, 800), (2.5, 500), (3.5, 100), (4.5, 100)):
-        assert at(hour) == (held * GB, pytest.approx(held * GB))
+        index = np.searchsorted(hours, hour, side="right") - 1
+        assert most[index] == held * GB
+        assert mean[index] == pytest.approx(held * GB)
     assert most.max() == 800 * GB
     assert (mean * np.diff(edges)).sum() == pytest.approx(900 * GB * 7200.0)
 

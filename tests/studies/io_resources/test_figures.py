@@ -47,9 +47,7 @@ def some_results(
     rng = np.random.default_rng(7)
     kinds = list(product(loads, range(sets), allocate, place, curves))
     runs = np.zeros(len(kinds), dtype=RUN)
-    for run, kind in zip(runs, kinds, strict=True):
-        for column, value in zip(("load", "set", "allocate", "place", "curves"), kind, strict=True):
-            run[column] = value
+    runs[["load", "set", "allocate", "place", "curves"]] = kinds
     runs["io_load_sys"] = runs["load"] + 0.009 * (runs["set"] % 5)
     runs["rho_io"] = 1 + rng.exponential(size=runs.size)
     runs["rho_con"] = rng.exponential(runs["load"]) * np.where(runs["allocate"] == "mckp", 100, 1)

@@ -31,6 +31,7 @@ from forebay.studies.request_windows.results import (
     samples_of,
 )
 from forebay.studies.runner import run_study
+from support.fields import replace_field
 
 MIB = 1 << 20
 
@@ -274,5 +275,5 @@ def test_the_paper_is_144_experiments_and_all_tuners() -> None:
 )
 def test_what_cannot_be_run_is_refused(tmp_path: Path, field: str, value: object, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        run_study(replace(SMALL, **{field: value}), tmp_path, workers=1, progress=quiet)
+        run_study(replace_field(SMALL, field, value), tmp_path, workers=1, progress=quiet)
     assert not list(tmp_path.iterdir())

@@ -104,7 +104,7 @@ def test_rows_say_what_the_model_says(small: StripingResults) -> None:
 
 
 def test_noise_is_the_same_for_all_policies(small: StripingResults) -> None:
-    factors = {}
+    factors: dict[tuple[object, ...], list[float]] = {}
     for row in small.runs:
         key = tuple(row[["figure", "repetition", "run"]].tolist())
         factors.setdefault(key, []).append(row["throughput"] / row["expected"])
