@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from forebay.show.workers import hire_workers
+from forebay.work.dask import DaskWorkers
+
 
 @contextmanager
 def local_cluster(workers: int) -> Iterator[Any]:
@@ -27,6 +30,13 @@ def local_cluster(workers: int) -> Iterator[Any]:
             yield cluster
         finally:
             cluster.close(timeout=10)
+
+
+@contextmanager
+def hire_dask_workers(name: str) -> Iterator[DaskWorkers]:
+    with hire_workers(name) as workers:
+        assert isinstance(workers, DaskWorkers)
+        yield workers
 
 
 def address(cluster: Any) -> str:

@@ -7,10 +7,12 @@ import random
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
 from forebay.act.control.client import Client, TurnedAway
+from forebay.act.control.documents import GrantDocument
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control, fold
 from forebay.model.grant import ENDED
@@ -71,14 +73,12 @@ def test_random_kills_leave_nothing_lost_doubled_or_behind(system: System, seed:
     system.add_agent("n1", KIND, KIND)
     system.add_agent("n2", KIND)
     system.start()
-    over, mine = threading.Event(), [[], []]  # type: tuple[threading.Event, list[list[str]]]
+    over = threading.Event()
+    mine: list[list[str]] = [[], []]
     troubles: list[BaseException] = []
     with system.client() as client:
-        own = [random.Random(chance.random()) for _ in mine]
-        threads = [
-            threading.Thread(target=_noted(troubles, lambda at=at: busy(client, own[at], mine[at], over)))
-            for at in range(2)
-        ]
+        work = [partial(busy, client, random.Random(chance.random()), own, over) for own in mine]
+        threads = [threading.Thread(target=_noted(troubles, each)) for each in work]
         for thread in threads:
             thread.start()
         for _ in range(4):
@@ -125,7 +125,7 @@ def test_a_request_that_the_service_dies_over_is_granted_once(system: System) ->
     system.add_agent("n1", "directory")
     system.start()
     with system.client() as client:
-        done: list[dict[str, object]] = []
+        done: list[GrantDocument] = []
         threads = [threading.Thread(target=lambda: done.append(client.request(10 * MB, "1h"))) for _ in range(4)]
         for thread in threads:
             thread.start()

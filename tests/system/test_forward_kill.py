@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -115,12 +116,13 @@ def test_nothing_acknowledged_is_lost_whatever_is_killed(running: tuple[Layer, P
 
 def _wait_for_progress(writers: list[Writer]) -> None:
     """Each of them has got further: all parts take part again."""
+
+    def is_further(writer: Writer, before: int) -> bool:
+        return writer.writes >= before + 10 or not writer.is_alive()
+
     for writer in writers:
-        before = writer.writes
-        wait_until(
-            lambda writer=writer, before=before: writer.writes >= before + 10 or not writer.is_alive(),
-            f"writer {writer.number} does not get any further: {writer.errors[-1:]}",
-        )
+        otherwise = f"writer {writer.number} does not get any further: {writer.errors[-1:]}"
+        wait_until(partial(is_further, writer, writer.writes), otherwise)
 
 
 def test_a_program_goes_on_through_the_mount_while_its_io_node_is_killed(running: tuple[Layer, Part]) -> None:
@@ -159,7 +161,12 @@ def test_a_killed_mount_loses_nothing_that_it_said_was_written(running: tuple[La
 def _written_until_it_fails(path: Path, part: Part) -> int:
     """Writes whole records while the mount is killed; how many were acknowledged."""
     acknowledged = 0
-    killer = threading.Thread(target=lambda: (wait_until(lambda: acknowledged >= 20, "no writes"), part.kill()))
+
+    def kill() -> None:
+        wait_until(lambda: acknowledged >= 20, "no writes")
+        part.kill()
+
+    killer = threading.Thread(target=kill)
     killer.start()
     file = os.open(path, os.O_WRONLY | os.O_CREAT)
     try:

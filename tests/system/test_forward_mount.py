@@ -300,8 +300,8 @@ def test_a_wrong_key_is_told_of_before_anything_is_mounted(running: Layer, tmp_p
     key = tmp_path / "key"
     key.touch(0o600)
     key.write_text("not the key of this layer at all")
-    argv = ["mount", tmp_path, "--nodes", running.addresses[0], "--key", key]
-    argv = [sys.executable, "-m", "forebay", "forward", *map(str, argv)]
+    words = ("mount", tmp_path, "--nodes", running.addresses[0], "--key", key)
+    argv = [sys.executable, "-m", "forebay", "forward", *map(str, words)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "check the key" in done.stderr

@@ -14,6 +14,7 @@ import pytest
 
 from forebay.act.control.agent.agent import Agent
 from forebay.act.control.agent.settings import read_agent
+from forebay.act.control.documents import DiskDocument, GrantDocument
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.volume import Volume, VolumeFailed
 from support.browser import MISSING, Visitor, browser, visitor
@@ -43,13 +44,13 @@ class Site:
         with self.system.client() as client:
             return str(client.request(size, "1h", uid=uid, gid=uid, **more)["id"])
 
-    def ready(self, grant: str) -> dict[str, Any]:
+    def ready(self, grant: str) -> GrantDocument:
         with self.system.client() as client:
             *_, found = client.follow(client.grant(grant))
         assert found["state"] == "ready", found
         return found
 
-    def grant(self, grant: str) -> dict[str, Any]:
+    def grant(self, grant: str) -> GrantDocument:
         with self.system.client() as client:
             return client.grant(grant)
 
@@ -212,7 +213,7 @@ def test_after_the_service_was_away_the_page_is_right_again(site: Site, admin: V
     page.get_by_role("link", name="Grants", exact=True).click()
     with page.expect_response(lambda answer: "/v1/page/grants" in answer.url) as listed:
         page.get_by_role("link", name="All", exact=True).click()
-    assert listed.value.finished() is None  # not in the middle of it: the browser would complain of a cut answer
+    listed.value.finished()  # not in the middle of it: the browser would complain of a cut answer
     site.system.service.kill()
     page.get_by_text("The service does not answer. What is shown is as of the last contact").wait_for()
     admin.shot("away")
@@ -299,7 +300,7 @@ def bad_disks(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         wait_until(lambda: not said_of_disk(site, "n2", "d1")["unseen"], "the disk is not seen again")
 
 
-def said_of_disk(site: Site, node: str, disk: str) -> dict[str, Any]:
+def said_of_disk(site: Site, node: str, disk: str) -> DiskDocument:
     with site.system.client() as client:
         disks = next(each["disks"] for each in client.nodes() if each["name"] == node)
     return next(each for each in disks if each["name"] == disk)
@@ -482,6 +483,7 @@ def test_without_a_history_or_a_forwarding_layer_the_page_says_how_to_have_them(
 
 def test_what_browsers_get_forbids_everything_from_elsewhere(site: Site, guest: Visitor) -> None:
     answer = guest.page.goto(site.url)
+    assert answer is not None
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "unsafe" not in policy
     blocked = guest.page.evaluate("() => fetch('https://127.0.0.1:1/').then(() => 'reached', () => 'blocked')")

@@ -6,11 +6,12 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from forebay.act.control.documents import GrantDocument
 from support.control_processes import MB, System, control_system, forebay
 from support.processes import wait_until
 from support.slurm import CLUSTER, ENDED, Slurm, make_user, own_slurm, skip_without_slurm
@@ -30,13 +31,16 @@ class Site:
         done = forebay("slurm", "install", str(self.slurm.etc), "--force", *own)
         assert done.returncode == 0, done.stderr
 
-    def grants(self, job: str) -> list[dict[str, Any]]:
+    def grants(self, job: str) -> list[GrantDocument]:
         """All that were ever asked for, for a job."""
         with self.control.client() as client:
             return [grant for grant in client.grants() if grant["job"] == job]
 
     def states(self, job: str) -> list[str]:
         return [grant["state"] for grant in self.grants(job)]
+
+    def is_over(self, job: str) -> bool:
+        return set(self.states(job)) <= {"released"}
 
     def wait_state(self, job: str, *states: str) -> None:
         """Until these are the states of the grants of a job."""
@@ -116,7 +120,7 @@ class Site:
         noted = self.slurm.completed()
         assert {job: noted[job]["JobState"] for job in jobs} == jobs
         for job in jobs:
-            wait_until(lambda j=job: set(self.states(j)) <= {"released"}, f"the grant of job {job} has not ended")
+            wait_until(partial(self.is_over, job), f"the grant of job {job} has not ended")
             self.check_journal(job, ran=jobs[job] == "COMPLETED")
         wait_until(lambda: self.control.on_disks() == [], "a volume is left")
         assert str(self.control.folder) not in Path("/proc/mounts").read_text()

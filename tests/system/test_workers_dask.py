@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from forebay.history.darshan.ingest import ingest
+from forebay.history.darshan.ingest import Report, ingest
 from forebay.history.store import open_store
 from forebay.history.store.schema import runs
 from forebay.model.errors import BadInput
@@ -23,9 +23,10 @@ from forebay.studies.study import Store as Pieces
 from forebay.work import Died, Gone, run_pieces
 from forebay.work import dask as door
 from support import work
+from support.calls import record_calls
 from support.command import Forebay
 from support.darshan_logs import wheel_logs
-from support.dask_cluster import address, local_cluster, odd_worker, processes
+from support.dask_cluster import address, hire_dask_workers, local_cluster, odd_worker, processes
 from support.processes import wait_until
 
 STUDY = ("study", "io-nodes", "--sets", 3, "--loads", "0.4:0.8:0.4", "--applications", 20, "--targets", 8)
@@ -89,11 +90,9 @@ def test_only_the_piece_that_nobody_survives_has_died(cluster: Any, monkeypatch:
     assert found == {n: 2 * n for n in range(120) if n % 5}
 
 
-def test_short_pieces_come_back_in_order_too_and_in_few_messages(cluster: Any) -> None:
-    sent = []
-    with hire_workers(address(cluster)) as workers:
-        submit = workers.client.submit  # type: ignore[union-attr]
-        workers.client.submit = lambda *args, **how: sent.append(args) or submit(*args, **how)  # type: ignore[union-attr]
+def test_short_pieces_come_back_in_order_too_and_in_few_messages(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with hire_dask_workers(address(cluster)) as workers:
+        sent = record_calls(monkeypatch, workers.client, "submit")
         found = list(run_pieces(workers, work.doubled, range(1000), in_order=True))
     assert found == [(n, 2 * n) for n in range(1000)]
     assert len(sent) < 300
@@ -126,19 +125,18 @@ def test_interrupted_it_keeps_what_is_done_takes_the_rest_back_and_goes_on(clust
     assert [int(store.get(key)[0]) for key in keys] == [n * n for n in range(40)]
 
 
-def test_the_overhead_of_a_piece_is_not_the_size_of_the_work(cluster: Any) -> None:
+def test_the_overhead_of_a_piece_is_not_the_size_of_the_work(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work goes to each worker once: a piece is some bytes, whatever the work carries."""
-    sizes = []
-    with hire_workers(address(cluster)) as workers:
-        submit = workers.client.submit  # type: ignore[union-attr]
-        workers.client.submit = lambda *args, **how: sizes.append(len(str(args))) or submit(*args, **how)  # type: ignore[union-attr]
+    with hire_dask_workers(address(cluster)) as workers:
+        sent = record_calls(monkeypatch, workers.client, "submit")
         found = dict(run_pieces(workers, work.carrying(b"x" * 1_000_000), range(4)))
     assert found == dict.fromkeys(range(4), 1_000_000)
-    assert max(sizes) < 500
+    assert max(len(str(arguments)) for arguments in sent) < 500
 
 
 def test_logs_read_by_a_cluster_make_the_same_history(cluster: Any, tmp_path: Path) -> None:
-    folders, found = sorted({path.parent for path in wheel_logs()}), []
+    folders = sorted({path.parent for path in wheel_logs()})
+    found: list[tuple[Report, list[tuple[object, ...]]]] = []
     for name in ("1", address(cluster)):
         with open_store(str(tmp_path / f"{len(found)}.db")) as store:
             with hire_workers(name) as workers:

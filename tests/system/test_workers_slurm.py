@@ -13,6 +13,7 @@ from forebay.show.workers import hire_workers
 from forebay.work import run_pieces
 from support import work
 from support.command import Forebay
+from support.dask_cluster import hire_dask_workers
 from support.processes import wait_until
 from support.slurm import Slurm, own_slurm
 
@@ -67,8 +68,8 @@ def test_a_study_in_jobs_gives_the_same_bytes_and_leaves_no_job(slurm: Slurm, fo
 def test_a_job_that_is_ended_half_way_costs_nothing_but_time(slurm: Slurm, tmp_path: Path) -> None:
     folder = tmp_path / "marks"
     folder.mkdir()
-    with hire_workers("slurm:2") as workers:
-        wait_until(lambda: workers.count() == 2, "not all workers come")  # type: ignore[union-attr]
+    with hire_dask_workers("slurm:2") as workers:
+        wait_until(lambda: workers.count() == 2, "not all workers come")
         with closing(run_pieces(workers, work.first_alone(folder), range(7))) as results:
             found = [next(results)]
             wait_until(lambda: len(set(work.at_work(folder).values())) == 2, "not both began")
