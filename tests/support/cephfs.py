@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from support.ports import free_ports
+from support.processes import PATIENCE, wait_until
 
 PROGRAMS = ("ceph", "ceph-mon", "ceph-osd", "ceph-mds", "ceph-fuse", "monmaptool", "fusermount3")
 OSDS = 4
-_PATIENCE = 120.0
 """Seconds until the cluster has to be there."""
 
 _SETTINGS = """
@@ -72,7 +71,7 @@ class CephFS:
         self._daemon("ceph-mds", "-i", "m")
         self._wait_for("up:active", "ceph", "mds", "stat")
         self._daemon("ceph-fuse", str(self.mount))
-        _wait(self.mount.is_mount, "ceph-fuse did not mount")
+        wait_until(self.mount.is_mount, "ceph-fuse did not mount")
 
     def striped(self, *, size: int = 65536, count: int = OSDS) -> Path:
         """A new folder whose new files are striped like this."""
@@ -111,25 +110,15 @@ class CephFS:
             self._running.append(subprocess.Popen(argv, stdout=out, stderr=out, env=self._environment))
 
     def _run(self, *argv: str) -> str:
-        done = subprocess.run(
-            argv, check=True, capture_output=True, text=True, env=self._environment, timeout=_PATIENCE
-        )
+        done = subprocess.run(argv, check=True, capture_output=True, text=True, env=self._environment, timeout=PATIENCE)
         return done.stdout
 
     def _wait_for(self, words: str, *argv: str) -> None:
-        _wait(lambda: words in self._run(*argv), f"{' '.join(argv)} never said {words!r}")
+        wait_until(lambda: words in self._run(*argv), f"{' '.join(argv)} never said {words!r}")
 
     @property
     def _environment(self) -> dict[str, str]:
         return {**os.environ, "CEPH_CONF": str(self._settings), "CEPH_ARGS": ""}
-
-
-def _wait(ready, otherwise: str) -> None:  # type: ignore[no-untyped-def]
-    end = time.monotonic() + _PATIENCE
-    while not ready():
-        if time.monotonic() > end:
-            raise TimeoutError(otherwise)
-        time.sleep(0.05)
 
 
 @contextmanager
