@@ -99,8 +99,8 @@ class Layer:
         self._parts.append(made)
         return made
 
-    def client(self, **options: object) -> Client:
-        return Client(self.addresses, self.key, **options)  # type: ignore[arg-type]
+    def client(self, patience: float = 30.0, connections: int = 8) -> Client:
+        return Client(self.addresses, self.key, patience=patience, connections=connections)
 
     def stop(self) -> None:
         """Mounts properly, since the kernel would keep them; of the others nothing is kept."""

@@ -48,9 +48,10 @@ def test_what_slurm_knows_of_the_job_is_beside_the_run(store: Store) -> None:
 def test_runs_of_one_application_between_two_times_and_not_too_many(store: Store) -> None:
     fill(store, [a_run(i) for i in range(10)] + [a_run(5, "gcrm")])
 
-    def starts(**which: object) -> list[float]:
+    def starts(since: float | None = None, until: float | None = None, limit: int | None = None) -> list[float]:
         with store.reading() as connection:
-            return [(r["start_time"] - START) / 60 for r in list_runs(connection, app="vpic", **which)]  # type: ignore[arg-type]
+            runs = list_runs(connection, app="vpic", since=since, until=until, limit=limit)
+            return [(run["start_time"] - START) / 60 for run in runs]
 
     assert starts(since=START + 120, until=START + 300) == [4, 3, 2]
     assert starts(limit=2) == [9, 8]

@@ -22,10 +22,17 @@ MILLISECOND = 1_000_000
 
 
 def workload(
-    pattern: str = "shared-strided", operation: str = "read", request: int = 32 * KIB, **more: float
+    pattern: str = "shared-strided",
+    operation: str = "read",
+    request: int = 32 * KIB,
+    *,
+    processes: int = 128,
+    total: int = 256 * MIB,
+    think: float = 0.0,
 ) -> Workload:
-    known = {"processes": 128, "total": 256 * MIB, **more}
-    return Workload(pattern=pattern, operation=operation, request=request, **known)  # type: ignore[arg-type]
+    return Workload(
+        processes=processes, pattern=pattern, operation=operation, request=request, total=total, think=think
+    )
 
 
 def column(outcome: Outcome, name: str) -> np.ndarray:

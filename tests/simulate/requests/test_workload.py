@@ -9,6 +9,7 @@ from forebay.model.errors import UserError
 from forebay.model.layout import KIB
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Workload, paper_experiments
+from support.fields import replace_field
 
 MADE = st.builds(
     lambda rounds, rest, **w: Workload(total=rounds * w["processes"] * w["request"] + rest, **w),
@@ -71,6 +72,6 @@ def test_the_paper_has_144_experiments_of_4_gib() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(field: str, value: object, says: str) -> None:
-    good = {"processes": 2, "pattern": "shared-strided", "operation": "read", "request": 10, "total": 100}
+    good = Workload(processes=2, pattern="shared-strided", operation="read", request=10, total=100)
     with pytest.raises(UserError, match=says):
-        Workload(**{**good, field: value})  # type: ignore[arg-type]
+        replace_field(good, field, value)

@@ -306,8 +306,8 @@ def test_reasons_one_by_one() -> None:
     assert reason("first-fit", 20 * GB, 15 * GB, (0.0, 9.0, 4 * GB)) == TOO_LARGE_FOR_A_DISK
     # To the letter, what is rounded up to whole GB counts.
     small = platform_of([(9_700_000_000, 1e9)])
-    for mode, said in (("correct", ""), ("storalloc", TOO_LARGE_FOR_A_DISK)):
-        run = ran(small, "first-fit", Rules(mode=mode), (0.0, 10.0, 9_500_000_000))  # type: ignore[arg-type]
+    for rules, said in ((Rules(), ""), (Rules(mode="storalloc"), TOO_LARGE_FOR_A_DISK)):
+        run = ran(small, "first-fit", rules, (0.0, 10.0, 9_500_000_000))
         assert reasons_of(run).tolist() == [said]
 
 

@@ -240,8 +240,8 @@ def test_a_delayed_request_keeps_its_duration_and_to_the_letter_its_end_for_the_
 def test_a_refused_request_has_tried_as_often_as_it_may() -> None:
     disk = platform_of([(10 * GB, 1e9)])
     asked = [(0.0, 1e6, 8 * GB), (0.0, 1000.0, 4 * GB), (0.0, 1e5, 4 * GB)]
-    for mode, tried in (("correct", [0, 12, 12]), ("storalloc", [0, 3, 12])):
-        rules = Rules(mode=mode, tries=12)  # type: ignore[arg-type]
+    correct, storalloc = Rules(tries=12), Rules(mode="storalloc", tries=12)
+    for rules, tried in ((correct, [0, 12, 12]), (storalloc, [0, 3, 12])):
         run = run_storage(disk, requests_of(asked), STORAGE["first-fit"], rules)
         assert run.verdicts["tried"].tolist() == tried
 

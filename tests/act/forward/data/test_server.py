@@ -6,6 +6,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -431,7 +432,7 @@ def test_answers_wait_for_their_turn_at_the_emulated_disk() -> None:
         ("ion1", 2, 0, 0, True),
     ]
     for number, request in enumerate(requests):
-        disk.serve(*request, lambda number=number: answered.append(number))  # type: ignore[misc]
+        disk.serve(*request, partial(answered.append, number))
     state, due = new_state(), 1_000_000
     for number, (node, file, offset, size, write) in enumerate(requests):
         present = 1 if number < 2 else 2

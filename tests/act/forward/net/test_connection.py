@@ -1,14 +1,14 @@
 """One peer over one socket: bytes arrive once and in order whatever the kernel takes at a time; memory is bounded."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.act.forward.net.buffers import SMALL, Buffers
-from forebay.act.forward.net.connection import Closed, CloseReason, Connection, _remainder
+from forebay.act.forward.net.connection import MOST_QUEUED, Closed, CloseReason, Connection, _remainder
 from forebay.act.forward.net.wire import Kind, Message
 from support.examples import examples
 from support.forward import LoopThread
@@ -17,11 +17,11 @@ from support.forward import LoopThread
 class Pair:
     """A connection in a loop's thread, and the other end in the test's hand."""
 
-    def __init__(self, **options: int | bool) -> None:
+    def __init__(self, limit: int = 256 << 20, most_queued: int = MOST_QUEUED, patient: bool = False) -> None:
         self.thread = LoopThread()
         mine, self.other = socket.socketpair()
         self.other.settimeout(60)
-        self.buffers = Buffers(options.pop("limit", 256 << 20))
+        self.buffers = Buffers(limit)
         self.got: list[Message] = []
         self.lost: list[Closed] = []
         self.done: list[int] = []
@@ -32,7 +32,8 @@ class Pair:
                 self.buffers,
                 lambda _, message: self.received(message),
                 lambda _, closed: self.lost.append(closed),
-                **options,  # type: ignore[arg-type]
+                most_queued=most_queued,
+                patient=patient,
             )
         )
         self.thread.call(self.connection.start)
@@ -40,9 +41,9 @@ class Pair:
     def received(self, message: Message) -> None:
         self.got.append(message)
 
-    def until(self, what: object) -> None:
+    def until(self, what: Callable[[], object]) -> None:
         """Let the loop turn until `what()` holds."""
-        while not self.thread.call(what):  # type: ignore[arg-type]
+        while not self.thread.call(what):
             pass
 
     def close(self) -> None:
