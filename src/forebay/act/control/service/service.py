@@ -1,12 +1,14 @@
 """The control service: who is there, what they ask, what was decided, and what time does to it."""
 
 import asyncio
+import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from weakref import WeakValueDictionary
 
 from forebay.act.control.api.limits import Calls, Crowd, Waits
 from forebay.act.control.auth.callers import Authenticator
@@ -17,8 +19,6 @@ from forebay.act.control.page.files import NO_PAGES, Pages
 from forebay.act.control.page.updates import Rates, Updates
 from forebay.act.control.service.journal_writer import Writer
 from forebay.act.control.service.live_state import EventRecord, Live
-from forebay.act.control.service.node_liveness import NodeLiveness
-from forebay.act.control.service.notifications import ANY, ChangeSignals, log_event, names_to_notify
 from forebay.act.control.service.settings import ServiceSettings
 from forebay.act.control.service.warm_up import warm_up
 from forebay.act.log import Log
@@ -28,10 +28,85 @@ from forebay.history.store.journal import last_heard, record_heard
 from forebay.history.store.tokens import list_tokens, shared_secret
 from forebay.model.errors import ForebayError
 
+_ANY = "any"  # the name of any change
+_NOT_LOGGED = ("v", "kind", "at", "turned", "ask")
 _LONGEST_SLEEP = 60.0
 _SHORTEST_SLEEP = 0.005
 _LOOK = 0.5  # seconds between looks at what other instances wrote
 _AGAIN = 1.0  # seconds until what failed is tried again
+
+
+class ChangeSignals:
+    """Waiting for something to happen to a grant, a node, or at all, without looking again and again."""
+
+    def __init__(self) -> None:
+        self._events: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()  # those that somebody waits for
+        self.is_closed = False
+
+    def notify(self, names: Iterable[str]) -> None:
+        for name in names:
+            event = self._events.pop(name, None)
+            if event is not None:
+                event.set()
+
+    async def wait(self, name: str, seconds: float) -> bool:
+        """Whether something of that name happened within so many seconds."""
+        if self.is_closed or seconds <= 0:
+            return False
+        event = self._events.setdefault(name, asyncio.Event())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        return event.is_set() and not self.is_closed
+
+    def close(self) -> None:
+        """Nobody waits any more, now or later."""
+        self.is_closed = True
+        self.notify(list(self._events))
+
+
+class NodeLiveness:
+    """Which agents have not been heard of for too long, by this instance of the service or another; `after` seconds.
+
+    Only lengths of time are compared, and only by this machine's own clock that never jumps: what another instance
+    notes is a stamp that has changed or has not.
+    """
+
+    def __init__(self, after: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._after, self._clock = after, clock
+        self._last: dict[str, float] = {}
+        self._stamps: dict[str, float] = {}
+        self._new: dict[str, float] = {}
+
+    def begin(self, nodes: Iterable[str]) -> None:
+        """Those that were there before this instance are given time to come back."""
+        self._last.update(dict.fromkeys(nodes, self._clock()))
+
+    def heard(self, node: str, stamp: float) -> None:
+        """An agent spoke to this instance; `stamp` (seconds since 1970) is what others see of it."""
+        self._last[node] = self._clock()
+        self._new[node] = self._stamps[node] = stamp
+
+    def new(self) -> dict[str, float]:
+        """The stamps since this was asked last."""
+        new, self._new = self._new, {}
+        return new
+
+    def learn(self, stamps: Mapping[str, float]) -> None:
+        """What all instances noted."""
+        for node, stamp in stamps.items():
+            if self._stamps.get(node) != stamp and node not in self._new:
+                self._stamps[node] = stamp
+                self._last[node] = self._clock()
+
+    def since(self, node: str) -> float:
+        """Seconds since somebody heard of it; 0 of one that is new."""
+        now = self._clock()
+        return now - self._last.get(node, now)
+
+    def silent(self, nodes: Iterable[str]) -> list[str]:
+        now = self._clock()
+        return [node for node in nodes if now - self._last.setdefault(node, now) > self._after]
 
 
 class Service:
@@ -178,7 +253,7 @@ class Service:
 
     async def wait_for_change(self, seconds: float) -> bool:
         """Whether something was written within so many seconds."""
-        return await self.changes.wait(ANY, seconds)
+        return await self.changes.wait(_ANY, seconds)
 
     def state(self) -> Live:
         """What is known now, without waiting."""
@@ -186,3 +261,29 @@ class Service:
         if live is None:
             raise Unavailable("the store does not answer")
         return live
+
+
+def names_to_notify(records: Iterable[EventRecord], live: Live) -> set[str]:
+    """The grants that something happened to, and the nodes whose agents may have something to do."""
+    tables = live.control.tables
+    names = set()
+    for record in records:
+        names |= {_ANY, f"node {record.event.node_name}", f"grant {record.entry.grant}"}
+        grant = tables.grants.get(record.entry.grant)
+        if grant is not None:
+            names |= {f"node {volume.node}" for volume in tables.volumes_of(grant)}
+    return names
+
+
+def log_event(log: Log, record: EventRecord, live: Live) -> None:
+    """Write the event to the log, if it is worth a line."""
+    event, entry = record.event, record.entry
+    if not event.is_logged:
+        return
+    document = json.loads(entry.line)  # faster than to convert the event once more
+    values = {name: value for name, value in document.items() if name not in _NOT_LOGGED}
+    grant = live.control.tables.grants.get(entry.grant)
+    if grant is not None:
+        values |= {"uid": grant.ask.uid, "job": grant.ask.job, "size": grant.ask.size}
+    write = log.warning if event.is_warning else log.info
+    write(type(event).__name__, journal=entry.number, **values)
