@@ -15,7 +15,7 @@ from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.events import EVENTS, Event
 from forebay.decide.grants.machine import DiskSpec, Stray, Trial
 from forebay.decide.grants.rules import GrantRules
-from forebay.decide.grants.selection import Turned
+from forebay.decide.grants.space import Turned
 from forebay.model.errors import BadInput
 from forebay.model.grant import Ask, State
 from forebay.model.reasons import Reason

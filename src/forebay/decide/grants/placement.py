@@ -2,18 +2,17 @@
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from forebay.decide.grants.machine import LiveDisk, describe_wants, field_value
-from forebay.decide.grants.selection import Selection, Turned, load_turn, save_turn, select
+from forebay.decide.grants.space import Selection, Turned, select
 from forebay.decide.grants.state import Tables
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
 from forebay.decide.storage.policies import OTHER, SPREADS, STORAGE
-from forebay.decide.storage.policy_memory import REFUSED, Turn
+from forebay.decide.storage.policy_memory import REFUSED, TURN, Turn
 from forebay.decide.storage.request_placement import (
     ASK_POLICY,
     PART,
@@ -36,45 +35,40 @@ _MOST_NAMES = 8  # of tiers, fields and the like in a sentence
 _CURSOR = np.dtype(PLACING)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """Disks and bytes, over [start, end)."""
+class Judgement(NamedTuple):
+    """Where a request gets its space over [start, end), as disks and bytes; without `parts`, why it does not.
 
-    parts: tuple[tuple[str, int], ...]
-    start: float
-    end: float
+    `turned` is what the policy remembers, if that changed. `expected` is when there should be space (0: not known).
+    """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """The answer, whose turn it is now, and when there should be space (0: not known)."""
-
-    answer: Placed | Later | Never
+    parts: tuple[tuple[str, int], ...] = ()
+    start: float = 0.0
+    end: float = 0.0
+    refusal: Later | Never | None = None
     turned: Turned | None = None
     expected: float = 0.0
 
 
 def place_request(tables: Tables, ask: Ask, now: float) -> Judgement:
-    """Where and when a request gets its space, or why it does not."""
     impossible = _explain_impossible(tables, ask)
     if impossible is not None:
-        return Judgement(answer=Never(because=impossible.text, reason=impossible.reason))
+        return Judgement(refusal=Never(because=impossible.text, reason=impossible.reason))
     selection = tables.selection(ask.wants)
     until = now + tables.rules.interval
     if selection is None:
-        return Judgement(answer=Later(until=until, because=_explain_closed(tables, ask), reason=Reason.CLOSED))
+        return Judgement(refusal=Later(until=until, because=_explain_closed(tables, ask), reason=Reason.CLOSED))
     start = now if ask.start is None else max(now, ask.start)
     end = max(start + ask.seconds, math.nextafter(start, math.inf))
     memory = _recall_turn(tables, selection)
     before = memory.disk.copy()
     parts, ledger = _place(tables, selection, ask.size, start, end, memory, tables.rules.split)
-    turn_now = save_turn(selection, memory, before)
+    turn_now = _save_turn(selection, memory, before)
     turned = None if turn_now == tables.facts.turned else turn_now
     if parts:
-        return Judgement(answer=Placed(parts=parts, start=start, end=end), turned=turned)
+        return Judgement(parts, start, end, turned=turned)
     expected, because = _explain_no_room(tables, ledger, memory, ask, start, end)
-    answer = Later(until=until, because=because, reason=Reason.NO_ROOM)
-    return Judgement(answer=answer, turned=turned, expected=expected)
+    refusal = Later(until=until, because=because, reason=Reason.NO_ROOM)
+    return Judgement(refusal=refusal, turned=turned, expected=expected)
 
 
 def find_other_disk(tables: Tables, grant: Grant, volume: Volume, now: float) -> str | None:
@@ -110,7 +104,25 @@ def _recall_turn(tables: Tables, selection: Selection) -> Turn:
     if current is not None:  # the first of these disks from the one whose turn it is
         order = tables.nodes[current.node].order, current.order
         first = bisect_left(selection.orders, order) % len(selection.keys)
-    return load_turn(selection, turned, tables.probed, first)
+    state = np.array([(turned.server, turned.node, turned.failed, first, False)], dtype=TURN)
+    probed = np.zeros(len(selection.names), dtype=np.int64)
+    if tables.probed:  # only some policies probe
+        probed[:] = [tables.probed.get(name, 0) for name in selection.names]
+    return selection.scratch._replace(state=state, disk=probed, chance=np.array([turned.chance], dtype=np.uint64))
+
+
+def _save_turn(selection: Selection, memory: Turn, before: Any) -> Turned:
+    """What the policy remembers now; `before` are the counts of probes that it began with."""
+    server, node, failed, current, _ = memory.state.item()
+    probed = () if (memory.disk == before).all() else np.flatnonzero(memory.disk != before)
+    return Turned(
+        server=server,
+        node=node,
+        failed=failed,
+        current=selection.keys[current] if 0 < current < len(selection.keys) else "",
+        chance=memory.chance.item(),
+        probed=tuple((selection.names[at], int(memory.disk[at])) for at in probed),
+    )
 
 
 def _place(

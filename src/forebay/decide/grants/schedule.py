@@ -4,7 +4,7 @@ from typing import Any
 
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.draft import Draft
-from forebay.decide.grants.placement import Placed, place_request
+from forebay.decide.grants.placement import place_request
 from forebay.model.decision import Later
 from forebay.model.grant import Ask, Grant, State
 from forebay.model.reasons import Because, Reason
@@ -19,26 +19,26 @@ def attempt_grant(draft: Draft, grant: Grant, *, counts: bool = True) -> bool:
     """Try to grant; whether it was. An attempt that `counts` is one of the tries that a request has."""
     tables, rules = draft.tables, draft.tables.rules
     judgement = place_request(tables, grant.ask, draft.now)
-    answer = judgement.answer
+    refusal, parts = judgement.refusal, judgement.parts
     about: dict[str, Any] = {"at": draft.now, "grant": grant.id, "turned": judgement.turned}
-    if isinstance(answer, Placed):
-        policy, parts = tables.facts.policy, answer.parts
+    if refusal is None:
+        policy = tables.facts.policy
         because = f"{parts[0][0]} by {policy}" if len(parts) == 1 else f"{len(parts)} parts by {policy}"
-        about |= {"parts": parts, "start": answer.start, "end": answer.end}
+        about |= {"parts": parts, "start": judgement.start, "end": judgement.end}
         draft.emit(ev.Granted(**about, because=because, policy=policy))
         begin_grant(draft, tables.grants[grant.id])
         return True
-    about |= {"because": answer.because, "reason": answer.reason}
-    if isinstance(answer, Later):
+    about |= {"because": refusal.because, "reason": refusal.reason}
+    if isinstance(refusal, Later):
         if not counts:
             return False
         tried = grant.tried + 1 if grant.state is State.QUEUED else 0
         if tried < rules.tries:
-            draft.emit(ev.Queued(**about, until=answer.until, tried=tried, expected=judgement.expected))
+            draft.emit(ev.Queued(**about, until=refusal.until, tried=tried, expected=judgement.expected))
             return False
         if rules.tries:
             tries = "1 try" if rules.tries == 1 else f"{rules.tries} tries, {format_duration(rules.interval)} apart"
-            about["because"] = f"not granted in {tries}: {answer.because}"
+            about["because"] = f"not granted in {tries}: {refusal.because}"
     draft.emit(ev.TurnedDown(**about))
     return False
 
