@@ -9,39 +9,19 @@ from pathlib import Path
 from typing import Self, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
+from forebay.act.control import documents
 from forebay.act.control.auth.munge import NoMunge, call_line, credential, is_installed
 from forebay.act.control.connections import Address, Answer, Connections, Failure, describe_failure, tls_context
-from forebay.act.control.documents import (
-    ActionList,
-    GrantDocument,
-    GrantList,
-    HealthDocument,
-    KeyDocument,
-    LoginLink,
-    NodeDocument,
-    NodeList,
-    PolicyDocument,
-    RulesDocument,
-    StoryDocument,
-    StoryLine,
-    StrayDocument,
-    StrayList,
-    TierDocument,
-    TierList,
-)
+from forebay.act.control.documents import GrantDocument
 from forebay.act.control.errors import ErrorCode, code_of_status
 from forebay.act.forward.net.key import read_key
 from forebay.model.errors import BadInput, UserError
 from forebay.model.grant import ENDED, LIVE, State
 
-SERVICE = "unix:/run/forebay/service.sock"
-"""Where the service is by default."""
-_ANSWER = 30.0
-"""Seconds that an answer may take, beside those that a call waits."""
-_LONGEST = 25.0
-"""Seconds that one call waits at most."""
-_PAUSES = (0.05, 0.1, 0.2, 0.5)
-"""Seconds between tries to reach a service; the last repeats."""
+SERVICE = "unix:/run/forebay/service.sock"  # where the service is by default
+_ANSWER = 30.0  # seconds that an answer may take, beside those that a call waits
+_LONGEST = 25.0  # seconds that one call waits at most
+_PAUSES = (0.05, 0.1, 0.2, 0.5)  # seconds between tries to reach a service; the last repeats
 Document = TypeVar("Document")
 _SETTLED = frozenset({State.READY, State.IN_USE, State.RELEASING, *ENDED})
 
@@ -113,8 +93,8 @@ class Client:
     def close(self) -> None:
         self._http.close()
 
-    def health(self) -> HealthDocument:
-        return self._ask(HealthDocument, "GET", "/v1/health")
+    def health(self) -> documents.HealthDocument:
+        return self._ask(documents.HealthDocument, "GET", "/v1/health")
 
     def request(self, size: int | str, seconds: float | str, *, key: str = "", **more: object) -> GrantDocument:
         """Request space; `more` as in the API: start, tier, fields, job, expose, uid, gid.
@@ -128,15 +108,15 @@ class Client:
     def grant(self, grant: str) -> GrantDocument:
         return self._ask(GrantDocument, "GET", _grant(grant))
 
-    def story(self, grant: str) -> list[StoryLine]:
+    def story(self, grant: str) -> list[documents.StoryLine]:
         """Everything that happened to a grant, by time."""
-        return self._ask(StoryDocument, "GET", f"{_grant(grant)}/story")["story"]
+        return self._ask(documents.StoryDocument, "GET", f"{_grant(grant)}/story")["story"]
 
     def grants(self, **which: str) -> Iterator[GrantDocument]:
         """The grants with this `state`, `owner` or `node`."""
         params = {name: value for name, value in which.items() if value}
         while True:
-            page = self._ask(GrantList, "GET", "/v1/grants", params=params)
+            page = self._ask(documents.GrantList, "GET", "/v1/grants", params=params)
             yield from page["grants"]
             if not page["more"]:
                 return
@@ -173,86 +153,80 @@ class Client:
     def mark_used(self, grant: str) -> GrantDocument:
         return self._ask(GrantDocument, "POST", f"{_grant(grant)}/used", {})
 
-    def tiers(self) -> list[TierDocument]:
-        return self._ask(TierList, "GET", "/v1/tiers")["tiers"]
+    def tiers(self) -> list[documents.TierDocument]:
+        return self._ask(documents.TierList, "GET", "/v1/tiers")["tiers"]
 
     def grants_with_key(self, key: str) -> list[GrantDocument]:
         """All grants that carry a key, including those that ended, in order."""
-        return self._ask(KeyDocument, "GET", f"/v1/keys/{quote(key, safe='')}")["grants"]
+        return self._ask(documents.KeyDocument, "GET", f"/v1/keys/{quote(key, safe='')}")["grants"]
 
-    def nodes(self) -> list[NodeDocument]:
-        return self._ask(NodeList, "GET", "/v1/nodes")["nodes"]
+    def nodes(self) -> list[documents.NodeDocument]:
+        return self._ask(documents.NodeList, "GET", "/v1/nodes")["nodes"]
 
     def drain(self, node: str, disk: str = "") -> None:
-        self._call("POST", f"{_node(node)}/drain", {"disk": disk} if disk else {})
+        self._ask(documents.NodeList, "POST", f"{_node(node)}/drain", {"disk": disk} if disk else {})
 
     def undrain(self, node: str, disk: str = "") -> None:
-        self._call("POST", f"{_node(node)}/undrain", {"disk": disk} if disk else {})
+        self._ask(documents.NodeList, "POST", f"{_node(node)}/undrain", {"disk": disk} if disk else {})
 
     def remove(self, node: str, disk: str = "") -> None:
         """Give up a node or a disk. Everything on it is lost."""
-        self._call("DELETE", _node(node), params={"disk": disk} if disk else None)
+        self._ask(documents.NodeList, "DELETE", _node(node), params={"disk": disk} if disk else None)
 
-    def login_link(self) -> LoginLink:
+    def login_link(self) -> documents.LoginLink:
         """A link that logs the caller in on the page, once."""
-        return self._ask(LoginLink, "POST", "/v1/login/link")
+        return self._ask(documents.LoginLink, "POST", "/v1/login/link")
 
     def policy(self, name: str = "") -> str:
         """The storage policy in use; `name` changes it."""
         body = {"policy": name} if name else None
-        return self._ask(PolicyDocument, "PUT" if name else "GET", "/v1/policy", body)["policy"]
+        return self._ask(documents.PolicyDocument, "PUT" if name else "GET", "/v1/policy", body)["policy"]
 
-    def rules(self, change: Mapping[str, object] | None = None) -> RulesDocument:
+    def rules(self, change: Mapping[str, object] | None = None) -> documents.RulesDocument:
         """The rules in force; `change` changes some of them."""
-        return self._ask(RulesDocument, "PUT" if change else "GET", "/v1/rules", dict(change) if change else None)
+        body = dict(change) if change else None
+        return self._ask(documents.RulesDocument, "PUT" if change else "GET", "/v1/rules", body)
 
-    def strays(self) -> list[StrayDocument]:
+    def strays(self) -> list[documents.StrayDocument]:
         """Volumes that belong to no live grant."""
-        return self._ask(StrayList, "GET", "/v1/strays")["strays"]
+        return self._ask(documents.StrayList, "GET", "/v1/strays")["strays"]
 
-    def discard(self, what: str) -> list[StrayDocument]:
+    def discard(self, what: str) -> list[documents.StrayDocument]:
         """Let the kept volumes of a grant or a node be removed; returns the strays that are left."""
-        return self._ask(StrayList, "POST", "/v1/strays/discard", {"what": what})["strays"]
+        return self._ask(documents.StrayList, "POST", "/v1/strays/discard", {"what": what})["strays"]
 
-    def adopt(self, what: str, seconds: float) -> list[StrayDocument]:
+    def adopt(self, what: str, seconds: float) -> list[documents.StrayDocument]:
         """Make the kept volumes of a grant or a node a grant again; returns the strays that are left."""
-        return self._ask(StrayList, "POST", "/v1/strays/adopt", {"what": what, "seconds": seconds})["strays"]
+        return self._ask(documents.StrayList, "POST", "/v1/strays/adopt", {"what": what, "seconds": seconds})["strays"]
 
-    def hello(self, node: str, report: Mapping[str, object]) -> ActionList:
+    def hello(self, node: str, report: Mapping[str, object]) -> documents.ActionList:
         """Report a node with its disks and volumes; returns the actions of its agent."""
-        return self._ask(ActionList, "POST", f"{_node(node)}/hello", report)
+        return self._ask(documents.ActionList, "POST", f"{_node(node)}/hello", report)
 
-    def actions(self, node: str, seconds: float, seen: str = "") -> ActionList:
+    def actions(self, node: str, seconds: float, seen: str = "") -> documents.ActionList:
         """The actions of an agent, as soon as there are any or the time is over."""
         params = {"seconds": f"{seconds:g}", "seen": seen}
-        return self._ask(ActionList, "GET", f"{_node(node)}/actions", params=params, wait=seconds)
+        return self._ask(documents.ActionList, "GET", f"{_node(node)}/actions", params=params, wait=seconds)
 
     def report(self, node: str, reports: Sequence[Mapping[str, object]]) -> None:
-        self._call("POST", f"{_node(node)}/reports", list(reports))
+        self._ask(documents.Done, "POST", f"{_node(node)}/reports", list(reports))
 
     def report_rates(self, node: str, rates: Mapping[str, tuple[float, float]]) -> None:
         """Bytes per second written and read, by disk."""
         body = [{"disk": disk, "write": write, "read": read} for disk, (write, read) in rates.items()]
-        self._call("POST", f"{_node(node)}/rates", body)
+        self._ask(documents.Done, "POST", f"{_node(node)}/rates", body)
 
     def log(self, node: str, lines: Sequence[Mapping[str, object]]) -> None:
-        self._call("POST", f"{_node(node)}/log", list(lines))
+        self._ask(documents.Done, "POST", f"{_node(node)}/log", list(lines))
 
     def _ask(
         self, kind: type[Document], method: str, path: str, body: object = None, *,
         params: Mapping[str, str] | None = None, wait: float = 0.0,
     ) -> Document:  # fmt: skip
-        """The answer as a document of this kind. Services of other versions may have more or fewer fields."""
-        document = self._call(method, path, body, params=params, wait=wait)
-        if not isinstance(document, dict) or not document.keys() & kind.__annotations__.keys():
-            raise ServiceAway(f"{self.service}: the answer is not one of Forebay's service")
-        return cast(Document, document)
+        """The answer as a document of this kind. Services of other versions may have more or fewer fields.
 
-    def _call(
-        self, method: str, path: str, body: object = None, *,
-        params: Mapping[str, str] | None = None, wait: float = 0.0,
-    ) -> object:  # fmt: skip
-        """The answer. Without one, the call is repeated until the client's patience ends."""
+        Without an answer, the call is repeated until the client's patience ends.
+        """
         end, tries = time.monotonic() + self.patience, 0
         target = f"{path}?{urlencode(params)}" if params else path
         content = b"" if body is None else json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
@@ -260,9 +234,11 @@ class Client:
             try:
                 headers, trouble = self._sign(method, target, content) if self._munge else ({}, "")
                 answer = self._http.send(method, target, content, headers, _ANSWER + wait)
+                if 200 <= answer.status < 300:
+                    break
+                code, because = _error(answer)
                 if answer.status not in (502, 503, 504):
-                    return _read(self.service, answer, trouble)
-                _, because = _error(answer)
+                    raise TurnedAway(code, f"{because} ({trouble})" if trouble and code.status == 401 else because)
             except Failure as error:
                 because = describe_failure(error)
             pause = _PAUSES[min(tries, len(_PAUSES) - 1)]
@@ -270,6 +246,10 @@ class Client:
                 raise ServiceAway(f"cannot reach the service at {self.service}: {because}")
             time.sleep(pause)
             tries += 1
+        document = answer.document()
+        if not isinstance(document, dict) or not document.keys() & kind.__annotations__.keys():
+            raise ServiceAway(f"{self.service}: the answer is not one of Forebay's service")
+        return cast(Document, document)
 
     def _sign(self, method: str, target: str, content: bytes) -> tuple[dict[str, str], str]:
         """A header with a MUNGE credential for this call, or why MUNGE's daemon does not give one."""
@@ -280,23 +260,12 @@ class Client:
             return {}, str(error)
 
 
-def _read(service: Address, answer: Answer, trouble: str) -> object:
-    """The document; `trouble` is why the call could not be signed."""
-    if not 200 <= answer.status < 300:
-        code, because = _error(answer)
-        raise TurnedAway(code, f"{because} ({trouble})" if trouble and code.status == 401 else because)
-    try:
-        return answer.document()
-    except ValueError:
-        raise ServiceAway(f"{service}: the answer is not one of Forebay's service") from None
-
-
 def _error(answer: Answer) -> tuple[ErrorCode, str]:
     """The code and the sentence of an error; a proxy may have answered instead of the service."""
+    document = answer.document()
     try:
-        document = answer.document()
         because = str(document["error"])
-    except (ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return code_of_status(answer.status), f"the service answers {answer.status}"
     known = (code for code in ErrorCode if code.value == document.get("code"))
     return next(known, code_of_status(answer.status)), because

@@ -14,10 +14,8 @@ from urllib.parse import urlsplit
 
 from forebay.model.errors import BadInput
 
-_CONNECT = 5.0
-"""Seconds that a connection may take."""
-Failure = (OSError, http.client.HTTPException)
-"""What a call raises that gets no answer."""
+_CONNECT = 5.0  # seconds that a connection may take
+Failure = (OSError, http.client.HTTPException)  # what a call raises that gets no answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +35,10 @@ class Answer:
     content: bytes
 
     def document(self) -> Any:
-        return json.loads(self.content) if self.content else {}
+        """The content, which should be JSON; None if it is not."""
+        with suppress(ValueError):
+            return json.loads(self.content)
+        return None
 
 
 class Connections:

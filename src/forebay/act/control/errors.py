@@ -8,40 +8,6 @@ from forebay.model.errors import ForebayError, Refused, UnknownName, UserError
 from forebay.model.grant import NoSuchGrant, NotAllowed
 
 
-class ErrorCode(StrEnum):
-    """The closed list of codes. Each has one HTTP status and one meaning."""
-
-    status: int
-    meaning: str
-
-    def __new__(cls, code: str, status: int, meaning: str) -> Self:
-        self = str.__new__(cls, code)
-        self._value_, self.status, self.meaning = code, status, meaning
-        return self
-
-    MALFORMED = "malformed", 400, "The request is malformed, or a value in it is impossible."
-    NOT_LOGGED_IN = "not-logged-in", 401, "The request carries no token, credential or login."
-    LOGIN_ENDED = "login-ended", 401, "The login has expired or was ended. Log in again."
-    BAD_CREDENTIAL = "bad-credential", 401, "The token or MUNGE credential is not valid."
-    NOT_ALLOWED = "not-allowed", 403, "The caller lacks the permission."
-    NO_SUCH_GRANT = "no-such-grant", 404, "No grant has this name, or it is no longer kept."
-    NOT_FOUND = "not-found", 404, "No node, disk, token or path has this name."
-    NO_SUCH_METHOD = "no-such-method", 405, "The path does not support this method."
-    CONFLICT = "conflict", 409, "Not possible in the current state."
-    OTHER_JOURNAL = "other-journal", 409, "The agent knows another journal. It must report its disks first."
-    TOO_LARGE = "too-large", 413, "The request body is too large."
-    TOO_MANY = "too-many", 429, "The caller has too many connections, waiting requests or failed logins."
-    INTERNAL = "internal", 500, "A defect of the service. See the service log."
-    UNAVAILABLE = "unavailable", 503, "The store does not answer, or the service is full. Try again."
-
-
-class ErrorDocument(TypedDict):
-    """The body of every answer that is an error."""
-
-    error: Annotated[str, "What went wrong, as a sentence."]
-    code: Annotated[str, "What went wrong, for programs.", {"enum": [code.value for code in ErrorCode]}]
-
-
 class NotAuthenticated(UserError):
     """The caller's token, credential or login is not valid."""
 
@@ -70,28 +36,53 @@ class Unavailable(ForebayError):
     """The store does not answer. The request did not take effect, or can be repeated."""
 
 
-_CODES: tuple[tuple[type[ForebayError], ErrorCode], ...] = (
-    (NotLoggedIn, ErrorCode.NOT_LOGGED_IN),
-    (LoginEnded, ErrorCode.LOGIN_ENDED),
-    (NotAuthenticated, ErrorCode.BAD_CREDENTIAL),
-    (NotAllowed, ErrorCode.NOT_ALLOWED),
-    (NoSuchGrant, ErrorCode.NO_SUCH_GRANT),
-    (UnknownName, ErrorCode.NOT_FOUND),
-    (OtherJournal, ErrorCode.OTHER_JOURNAL),
-    (Refused, ErrorCode.CONFLICT),
-    (TooMany, ErrorCode.TOO_MANY),
-    (TooLarge, ErrorCode.TOO_LARGE),
-    (UserError, ErrorCode.MALFORMED),
-    (Unavailable, ErrorCode.UNAVAILABLE),
-)
+class ErrorCode(StrEnum):
+    """The closed list of codes. Each has one HTTP status, one meaning and one kind of error."""
+
+    status: int
+    meaning: str
+    kind: type[ForebayError] | None
+
+    def __new__(cls, code: str, status: int, meaning: str, kind: type[ForebayError] | None = None) -> Self:
+        self = str.__new__(cls, code)
+        self._value_, self.status, self.meaning, self.kind = code, status, meaning, kind
+        return self
+
+    MALFORMED = "malformed", 400, "The request is malformed, or a value in it is impossible.", UserError
+    NOT_LOGGED_IN = "not-logged-in", 401, "The request carries no token, credential or login.", NotLoggedIn
+    LOGIN_ENDED = "login-ended", 401, "The login has expired or was ended. Log in again.", LoginEnded
+    BAD_CREDENTIAL = "bad-credential", 401, "The token or MUNGE credential is not valid.", NotAuthenticated
+    NOT_ALLOWED = "not-allowed", 403, "The caller lacks the permission.", NotAllowed
+    NO_SUCH_GRANT = "no-such-grant", 404, "No grant has this name, or it is no longer kept.", NoSuchGrant
+    NOT_FOUND = "not-found", 404, "No node, disk, token or path has this name.", UnknownName
+    NO_SUCH_METHOD = "no-such-method", 405, "The path does not support this method."
+    CONFLICT = "conflict", 409, "Not possible in the current state.", Refused
+    OTHER_JOURNAL = (
+        "other-journal",
+        409,
+        "The agent knows another journal. It must report its disks first.",
+        OtherJournal,
+    )
+    TOO_LARGE = "too-large", 413, "The request body is too large.", TooLarge
+    TOO_MANY = "too-many", 429, "The caller has too many connections, waiting requests or failed logins.", TooMany
+    INTERNAL = "internal", 500, "A defect of the service. See the service log.", ForebayError
+    UNAVAILABLE = "unavailable", 503, "The store does not answer, or the service is full. Try again.", Unavailable
+
+
+class ErrorDocument(TypedDict):
+    """The body of every answer that is an error."""
+
+    error: Annotated[str, "What went wrong, as a sentence."]
+    code: Annotated[str, "What went wrong, for programs.", {"enum": [code.value for code in ErrorCode]}]
 
 
 def error_code(error: ForebayError) -> ErrorCode:
-    """
+    """The code of the nearest kind of error that has one.
+
     >>> error_code(NoSuchGrant("7")), error_code(UserError("a wrong value"))
     (<ErrorCode.NO_SUCH_GRANT: 'no-such-grant'>, <ErrorCode.MALFORMED: 'malformed'>)
     """
-    return next((code for kind, code in _CODES if isinstance(error, kind)), ErrorCode.INTERNAL)
+    return next(code for kind in type(error).__mro__ for code in ErrorCode if code.kind is kind)
 
 
 def code_of_status(status: int) -> ErrorCode:

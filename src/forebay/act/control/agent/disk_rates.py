@@ -14,16 +14,13 @@ from pathlib import Path
 from forebay.act.control.agent.node import AgentDisk
 from forebay.model.errors import ForebayError
 
-EVERY = 10.0
-"""Seconds between measurements."""
+EVERY = 10.0  # seconds between measurements
 _SECTOR = 512
 _READ, _WRITTEN = 2, 6  # where the kernel's line has its sectors
 _AGAIN = 60.0  # seconds after which unchanged rates are reported, as the service forgets them
 _ALIKE = 0.05  # smaller changes are not reported
-Counts = dict[str, tuple[int, int]]
-"""Bytes written and read so far, by disk."""
-Rates = dict[str, tuple[float, float]]
-"""Bytes per second written and read, by disk."""
+Counts = dict[str, tuple[int, int]]  # bytes written and read so far, by disk
+Rates = dict[str, tuple[float, float]]  # bytes per second written and read, by disk
 
 
 def count_bytes(disks: Iterable[AgentDisk], blocks: Path = Path("/sys/dev/block")) -> Counts:

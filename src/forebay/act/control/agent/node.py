@@ -15,8 +15,7 @@ from forebay.model.errors import BadInput, UnknownName, UserError
 
 EXPOSE = "expose"
 """The field of every disk that says how its volumes are reached: "none" is where they are mounted on the node."""
-LONGEST_REASON = 1000
-"""Characters of a reason that are reported."""
+LONGEST_REASON = 1000  # characters of a reason that are reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

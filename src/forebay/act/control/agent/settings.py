@@ -18,30 +18,21 @@ _DAY = 86_400.0
 
 
 class AgentSettings(Table):
-    node: str
-    """The node's name for the service and its users."""
-    service: str
-    """The control service: unix:PATH, or https://HOST:PORT."""
+    node: str  #: The node's name for the service and its users.
+    service: str  #: The control service: unix:PATH, or https://HOST:PORT.
     token: Annotated[Path | None, RelativePath] = None
     """The file with the agent's token, mode 0600. Root on the service's socket needs none."""
     authority: Annotated[Path | None, RelativePath] = None
     """The authority that signed the service's certificate (a PEM file), if the system does not know it."""
     folder: Annotated[Path, RelativePath]
     """Keeps what must outlive a restart: numbers of reports, keys of exposed volumes."""
-    address: str = "127.0.0.1"
-    """Where clients reach exposed volumes."""
-    network_bandwidth: BytesPerSecond = 1.25e9
-    """Bandwidth of the node's network."""
-    parallel: int = Field(4, ge=1, le=64)
-    """How many volumes are made or released at once."""
-    look: Seconds = Field(60.0, ge=1.0, le=_DAY)
-    """How often the agent checks its disks for lost volumes."""
-    heartbeat: Seconds = Field(20.0, ge=0.1, le=50.0)
-    """How often the agent calls the service, at least."""
-    give_up: Seconds = Field(300.0, ge=0.0, le=_DAY)
-    """A disk that cannot be read for this long counts as lost."""
-    fields: dict[str, Any] = Field(default_factory=dict)
-    """Whatever else users can ask for, such as a rack."""
+    address: str = "127.0.0.1"  #: Where clients reach exposed volumes.
+    network_bandwidth: BytesPerSecond = 1.25e9  #: Bandwidth of the node's network.
+    parallel: int = Field(4, ge=1, le=64)  #: How many volumes are made or released at once.
+    look: Seconds = Field(60.0, ge=1.0, le=_DAY)  #: How often the agent checks its disks for lost volumes.
+    heartbeat: Seconds = Field(20.0, ge=0.1, le=50.0)  #: How often the agent calls the service, at least.
+    give_up: Seconds = Field(300.0, ge=0.0, le=_DAY)  #: A disk that cannot be read for this long counts as lost.
+    fields: dict[str, Any] = Field(default_factory=dict)  #: Whatever else users can ask for, such as a rack.
 
     def check(self, path: Path) -> None:
         check_node(self.node, self.network_bandwidth)
@@ -53,35 +44,24 @@ class AgentSettings(Table):
 
 
 class _Disk(Table):
-    name: str = Field(pattern=f"^{DISK_NAME}$")
-    """The disk's name for the service and its users."""
-    kind: str
-    """The kind of its volumes: directory, loop, btrfs, lvm or nvmet."""
+    name: str = Field(pattern=f"^{DISK_NAME}$")  #: The disk's name for the service and its users.
+    kind: str  #: The kind of its volumes: directory, loop, btrfs, lvm or nvmet.
     root: Annotated[Path, RelativePath]
     """Where volumes are made or mounted. The agent's user owns it, and nobody else can write there."""
-    group: str = ""
-    """The volume group, for lvm and nvmet."""
-    fs: str = "ext4"
-    """The file system of volumes, for loop and lvm: ext4 or xfs."""
+    group: str = ""  #: The volume group, for lvm and nvmet.
+    fs: str = "ext4"  #: The file system of volumes, for loop and lvm: ext4 or xfs.
     expose: str | None = None
     """Leave volumes unmounted for other nodes: nbd or nvmet; none mounts them here. [default: by kind]"""
-    capacity: Bytes | None = Field(None, ge=1, lt=2**60)
-    """Bytes that can be granted. [default: all usable space]"""
-    read_bandwidth: BytesPerSecond = Field(gt=0, allow_inf_nan=False)
-    """How fast it reads."""
-    write_bandwidth: BytesPerSecond = Field(gt=0, allow_inf_nan=False)
-    """How fast it writes."""
-    identity: str = ""
-    """Tells the disk from all others, such as its serial number."""
-    fields: dict[str, Any] = Field(default_factory=dict)
-    """Whatever users can ask for; `tier` is the kind of disk."""
+    capacity: Bytes | None = Field(None, ge=1, lt=2**60)  #: Bytes that can be granted. [default: all usable space]
+    read_bandwidth: BytesPerSecond = Field(gt=0, allow_inf_nan=False)  #: How fast it reads.
+    write_bandwidth: BytesPerSecond = Field(gt=0, allow_inf_nan=False)  #: How fast it writes.
+    identity: str = ""  #: Tells the disk from all others, such as its serial number.
+    fields: dict[str, Any] = Field(default_factory=dict)  #: Whatever users can ask for; `tier` is the kind of disk.
 
 
 class _File(Table):
-    agent: AgentSettings
-    """The agent of this node."""
-    disk: list[_Disk] = Field(min_length=1)
-    """A disk of this node, one table for each."""
+    agent: AgentSettings  #: The agent of this node.
+    disk: list[_Disk] = Field(min_length=1)  #: A disk of this node, one table for each.
 
 
 @dataclass(frozen=True, slots=True)

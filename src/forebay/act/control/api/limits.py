@@ -10,8 +10,7 @@ from forebay.act.control.auth.callers import Who
 from forebay.act.control.errors import TooMany
 from forebay.act.control.service.settings import Limits
 
-Calls = Counter[tuple[str, str, int]]
-"""The number of calls by route, method and status."""
+Calls = Counter[tuple[str, str, int]]  # the number of calls by route, method and status
 _FILES = 128  # descriptors that the service needs for itself
 _MOST_FILES = 65_536
 

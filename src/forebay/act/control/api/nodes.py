@@ -21,8 +21,7 @@ from forebay.history.store.journal import LogLine, add_log_lines
 from forebay.model.grant import Volume
 
 routes = Routes()
-ANY = "any"
-"""The name of all disks together, whatever their tier."""
+ANY = "any"  # the name of all disks together, whatever their tier
 _MOST_TEXT = 2000
 _LONGEST_REASON = 500
 _Many = Body(max_length=10_000)

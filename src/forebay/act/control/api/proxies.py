@@ -14,8 +14,7 @@ _SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 _LINE = re.compile(rb"PROXY (?:UNKNOWN[^\r]*|TCP[46] (\S+) \S+ \d+ \d+)\r\n")
 _LONGEST_LINE = 107
 _WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([\d.]+):\d+")
-MOST = 16 + 65_535
-"""Bytes that such a head can have."""
+MOST = 16 + 65_535  # bytes that such a head can have
 _ADDRESS_BYTES = {0x11: 4, 0x21: 16}  # by family and transport: TCP over IPv4, over IPv6
 
 

@@ -36,10 +36,8 @@ _ROWS = 100
 _SNAPSHOTS = 8  # that are kept
 _LINES = 40
 _FRESH = 120.0  # seconds for which a reported rate holds
-Rate = tuple[float, float]
-"""Bytes per second written and read."""
-CheckLogin = Callable[[], Awaitable[object]]
-"""Raises NotAuthenticated once whoever watches may not any more."""
+Rate = tuple[float, float]  # bytes per second written and read
+CheckLogin = Callable[[], Awaitable[object]]  # raises NotAuthenticated once whoever watches may not any more
 
 
 class Rates:

@@ -19,8 +19,7 @@ from forebay.decide.grants.space import ALWAYS
 from forebay.history.store.journal import Entry
 from forebay.model.grant import ENDED, HELD, LIVE, Grant, NotAllowed, State
 
-Eye = int | None
-"""The uid whose grants are seen; None for everybody's."""
+Eye = int | None  # the uid whose grants are seen; None for everybody's
 Document = Mapping[str, object]
 _SHOWN_DISKS = 4
 _GROUPS: dict[str, frozenset[State]] = {
@@ -99,8 +98,7 @@ def _disk(live: Live, disk: LiveDisk, full: Fill) -> Document:
     }  # fmt: skip
 
 
-States = Counter[tuple[int, str]]
-"""The number of grants by uid and state."""
+States = Counter[tuple[int, str]]  # the number of grants by uid and state
 
 
 def states_of(live: Live) -> States:

@@ -5,17 +5,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import cast
 
+from forebay.act.control import documents
 from forebay.act.control.auth.volume_keys import MEANS, Keys, public, without_key
-from forebay.act.control.documents import (
-    ActionDocument,
-    ActionList,
-    DiskDocument,
-    GrantDocument,
-    GrantSummary,
-    NodeDocument,
-    StoryLine,
-    VolumeDocument,
-)
 from forebay.act.control.service.live_state import Live
 from forebay.decide.grants.codec import event_of
 from forebay.decide.grants.machine import LiveDisk
@@ -26,7 +17,7 @@ from forebay.model.grant import Grant, Volume
 _NOT_IN_STORIES = ("v", "kind", "at", "turned", "grant")
 
 
-def grant_summary(live: Live, grant: Grant) -> GrantSummary:
+def grant_summary(live: Live, grant: Grant) -> documents.GrantSummary:
     ask, control = grant.ask, live.control
     return {
         "id": grant.id, "state": grant.state.value, "size": ask.size, "seconds": ask.seconds,
@@ -38,7 +29,7 @@ def grant_summary(live: Live, grant: Grant) -> GrantSummary:
     }  # fmt: skip
 
 
-def grant_document(live: Live, grant: Grant) -> GrantDocument:
+def grant_document(live: Live, grant: Grant) -> documents.GrantDocument:
     ask = grant.ask
     volumes = [_volume_document(volume) for volume in live.control.tables.volumes_of(grant)]
     paths = [volume["path"] for volume in volumes if volume["path"]]
@@ -50,7 +41,7 @@ def grant_document(live: Live, grant: Grant) -> GrantDocument:
     }  # fmt: skip
 
 
-def _volume_document(volume: Volume) -> VolumeDocument:
+def _volume_document(volume: Volume) -> documents.VolumeDocument:
     node, _, disk = volume.disk.partition("/")
     return {
         "number": int(volume.name.rpartition(".")[2]), "name": volume.name, "node": node, "disk": disk,
@@ -59,10 +50,10 @@ def _volume_document(volume: Volume) -> VolumeDocument:
     }  # fmt: skip
 
 
-def node_documents(live: Live) -> list[NodeDocument]:
+def node_documents(live: Live) -> list[documents.NodeDocument]:
     """All nodes with their disks."""
     tables, used = live.control.tables, live.control.used_bytes()
-    disks: dict[str, list[DiskDocument]] = {name: [] for name in tables.nodes}
+    disks: dict[str, list[documents.DiskDocument]] = {name: [] for name in tables.nodes}
     for key, disk in tables.disks.items():
         disks[disk.node].append(_disk_document(disk, used[key]))
     return [
@@ -75,7 +66,7 @@ def node_documents(live: Live) -> list[NodeDocument]:
     ]  # fmt: skip
 
 
-def _disk_document(disk: LiveDisk, used: int) -> DiskDocument:
+def _disk_document(disk: LiveDisk, used: int) -> documents.DiskDocument:
     spec = disk.spec
     return {
         "name": spec.name, "capacity": spec.capacity, "used": used, "read_bandwidth": spec.read_bandwidth,
@@ -85,12 +76,12 @@ def _disk_document(disk: LiveDisk, used: int) -> DiskDocument:
     }  # fmt: skip
 
 
-def action_list(live: Live, node: str, keys: Keys) -> ActionList:
+def action_list(live: Live, node: str, keys: Keys) -> documents.ActionList:
     """What a node's agent must do."""
     known = live.control.tables.nodes.get(node)
     actions = [
-        cast(ActionDocument, asdict(action) | {"key": keys.of(action.volume) if action.expose in MEANS else ""})
-        for action in live.control.actions(node)
+        cast(documents.ActionDocument, {**asdict(act), "key": keys.of(act.volume) if act.expose in MEANS else ""})
+        for act in live.control.actions(node)
     ]
     report = known.report if known is not None else 0
     return {"actions": actions, "report": report, "mode": mode(live), "seen": live.stamp}
@@ -100,14 +91,14 @@ def mode(live: Live) -> str:
     return "shadow" if live.control.rules.shadow else "enforce"
 
 
-def story_of(connection: Connection, grant: str) -> list[StoryLine]:
+def story_of(connection: Connection, grant: str) -> list[documents.StoryLine]:
     """All that the store knows of a grant, by time."""
     return tell_story(list_entries(connection, grant), list_log_lines(connection, grant))
 
 
-def tell_story(entries: Iterable[Entry], logs: Iterable[LogLine]) -> list[StoryLine]:
+def tell_story(entries: Iterable[Entry], logs: Iterable[LogLine]) -> list[documents.StoryLine]:
     """By time; `what` is the kind of event, or "log" for a line that the agent of `node` wrote."""
-    lines: list[StoryLine] = []
+    lines: list[documents.StoryLine] = []
     for entry in entries:
         event = json.loads(public(entry.line))
         more = {name: value for name, value in event.items() if name not in _NOT_IN_STORIES}
