@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.page import updates as page_frames
 from forebay.act.control.page import views as page_views
-from forebay.act.control.page.views import Which
 from forebay.act.control.service.live_state import Live
 from forebay.decide.grants import commands as co
 from forebay.model.errors import ForebayError

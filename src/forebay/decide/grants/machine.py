@@ -147,6 +147,7 @@ class Action:
     ceiling: float = 0.0
     expose: str = ""
     hosts: tuple[str, ...] = ()
+    key: str = field(default="", repr=False)  # with which the hosts reach it; the service adds it
 
 
 def stray_key(disk: str, volume: str) -> str:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from forebay.act.control.page import views as page_views
-from forebay.act.control.page.views import Which
 from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.views import grant_document, tell_story
 from forebay.decide.grants.codec import from_line
@@ -64,8 +63,8 @@ class Journal:
                 return self._snapshot(number)
             case ["v1", "page", "grants"]:
                 texts = {name: query.get(name, "") for name in ("state", "owner", "disk", "text")}
-                which = Which(**texts, offset=_count(query, "offset", 0), limit=_count(query, "limit", 200))
-                return page_views.list_grants(self.at(number), None, which)
+                offset, limit = _count(query, "offset", 0), _count(query, "limit", 200)
+                return page_views.list_grants(self.at(number), None, **texts, offset=offset, limit=limit)
             case ["v1", "page", "timeline"]:
                 begin, end = (float(query.get(name, 0)) for name in ("begin", "end"))
                 return page_views.timeline(self.at(number), None, begin, end)

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.control.agent.node import AgentDisk, Node, Order, read_order
+from forebay.act.control.agent.node import AgentDisk, Node, read_action
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.exposure import Exposure, Exposures
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.volume import Volume, VolumeFailed
+from forebay.decide.grants.machine import Action
 from forebay.model.errors import UserError
 
 NAME = "0123456789abcdef" * 2 + ".0"
 UID = os.geteuid()
-MAKE = Order(kind="make", volume=NAME, disk="d0", size=1000, uid=UID, gid=UID)
+MAKE = Action(kind="make", volume=NAME, disk="d0", size=1000, uid=UID, gid=UID)
 RELEASE = replace(MAKE, kind="release")
 EXPOSE = replace(MAKE, expose="wire", hosts=("h1",))
 
@@ -154,7 +155,7 @@ def test_one_that_was_made_but_not_exposed_when_the_agent_died_is_half(tmp_path:
         (EXPOSE, "its volumes are mounted on the node; wire is not possible there"),
     ],
 )
-def test_what_can_not_be_made_is_told_in_words(tmp_path: Path, wire: Wire, action: Order, says: str) -> None:
+def test_what_can_not_be_made_is_told_in_words(tmp_path: Path, wire: Wire, action: Action, says: str) -> None:
     node = node_of(tmp_path, wire)
     told = node.do(action)
     assert told.kind == "failed" and says in told.because
@@ -184,7 +185,7 @@ def test_an_action_with_words_of_a_later_version_is_understood() -> None:
         "colour": "red",
         "mode": None,
     }
-    assert read_order(document) == Order(kind="make", volume=NAME, disk="d0", size=1000, hosts=("h",))
+    assert read_action(document) == Action(kind="make", volume=NAME, disk="d0", size=1000, hosts=("h",))
 
 
 def test_a_capacity_above_what_is_usable_is_not_told(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from forebay.act.command import inherited_descriptors
 from forebay.act.control.agent.disk_rates import RateReporter
-from forebay.act.control.agent.node import LONGEST_REASON, AgentDisk, Order, read_order, report_trouble
+from forebay.act.control.agent.node import LONGEST_REASON, AgentDisk, read_action, report_trouble
 from forebay.act.control.agent.settings import AgentFile, AgentSettings
 from forebay.act.control.agent.state_folder import DiskMarks, JournalMemory, ReportNumbers
 from forebay.act.control.api.forms import DiskForm, HelloForm, Level, LogForm, ReportForm, VolumeForm
@@ -278,7 +278,7 @@ class Agent:
     def _dispatch(self, documents: Sequence[ActionDocument]) -> int:
         """Begin the new actions; returns how many."""
         begun = 0
-        for action in map(read_order, documents):
+        for action in map(read_action, documents):
             _, until = self._tries.get(f"{action.kind} {action.volume}", (0, 0.0))
             with self._changed:
                 under_way = action.volume in self._in_hand | self._fresh  # or done, but not reported yet
@@ -290,7 +290,7 @@ class Agent:
         self._still = bool(documents)
         return begun
 
-    def _work(self, action: Order) -> None:
+    def _work(self, action: Action) -> None:
         begun = time.monotonic()
         try:
             try:

@@ -1,7 +1,7 @@
 """A storage node: its disks, the volumes on them, and the actions of the service that its agent carries out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,20 +18,10 @@ EXPOSE = "expose"
 LONGEST_REASON = 1000  # characters of a reason that are reported
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order(Action):
-    """An action with the key of the volume, for means of exposure that need one."""
-
-    key: str = field(default="", repr=False)
-
-
-_NAMES = {each.name for each in fields(Order)}
-
-
-def read_order(document: Mapping[str, Any]) -> Order:
+def read_action(document: Mapping[str, Any]) -> Action:
     """An action as the service sends it; fields of later versions are ignored."""
-    known = {name: value for name, value in document.items() if name in _NAMES and value is not None}
-    return Order(**known | {"hosts": tuple(known.get("hosts", ()))})
+    known = {name: value for name, value in document.items() if name in Action.__slots__ and value is not None}
+    return Action(**known | {"hosts": tuple(known.get("hosts", ()))})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,46 +92,46 @@ class Node:
             raise UnknownName("disk", name, self.disks)
         return self.disks[name]
 
-    def do(self, order: Order) -> ReportForm:
-        return self.make(order) if order.kind == "make" else self.release(order)
+    def do(self, action: Action) -> ReportForm:
+        return self.make(action) if action.kind == "make" else self.release(action)
 
-    def make(self, order: Order) -> ReportForm:
+    def make(self, action: Action) -> ReportForm:
         """Make, mount and expose it; the report. If that fails, nothing new is left behind.
 
         An error if it can't be brought up, but is there: what its user wrote is not given up at the first try.
         """
-        is_new = not self.is_there(order)
+        is_new = not self.is_there(action)
         try:
-            return self._make(self.disk(order.disk), order, is_new)
+            return self._make(self.disk(action.disk), action, is_new)
         except UserError as error:
-            if self.is_there(order):
+            if self.is_there(action):
                 raise
-            return report_trouble("failed", order, error)
+            return report_trouble("failed", action, error)
 
     def is_there(self, action: Action) -> bool:
         """Whether any of the volume is on its disk."""
         disk = self.disks.get(action.disk)
         return disk is not None and any(volume.name == action.volume for volume in disk.volumes.find())
 
-    def _make(self, disk: AgentDisk, order: Order, is_new: bool) -> ReportForm:
-        means, settings = order.expose or "none", {}
+    def _make(self, disk: AgentDisk, action: Action, is_new: bool) -> ReportForm:
+        means, settings = action.expose or "none", {}
         if means != disk.expose:
             where = "are mounted on the node" if disk.expose == "none" else f"are exposed by {disk.expose}"
             raise BadInput(f"disk {disk.name}", f"its volumes {where}; {means} is not possible there")
         volume = disk.volumes.make(
-            order.volume, order.size, uid=order.uid, gid=order.gid, mode=order.mode, ceiling=order.ceiling or None
+            action.volume, action.size, uid=action.uid, gid=action.gid, mode=action.mode, ceiling=action.ceiling or None
         )
         if means != "none":
             try:
-                exposed = self.exposures.expose(volume, means, order.hosts, key=order.key)
+                exposed = self.exposures.expose(volume, means, action.hosts, key=action.key)
             except UserError:
                 if is_new:  # nobody wrote into it yet
-                    disk.volumes.release(order.volume)
+                    disk.volumes.release(action.volume)
                 raise
             settings = without_key(exposed.settings)  # the service knows the key
         path, device = disk.place_of(volume)
         return ReportForm(
-            kind="made", volume=order.volume, disk=order.disk, path=path, device=device, settings=settings
+            kind="made", volume=action.volume, disk=action.disk, path=path, device=device, settings=settings
         )
 
     def release(self, action: Action) -> ReportForm:

@@ -1,8 +1,7 @@
 """The settings of a storage node's agent: its TOML file, checked. examples/agent.toml explains it."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from forebay.act.control.agent.node import EXPOSE, AgentDisk, Node
 from forebay.act.control.client import parse_service
@@ -64,8 +63,7 @@ class _File(Table):
     disk: list[_Disk] = Field(min_length=1)  #: A disk of this node, one table for each.
 
 
-@dataclass(frozen=True, slots=True)
-class AgentFile:
+class AgentFile(NamedTuple):
     """An agent's settings, and the disks that it works on."""
 
     settings: AgentSettings

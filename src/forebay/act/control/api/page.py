@@ -31,7 +31,7 @@ from forebay.act.control.auth.logins import COOKIE, Login, cookie_of, find_login
 from forebay.act.control.documents import LoginDocument, LoginLink, LogoutDocument
 from forebay.act.control.errors import NotAuthenticated, error_code, error_document
 from forebay.act.control.page.files import HEADERS
-from forebay.act.control.page.views import GROUPS, Eye, Line, Which, eye_of, feed, list_grants, timeline
+from forebay.act.control.page.views import GROUPS, Eye, Line, eye_of, feed, list_grants, timeline
 from forebay.act.control.service.service import Service
 from forebay.act.forward.net.address import parse_address
 from forebay.history.store import Connection
@@ -188,8 +188,9 @@ async def grants(
 ) -> Response:
     """Some grants, the newest first, and their total number."""
     live = await service.writer.now()
-    which = Which(state=state, owner=owner, disk=disk, text=text, offset=offset, limit=limit)
-    return await _answer(request, list_grants(live, eye_of(who), which))
+    eye = eye_of(who)
+    shown = list_grants(live, eye, state=state, owner=owner, disk=disk, text=text, offset=offset, limit=limit)
+    return await _answer(request, shown)
 
 
 @page_routes.get("/v1/page/timeline")

@@ -16,9 +16,8 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from forebay.act.control.auth.callers import ONLY_METRICS, Authenticator, Peer, Who
@@ -42,8 +41,7 @@ _MOST_LINKS = 1000
 _ENDED = "your login has ended; log in again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class Login(NamedTuple):
     """A visitor who has logged in: the cookie, its end, and the proof that the page itself makes a call."""
 
     who: Who

@@ -5,8 +5,8 @@ Whoever looks is an `Eye`: a user sees their own grants and the totals, an admin
 
 import json
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import NotRequired, TypedDict
 
 from forebay.act.control.auth.callers import Who
@@ -175,49 +175,36 @@ def span(grant: Grant) -> tuple[float, float]:
     return begin, (max(begin, grant.ended) if grant.state in ENDED else grant.end)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Which:
-    """Which grants: all of these conditions; empty for any. `text` is in the id, the job or the user's name."""
-
-    state: str = ""
-    owner: str = ""
-    disk: str = ""  # its key, or a node's name
-    text: str = ""
-    offset: int = 0
-    limit: int = 200
-
-
-def list_grants(live: Live, eye: Eye, which: Which) -> Document:
+def list_grants(
+    live: Live, eye: Eye, *, state: str = "", owner: str = "", disk: str = "", text: str = "", offset: int = 0,
+    limit: int = 200,
+) -> Document:  # fmt: skip
     """Some grants, the newest first (the queue in its order), and their total number.
 
-    On a given disk or node, each also has its bytes `here`.
+    Those that fulfil all conditions; empty for any. `disk` is its key, or a node's name: each grant then also has its
+    bytes `here`. `text` is in the id, the job or the user's name.
     """
-    grants = sorted(_select(live, eye, which), key=lambda grant: grant.order, reverse=which.state != "queued")
+    tables, states, text = live.control.tables, _GROUPS.get(state), text.lower()
+    candidates: Iterable[Grant] = tables.grants.values()
+    if disk:  # the grants that are there, or will be
+        volumes = tables.on_disk(disk) if disk in tables.disks else tables.on_node(disk)
+        candidates = [tables.grants[name] for name in dict.fromkeys(volume.grant for volume in volumes)]
+    grants = [
+        grant
+        for grant in candidates
+        if (eye is None or grant.ask.uid == eye)
+        and (states is None or grant.state in states)
+        and (not owner or owner in (str(grant.ask.uid), grant.ask.user))
+        and (not text or grant.id.startswith(text) or text in grant.ask.job.lower() or text in grant.ask.user.lower())
+    ]
+    grants.sort(key=lambda grant: grant.order, reverse=state != "queued")
     rows: list[Document] = []
-    for grant in grants[which.offset : which.offset + which.limit]:
+    for grant in grants[offset : offset + limit]:
         rows.append(row(live, grant))
-        if which.disk:
-            volumes = live.control.tables.volumes_of(grant)
-            here = sum(volume.size for volume in volumes if which.disk in (volume.disk, volume.node))
+        if disk:
+            here = sum(volume.size for volume in tables.volumes_of(grant) if disk in (volume.disk, volume.node))
             rows[-1] = {**rows[-1], "here": here}
     return {"number": live.last, "total": len(grants), "rows": rows}
-
-
-def _select(live: Live, eye: Eye, which: Which) -> Iterator[Grant]:
-    tables, states, text = live.control.tables, _GROUPS.get(which.state), which.text.lower()
-    grants: Iterable[Grant] = tables.grants.values()
-    if which.disk:  # a disk or a node: the grants that are there, or will be
-        volumes = tables.on_disk(which.disk) if which.disk in tables.disks else tables.on_node(which.disk)
-        grants = [tables.grants[name] for name in dict.fromkeys(volume.grant for volume in volumes)]
-    for grant in grants:
-        ask = grant.ask
-        if (
-            (eye is None or ask.uid == eye)
-            and (states is None or grant.state in states)
-            and (not which.owner or which.owner in (str(ask.uid), ask.user))
-            and (not text or grant.id.startswith(text) or text in ask.job.lower() or text in ask.user.lower())
-        ):
-            yield grant
 
 
 def timeline(live: Live, eye: Eye, begin: float, end: float, most: int = 20_000) -> Document:

@@ -79,10 +79,10 @@ def _disk_document(disk: LiveDisk, used: int) -> documents.DiskDocument:
 def action_list(live: Live, node: str, keys: Keys) -> documents.ActionList:
     """What a node's agent must do."""
     known = live.control.tables.nodes.get(node)
-    actions = [
-        cast(documents.ActionDocument, {**asdict(act), "key": keys.of(act.volume) if act.expose in MEANS else ""})
-        for act in live.control.actions(node)
-    ]
+    actions = [cast(documents.ActionDocument, asdict(action)) for action in live.control.actions(node)]
+    for action in actions:
+        if action["expose"] in MEANS:
+            action["key"] = keys.of(action["volume"])
     report = known.report if known is not None else 0
     return {"actions": actions, "report": report, "mode": mode(live), "seen": live.stamp}
 
