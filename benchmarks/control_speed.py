@@ -20,7 +20,7 @@ from bench import SEED, verdict
 
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.codec import from_line, to_line
-from forebay.decide.grants.control import Control, fold
+from forebay.decide.grants.control import Control
 from forebay.decide.grants.events import Event
 from forebay.decide.grants.machine import DiskSpec
 from forebay.decide.grants.rules import GrantRules
@@ -107,9 +107,11 @@ def main() -> int:
 def again(service: Service) -> None:
     lines = [to_line(event) for event in service.journal]
     begin = time.perf_counter()
-    control = fold(from_line(line) for line in lines)
+    control = Control()
+    for line in lines:
+        control.apply(from_line(line))
     taken = time.perf_counter() - begin
-    same = control.digest() == service.control.digest()
+    same = control.document() == service.control.document()
     print(f"a journal of {len(lines):,} events read and applied in {taken:.2f} s, {'same' if same else 'OTHER'} state")
 
 

@@ -243,9 +243,9 @@ def _check_states(database: Database, kept: dict[int, str], outcome: Outcome) ->
     control = Control()
     for number, line in database.journal():
         control.apply(from_line(line))
-        if number in states and states[number].digest() != control.digest():
+        if number in states and digest_of(states[number]) != digest_of(control):
             outcome.add("replay", f"checkpoint {number} is not where the journal leads to")
-        if number == found.last and found.control.digest() != control.digest():
+        if number == found.last and digest_of(found.control) != digest_of(control):
             outcome.add("replay", f"the last checkpoint, and the rest up to {number}, lead elsewhere than the journal")
 
 

@@ -11,11 +11,24 @@ import pytest
 
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.codec import from_line
-from forebay.decide.grants.control import Control, fold
+from forebay.decide.grants.control import Control
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import ENDED, LIVE, ON_DISK, Ask, State
-from support.grants import ADMINISTRATOR, USER, Agent, Service, agent, ask, check, check_space, disk, grant_id
+from support.grants import (
+    ADMINISTRATOR,
+    USER,
+    Agent,
+    Service,
+    agent,
+    ask,
+    check,
+    check_space,
+    digest_of,
+    disk,
+    fold,
+    grant_id,
+)
 
 Pick = Callable[[Sequence[Any]], Any]
 NODES = ("n1", "n2")
@@ -295,8 +308,8 @@ class World:
     def finish(self) -> Counter[str]:
         """When all is over nothing is left, whatever happened before. Returns how often everything happened."""
         again = fold(from_line(line) for line in self.service.journal)
-        assert again.digest() == self.control.digest()
-        assert Control.from_document(again.document()).digest() == again.digest()
+        assert digest_of(again) == digest_of(self.control)
+        assert digest_of(Control.from_document(again.document())) == digest_of(again)
         happened = Counter(type(from_line(line)).__name__ for line in self.service.journal)
         for own in self.agents.values():
             own.outbox.clear()

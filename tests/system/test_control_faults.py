@@ -14,7 +14,7 @@ import pytest
 from forebay.act.control.client import Client, TurnedAway
 from forebay.act.control.documents import GrantDocument
 from forebay.decide.grants.codec import from_line
-from forebay.decide.grants.control import Control, fold
+from forebay.decide.grants.control import Control
 from forebay.model.grant import ENDED
 from support.control_processes import MB, Process, System, control_system
 from support.processes import PATIENCE, wait_until

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from collections.abc import Iterable
 from typing import Any, get_type_hints
 
 from forebay.decide.grants import events as ev
@@ -150,19 +147,6 @@ class Control:
             for key, value in document.get(name, {}).items():
                 table.set(key, read(table.kind, value, f"{where}: {name}.{key}"))
         return control
-
-    def digest(self) -> str:
-        """Tells one state from another."""
-        text = json.dumps(self.document(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-
-def fold(events: Iterable[ev.Event]) -> Control:
-    """The state after all of these events."""
-    control = Control()
-    for event in events:
-        control.apply(event)
-    return control
 
 
 def _own_name(disk: str) -> str:

@@ -15,12 +15,12 @@ import pytest
 
 from forebay.act.control.service.settings import ServiceSettings, read_service
 from forebay.decide.grants.codec import from_line
-from forebay.decide.grants.control import fold
 from forebay.history.store import open_store
 from forebay.history.store.journal import read_after
 from forebay.model.errors import BadInput
 from support.certificates import certificate
 from support.control import GB, Running, running
+from support.grants import fold
 from support.nursery import shared_nursery
 from support.processes import limited, piped
 from support.stores import PostgreSQL

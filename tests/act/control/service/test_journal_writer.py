@@ -17,11 +17,11 @@ from forebay.act.control.service.journal_writer import Writer
 from forebay.act.control.service.live_state import EventRecord, Live, checkpoint, load
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.codec import from_line
-from forebay.decide.grants.control import Control, fold
+from forebay.decide.grants.control import Control
 from forebay.history.store import Store, open_store
 from forebay.history.store.journal import Entry, append_entries, read_after
 from forebay.model.errors import BadInput, UserError
-from support.grants import USER, agent, ask, disk, grant_id
+from support.grants import USER, agent, ask, digest_of, disk, fold, grant_id
 
 NODE = co.Register(caller=agent("n"), node="n", network_bandwidth=1e10, disks=(disk("d", 1000),), volumes=())
 
@@ -51,7 +51,7 @@ def journal_of(store: Store) -> list[str]:
 
 
 def folded(store: Store) -> str:
-    return fold(from_line(line) for line in journal_of(store)).digest()
+    return digest_of(fold(from_line(line) for line in journal_of(store)))
 
 
 def test_an_answer_comes_only_when_it_is_written(store: Store) -> None:
@@ -59,7 +59,7 @@ def test_an_answer_comes_only_when_it_is_written(store: Store) -> None:
         for command in (NODE, request(1)):
             happened = await writer.do(command)
             assert journal_of(store)[-len(happened) :] == [one.entry.line for one in happened]
-        assert (await writer.now()).control.digest() == folded(store)
+        assert digest_of((await writer.now()).control) == folded(store)
 
     run(store, work)
 
@@ -72,7 +72,7 @@ def test_commands_that_come_together_are_written_together(store: Store) -> None:
         assert writer.timings.batches - before < 40
         live = await writer.now()
         assert len(live.control.tables.grants) == 40
-        assert live.control.digest() == folded(store)
+        assert digest_of(live.control) == folded(store)
 
     run(store, work)
 
@@ -109,7 +109,7 @@ def test_where_the_store_fails_nothing_happened_and_the_next_request_goes_on(
         await writer.do(request(1))
         live = await writer.now()
         assert list(live.control.tables.grants) == [grant_id(1)]
-        assert live.control.digest() == folded(store)
+        assert digest_of(live.control) == folded(store)
 
     run(store, work)
 
@@ -130,7 +130,7 @@ def test_where_a_commit_held_but_was_not_told_the_same_key_finds_it(
             await writer.do(request(1))
         monkeypatch.undo()
         assert await writer.do(request(1)) == []
-        assert (await writer.now()).control.digest() == folded(store)
+        assert digest_of((await writer.now()).control) == folded(store)
 
     run(store, work)
 
@@ -150,7 +150,7 @@ def test_two_writers_of_one_journal_grant_nothing_twice(store: Store) -> None:
             live = await writer.now()
             states = [grant.state.value for grant in live.control.tables.grants.values()]
             assert (states.count("making"), states.count("queued")) == (3, 9)
-            assert live.control.digest() == folded(store)
+            assert digest_of(live.control) == folded(store)
         for writer in (first, second):
             await writer.stop()
 
@@ -205,7 +205,7 @@ def test_a_checkpoint_is_the_state_and_is_made_while_others_work(store: Store) -
 
     run(store, work, every=20)
     restored = load(store)
-    assert restored.control.digest() == folded(store)
+    assert digest_of(restored.control) == folded(store)
     assert len(restored.recent) < restored.last
 
 
@@ -224,7 +224,7 @@ def test_a_second_checkpoint_has_what_is_new_and_not_what_is_gone() -> None:
     assert number == live.last
     assert grant_id(1) not in document["control"]["grants"]
     assert grant_id(3) in document["control"]["grants"]
-    assert Control.from_document(document["control"]).digest() == live.control.digest()
+    assert digest_of(Control.from_document(document["control"])) == digest_of(live.control)
 
 
 def test_who_asks_alone_is_not_made_to_wait(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from forebay.act.control.service.service import NodeLiveness
 from forebay.decide.grants.codec import from_line
-from forebay.decide.grants.control import fold
 from forebay.history.store import open_store
 from forebay.history.store.journal import read_after
 from support.control import DISK, GB, Running, running
+from support.grants import digest_of, fold
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +288,7 @@ def test_a_start_from_a_checkpoint_is_the_same_as_from_the_whole_journal(tmp_pat
 
         live = load(store)
         whole = fold(from_line(entry.line) for entry in read_after(connection, 0))
-        assert live.control.digest() == whole.digest()
+        assert digest_of(live.control) == digest_of(whole)
         assert live.recent.maxlen is not None and len(live.recent) < live.last, "it was read from the beginning"
     with running(tmp_path) as service:
         assert service.call("GET", "/v1/grants") == seen
