@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.commands.permissions import Command
+from forebay.decide.grants.commands.permissions import Command, PlaceCommand
 from forebay.decide.grants.draft import Draft
+from forebay.decide.grants.failures import try_disks
 from forebay.decide.grants.machine import Stray
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.schedule import forget_grants, retry_requests, sweep_queue
-from forebay.decide.grants.suspensions import try_disks
 from forebay.decide.registry import find
 from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import HELD, Ask, NoSuchGrant
@@ -64,10 +64,8 @@ class ChangeRules(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Discard(Command):
+class Discard(PlaceCommand):
     """What is kept of a grant, or all that is kept on a node, may be removed; the node is trusted again."""
-
-    what: str
 
     def decide(self, draft: Draft) -> None:
         self.require_administrator()
@@ -83,10 +81,9 @@ class Discard(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adopt(Command):
+class Adopt(PlaceCommand):
     """What is kept of a grant, or of all on a node, is a grant again, its owner's, for `seconds` from now."""
 
-    what: str
     seconds: float
 
     def decide(self, draft: Draft) -> None:

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.commands.permissions import Command
+from forebay.decide.grants.commands.permissions import Command, PlaceCommand
 from forebay.decide.grants.commands.reports import Found, FoundVolume
 from forebay.decide.grants.draft import Draft
-from forebay.decide.grants.losses import lose_disk, notify_owners_on, shrink_disk
+from forebay.decide.grants.failures import find_tried_disk, lose_disk, notify_owners_on, resume_disk, shrink_disk
 from forebay.decide.grants.machine import DiskSpec, LiveDisk, LiveNode, check_fields, check_node
-from forebay.decide.grants.suspensions import find_tried_disk, resume_disk
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.grant import HELD
 from forebay.model.reasons import Because, Reason
@@ -133,10 +132,8 @@ def _node(draft: Draft, name: str) -> LiveNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drain(Command):
+class Drain(PlaceCommand):
     """No new grants on a node, or on one disk ("node/disk"); what is there stays."""
-
-    what: str
 
     def decide(self, draft: Draft) -> None:
         self.require_administrator()
@@ -145,10 +142,8 @@ class Drain(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undrain(Command):
+class Undrain(PlaceCommand):
     """New grants there again, also where a disk was suspended."""
-
-    what: str
 
     def decide(self, draft: Draft) -> None:
         self.require_administrator()
@@ -164,10 +159,8 @@ def _is_drained(draft: Draft, what: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remove(Command):
+class Remove(PlaceCommand):
     """A node, or one disk ("node/disk"), will not come back: what it held is lost."""
-
-    what: str
 
     def decide(self, draft: Draft) -> None:
         self.require_administrator()

@@ -44,3 +44,10 @@ class Command:
             raise NotAllowed(f"only the agent of node {node!r} may say this")
         if self.caller.node != node:
             raise NotAllowed(f"the agent of node {self.caller.node!r} may not report for node {node!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceCommand(Command):
+    """About a node, a disk ("node/disk"), or what is kept of a grant."""
+
+    what: str
