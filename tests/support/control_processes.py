@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from forebay.act.control.api.forms import TokenForm
-from forebay.act.control.auth.tokens import new_token, write_secret
+from forebay.act.control.auth.callers import new_token, write_secret
 from forebay.act.control.client import Client, parse_service
 from forebay.act.volumes.kinds import open_volumes
 from forebay.act.volumes.volume import Volume
@@ -124,9 +124,9 @@ class System:
 
     def token(self, name: str, role: Any, **more: Any) -> Path:
         """A file with a new token, made as `forebay token make` makes it."""
-        secret, _, keep = new_token(TokenForm(name=name, role=role, **more), time.time())
+        secret, token = new_token(TokenForm(name=name, role=role, **more), time.time())
         with open_store(str(self.folder / "db")) as store, store.writing() as connection:
-            keep(connection)
+            save_token(connection, token)
         path = self.folder / f"{name}.token"
         write_secret(path, secret)
         return path

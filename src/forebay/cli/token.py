@@ -45,15 +45,16 @@ def make(
     import time
 
     from forebay.act.control.api.forms import TokenForm
-    from forebay.act.control.auth.tokens import new_token, write_secret
+    from forebay.act.control.auth.callers import new_token, write_secret
     from forebay.act.control.service.settings import private_files
     from forebay.history.store import open_store
+    from forebay.history.store.tokens import save_token
     from forebay.history.toml import validate
 
     form = {"name": name, "role": role, "node": node, "uid": uid, "gid": gid}
-    secret, _, keep = new_token(validate(Path("token"), form, TokenForm), time.time())
+    secret, token = new_token(validate(Path("token"), form, TokenForm), time.time())
     with private_files(), open_store(db) as store, store.writing() as connection:
-        replaced = keep(connection)
+        replaced = save_token(connection, token)
         write_secret(out, secret)
     announce({"name": name, "file": str(out), "replaced": replaced}, f"written: {out}", json_line=json)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
 from typing import Annotated, cast
 
@@ -14,8 +14,7 @@ from forebay.act.control import documents
 from forebay.act.control.api.description import STREAMED, describe_api, response
 from forebay.act.control.api.forms import PolicyForm, RulesForm, TokenForm
 from forebay.act.control.api.routing import METRICS, Administrator, Caller, Limit, OfService, Routes, resume_after
-from forebay.act.control.auth.callers import Who
-from forebay.act.control.auth.tokens import new_token
+from forebay.act.control.auth.callers import Who, new_token
 from forebay.act.control.auth.volume_keys import public
 from forebay.act.control.page.views import entries_after, may_see
 from forebay.act.control.service.live_state import Live
@@ -26,8 +25,7 @@ from forebay.act.control.service.warm_up import warm_up
 from forebay.act.metrics import format_metrics
 from forebay.decide.grants import commands as co
 from forebay.decide.registry import find
-from forebay.history.store.journal import Entry, read_after
-from forebay.history.store.tokens import Token, list_tokens, remove_token
+from forebay.history.store.tokens import Token, list_tokens, remove_token, save_token
 from forebay.model.errors import UnknownName
 
 routes = Routes()
@@ -90,7 +88,7 @@ async def journal(
     service: OfService, _: Administrator, after: Number = 0, limit: Limit = 1000
 ) -> documents.JournalDocument:
     """Events after a number, as in the journal."""
-    entries = await service.writer.read(lambda connection: list(read_after(connection, after, limit)))
+    entries = await service.writer.read_entries(after, limit)
     events = [documents.JournalEvent(number=entry.number, event=json.loads(public(entry.line))) for entry in entries]
     return {"events": events, "last": events[-1]["number"] if events else after}
 
@@ -119,8 +117,10 @@ async def _stream(service: Service, who: Who, after: int, seconds: float) -> Asy
         yield ": forebay\n\n"
         while not service.changes.is_closed:
             live = await service.writer.now()
-            entries = await _read_entries(service, live, after)
-            for entry in entries:
+            entries = entries_after(live, after) if live.last > after else ()
+            if entries is None:  # memory does not go back so far
+                entries = await service.writer.read_entries(after, _AT_ONCE)
+            for entry in entries[:_AT_ONCE]:
                 after = entry.number
                 if may_see(live, entry, eye):
                     kind = json.loads(entry.line)["kind"]
@@ -131,16 +131,6 @@ async def _stream(service: Service, who: Who, after: int, seconds: float) -> Asy
                 return
             if not await service.wait_for_change(min(_QUIET, end - service.monotonic())):
                 yield ":\n\n"
-
-
-async def _read_entries(service: Service, live: Live, after: int) -> Sequence[Entry]:
-    """Some of the entries after a number, from memory where it goes back so far."""
-    if live.last <= after:
-        return ()
-    entries = entries_after(live, after)
-    if entries is not None:
-        return entries[:_AT_ONCE]
-    return await service.writer.read(lambda connection: list(read_after(connection, after, _AT_ONCE)))
 
 
 @routes.get(
@@ -168,8 +158,8 @@ def _token_document(token: Token) -> documents.TokenDocument:
 @routes.post("/v1/tokens", status_code=201)
 async def make_token(service: OfService, _: Administrator, form: TokenForm) -> documents.NewToken:
     """A new token. It replaces a token of the same name, which stops working."""
-    secret, token, keep = new_token(form, service.clock())
-    await service.writer.write(keep)
+    secret, token = new_token(form, service.clock())
+    await service.writer.write(lambda connection: save_token(connection, token))
     await service.authenticator.refresh()
     service.log.info("token made", name=token.name, role=token.role, node=token.node)
     return {"name": token.name, "role": form.role, "node": token.node, "uid": token.uid, "token": secret}

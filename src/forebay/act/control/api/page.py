@@ -34,8 +34,7 @@ from forebay.act.control.page.files import HEADERS
 from forebay.act.control.page.views import GROUPS, Eye, Line, eye_of, feed, list_grants, timeline
 from forebay.act.control.service.service import Service
 from forebay.act.forward.net.address import parse_address
-from forebay.history.store import Connection
-from forebay.history.store.journal import Entry, list_entries, read_after
+from forebay.history.store.journal import list_entries
 from forebay.model.errors import Refused, UnknownName
 from forebay.model.grant import NotAllowed
 
@@ -216,16 +215,12 @@ async def _find_lines(service: Service, before: int, limit: int) -> tuple[list[L
     lines: list[Line] = []
     for _ in range(_STEPS):
         first = max(0, before - 1 - _WINDOW)
-        entries = await service.writer.read(partial(_read_backwards, after=first, count=before - 1 - first))
-        lines += feed(await service.writer.now(), entries, None, limit - len(lines))
+        entries = await service.writer.read_entries(first, before - 1 - first)
+        lines += feed(await service.writer.now(), reversed(entries), None, limit - len(lines))
         before = lines[-1]["n"] if len(lines) == limit else max(1, before - _WINDOW)
         if before <= 1 or len(lines) == limit:
             break
     return lines, before if before > 1 else 0
-
-
-def _read_backwards(connection: Connection, after: int, count: int) -> list[Entry]:
-    return list(read_after(connection, after, count))[::-1]
 
 
 async def _find_user_lines(service: Service, uid: int, before: int, limit: int) -> tuple[list[Line], int]:

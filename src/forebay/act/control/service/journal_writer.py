@@ -134,12 +134,16 @@ class Writer:
         first = live.recent[0].number if live.recent else live.last + 1
         if number >= first:
             return seen == stamp_entry(live.recent[number - first])
-        entries = await self.read(lambda connection: list(read_after(connection, number - 1, 1)))
+        entries = await self.read_entries(number - 1, 1)
         return [stamp_entry(entry) for entry in entries] == [seen]
 
     async def read(self, look: Callable[[Connection], T]) -> T:
         """Look something up in the store."""
         return await _or_unavailable(asyncio.to_thread(_call_within, self._store.reading, look))
+
+    async def read_entries(self, after: int, most: int) -> list[Entry]:
+        """At most so many entries of the journal after a number."""
+        return await self.read(lambda connection: list(read_after(connection, after, most)))
 
     async def write(self, change: Callable[[Connection], T]) -> T:
         """Change something in the store that is not in the journal."""

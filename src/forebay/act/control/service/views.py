@@ -9,7 +9,6 @@ from forebay.act.control import documents
 from forebay.act.control.auth.volume_keys import MEANS, Keys, public, without_key
 from forebay.act.control.service.live_state import Live
 from forebay.decide.grants.codec import event_of
-from forebay.decide.grants.machine import LiveDisk
 from forebay.history.store import Connection
 from forebay.history.store.journal import Entry, LogLine, list_entries, list_log_lines
 from forebay.model.grant import Grant, Volume
@@ -55,7 +54,13 @@ def node_documents(live: Live) -> list[documents.NodeDocument]:
     tables, used = live.control.tables, live.control.used_bytes()
     disks: dict[str, list[documents.DiskDocument]] = {name: [] for name in tables.nodes}
     for key, disk in tables.disks.items():
-        disks[disk.node].append(_disk_document(disk, used[key]))
+        spec = disk.spec
+        disks[disk.node].append({
+            "name": spec.name, "capacity": spec.capacity, "used": used[key], "read_bandwidth": spec.read_bandwidth,
+            "write_bandwidth": spec.write_bandwidth, "identity": spec.identity, "fields": dict(spec.fields),
+            "there": disk.there, "drained": disk.drained, "unseen": disk.unseen,
+            "suspended": "" if disk.suspension is None else disk.suspension.because,
+        })  # fmt: skip
     return [
         {
             "name": node.name, "silent": node.silent, "drained": node.drained,
@@ -64,16 +69,6 @@ def node_documents(live: Live) -> list[documents.NodeDocument]:
         }
         for node in tables.nodes.values()
     ]  # fmt: skip
-
-
-def _disk_document(disk: LiveDisk, used: int) -> documents.DiskDocument:
-    spec = disk.spec
-    return {
-        "name": spec.name, "capacity": spec.capacity, "used": used, "read_bandwidth": spec.read_bandwidth,
-        "write_bandwidth": spec.write_bandwidth, "identity": spec.identity, "fields": dict(spec.fields),
-        "there": disk.there, "drained": disk.drained, "unseen": disk.unseen,
-        "suspended": "" if disk.suspension is None else disk.suspension.because,
-    }  # fmt: skip
 
 
 def action_list(live: Live, node: str, keys: Keys) -> documents.ActionList:
