@@ -109,7 +109,6 @@ class Client:
         return self._ask(GrantDocument, "GET", _grant(grant))
 
     def story(self, grant: str) -> list[documents.StoryLine]:
-        """Everything that happened to a grant, by time."""
         return self._ask(documents.StoryDocument, "GET", f"{_grant(grant)}/story")["story"]
 
     def grants(self, **which: str) -> Iterator[GrantDocument]:
@@ -123,7 +122,6 @@ class Client:
             params["after"] = page["grants"][-1]["id"]
 
     def live_grants(self) -> Iterator[GrantDocument]:
-        """All grants that have not ended."""
         for state in sorted(LIVE):
             yield from self.grants(state=state.value)
 
@@ -174,7 +172,6 @@ class Client:
         self._ask(documents.NodeList, "DELETE", _node(node), params={"disk": disk} if disk else None)
 
     def login_link(self) -> documents.LoginLink:
-        """A link that logs the caller in on the page, once."""
         return self._ask(documents.LoginLink, "POST", "/v1/login/link")
 
     def policy(self, name: str = "") -> str:
@@ -188,7 +185,6 @@ class Client:
         return self._ask(documents.RulesDocument, "PUT" if change else "GET", "/v1/rules", body)
 
     def strays(self) -> list[documents.StrayDocument]:
-        """Volumes that belong to no live grant."""
         return self._ask(documents.StrayList, "GET", "/v1/strays")["strays"]
 
     def discard(self, what: str) -> list[documents.StrayDocument]:

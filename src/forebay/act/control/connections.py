@@ -121,7 +121,6 @@ def tls_context(authority: Path | None) -> ssl.SSLContext:
 
 
 def describe_failure(error: BaseException) -> str:
-    """Why a service did not answer, in a few words."""
     for kind, reason in ((TimeoutError, "no answer in time"), (FileNotFoundError, "no such socket"),
                          (ConnectionRefusedError, "nothing listens there"), (PermissionError, "permission denied"),
                          (http.client.RemoteDisconnected, "it closed the connection")):  # fmt: skip

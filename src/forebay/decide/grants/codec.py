@@ -20,7 +20,6 @@ _AS_IT_IS = frozenset((str, int, float, bool, NoneType))
 
 
 def to_line(event: Event) -> str:
-    """One line of a journal."""
     return _ENCODER.encode({"v": VERSION, "kind": type(event).__name__, **plain(event)})
 
 
@@ -36,7 +35,6 @@ def from_line(line: str | bytes, where: str = "journal") -> Event:
 
 
 def event_of(document: Mapping[str, Any], where: str = "journal") -> Event:
-    """The event that a line of a journal holds as JSON."""
     values = dict(document)
     version, kind = values.pop("v", None), values.pop("kind", None)
     if version != VERSION:

@@ -44,7 +44,6 @@ class Control:
         return self.handle(command, now, keep=True)
 
     def apply(self, event: ev.Event) -> None:
-        """Change the state by one event."""
         ev.apply_event(self.tables, event)
 
     def actions(self, node: str) -> list[Action]:
@@ -133,12 +132,10 @@ class Control:
         return totals
 
     def document(self) -> dict[str, Any]:
-        """The whole state as a document that can be kept."""
         return {table: plain(rows) for table, rows in self.tables.rows().items()}
 
     @classmethod
     def from_document(cls, document: dict[str, Any], where: str = "state") -> Control:
-        """The state that a document was made of."""
         control, kinds = cls(), get_type_hints(Facts)
         facts = document.get("facts", {}).items()
         control.tables.facts = Facts(**{name: read(kinds[name], v, f"{where}: facts.{name}") for name, v in facts})

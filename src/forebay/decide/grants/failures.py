@@ -124,7 +124,6 @@ def find_tried_disk(draft: Draft, node: str, volume: str) -> LiveDisk | None:
 
 
 def fail_trial(draft: Draft, disk: LiveDisk, because: str) -> None:
-    """It does not work yet."""
     suspension = disk.suspension
     assert suspension is not None
     text = f"volumes still cannot be made: {because}"

@@ -56,7 +56,6 @@ def begin_grant(draft: Draft, grant: Grant) -> None:
 
 
 def retry_requests(draft: Draft) -> None:
-    """Try those in the queue whose time has come."""
     tables = draft.tables
     late = tables.tries.after(draft.now + tables.rules.interval)  # the clock was put back, or the interval is new
     for name in [*tables.tries.due(draft.now), *late][:_TRIES_AT_ONCE]:

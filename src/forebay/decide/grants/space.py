@@ -124,7 +124,6 @@ class Selection:
 
 
 def select(disks: Sequence[LiveDisk], nodes: dict[str, LiveNode], space: Space) -> Selection | None:
-    """A selection of these disks; None if there are none."""
     if not disks:
         return None
     ordered = sorted(disks, key=lambda disk: (nodes[disk.node].order, disk.order))

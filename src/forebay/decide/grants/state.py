@@ -113,7 +113,6 @@ class Tables:
             self.facts = self.facts._replace(turned=replace(turned, probed=()) if turned.probed else turned)
 
     def note_report(self, node: str, report: int) -> None:
-        """Remember the number of the agent's newest report."""
         if report > self.nodes[node].report:
             self.nodes.change(node, report=report)
 
@@ -240,7 +239,6 @@ class Tables:
         return all(field_value(disk, self.nodes[disk.node], name) == value for name, value in wants.items())
 
     def is_open(self, disk: LiveDisk) -> bool:
-        """Whether something new may be put there."""
         node = self.nodes[disk.node]
         closed = disk.drained or disk.unseen or disk.suspension is not None or node.drained or node.silent
         return disk.there and disk.spec.capacity > 0 and not closed

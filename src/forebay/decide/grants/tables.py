@@ -72,7 +72,6 @@ class Table(dict[str, Row], Generic[Row]):
             self._follow(key, old, row)
 
     def change(self, key: str, **changes: Any) -> Row:
-        """The row with these changes, which is set."""
         if not changes:
             return self[key]
         old: Any = self[key]
@@ -113,7 +112,6 @@ class Agenda:
         return [name for _, name in self._entries[: self._first_after(now)]]
 
     def after(self, time: float) -> list[str]:
-        """What is to happen later than that."""
         return [name for _, name in self._entries[self._first_after(time) :]]
 
     def next(self, now: float) -> float | None:
@@ -122,7 +120,6 @@ class Agenda:
         return self._entries[at][0] if at < len(self._entries) else None
 
     def rank(self, time: float, name: str) -> int:
-        """How many entries come before this one."""
         return bisect_left(self._entries, (time, name))
 
     def _first_after(self, time: float) -> int:

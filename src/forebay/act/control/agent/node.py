@@ -109,7 +109,6 @@ class Node:
             return report_trouble("failed", action, error)
 
     def is_there(self, action: Action) -> bool:
-        """Whether any of the volume is on its disk."""
         disk = self.disks.get(action.disk)
         return disk is not None and any(volume.name == action.volume for volume in disk.volumes.find())
 

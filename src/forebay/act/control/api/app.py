@@ -59,7 +59,6 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 
 def _describe_mistake(mistake: Any) -> str:
-    """What is wrong with a request, and where it stands."""
     if mistake["type"] == "json_invalid":
         return "request body is not valid JSON"
     where = ".".join(str(step) for step in mistake["loc"] if step not in ("body", "query", "path")) or "body"

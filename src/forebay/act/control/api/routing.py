@@ -76,7 +76,6 @@ def is_visitor(request: Request) -> bool:
 
 
 async def login_of(request: Request) -> Login:
-    """The login of a browser."""
     logins = (await service_of(request)).logins
     return await find_login(logins, peer_of(request), request.method, request.headers)
 

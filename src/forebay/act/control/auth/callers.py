@@ -102,7 +102,6 @@ def user_name(uid: int) -> str:
 
 
 def first_group(uid: int) -> int | None:
-    """A user's own group, if this machine knows it."""
     entry = _user_entry(uid)
     return None if entry is None else entry.pw_gid
 

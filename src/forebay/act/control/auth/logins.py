@@ -125,7 +125,6 @@ class Logins:
         return Login(who=self._authenticator.user(peer.uid, peer.gid), cookie="", until=0.0, proof=TUNNEL)
 
     def log_out(self, cookie: str) -> None:
-        """End the login of a cookie."""
         now = self._clock()
         self._left = {text: until for text, until in self._left.items() if until > now}
         self._left[cookie.partition(".")[0]] = now + LASTS

@@ -53,7 +53,6 @@ NO_PAGES = Pages()
 
 
 def read_files(folder: Path) -> dict[str, File]:
-    """All files of a folder that a browser may have."""
     files = {}
     for path in sorted(folder.iterdir()):
         if path.suffix in TYPES:

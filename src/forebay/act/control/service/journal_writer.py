@@ -17,15 +17,7 @@ from typing import TypeVar
 from forebay.act.control.errors import Unavailable
 from forebay.act.control.service.live_state import EventRecord, Live, checkpoint, load, stamp_entry
 from forebay.decide.grants.commands import Command
-from forebay.history.store import Connection, Store
-from forebay.history.store.journal import (
-    Entry,
-    append_entries,
-    compress_state,
-    read_after,
-    read_unseen,
-    save_checkpoint,
-)
+from forebay.history.store import Connection, Store, journal
 from forebay.model.errors import UserError
 
 T = TypeVar("T")
@@ -141,9 +133,9 @@ class Writer:
         """Look something up in the store."""
         return await _or_unavailable(asyncio.to_thread(_call_within, self._store.reading, look))
 
-    async def read_entries(self, after: int, most: int) -> list[Entry]:
+    async def read_entries(self, after: int, most: int) -> list[journal.Entry]:
         """At most so many entries of the journal after a number."""
-        return await self.read(lambda connection: list(read_after(connection, after, most)))
+        return await self.read(lambda connection: list(journal.read_after(connection, after, most)))
 
     async def write(self, change: Callable[[Connection], T]) -> T:
         """Change something in the store that is not in the journal."""
@@ -163,7 +155,7 @@ class Writer:
             # Somebody else has read it meanwhile, perhaps before what is to be seen here was written.
         if self.latest is not None:
             last = self.latest.last
-            entries = await self.read(lambda connection: read_unseen(connection, last))
+            entries = await self.read(lambda connection: journal.read_unseen(connection, last))
             async with self._turn:
                 if entries and self.latest is not None:
                     self._heard(self.latest.follow(entries))
@@ -235,8 +227,8 @@ class Writer:
             first = asyncio.ensure_future(made)
             await asyncio.sleep(0)
         number, text = await first
-        state = await asyncio.to_thread(compress_state, text)
-        await self.write(lambda connection: save_checkpoint(connection, number, state))
+        state = await asyncio.to_thread(journal.compress_state, text)
+        await self.write(lambda connection: journal.save_checkpoint(connection, number, state))
         self._kept = number
 
 
@@ -246,13 +238,13 @@ class _Transaction:
     def __init__(self, store: Store, last: int) -> None:
         with ExitStack() as stack:
             self.connection = stack.enter_context(store.writing())
-            self.unseen = read_unseen(self.connection, last)
+            self.unseen = journal.read_unseen(self.connection, last)
             self._open = stack.pop_all()
 
-    def finish(self, entries: Sequence[Entry]) -> None:
+    def finish(self, entries: Sequence[journal.Entry]) -> None:
         """Write entries, and make sure that they hold."""
         with self._open:
-            append_entries(self.connection, entries)
+            journal.append_entries(self.connection, entries)
 
     def give_up(self) -> None:
         with suppress(_GivenUp), self._open:

@@ -36,7 +36,6 @@ def _number(name: str, value: float, *labels: str) -> Sample:
 
 
 def numbers(live: Live, service: Service) -> Iterator[Sample]:
-    """All of them, for one look."""
     now = service.clock()
     yield _number("info", 1, __version__, mode(live), live.control.policy)
     yield from grant_numbers(live, now)

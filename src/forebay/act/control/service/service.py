@@ -252,7 +252,6 @@ class Service:
             self.liveness.heard(node, self.clock())
 
     async def wait_for_change(self, seconds: float) -> bool:
-        """Whether something was written within so many seconds."""
         return await self.changes.wait(_ANY, seconds)
 
     def state(self) -> Live:

@@ -132,7 +132,6 @@ def private_files() -> Iterator[None]:
 
 
 def make_private(store: Store) -> None:
-    """Take read permission on an existing store from others."""
     path = Path(store.where)
     if not store.is_sqlite or not path.is_file():
         return

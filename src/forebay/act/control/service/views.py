@@ -50,7 +50,6 @@ def _volume_document(volume: Volume) -> documents.VolumeDocument:
 
 
 def node_documents(live: Live) -> list[documents.NodeDocument]:
-    """All nodes with their disks."""
     tables, used = live.control.tables, live.control.used_bytes()
     disks: dict[str, list[documents.DiskDocument]] = {name: [] for name in tables.nodes}
     for key, disk in tables.disks.items():
@@ -72,7 +71,6 @@ def node_documents(live: Live) -> list[documents.NodeDocument]:
 
 
 def action_list(live: Live, node: str, keys: Keys) -> documents.ActionList:
-    """What a node's agent must do."""
     known = live.control.tables.nodes.get(node)
     actions = [cast(documents.ActionDocument, asdict(action)) for action in live.control.actions(node)]
     for action in actions:

@@ -44,7 +44,6 @@ class Event:
         return getattr(tables, self.table).change(getattr(self, self.key), **self.changes, **copied, **more)
 
     def sentence(self) -> str:
-        """What happened, for people."""
         return self.says.format(self=self)
 
     @property
@@ -84,7 +83,6 @@ def event(says: str = "", **declared: object) -> Callable[[type[E]], type[E]]:
 
 
 def apply_event(tables: Tables, event: Event) -> None:
-    """Change the state by one event."""
     try:
         event.apply(tables)
     except KeyError as error:
