@@ -162,14 +162,14 @@ class Client:
         return self._ask(documents.NodeList, "GET", "/v1/nodes")["nodes"]
 
     def drain(self, node: str, disk: str = "") -> None:
-        self._ask(documents.NodeList, "POST", f"{_node(node)}/drain", {"disk": disk} if disk else {})
+        self._ask(dict, "POST", f"{_node(node)}/drain", {"disk": disk} if disk else {})
 
     def undrain(self, node: str, disk: str = "") -> None:
-        self._ask(documents.NodeList, "POST", f"{_node(node)}/undrain", {"disk": disk} if disk else {})
+        self._ask(dict, "POST", f"{_node(node)}/undrain", {"disk": disk} if disk else {})
 
     def remove(self, node: str, disk: str = "") -> None:
         """Give up a node or a disk. Everything on it is lost."""
-        self._ask(documents.NodeList, "DELETE", _node(node), params={"disk": disk} if disk else None)
+        self._ask(dict, "DELETE", _node(node), params={"disk": disk} if disk else None)
 
     def login_link(self) -> documents.LoginLink:
         return self._ask(documents.LoginLink, "POST", "/v1/login/link")
@@ -205,21 +205,21 @@ class Client:
         return self._ask(documents.ActionList, "GET", f"{_node(node)}/actions", params=params, wait=seconds)
 
     def report(self, node: str, reports: Sequence[Mapping[str, object]]) -> None:
-        self._ask(documents.Done, "POST", f"{_node(node)}/reports", list(reports))
+        self._ask(dict, "POST", f"{_node(node)}/reports", list(reports))
 
     def report_rates(self, node: str, rates: Mapping[str, tuple[float, float]]) -> None:
         """Bytes per second written and read, by disk."""
         body = [{"disk": disk, "write": write, "read": read} for disk, (write, read) in rates.items()]
-        self._ask(documents.Done, "POST", f"{_node(node)}/rates", body)
+        self._ask(dict, "POST", f"{_node(node)}/rates", body)
 
     def log(self, node: str, lines: Sequence[Mapping[str, object]]) -> None:
-        self._ask(documents.Done, "POST", f"{_node(node)}/log", list(lines))
+        self._ask(dict, "POST", f"{_node(node)}/log", list(lines))
 
     def _ask(
         self, kind: type[Document], method: str, path: str, body: object = None, *,
         params: Mapping[str, str] | None = None, wait: float = 0.0,
     ) -> Document:  # fmt: skip
-        """The answer as a document of this kind. Services of other versions may have more or fewer fields.
+        """The answer as a document of this kind; `dict` for any. Services of other versions have more or fewer fields.
 
         Without an answer, the call is repeated until the client's patience ends.
         """
@@ -243,7 +243,7 @@ class Client:
             time.sleep(pause)
             tries += 1
         document = answer.document()
-        if not isinstance(document, dict) or not document.keys() & kind.__annotations__.keys():
+        if not isinstance(document, dict) or not (kind is dict or document.keys() & kind.__annotations__.keys()):
             raise ServiceAway(f"{self.service}: the answer is not one of Forebay's service")
         return cast(Document, document)
 

@@ -37,7 +37,7 @@ class Answer:
     def document(self) -> Any:
         """The content, which should be JSON; None if it is not."""
         with suppress(ValueError):
-            return json.loads(self.content)
+            return json.loads(self.content or b"{}")
         return None
 
 

@@ -57,7 +57,7 @@ class Table(dict[str, Row], Generic[Row]):
         self.kind, self._undo_log, self._follow, self._next_states = kind, undo_log, follow, next_states
         if is_dataclass(kind):  # with slots, and nothing to do after `__init__`
             names = [field.name for field in fields(kind)]
-            self._read, self._slots = attrgetter(*names), {name: vars(kind)[name].__set__ for name in names}
+            self._read, self._slots = attrgetter(*names), {name: getattr(kind, name).__set__ for name in names}
 
     def set(self, key: str, row: Row | None) -> None:
         """Put a row in the place of the one with this key; None removes that."""

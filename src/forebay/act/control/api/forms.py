@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
+from forebay.act.control.documents import Role
 from forebay.decide.grants.machine import DISK_NAME
 from forebay.history.toml import BeforeValidator, Field, Table
 from forebay.model.grant import MOST_CHARACTERS, MOST_SECONDS, MOST_UID
@@ -63,11 +64,13 @@ Id = Annotated[int, _describe(minimum=0, maximum=MOST_UID)]
 Word = Annotated[str, _describe(maxLength=MOST_CHARACTERS)]
 Name = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 Path = Annotated[str, Field(max_length=4096)]
+Label = Annotated[str, Field(max_length=100)]
 DiskName = Annotated[str, _describe(pattern=f"^{DISK_NAME}$")]
 VolumeName = Annotated[str, Field(max_length=200)]
 Fault = Literal["disk", "room", "request"]
 Level = Literal["debug", "info", "warning", "error"]
 _MARK = Field(ge=-1, le=MOST_UID)
+_TokenName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$")]
 _Words = Annotated[dict[str, Word], Field(max_length=1000)]
 _Hosts = Annotated[list[Word], Field(max_length=10_000)]
 _Texts = Annotated[dict[str, str], Field(max_length=10_000)]
@@ -114,7 +117,7 @@ class DiskForm(Table):
     capacity: Annotated[Size, "Bytes that can be granted in all."]
     read_bandwidth: Annotated[Bandwidth, "How fast it reads."]
     write_bandwidth: Annotated[Bandwidth, "How fast it writes."]
-    kind: Annotated[str, Field(max_length=MOST_CHARACTERS), "The kind of its volumes."] = ""
+    kind: Annotated[Name, "The kind of its volumes."] = ""
     identity: Annotated[Path, "Tells the disk from all others."] = ""
     fields: Annotated[_Fields, "What users can ask for."] = Field(default_factory=dict)
 
@@ -154,9 +157,7 @@ class HelloForm(Table):
     )
     volumes: Annotated[_Volumes | None, "All volumes on its disks; null if the agent did not look."] = None
     number: Annotated[Serial, "Rises with every report; the service ignores an older one."] = 0
-    seen: Annotated[
-        str, Field(max_length=100), "The `seen` of the answer that the agent last acted on; empty: none."
-    ] = ""
+    seen: Annotated[Label, "The `seen` of the answer that the agent last acted on; empty: none."] = ""
 
 
 class ReportForm(Table):
@@ -200,13 +201,13 @@ class DrainForm(Table):
 class DiscardForm(Table):
     """Which kept volumes to discard."""
 
-    what: Annotated[str, Field(max_length=100), "A grant, or a node."]
+    what: Annotated[Label, "A grant, or a node."]
 
 
 class AdoptForm(Table):
     """Which kept volumes to adopt."""
 
-    what: Annotated[str, Field(max_length=100), "A grant, or a node."]
+    what: Annotated[Label, "A grant, or a node."]
     seconds: Annotated[Seconds, "For how long from now."]
 
 
@@ -231,13 +232,9 @@ class RulesForm(Table):
 class TokenForm(Table):
     """A new token, or a new secret for an old one. A user's token needs a uid, an agent's a node."""
 
-    name: Annotated[
-        str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"), "Its name; it replaces a token of that name."
-    ]
-    role: Annotated[
-        Literal["user", "agent", "administrator", "metrics"], "What its owner may do; `metrics`: only read metrics."
-    ]
-    node: Annotated[str, Field(max_length=100), "The node of an agent."] = ""
+    name: Annotated[_TokenName, "Its name; it replaces a token of that name."]
+    role: Annotated[Role, "What its owner may do; `metrics`: only read metrics."]
+    node: Annotated[Label, "The node of an agent."] = ""
     uid: Annotated[int | None, Field(ge=0, le=MOST_UID), "The user's uid."] = None
     gid: Annotated[int | None, Field(ge=0, le=MOST_UID), "The user's group. Default: the user's own."] = None
 

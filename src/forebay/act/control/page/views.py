@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import NotRequired, TypedDict
+from typing import Any, TypedDict
 
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.service.live_state import Live
@@ -226,24 +226,7 @@ def timeline(live: Live, eye: Eye, begin: float, end: float, most: int = 20_000)
 # Decisions
 
 
-class Line(TypedDict):
-    """A line of the feed: an event as a sentence. A decision has `policy` and `parts`, and of a grant that is still
-    kept also who asked for what."""
-
-    n: int
-    at: float
-    kind: str
-    grant: str
-    text: str
-    group: str | None
-    worry: bool
-    policy: NotRequired[str]
-    parts: NotRequired[Sequence[tuple[str, int]]]
-    owner: NotRequired[str]
-    size: NotRequired[int]
-    seconds: NotRequired[float]
-    wants: NotRequired[dict[str, str]]
-    job: NotRequired[str]
+Line = dict[str, Any]  # an event that means something to people, as `_line` describes it
 
 
 def feed(live: Live, entries: Iterable[Entry], eye: Eye, most: int) -> list[Line]:
@@ -276,6 +259,7 @@ def may_see(live: Live, entry: Entry, eye: Eye) -> bool:
 
 
 def _line(live: Live, entry: Entry, event: Event) -> Line:
+    """The event as a sentence; a decision with its parts, and of a grant that is still kept also who asked for what."""
     line: Line = {
         "n": entry.number, "at": entry.at, "kind": type(event).__name__, "grant": entry.grant,
         "text": event.sentence(), "group": event.group, "worry": event.is_warning or event.is_refusal,
@@ -286,6 +270,6 @@ def _line(live: Live, entry: Entry, event: Event) -> Line:
         line["parts"] = event.parts if isinstance(event, Granted) else []
     if grant is not None:
         ask = grant.ask
-        line["owner"], line["size"], line["seconds"] = ask.user or str(ask.uid), ask.size, ask.seconds
-        line["wants"], line["job"] = dict(ask.wants), ask.job
+        line |= {"owner": ask.user or str(ask.uid), "size": ask.size, "seconds": ask.seconds}
+        line |= {"wants": dict(ask.wants), "job": ask.job}
     return line
