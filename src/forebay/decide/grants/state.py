@@ -162,15 +162,18 @@ class Tables:
     def _follow_volume(self, name: str) -> None:
         """What a volume holds, and whether its agent has something to do for it."""
         volume, grant = self.volumes.get(name), self.grants.get(name.partition(".")[0])
-        if volume is None or grant is None:
-            self.space.set_hold(name, None)
-            return
-        self.space.set_hold(name, _hold(grant, volume))
-        if grant.state is State.RELEASING:
-            is_to_do = volume.state in ON_DISK and not self.is_kept(volume.node, grant)
-        else:
-            is_to_do = grant.state in EXISTING and volume.state is VolumeState.MAKING
-        self._set_to_do(volume.node, name, is_to_do)
+        hold, is_to_do = None, False
+        if volume is not None and grant is not None:
+            if grant.state is State.GRANTED:
+                hold = Hold(volume.disk, grant.start, grant.end, volume.size)
+            elif grant.state is State.RELEASING and volume.state in ON_DISK:
+                hold = Hold(volume.disk, ALWAYS, FOREVER, volume.size)
+                is_to_do = not self.is_kept(volume.node, grant)
+            elif grant.state in EXISTING and volume.state in ON_DISK:
+                hold = Hold(volume.disk, ALWAYS, grant.end, volume.size)
+                is_to_do = volume.state is VolumeState.MAKING
+            self._set_to_do(volume.node, name, is_to_do)
+        self.space.set_hold(name, hold)
 
     def _stray_changed(self, key: str, _: Stray | None, new: Stray | None) -> None:
         self.space.set_hold(key, None if new is None else Hold(new.disk, ALWAYS, FOREVER, new.size))
@@ -306,11 +309,3 @@ def request_key(uid: int, key: str) -> str:
 def _shape(grant: Grant) -> tuple[object, ...]:
     """On which it depends what its volumes hold, and whether agents have something to do for them."""
     return grant.state, grant.end, grant.volumes, grant.let_go
-
-
-def _hold(grant: Grant, volume: Volume) -> Hold | None:
-    if grant.state is State.GRANTED:
-        return Hold(volume.disk, grant.start, grant.end, volume.size)
-    if grant.state not in EXISTING or volume.state not in ON_DISK:
-        return None
-    return Hold(volume.disk, ALWAYS, FOREVER if grant.state is State.RELEASING else grant.end, volume.size)

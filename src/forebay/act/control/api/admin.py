@@ -64,7 +64,7 @@ async def change_policy(service: OfService, who: Administrator, form: PolicyForm
     """Use another policy from now on. Existing grants stay."""
     name = find("storage", form.policy).name
     await asyncio.to_thread(warm_up, name)
-    await service.do(co.ChangePolicy(caller=who.caller, policy=name))
+    await service.do(co.ChangePolicy(caller=who, policy=name))
     return {"policy": service.state().control.policy}
 
 
@@ -79,7 +79,7 @@ async def change_rules(service: OfService, who: Administrator, form: RulesForm) 
     """Change some of the rules. The others stay as they are."""
     live = await service.writer.now()
     changed = replace(live.control.rules, **form.model_dump(exclude_none=True))
-    await service.do(co.ChangeRules(caller=who.caller, rules=changed))
+    await service.do(co.ChangeRules(caller=who, rules=changed))
     return cast(documents.RulesDocument, asdict(service.state().control.rules))
 
 

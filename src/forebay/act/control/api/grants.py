@@ -50,12 +50,12 @@ async def _request(service: Service, who: Who, form: AskForm) -> tuple[Ask, list
     live = service.writer.latest or await service.writer.now()
     ask = ask_of(form, who, live.control, service.clock())
     try:
-        return ask, await service.do(co.Request(caller=who.caller, ask=ask))
+        return ask, await service.do(co.Request(caller=who, ask=ask))
     except Refused:
         again = ask_of(form, who, (await service.writer.now()).control, service.clock())
         if again.is_again(ask):
             raise
-    return again, await service.do(co.Request(caller=who.caller, ask=again))
+    return again, await service.do(co.Request(caller=who, ask=again))
 
 
 def ask_of(form: AskForm, who: Who, control: Control, now: float) -> Ask:
@@ -173,7 +173,7 @@ async def wait(
 async def release(service: OfService, who: Caller, grant: GrantName, form: ReleaseForm | None = Maybe) -> GrantDocument:
     """Release a grant. To repeat this changes nothing."""
     because = " ".join(form.because.split()) if form else ""
-    return await _change(service, who, co.Release(caller=who.caller, grant=grant, because=because))
+    return await _change(service, who, co.Release(caller=who, grant=grant, because=because))
 
 
 @routes.post("/v1/grants/{grant}/extend")
@@ -187,13 +187,13 @@ async def extend(service: OfService, who: Caller, grant: GrantName, form: Extend
         if form.seconds <= 0:
             raise BadInput("seconds", f"must be above 0, not {form.seconds:g}")
         end = before.end + form.seconds
-    return await _change(service, who, co.Extend(caller=who.caller, grant=grant, end=end))
+    return await _change(service, who, co.Extend(caller=who, grant=grant, end=end))
 
 
 @routes.post("/v1/grants/{grant}/used")
 async def use(service: OfService, who: Caller, grant: GrantName) -> GrantDocument:
     """Mark a grant as in use."""
-    return await _change(service, who, co.Use(caller=who.caller, grant=grant))
+    return await _change(service, who, co.Use(caller=who, grant=grant))
 
 
 async def _change(service: Service, who: Who, command: co.Release | co.Extend | co.Use) -> GrantDocument:
@@ -238,7 +238,7 @@ async def fit(
     owner = {} if who.uid >= 0 else {"uid": 0, "gid": 0}  # a token that belongs to no user may look, too
     form = AskForm.model_validate({"size": size, "seconds": seconds, "tier": tier, **owner})
     ask = ask_of(form, who, live.control, now)
-    for event in live.control.handle(co.Request(caller=who.caller, ask=ask), now):
+    for event in live.control.handle(co.Request(caller=who, ask=ask), now):
         if isinstance(event, ev.TurnedDown | ev.Queued) and event.grant == ask.grant:
             when: Literal["never", "later"] = "never" if isinstance(event, ev.TurnedDown) else "later"
             return {"answer": when, "because": event.because, "reason": event.reason}

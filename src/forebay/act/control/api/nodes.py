@@ -38,19 +38,19 @@ async def list_nodes(service: OfService, _: Caller) -> NodeList:
 @routes.post("/v1/nodes/{node}/drain")
 async def drain(service: OfService, who: Administrator, node: NodeName, form: DrainForm | None = Maybe) -> NodeList:
     """Place no new grants on a node, or on one of its disks. Existing grants stay."""
-    return await _change(service, co.Drain(caller=who.caller, what=_place(node, form.disk if form else "")))
+    return await _change(service, co.Drain(caller=who, what=_place(node, form.disk if form else "")))
 
 
 @routes.post("/v1/nodes/{node}/undrain")
 async def undrain(service: OfService, who: Administrator, node: NodeName, form: DrainForm | None = Maybe) -> NodeList:
     """Place new grants there again."""
-    return await _change(service, co.Undrain(caller=who.caller, what=_place(node, form.disk if form else "")))
+    return await _change(service, co.Undrain(caller=who, what=_place(node, form.disk if form else "")))
 
 
 @routes.delete("/v1/nodes/{node}")
 async def remove(service: OfService, who: Administrator, node: NodeName, disk: _Disk = "") -> NodeList:
     """Give up a node, or one of its disks. Everything on it is lost."""
-    return await _change(service, co.Remove(caller=who.caller, what=_place(node, disk)))
+    return await _change(service, co.Remove(caller=who, what=_place(node, disk)))
 
 
 def _place(node: str, disk: str) -> str:
@@ -211,14 +211,14 @@ async def list_strays(service: OfService, _: Administrator) -> StrayList:
 @routes.post("/v1/strays/discard")
 async def discard(service: OfService, who: Administrator, form: DiscardForm) -> StrayList:
     """Let the kept volumes of a grant or a node be removed; answers with the strays that are left."""
-    await service.do(co.Discard(caller=who.caller, what=form.what))
+    await service.do(co.Discard(caller=who, what=form.what))
     return {"strays": list(_strays(service.state()))}
 
 
 @routes.post("/v1/strays/adopt")
 async def adopt(service: OfService, who: Administrator, form: AdoptForm) -> StrayList:
     """Make the kept volumes of a grant or a node their owner's grant again; answers with the strays that are left."""
-    await service.do(co.Adopt(caller=who.caller, what=form.what, seconds=form.seconds))
+    await service.do(co.Adopt(caller=who, what=form.what, seconds=form.seconds))
     return {"strays": list(_strays(service.state()))}
 
 

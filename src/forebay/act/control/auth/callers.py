@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from forebay.act.control.api.forms import TokenForm
 from forebay.act.control.auth.munge import NoMunge, verify_credential
@@ -32,27 +32,18 @@ _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]+:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
-    """A caller; `local` if the kernel of this machine identified it. The role `metrics` can only read metrics."""
+class Who(Caller):
+    """A caller of the API; `local` if the kernel of this machine identified it."""
 
-    role: Role | Literal["metrics"]
-    uid: int = -1
     gid: int = -1
-    node: str = ""
     name: str = ""
     local: bool = False
-
-    @property
-    def caller(self) -> Caller:
-        if self.role == "metrics":
-            raise NotAllowed(ONLY_METRICS)
-        return Caller(role=self.role, uid=self.uid, node=self.node)
 
     def for_node(self, node: str) -> Caller:
         """The caller as an agent of a node. An administrator on the service's machine can act as any agent."""
         if self.role == "administrator" and self.local:
             return Caller(role="agent", node=node)
-        return self.caller
+        return self
 
     def as_agent(self, node: str) -> Caller:
         """The same, for what only the node's agent may do."""

@@ -6,7 +6,7 @@ from typing import Literal
 from forebay.decide.grants.draft import Draft
 from forebay.model.grant import NotAllowed
 
-Role = Literal["user", "agent", "administrator"]
+Role = Literal["user", "agent", "administrator", "metrics"]  # the last can only read metrics, and gives no command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,8 @@ class Command:
 
     def require_owner(self, uid: int) -> None:
         """The user whose it is, or an administrator."""
-        if self.caller.role == "agent" or (self.caller.role == "user" and self.caller.uid != uid):
+        is_owner = self.caller.role == "user" and self.caller.uid == uid
+        if not is_owner and self.caller.role != "administrator":
             raise NotAllowed("only its owner or an administrator may do this")
 
     def require_agent(self, node: str) -> None:
