@@ -12,8 +12,7 @@ from forebay.model.system import Disk
 
 KEPT_AS = "kept_as"  # in a field's metadata: its name in kept states, if that differs
 _MOST_FIELDS = 20_000
-_NODE_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
-DISK_NAME = "[A-Za-z0-9/._:@+-]{1,200}"
+_NODE_NAME, DISK_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "[A-Za-z0-9/._:@+-]{1,200}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +58,34 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What an agent is to do for one volume; to do it again is harmless."""
+
+    kind: Literal["make", "release"]  # to make is to mount, give to the user, and expose, too
+    volume: str
+    disk: str  # its own name
+    size: int
+    uid: int = 0
+    gid: int = 0
+    mode: int = 0o700
+    ceiling: float = 0.0
+    expose: str = ""
+    hosts: tuple[str, ...] = ()
+    key: str = field(default="", repr=False)  # with which the hosts reach it; the service adds it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Suspension:
-    """Why and since when (seconds since 1970) a disk gets no new grants: volumes could not be made on it."""
+    """Why a disk gets no new grants: volumes could not be made on it.
+
+    Times are seconds since 1970. `due` is when the next trial begins, after `tries` that failed.
+    """
 
     since: float
     because: str
     trial: Trial
-    due: float  # when the trial begins
-    tries: int = 0  # that failed
+    due: float
+    tries: int = 0
     volume: str = ""  # that is made for the trial, while it is under way
     held: int = 0  # bytes that it takes
 
@@ -137,23 +156,6 @@ class Stray(MarkedVolume):
     @property
     def grant(self) -> str:
         return self.name.partition(".")[0]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """What an agent is to do for one volume; to do it again is harmless."""
-
-    kind: Literal["make", "release"]  # to make is to mount, give to the user, and expose, too
-    volume: str
-    disk: str  # its own name
-    size: int
-    uid: int = 0
-    gid: int = 0
-    mode: int = 0o700
-    ceiling: float = 0.0
-    expose: str = ""
-    hosts: tuple[str, ...] = ()
-    key: str = field(default="", repr=False)  # with which the hosts reach it; the service adds it
 
 
 def stray_key(disk: str, volume: str) -> str:

@@ -11,7 +11,7 @@ from forebay.act.control.service.live_state import Live
 from forebay.decide.grants.codec import event_of
 from forebay.history.store import Connection
 from forebay.history.store.journal import Entry, LogLine, list_entries, list_log_lines
-from forebay.model.grant import Grant, Volume
+from forebay.model.grant import Grant
 
 _NOT_IN_STORIES = ("v", "kind", "at", "turned", "grant")
 
@@ -30,22 +30,20 @@ def grant_summary(live: Live, grant: Grant) -> documents.GrantSummary:
 
 def grant_document(live: Live, grant: Grant) -> documents.GrantDocument:
     ask = grant.ask
-    volumes = [_volume_document(volume) for volume in live.control.tables.volumes_of(grant)]
+    volumes: list[documents.VolumeDocument] = []
+    for volume in live.control.tables.volumes_of(grant):
+        node, _, disk = volume.disk.partition("/")
+        volumes.append({
+            "number": int(volume.name.rpartition(".")[2]), "name": volume.name, "node": node, "disk": disk,
+            "size": volume.size, "state": volume.state.value, "path": volume.path, "device": volume.device,
+            "settings": without_key(volume.settings), "because": volume.because,
+        })  # fmt: skip
     paths = [volume["path"] for volume in volumes if volume["path"]]
     return {
         **grant_summary(live, grant),
         "start": grant.start or ask.start or 0.0, "until": grant.end, "gid": ask.gid, "key": ask.key,
         "fields": {name: value for name, value in ask.wants.items() if name != "tier"},
         "expose": ask.expose, "path": paths[0] if paths else "", "paths": paths, "volumes": volumes,
-    }  # fmt: skip
-
-
-def _volume_document(volume: Volume) -> documents.VolumeDocument:
-    node, _, disk = volume.disk.partition("/")
-    return {
-        "number": int(volume.name.rpartition(".")[2]), "name": volume.name, "node": node, "disk": disk,
-        "size": volume.size, "state": volume.state.value, "path": volume.path, "device": volume.device,
-        "settings": without_key(volume.settings), "because": volume.because,
     }  # fmt: skip
 
 

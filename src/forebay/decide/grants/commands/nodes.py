@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.commands.permissions import Command, PlaceCommand
+from forebay.decide.grants.commands.permissions import NodeCommand, PlaceCommand
 from forebay.decide.grants.commands.reports import Found, FoundVolume
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.failures import find_tried_disk, lose_disk, notify_owners_on, resume_disk, shrink_disk
@@ -18,10 +18,9 @@ _NONE = "its agent remembers no journal, and has volumes that this one does not 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Register(Command):
+class Register(NodeCommand):
     """A node's agent says which disks it has: all of them, so those that it leaves out are gone."""
 
-    node: str
     network_bandwidth: float
     disks: tuple[DiskSpec, ...]
     fields: Mapping[str, object] = field(default_factory=dict)
@@ -100,10 +99,8 @@ def _check_disks(draft: Draft, command: Register) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen(Command):
+class Seen(NodeCommand):
     """A node's agent is alive."""
-
-    node: str
 
     def decide(self, draft: Draft) -> None:
         self.require_agent(self.node)
@@ -112,10 +109,8 @@ class Seen(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Silent(Command):
+class Silent(NodeCommand):
     """A node's agent was silent for too long: no new grants there, and the owners of what is on it are notified."""
-
-    node: str
 
     def decide(self, draft: Draft) -> None:
         self.require_administrator()

@@ -52,3 +52,10 @@ class PlaceCommand(Command):
     """About a node, a disk ("node/disk"), or what is kept of a grant."""
 
     what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCommand(Command):
+    """About a node; `node` is its name."""
+
+    node: str

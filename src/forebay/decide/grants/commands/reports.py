@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from forebay.decide.grants import events as ev
-from forebay.decide.grants.commands.permissions import Command
+from forebay.decide.grants.commands.permissions import Command, NodeCommand
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.failures import fail_trial, find_tried_disk, lose_volume, note_failure, resume_disk
 from forebay.decide.grants.machine import MarkedVolume, Stray, stray_key
@@ -193,10 +193,9 @@ class FoundVolume(MarkedVolume):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found(Command):
+class Found(NodeCommand):
     """Everything with Forebay's mark on a node's disks. An agent asks anew for what it had to do before it looked."""
 
-    node: str
     number: int
     volumes: tuple[FoundVolume, ...]
 
