@@ -176,8 +176,8 @@ def _main() -> None:
     import forebay.cli.serve
     import forebay.show.web.forwarding
     import forebay.show.web.history  # noqa: F401
-    from forebay.act.control.service.warm_up import warm_up
     from forebay.cli import command
+    from forebay.decide.grants.control import warm_up
     from forebay.decide.registry import find
 
     find("storage", "forebay")

@@ -67,7 +67,7 @@ def _steps(folder: Path) -> Iterator[Callable[[], None]]:
 
 
 def _warm_service() -> None:
-    from forebay.act.control.service.warm_up import warm_up
+    from forebay.decide.grants.control import warm_up
 
     warm_up("forebay")
 

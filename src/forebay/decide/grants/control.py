@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any, get_type_hints
 
+from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import plain, read
-from forebay.decide.grants.commands import Command
 from forebay.decide.grants.draft import Draft
-from forebay.decide.grants.machine import Action
+from forebay.decide.grants.machine import Action, DiskSpec
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.schedule import let_time_pass, sweep_queue
 from forebay.decide.grants.state import KEPT, Facts, Tables, request_key
 from forebay.model.errors import BadInput
-from forebay.model.grant import EXISTING, HELD, ON_DISK, Grant, State, Volume, VolumeState
+from forebay.model.grant import EXISTING, HELD, ON_DISK, Ask, Grant, State, Volume, VolumeState
+
+_WARM_UP = (10, 250, 900, 900, 10)  # sizes: whole, split, all that is left, more than is left, and again
 
 
 class Control:
@@ -23,7 +25,7 @@ class Control:
     def __init__(self) -> None:
         self.tables = Tables()
 
-    def handle(self, command: Command, now: float, *, keep: bool = False) -> list[ev.Event]:
+    def handle(self, command: co.Command, now: float, *, keep: bool = False) -> list[ev.Event]:
         """What a command leads to at this time (seconds since 1970). It changes nothing: `apply` does.
 
         A refusal that is worth a line in the journal is an event; a command that makes no sense, or that the
@@ -39,7 +41,7 @@ class Control:
                 sweep_queue(draft, afresh=True)
         return draft.events
 
-    def do(self, command: Command, now: float) -> list[ev.Event]:
+    def do(self, command: co.Command, now: float) -> list[ev.Event]:
         """`handle`, and `apply` of all that it found, in a third of the time. An error leaves the state as it was."""
         return self.handle(command, now, keep=True)
 
@@ -148,3 +150,22 @@ class Control:
 
 def _own_name(disk: str) -> str:
     return disk.partition("/")[2]
+
+
+def warm_up(policy: str) -> None:
+    """Compile all that decides before anybody waits for it: go once through it, on a machine that is made up."""
+    control, service = Control(), co.SERVICE
+    rules = GrantRules(split=100, shadow=True)
+    control.do(co.ChangeRules(caller=service, rules=rules), 0.0)
+    control.do(co.ChangePolicy(caller=service, policy=policy), 0.0)
+    disks = tuple(DiskSpec(name=name, capacity=300, write_bandwidth=1.0, read_bandwidth=1.0) for name in "xy")
+    for node in ("a", "b"):
+        caller = co.Caller(role="agent", node=node)
+        control.do(co.Register(caller=caller, node=node, network_bandwidth=1.0, disks=disks, volumes=()), 0.0)
+    for number, size in enumerate(_WARM_UP):
+        ask = Ask(grant=f"{number:032x}", key=str(number), uid=0, gid=0, size=size, seconds=60.0 + number)
+        control.do(co.Request(caller=service, ask=ask), 1.0)
+    for number in range(len(_WARM_UP)):
+        control.do(co.Extend(caller=service, grant=f"{number:032x}", end=100.0), 1.5)
+        control.do(co.Release(caller=service, grant=f"{number:032x}"), 2.0)
+    control.do(co.Tick(caller=service), 1000.0)

@@ -21,9 +21,9 @@ from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.metrics import numbers
 from forebay.act.control.service.service import Service
 from forebay.act.control.service.views import mode
-from forebay.act.control.service.warm_up import warm_up
 from forebay.act.metrics import format_metrics
 from forebay.decide.grants import commands as co
+from forebay.decide.grants.control import warm_up
 from forebay.decide.registry import find
 from forebay.history.store.tokens import Token, list_tokens, remove_token, save_token
 from forebay.model.errors import UnknownName

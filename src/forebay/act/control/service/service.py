@@ -20,9 +20,9 @@ from forebay.act.control.page.updates import Rates, Updates
 from forebay.act.control.service.journal_writer import Writer
 from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.act.control.service.settings import ServiceSettings
-from forebay.act.control.service.warm_up import warm_up
 from forebay.act.log import Log
 from forebay.decide.grants import commands as co
+from forebay.decide.grants.control import warm_up
 from forebay.history.store import Store
 from forebay.history.store.journal import last_heard, record_heard
 from forebay.history.store.tokens import list_tokens, shared_secret
