@@ -68,23 +68,19 @@ def plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(kind):
-        return _plain_record(value, kind)
+        document = {}
+        for name, kept_name, default, _, is_real in _fields(value.__class__):
+            item = getattr(value, name)
+            if item is not default and item != default:
+                if type(item) not in _AS_IT_IS:
+                    item = item.value if isinstance(item, Enum) else plain(item)
+                document[kept_name] = float(item) if is_real and item is not None else item
+        return document
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
         return {str(name): plain(value[name]) for name in sorted(value)}
     return value
-
-
-def _plain_record(record: Any, kind: Any) -> dict[str, Any]:
-    document = {}
-    for name, kept_name, default, _, is_real in _fields(kind):
-        value = getattr(record, name)
-        if value is not default and value != default:
-            if type(value) not in _AS_IT_IS:
-                value = value.value if isinstance(value, Enum) else plain(value)
-            document[kept_name] = float(value) if is_real and value is not None else value
-    return document
 
 
 def read(kind: type[T], document: Any, where: str) -> T:

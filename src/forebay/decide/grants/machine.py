@@ -128,25 +128,19 @@ class LiveNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkedVolume:
-    """What the mark of a volume on a disk says, as far as it can be read."""
+class Stray:
+    """Something with Forebay's mark on a disk that belongs to no grant (any more); it holds space until it is gone."""
 
     name: str
     disk: str
     size: int
+    held: bool = False  # an administrator must decide before it is removed
     uid: int = -1  # -1: unknown
     gid: int = -1
     mode: int = 0o700
     ceiling: float = 0.0
     since: float = 0.0  # seconds since 1970
     path: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stray(MarkedVolume):
-    """Something with Forebay's mark on a disk that belongs to no grant (any more); it holds space until it is gone."""
-
-    held: bool = False  # an administrator must decide before it is removed
     because: str = ""  # why it could not be removed, if that was tried in vain
 
     @property

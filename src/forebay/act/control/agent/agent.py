@@ -201,9 +201,7 @@ class Agent:
                 self.outbox.log("info", f"node {self._settings.node}: the service answers again")
             away, quiet = 0, 0 if begun else quiet + 1
             with self._changed:
-                if (
-                    self._still
-                ):  # all actions are under way, so the service answers at once: do not call it all the time
+                if self._still:  # with all actions under way the service answers at once: do not call it all the time
                     self._changed.wait(min(_PAUSES[min(quiet, len(_PAUSES) - 1)], _BUSY))
 
     def _get_actions(self) -> Sequence[ActionDocument]:
@@ -312,12 +310,11 @@ class Agent:
 
     def _report(self, action: Action, report: ReportForm, seconds: float) -> None:
         level: Level = "info"
-        text = (
-            f"{report.kind}: volume {action.volume} of {format_size(action.size)} on {action.disk}, in {seconds:.2f} s"
-        )
+        size, on_disk = format_size(action.size), f"on {action.disk}"
+        text = f"{report.kind}: volume {action.volume} of {size} {on_disk}, in {seconds:.2f} s"
         if report.kind == "failed":
             self._look_soon()
-            level, text = "error", f"could not make volume {action.volume} on {action.disk}: {report.because}"
+            level, text = "error", f"could not make volume {action.volume} {on_disk}: {report.because}"
         self.outbox.log(level, text, action.volume)  # first, so that the grant's story is in order
         self.outbox.report(report)
 

@@ -9,6 +9,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -67,12 +69,10 @@ def document_response(document: type[Any]) -> Schema:
     return response(_meaning(document), "application/json", document.__name__)
 
 
-def _error_response(status: int) -> Schema:
-    meanings = " ".join(f"`{code.value}`: {code.meaning}" for code in ErrorCode if code.status == status)
-    return response(meanings, "application/json", ErrorDocument.__name__)
-
-
-ERRORS: dict[int | str, Schema] = {code.status: _error_response(code.status) for code in ErrorCode}
+ERRORS: dict[int | str, Schema] = {
+    status: response(" ".join(f"`{code.value}`: {code.meaning}" for code in codes), "application/json", "ErrorDocument")
+    for status, codes in groupby(ErrorCode, key=attrgetter("status"))
+}
 
 
 def describe_api(app: FastAPI, settings: ServiceSettings) -> Schema:

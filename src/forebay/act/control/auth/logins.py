@@ -62,7 +62,7 @@ class Logins:
         self._authenticator, self._key, self._clock = authenticator, key, clock
         self._links: OrderedDict[str, tuple[Who, float]] = OrderedDict()
         self._left: dict[str, float] = {}
-        self._slow = LoginThrottle(clock)
+        self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()  # wrong secrets by host, and its next try
 
     def make_link(self, who: Who) -> tuple[str, float]:
         """A secret that logs this caller in once, and its end; for callers whom the kernel or MUNGE identified."""
@@ -76,13 +76,19 @@ class Logins:
 
     async def log_in(self, secret: str, host: str) -> Login:
         """Log in with a token or a one-time link. After wrong ones, a host has to wait longer and longer."""
-        self._slow.check(host)
+        wait = self._failed.get(host, (0, 0.0))[1] - self._clock()
+        if wait > 0:
+            raise TooMany(f"too many wrong tries; try again in {wait:.0f} s")
         try:
             payload = await self._exchange(secret)
         except NotAuthenticated:
-            self._slow.note_failure(host)
+            count = self._failed.pop(host, (0, 0.0))[0] + 1
+            pause = min(_LONGEST, 2.0 ** (count - _FREE)) if count >= _FREE else 0.0
+            self._failed[host] = count, self._clock() + pause
+            while len(self._failed) > _MOST_HOSTS:
+                self._failed.popitem(last=False)
             raise
-        self._slow.forget(host)
+        self._failed.pop(host, None)
         payload |= {"n": secrets.token_hex(8), "e": round(self._clock() + LASTS)}
         text = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode()).decode().rstrip("=")
         return await self.check(f"{text}.{self._sign('cookie', text)}")
@@ -131,29 +137,6 @@ class Logins:
 
     def _sign(self, use: str, text: str) -> str:
         return hmac.new(self._key, f"{use} {text}".encode(), hashlib.sha256).hexdigest()
-
-
-class LoginThrottle:
-    """How long each host has to wait after wrong secrets."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
-
-    def check(self, host: str) -> None:
-        wait = self._failed.get(host, (0, 0.0))[1] - self._clock()
-        if wait > 0:
-            raise TooMany(f"too many wrong tries; try again in {wait:.0f} s")
-
-    def note_failure(self, host: str) -> None:
-        count = self._failed.pop(host, (0, 0.0))[0] + 1
-        wait = min(_LONGEST, 2.0 ** (count - _FREE)) if count >= _FREE else 0.0
-        self._failed[host] = count, self._clock() + wait
-        while len(self._failed) > _MOST_HOSTS:
-            self._failed.popitem(last=False)
-
-    def forget(self, host: str) -> None:
-        self._failed.pop(host, None)
 
 
 def is_browser(headers: Mapping[str, str]) -> bool:

@@ -86,7 +86,10 @@ class Updates:
         return text
 
     async def follow(self, eye: Eye, after: int, check_login: CheckLogin) -> AsyncIterator[str]:
-        """Server-sent events: `frame`s after a number, `reset` where all must be asked anew, `logout` at the end."""
+        """Server-sent events: `frame`s after a number, `reset` where all must be asked anew, `logout` at the end.
+
+        It ends when the service does, or when the reader is too far behind; a browser then comes again.
+        """
         live = await self._service.writer.now()
         queue: asyncio.Queue[str] = asyncio.Queue(_BEHIND)
         self._watching.setdefault(eye, set()).add(queue)
@@ -97,7 +100,12 @@ class Updates:
             yield _event("hello", live.last, {"boot": self.boot, "number": live.last, "beat": _BEAT})
             if after != live.last:
                 yield frame(live, eye, after)
-            async for text in self._frames(eye, queue):
+            while queue in self._watching.get(eye, ()) and self._task is not None and not self._task.done():
+                try:
+                    async with asyncio.timeout(_LOOK):
+                        text = await queue.get()
+                except TimeoutError:
+                    continue
                 await check_login()
                 yield text
         except NotAuthenticated as error:
@@ -110,16 +118,6 @@ class Updates:
             if not self._watching and self._task is not None:
                 self._task.cancel()
                 self._task = None
-
-    async def _frames(self, eye: Eye, queue: asyncio.Queue[str]) -> AsyncGenerator[str, None]:
-        """Ends when the service does, or when the reader is too far behind; a browser then comes again."""
-        while queue in self._watching.get(eye, ()) and self._task is not None and not self._task.done():
-            try:
-                async with asyncio.timeout(_LOOK):
-                    text = await queue.get()
-            except TimeoutError:
-                continue
-            yield text  # outside: whoever reads may take longer
 
     async def _run(self) -> None:
         published = measured = time.monotonic()

@@ -14,7 +14,7 @@ from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.views import grant_summary, mode
 from forebay.decide.grants.codec import event_of
 from forebay.decide.grants.events import EVENTS, Event, Granted
-from forebay.decide.grants.machine import LiveDisk, field_value
+from forebay.decide.grants.machine import field_value
 from forebay.decide.grants.space import ALWAYS
 from forebay.history.store.journal import Entry
 from forebay.model.grant import ENDED, HELD, LIVE, Grant, NotAllowed, State
@@ -80,22 +80,19 @@ def nodes(live: Live, names: Container[str] | None = None) -> list[Document]:
     disks: dict[str, list[Document]] = {name: [] for name in shown}
     for key, disk in tables.disks.items():
         if disk.node in disks:
-            disks[disk.node].append(_disk(live, disk, full.get(key) or fill(live, key)))
+            spec, node, suspension = disk.spec, tables.nodes[disk.node], disk.suspension
+            disks[disk.node].append({
+                "name": spec.name, "capacity": spec.capacity, **(full.get(key) or fill(live, key)),
+                "tier": field_value(disk, node, "tier") or "", "there": disk.there, "drained": disk.drained,
+                "suspended": suspension is not None, "unseen": disk.unseen != "",
+                "because": disk.unseen or ("" if suspension is None else suspension.because),
+                "write": spec.write_bandwidth, "read": spec.read_bandwidth, "kind": str(spec.fields.get("kind", "")),
+                "expose": str(spec.fields.get("expose", "none")),
+            })  # fmt: skip
     return [
         {"name": name, "silent": node.silent, "drained": node.drained, "fields": node.fields, "disks": disks[name]}
         for name, node in shown.items()
     ]
-
-
-def _disk(live: Live, disk: LiveDisk, full: Fill) -> Document:
-    spec, node, suspension = disk.spec, live.control.tables.nodes[disk.node], disk.suspension
-    return {
-        "name": spec.name, "capacity": spec.capacity, **full, "tier": field_value(disk, node, "tier") or "",
-        "there": disk.there, "drained": disk.drained, "suspended": suspension is not None, "unseen": disk.unseen != "",
-        "because": disk.unseen or ("" if suspension is None else suspension.because),
-        "write": spec.write_bandwidth, "read": spec.read_bandwidth, "kind": str(spec.fields.get("kind", "")),
-        "expose": str(spec.fields.get("expose", "none")),
-    }  # fmt: skip
 
 
 States = Counter[tuple[int, str]]  # the number of grants by uid and state

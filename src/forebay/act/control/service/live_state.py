@@ -96,21 +96,17 @@ def load(store: Store) -> Live:
         live = Live()
         for number, text in checkpoints_before(connection, last_number(connection)):
             try:
-                live = _read_checkpoint(number, text)
+                document = json.loads(text)
+                control = Control.from_document(document["control"], f"checkpoint {number}")
+                changed = {str(name): float(at) for name, at in document["changed"].items()}
+                counted = Counter({str(name): int(n) for name, n in document.get("counted", {}).items()})  # early: none
+                live = Live(control, number, changed, counted)
                 live.recent.extend(read_after(connection, number - 1, 1))
                 break
             except (UserError, ValueError, KeyError, TypeError):
                 continue  # it is only a short cut
         live.follow(read_after(connection, live.last))
     return live
-
-
-def _read_checkpoint(number: int, text: str) -> Live:
-    document = json.loads(text)
-    control = Control.from_document(document["control"], f"checkpoint {number}")
-    changed = {str(name): float(at) for name, at in document["changed"].items()}
-    counted = {str(name): int(count) for name, count in document.get("counted", {}).items()}  # early ones have none
-    return Live(control, number, changed, Counter(counted))
 
 
 async def checkpoint(live: Live) -> tuple[int, str]:

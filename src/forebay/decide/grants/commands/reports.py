@@ -10,7 +10,7 @@ from forebay.decide.grants import events as ev
 from forebay.decide.grants.commands.permissions import Command, NodeCommand
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.failures import fail_trial, find_tried_disk, lose_volume, note_failure, resume_disk
-from forebay.decide.grants.machine import MarkedVolume, Stray, stray_key
+from forebay.decide.grants.machine import Stray, stray_key
 from forebay.decide.grants.placement import find_other_disk
 from forebay.model.errors import BadInput
 from forebay.model.grant import EXISTING, ON_DISK, State, Volume, VolumeState, node_of
@@ -184,8 +184,8 @@ def _note_stray(draft: Draft, volume: Volume | FoundVolume, number: int, disk: s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundVolume(MarkedVolume):
-    """What an agent found on a disk, of which it says the disk's own name."""
+class FoundVolume(Stray):
+    """What an agent found on a disk: a stray, unless a grant wants it. `disk` is the disk's own name."""
 
     whole: bool = True  # nothing is left to be made, mounted or exposed
     device: str = ""
