@@ -191,7 +191,7 @@ def find_changes(live: Live, after: int) -> Changes | None:
         disks = views.fills(live)
     else:
         keys = dict.fromkeys(volume.disk for grant in grants for volume in tables.volumes_of(grant))
-        disks = {key: views.fill(live, key) for key in keys if node_of(key) not in nodes}
+        disks = views.fills(live, [key for key in keys if node_of(key) not in nodes])
     return Changes(after, [*names, *forgotten], entries, grants, disks, views.nodes(live, nodes), forgotten)
 
 

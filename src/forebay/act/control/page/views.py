@@ -48,41 +48,32 @@ class Fill(TypedDict):
     volumes: int
 
 
-def fills(live: Live) -> dict[str, Fill]:
-    """How full all disks are."""
-    tables = live.control.tables
-    disks = {key: Fill(used=0, planned=0, volumes=0) for key in tables.disks}
-    for disk, start, _, size in tables.space.holds.values():
-        _add(disks[disk], start, size)
+def fills(live: Live, keys: Iterable[str] | None = None) -> dict[str, Fill]:
+    """How full these disks are, or all."""
+    tables, holds = live.control.tables, live.control.tables.space.holds
+    disks = {key: Fill(used=0, planned=0, volumes=0) for key in (tables.disks if keys is None else keys)}
+    names: Iterable[str] = holds
+    if keys is not None:  # a disk that is tried is held by its own name
+        strays = (key for key, stray in tables.strays.items() if stray.disk in disks)
+        names = [*(volume.name for key in disks for volume in tables.on_disk(key)), *disks, *strays]
+    for hold in (holds[name] for name in names if name in holds):
+        total = disks[hold.disk]
+        total["used" if hold.start == ALWAYS else "planned"] += hold.size  # what exists holds its space from always on
+        total["volumes"] += 1
     return disks
-
-
-def fill(live: Live, disk: str) -> Fill:
-    """How full one disk is."""
-    tables, total = live.control.tables, Fill(used=0, planned=0, volumes=0)
-    strays = (key for key, stray in tables.strays.items() if stray.disk == disk)
-    for name in (*(volume.name for volume in tables.on_disk(disk)), disk, *strays):
-        if (hold := tables.space.holds.get(name)) is not None:
-            _add(total, hold.start, hold.size)
-    return total
-
-
-def _add(total: Fill, start: float, size: int) -> None:
-    total["used" if start == ALWAYS else "planned"] += size  # what exists holds its space from always on
-    total["volumes"] += 1
 
 
 def nodes(live: Live, names: Container[str] | None = None) -> list[Document]:
     """These nodes with their disks, or all."""
     tables = live.control.tables
-    full = fills(live) if names is None else {}
     shown = {name: node for name, node in tables.nodes.items() if names is None or name in names}
+    full = fills(live, None if names is None else [key for key, disk in tables.disks.items() if disk.node in shown])
     disks: dict[str, list[Document]] = {name: [] for name in shown}
     for key, disk in tables.disks.items():
         if disk.node in disks:
             spec, node, suspension = disk.spec, tables.nodes[disk.node], disk.suspension
             disks[disk.node].append({
-                "name": spec.name, "capacity": spec.capacity, **(full.get(key) or fill(live, key)),
+                "name": spec.name, "capacity": spec.capacity, **full[key],
                 "tier": field_value(disk, node, "tier") or "", "there": disk.there, "drained": disk.drained,
                 "suspended": suspension is not None, "unseen": disk.unseen != "",
                 "because": disk.unseen or ("" if suspension is None else suspension.because),
