@@ -130,7 +130,7 @@ def test_frames_after_a_snapshot_give_the_next_snapshot(
             what = page_frames.find_changes(world.live, seen)
             assert what is not None
             tally.follow(world.live, what.names)
-            assert +tally.counted == page_views.states_of(world.live)
+            assert +tally.counted == page_views.Tally(world.live).counted
             seen = world.live.last
     for frame in sent:
         client.take(frame)

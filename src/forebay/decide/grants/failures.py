@@ -7,7 +7,7 @@ import hashlib
 
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.draft import Draft
-from forebay.decide.grants.machine import LiveDisk, Stray, Suspension, Trial
+from forebay.decide.grants.machine import LiveDisk, Stray, Trial
 from forebay.model.grant import EXISTING, ON_DISK, Ask, Grant, State, Volume
 from forebay.model.reasons import Because, Reason
 from forebay.model.units import format_size
@@ -90,9 +90,7 @@ def note_failure(draft: Draft, volume: Volume, ask: Ask, because: str) -> None:
         trial = Trial(
             size=volume.size, uid=ask.uid, gid=ask.gid, mode=ask.mode, expose=ask.expose, hosts=ask.hosts
         )  # fmt: skip
-        text = f"{failures} volumes in a row could not be made: {because}"
-        due = draft.now + _FIRST_TRIAL
-        draft.emit(ev.DiskSuspended(at=draft.now, disk=disk.key, because=text, trial=trial, due=due))
+        _suspend(draft, disk.key, trial, f"{failures} volumes in a row could not be made: {because}")
 
 
 def try_disks(draft: Draft) -> None:
@@ -107,12 +105,12 @@ def try_disks(draft: Draft) -> None:
             name = hashlib.sha256(f"{key} {now} {suspension.tries}".encode()).hexdigest()[:32]
             draft.emit(ev.DiskTried(at=now, disk=key, volume=f"{name}.0", size=size))
         else:
-            _suspend_again(draft, key, suspension, suspension.because, suspension.tries)
+            _suspend(draft, key, suspension.trial, suspension.because, suspension.tries)
 
 
-def _suspend_again(draft: Draft, disk: str, old: Suspension, because: str, tries: int) -> None:
+def _suspend(draft: Draft, disk: str, trial: Trial, because: str, tries: int = 0) -> None:
     due = draft.now + min(_LONGEST_PAUSE, _FIRST_TRIAL * 2 ** min(tries, 10))
-    draft.emit(ev.DiskSuspended(at=draft.now, disk=disk, because=because, trial=old.trial, due=due, tries=tries))
+    draft.emit(ev.DiskSuspended(at=draft.now, disk=disk, because=because, trial=trial, due=due, tries=tries))
 
 
 def find_tried_disk(draft: Draft, node: str, volume: str) -> LiveDisk | None:
@@ -126,8 +124,7 @@ def find_tried_disk(draft: Draft, node: str, volume: str) -> LiveDisk | None:
 def fail_trial(draft: Draft, disk: LiveDisk, because: str) -> None:
     suspension = disk.suspension
     assert suspension is not None
-    text = f"volumes still cannot be made: {because}"
-    _suspend_again(draft, disk.key, suspension, text, suspension.tries + 1)
+    _suspend(draft, disk.key, suspension.trial, f"volumes still cannot be made: {because}", suspension.tries + 1)
 
 
 def resume_disk(draft: Draft, disk: LiveDisk, because: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.decide.grants.machine import LiveDisk, LiveNode
+from forebay.decide.grants.machine import DiskSpec, LiveDisk, LiveNode
 from forebay.decide.storage.policy_memory import Turn, turn
 from forebay.model.ledger import DISK, NODE, SERVER, Ledger, book, has_room, peak, unbook, widen
 from forebay.model.system import Node, Platform, Server
@@ -45,15 +45,15 @@ class Space:
         self.holds: dict[str, Hold] = {}
         self._serials: dict[str, int] = {}
 
-    def set_disk(self, key: str, capacity: int, write_bandwidth: float, read_bandwidth: float) -> None:
+    def set_disk(self, key: str, spec: DiskSpec) -> None:
         if key not in self.numbers:
             self.numbers[key] = self.ledger.disks.size
             more = np.zeros(1, DISK)
             more["latest"], more["next"] = ALWAYS, FOREVER
             self.ledger = self.ledger._replace(disks=np.concatenate([self.ledger.disks, more]))
         record = self.ledger.disks[self.numbers[key]]
-        record["capacity"] = capacity
-        record["write_bandwidth"], record["read_bandwidth"] = write_bandwidth, read_bandwidth
+        for name in ("capacity", "write_bandwidth", "read_bandwidth"):
+            record[name] = getattr(spec, name)
 
     def set_hold(self, name: str, hold: Hold | None) -> None:
         """What `name` holds from now on, or that it holds nothing."""

@@ -189,8 +189,7 @@ class Tables:
     def _disk_changed(self, key: str, old: LiveDisk | None, new: LiveDisk | None) -> None:
         self._memory.clear()
         if new is not None:
-            spec = new.spec
-            self.space.set_disk(key, spec.capacity, spec.write_bandwidth, spec.read_bandwidth)
+            self.space.set_disk(key, new.spec)
         before, after = (None if disk is None else disk.suspension for disk in (old, new))
         if before == after:
             return

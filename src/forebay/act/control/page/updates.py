@@ -197,7 +197,7 @@ def find_changes(live: Live, after: int) -> Changes | None:
 
 def frame(live: Live, eye: Eye, after: int) -> str:
     """What changed after a number; a `reset` if nobody remembers."""
-    return _format_frame(live, eye, find_changes(live, after), views.states_of(live))
+    return _format_frame(live, eye, find_changes(live, after), Tally(live).counted)
 
 
 def _format_frame(live: Live, eye: Eye, changes: Changes | None, counted: views.States) -> str:

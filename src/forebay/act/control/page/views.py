@@ -89,12 +89,8 @@ def nodes(live: Live, names: Container[str] | None = None) -> list[Document]:
 States = Counter[tuple[int, str]]  # the number of grants by uid and state
 
 
-def states_of(live: Live) -> States:
-    return Counter((grant.ask.uid, grant.state.value) for grant in live.control.tables.grants.values())
-
-
 class Tally:
-    """The same, kept up to date by changes, so that all grants are counted only once."""
+    """Counts grants by state, and follows changes, so that all grants are counted only once."""
 
     def __init__(self, live: Live) -> None:
         grants = live.control.tables.grants.items()
@@ -132,7 +128,7 @@ def head(live: Live, eye: Eye, counted: States) -> dict[str, object]:
 
 def snapshot(live: Live, eye: Eye) -> Document:
     """All that the page needs before it shows anything, as of one event's number."""
-    return {**head(live, eye, states_of(live)), "nodes": nodes(live)}
+    return {**head(live, eye, Tally(live).counted), "nodes": nodes(live)}
 
 
 # Grants
