@@ -11,17 +11,9 @@ from forebay.decide.grants.space import Selection, Turned, select
 from forebay.decide.grants.state import Tables
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
+from forebay.decide.storage import request_placement as kernels
 from forebay.decide.storage.policies import OTHER, SPREADS, STORAGE
 from forebay.decide.storage.policy_memory import REFUSED, TURN, Turn
-from forebay.decide.storage.request_placement import (
-    ASK_POLICY,
-    PART,
-    PLACING,
-    most_parts,
-    pieces_of,
-    soonest,
-    try_place,
-)
 from forebay.model.decision import Later, Never
 from forebay.model.errors import PolicyError
 from forebay.model.grant import Ask, Grant, Volume, node_of
@@ -32,7 +24,7 @@ from forebay.model.units import format_duration, format_size, plural
 _MOST_PARTS = 10_000
 _MOST_DISKS = 5  # on which a volume is tried
 _MOST_NAMES = 8  # of tiers, fields and the like in a sentence
-_CURSOR = np.dtype(PLACING)
+_CURSOR = np.dtype(kernels.PLACING)
 
 
 class Judgement(NamedTuple):
@@ -130,14 +122,14 @@ def _place(
 ) -> tuple[tuple[tuple[str, int], ...], Ledger]:
     """Its parts, none if there is no room; and the ledger of the selection."""
     policy, number = _find_policy(tables.facts.policy)
-    most = most_parts(size, split, number, len(selection.keys))
+    most = kernels.most_parts(size, split, number, len(selection.keys))
     tables.space.make_room(most)
     ledger = selection.ledger(tables.space, ours=number != OTHER)
-    parts, cursor = np.zeros(most, dtype=PART), np.zeros(1, dtype=_CURSOR)
+    parts, cursor = np.zeros(most, dtype=kernels.PART), np.zeros(1, dtype=_CURSOR)
     decide = policy.decide(selection.platform) if policy.prepares else policy.decide
     while True:
-        pieces = try_place(ledger, memory, parts, cursor, size, start, end, end - start, number, split)
-        if pieces != ASK_POLICY:
+        pieces = kernels.try_place(ledger, memory, parts, cursor, size, start, end, end - start, number, split)
+        if pieces != kernels.ASK_POLICY:
             break
         cursor["answer"], cursor["answered"] = _ask_policy(policy.name, decide, ledger, cursor[0], memory), True
     selection.put_back(tables.space, ledger)
@@ -164,11 +156,11 @@ def _explain_no_room(
     """When there should be space (0: not known), and why there is none now."""
     what = f"{format_size(ask.size)} for {format_duration(ask.seconds)}"
     disks = f"{ledger.disks.size} disks" if ledger.disks.size > 1 else "one disk"
-    if pieces_of(ask.size, tables.rules.split) > 1:
+    if kernels.pieces_of(ask.size, tables.rules.split) > 1:
         survey(ledger, start, end, True, memory.taken, memory.others)
         free = int(np.maximum(0, ledger.disks["capacity"] - memory.taken).sum())
         return 0.0, f"no room for all parts of {what}: {disks} have {format_size(free)} free in all"
-    first = float(soonest(ledger, ask.size, start, end - start))
+    first = float(kernels.soonest(ledger, ask.size, start, end - start))
     if first <= start:
         return 0.0, f"policy {tables.facts.policy} finds no disk with {what}, though one has the room"
     if math.isinf(first):
@@ -204,7 +196,7 @@ def _explain_impossible(tables: Tables, ask: Ask) -> Because | None:
     if not capacities.disks:
         return Because(Reason.NO_SUCH_DISK, _explain_unknown(tables, ask))
     split, because = tables.rules.split, ""
-    pieces = pieces_of(ask.size, split)
+    pieces = kernels.pieces_of(ask.size, split)
     if pieces > _MOST_PARTS:
         because = f"{format_size(ask.size)} would be {pieces:,} parts; the limit is {_MOST_PARTS:,}"
     elif pieces == 1:

@@ -12,20 +12,10 @@ from typing import Annotated, Literal, cast
 from fastapi import Header, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
+from forebay.act.control.api import routing
 from forebay.act.control.api.description import document_response
 from forebay.act.control.api.forms import LoginForm
-from forebay.act.control.api.routing import (
-    Administrator,
-    Answer,
-    Caller,
-    OfService,
-    Routes,
-    identify_caller,
-    is_visitor,
-    login_of,
-    resume_after,
-    seat_of,
-)
+from forebay.act.control.api.routing import Administrator, Answer, Caller, OfService, Routes
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.auth.logins import COOKIE, Login, cookie_of, find_login, is_browser
 from forebay.act.control.documents import LoginDocument, LoginLink, LogoutDocument
@@ -58,7 +48,7 @@ async def log_in(request: Request, service: OfService, form: LoginForm) -> Answe
     """Exchange a token or a one-time link for a cookie."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise NotAllowed("the request comes from another site's page")
-    seat = seat_of(request)
+    seat = routing.seat_of(request)
     host = seat.address if seat else ""
     login = await service.logins.log_in(form.secret.strip(), host)
     service.log.info("login", name=login.who.name, role=login.who.role, host=host)
@@ -73,7 +63,7 @@ async def log_in(request: Request, service: OfService, form: LoginForm) -> Answe
 @routes.get("/v1/login")
 async def show_login(request: Request) -> LoginDocument:
     """Who has logged in."""
-    return _login_document(await login_of(request))
+    return _login_document(await routing.login_of(request))
 
 
 def _login_document(login: Login) -> LoginDocument:
@@ -135,13 +125,15 @@ async def snapshot(request: Request, service: OfService) -> Response:
     To open the page without a login is not an error: `who` is null then, beside the error's `code` and sentence.
     """
     try:
-        who = await identify_caller(request)
+        who = await routing.identify_caller(request)
     except NotAuthenticated as error:
-        if not is_visitor(request):
+        if not routing.is_visitor(request):
             raise
         return await _answer(request, {"who": None, **error_document(error_code(error), str(error))})
     text = await service.updates.snapshot(eye_of(who))
-    login = await login_of(request) if is_visitor(request) else Login(who=who, cookie="", until=0.0, proof="")
+    login = Login(who=who, cookie="", until=0.0, proof="")
+    if routing.is_visitor(request):
+        login = await routing.login_of(request)
     return await _answer(request, text[:-1] + b',"who":' + _encode(_login_document(login)) + b"}")
 
 
@@ -154,7 +146,7 @@ async def events(
     last_event_id: Annotated[str, Header(max_length=30, description="Continue after this number.")] = "",
 ) -> StreamingResponse:
     """Server-sent events: what changed after a number."""
-    resumed = resume_after(last_event_id)
+    resumed = routing.resume_after(last_event_id)
     headers = HEADERS | {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     updates = _follow(request, service, who, eye_of(who), after if resumed is None else resumed)
     return StreamingResponse(updates, media_type="text/event-stream", headers=headers)
@@ -162,8 +154,8 @@ async def events(
 
 async def _follow(request: Request, service: Service, who: Who, eye: Eye, after: int) -> AsyncIterator[str]:
     async def check_login() -> None:
-        if is_visitor(request):
-            await login_of(request)
+        if routing.is_visitor(request):
+            await routing.login_of(request)
 
     with service.waits.one_more(who, "page"):
         async for text in service.updates.follow(eye, after, check_login):

@@ -26,7 +26,6 @@ _MOST = 64  # commands written together
 _LONGEST = 0.02  # seconds to decide before what is decided is written
 _GAP = 0.004  # seconds from one commit to the next while many ask at once: each takes as much work as a decision
 _MEMORY = 8  # batches that tell whether they do
-EVENTS_PER_CHECKPOINT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Writer:
     """Of one process. Others may write to the same journal: it is locked while a batch is decided and written."""
 
     def __init__(
-        self, store: Store, heard: Heard, *, clock: Callable[[], float] = time.time, every: int = EVENTS_PER_CHECKPOINT
+        self, store: Store, heard: Heard, *, clock: Callable[[], float] = time.time, every: int = 20_000
     ) -> None:
         """`heard` is called with what was written, by whomever; `clock` gives seconds since 1970."""
         self._store, self._heard, self._clock, self._every = store, heard, clock, every

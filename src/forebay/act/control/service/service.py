@@ -123,7 +123,7 @@ class Service:
         clock: Callable[[], float] = time.time,
         pages: Pages = NO_PAGES,
     ) -> None:
-        self.settings, self.log, self.clock, self.store = settings, log, clock, store
+        self.settings, self.log, self.clock = settings, log, clock
         self.changes = ChangeSignals()
         self.writer = Writer(store, self._heard, clock=clock, every=settings.checkpoint)
         self.do = self.writer.do
