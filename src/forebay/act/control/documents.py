@@ -7,6 +7,7 @@ sizes bytes, bandwidths bytes per second. A dict in an annotation adds keywords 
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypedDict
 
+from forebay.decide.grants.machine import Role
 from forebay.model.grant import State, VolumeState
 from forebay.model.reasons import Reason
 
@@ -21,7 +22,6 @@ GrantId = Annotated[str, {"pattern": "^[0-9a-f]{32}$"}]
 GrantState = Annotated[str, {"enum": [state.value for state in State]}]
 StateOfVolume = Annotated[str, {"enum": [state.value for state in VolumeState]}]
 ReasonCode = Annotated[str, {"enum": [reason.value for reason in Reason]}]
-Role = Literal["user", "agent", "administrator", "metrics"]
 Fields = Mapping[str, object]
 
 

@@ -10,6 +10,8 @@ from typing import Literal
 from forebay.model.errors import BadInput
 from forebay.model.system import Disk
 
+Fault = Literal["disk", "room", "request"]  # why a volume could not be made
+Role = Literal["user", "agent", "administrator", "metrics"]  # the last can only read metrics, and gives no command
 KEPT_AS = "kept_as"  # in a field's metadata: its name in kept states, if that differs
 _MOST_FIELDS = 20_000
 _NODE_NAME, DISK_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "[A-Za-z0-9/._:@+-]{1,200}"

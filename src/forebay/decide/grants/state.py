@@ -149,14 +149,10 @@ class Tables:
 
     def _volume_changed(self, key: str, old: Volume | None, new: Volume | None) -> None:
         if old is not None and (new is None or new.disk != old.disk):
-            self._on_disk[old.disk].pop(key, None)
-            self._set_to_do(old.node, key, False)
+            _set_member(self._on_disk, old.disk, key, False)
+            _set_member(self._todo, old.node, key, False)
         if new is not None:
-            names = self._on_disk.setdefault(new.disk, {})
-            if new.state in (VolumeState.GONE, VolumeState.LOST):
-                names.pop(key, None)
-            else:
-                names[key] = None
+            _set_member(self._on_disk, new.disk, key, new.state not in (VolumeState.GONE, VolumeState.LOST))
         self._follow_volume(key)
 
     def _follow_volume(self, name: str) -> None:
@@ -172,12 +168,12 @@ class Tables:
             elif grant.state in EXISTING and volume.state in ON_DISK:
                 hold = Hold(volume.disk, ALWAYS, grant.end, volume.size)
                 is_to_do = volume.state is VolumeState.MAKING
-            self._set_to_do(volume.node, name, is_to_do)
+            _set_member(self._todo, volume.node, name, is_to_do)
         self.space.set_hold(name, hold)
 
     def _stray_changed(self, key: str, _: Stray | None, new: Stray | None) -> None:
         self.space.set_hold(key, None if new is None else Hold(new.disk, ALWAYS, FOREVER, new.size))
-        self._set_to_do(node_of(key), key, new is not None and not new.held)
+        _set_member(self._todo, node_of(key), key, new is not None and not new.held)
 
     def _node_changed(self, name: str, old: LiveNode | None, new: LiveNode | None) -> None:
         if old is not None and new is not None and old.doubted != new.doubted:
@@ -199,14 +195,7 @@ class Tables:
             self.trials.add(after.due, key)
         is_tried = after is not None and after.volume != ""
         self.space.set_hold(key, Hold(key, ALWAYS, FOREVER, after.held) if after is not None and is_tried else None)
-        self._set_to_do(node_of(key), key, is_tried)
-
-    def _set_to_do(self, node: str, name: str, is_to_do: bool) -> None:
-        names = self._todo.setdefault(node, {})
-        if is_to_do:
-            names[name] = None
-        else:
-            names.pop(name, None)
+        _set_member(self._todo, node_of(key), key, is_tried)
 
     # What can be looked up
 
@@ -303,6 +292,14 @@ class Tables:
 def request_key(uid: int, key: str) -> str:
     """Every user has keys of their own."""
     return f"{uid}:{key}"
+
+
+def _set_member(sets: dict[str, dict[str, None]], key: str, name: str, is_member: bool) -> None:
+    names = sets.setdefault(key, {})
+    if is_member:
+        names[name] = None
+    else:
+        names.pop(name, None)
 
 
 def _shape(grant: Grant) -> tuple[object, ...]:

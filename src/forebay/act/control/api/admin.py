@@ -24,6 +24,7 @@ from forebay.act.control.service.views import mode
 from forebay.act.metrics import format_metrics
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import warm_up
+from forebay.decide.grants.machine import Role
 from forebay.decide.registry import find
 from forebay.history.store.tokens import Token, list_tokens, remove_token, save_token
 from forebay.model.errors import UnknownName
@@ -151,7 +152,7 @@ async def tokens(service: OfService, _: Administrator) -> documents.TokenList:
 
 
 def _token_document(token: Token) -> documents.TokenDocument:
-    role = cast(documents.Role, token.role)
+    role = cast(Role, token.role)
     return {"name": token.name, "role": role, "uid": token.uid, "node": token.node, "made": token.made}
 
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from forebay.act.control.documents import Role
-from forebay.decide.grants.machine import DISK_NAME
+from forebay.decide.grants.machine import DISK_NAME, Fault, Role
 from forebay.history.toml import BeforeValidator, Field, Table
 from forebay.model.grant import MOST_CHARACTERS, MOST_SECONDS, MOST_UID
 from forebay.model.system import MOST_BYTES
@@ -67,7 +66,6 @@ Path = Annotated[str, Field(max_length=4096)]
 Label = Annotated[str, Field(max_length=100)]
 DiskName = Annotated[str, _describe(pattern=f"^{DISK_NAME}$")]
 VolumeName = Annotated[str, Field(max_length=200)]
-Fault = Literal["disk", "room", "request"]
 Level = Literal["debug", "info", "warning", "error"]
 _MARK = Field(ge=-1, le=MOST_UID)
 _TokenName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$")]

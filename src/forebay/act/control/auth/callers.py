@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, cast
 from forebay.act.control.api.forms import TokenForm
 from forebay.act.control.auth.munge import NoMunge, verify_credential
 from forebay.act.control.errors import NotAuthenticated, NotLoggedIn
-from forebay.decide.grants.commands import Caller, Role
-from forebay.decide.grants.machine import check_node
+from forebay.decide.grants.commands import Caller
+from forebay.decide.grants.machine import Role, check_node
 from forebay.history.store.tokens import Token, digest_token
 from forebay.model.errors import BadInput, why
 from forebay.model.grant import NotAllowed

@@ -1,12 +1,10 @@
 """What every command is, and who may give it."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from forebay.decide.grants.draft import Draft
+from forebay.decide.grants.machine import Role
 from forebay.model.grant import NotAllowed
-
-Role = Literal["user", "agent", "administrator", "metrics"]  # the last can only read metrics, and gives no command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.commands.permissions import Command, NodeCommand
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.failures import fail_trial, find_tried_disk, lose_volume, note_failure, resume_disk
-from forebay.decide.grants.machine import Stray, stray_key
+from forebay.decide.grants.machine import Fault, Stray, stray_key
 from forebay.decide.grants.placement import find_other_disk
 from forebay.model.errors import BadInput
 from forebay.model.grant import EXISTING, ON_DISK, State, Volume, VolumeState, node_of
 from forebay.model.reasons import Because, Reason
 
-Fault = Literal["disk", "room", "request"]
 _MARKED = ("uid", "gid", "mode", "ceiling", "since", "path")
 
 
