@@ -57,12 +57,8 @@ class ErrorCode(StrEnum):
     NOT_FOUND = "not-found", 404, "No node, disk, token or path has this name.", UnknownName
     NO_SUCH_METHOD = "no-such-method", 405, "The path does not support this method."
     CONFLICT = "conflict", 409, "Not possible in the current state.", Refused
-    OTHER_JOURNAL = (
-        "other-journal",
-        409,
-        "The agent knows another journal. It must report its disks first.",
-        OtherJournal,
-    )
+    OTHER_JOURNAL = ("other-journal", 409, "The agent knows another journal. It must report its disks first.",
+                     OtherJournal)  # fmt: skip
     TOO_LARGE = "too-large", 413, "The request body is too large.", TooLarge
     TOO_MANY = "too-many", 429, "The caller has too many connections, waiting requests or failed logins.", TooMany
     INTERNAL = "internal", 500, "A defect of the service. See the service log.", ForebayError

@@ -87,9 +87,7 @@ def note_failure(draft: Draft, volume: Volume, ask: Ask, because: str) -> None:
     failures = disk.failures + 1
     draft.emit(ev.DiskFailed(at=draft.now, disk=disk.key, because=because, failures=failures))
     if failures >= _FAILURES and disk.suspension is None:
-        trial = Trial(
-            size=volume.size, uid=ask.uid, gid=ask.gid, mode=ask.mode, expose=ask.expose, hosts=ask.hosts
-        )  # fmt: skip
+        trial = Trial(size=volume.size, uid=ask.uid, gid=ask.gid, mode=ask.mode, expose=ask.expose, hosts=ask.hosts)
         _suspend(draft, disk.key, trial, f"{failures} volumes in a row could not be made: {because}")
 
 

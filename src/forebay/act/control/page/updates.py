@@ -86,10 +86,7 @@ class Updates:
         return text
 
     async def follow(self, eye: Eye, after: int, check_login: CheckLogin) -> AsyncIterator[str]:
-        """Server-sent events: `frame`s after a number, `reset` where all must be asked anew, `logout` at the end.
-
-        It ends when the service does, or when the reader is too far behind; a browser then comes again.
-        """
+        """Server-sent events: `frame`s after a number, `reset` where all must be asked anew, `logout` at the end."""
         live = await self._service.writer.now()
         queue: asyncio.Queue[str] = asyncio.Queue(_BEHIND)
         self._watching.setdefault(eye, set()).add(queue)
@@ -100,12 +97,7 @@ class Updates:
             yield _event("hello", live.last, {"boot": self.boot, "number": live.last, "beat": _BEAT})
             if after != live.last:
                 yield frame(live, eye, after)
-            while queue in self._watching.get(eye, ()) and self._task is not None and not self._task.done():
-                try:
-                    async with asyncio.timeout(_LOOK):
-                        text = await queue.get()
-                except TimeoutError:
-                    continue
+            async for text in self._frames(eye, queue):
                 await check_login()
                 yield text
         except NotAuthenticated as error:
@@ -118,6 +110,16 @@ class Updates:
             if not self._watching and self._task is not None:
                 self._task.cancel()
                 self._task = None
+
+    async def _frames(self, eye: Eye, queue: asyncio.Queue[str]) -> AsyncIterator[str]:
+        """Ends when the service does, or when the reader is too far behind; a browser then comes again."""
+        while queue in self._watching.get(eye, ()) and self._task is not None and not self._task.done():
+            try:
+                async with asyncio.timeout(_LOOK):
+                    text = await queue.get()
+            except TimeoutError:
+                continue
+            yield text  # outside: whoever reads may take longer
 
     async def _run(self) -> None:
         published = measured = time.monotonic()
