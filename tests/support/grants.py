@@ -53,6 +53,16 @@ def digest_of(control: Control) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def used_bytes(control: Control) -> dict[str, int]:
+    """Bytes that exist on each disk, or are being made or removed there."""
+    totals = dict.fromkeys(control.tables.disks, 0)
+    for name, hold in control.tables.space.holds.items():
+        grant = control.tables.grants.get(name.partition(".")[0])
+        if grant is None or grant.state in EXISTING:
+            totals[hold.disk] += hold.size
+    return totals
+
+
 @dataclass
 class Service:
     """Every command is checked to change nothing by itself, and every event to be applied alike by a mirror."""

@@ -42,7 +42,7 @@ def journal(system: System) -> Control:
 
 def check(system: System, most: int) -> None:
     """No disk over its capacity, and on the disks what the journal says there is: one that waited may just be made."""
-    assert all(used <= most for used in journal(system).used_bytes().values())
+    assert all(used <= most for used in used_bytes(journal(system)).values())
     wait_until(lambda: agrees(system), "the disks and the journal don't agree")
 
 

@@ -7,7 +7,7 @@ import pytest
 from forebay.decide.grants import commands as co
 from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import NoSuchGrant, NotAllowed, State
-from support.grants import ADMINISTRATOR, USER, Service, agent, ask, check, disk, grant_id, service
+from support.grants import ADMINISTRATOR, USER, Service, agent, ask, check, disk, grant_id, service, used_bytes
 
 
 def found(number: int, on: str = "a", part: int = 0, size: int = 20, **more: Any) -> co.FoundVolume:
@@ -35,7 +35,7 @@ def strays(made: Service) -> dict[str, bool]:
 def test_what_is_not_known_is_kept_with_its_space(made: Service) -> None:
     assert strays(made) == {f"{grant_id(9)}.0": True}
     assert made.control.actions("n") == []
-    assert made.control.used_bytes()["n/a"] == 20
+    assert used_bytes(made.control)["n/a"] == 20
     check(made.control)
 
 
@@ -88,13 +88,13 @@ def test_what_is_kept_and_gone_all_the_same_frees_its_space() -> None:
     own.carry_out("n")
     own.tick(1000.0)
     look(own, ours=False)
-    assert own.state(1) is State.EXPIRED and not any(own.control.used_bytes().values())
+    assert own.state(1) is State.EXPIRED and not any(used_bytes(own.control).values())
 
 
 def test_a_request_that_is_granted_where_its_volume_has_been_takes_it_over(made: Service) -> None:
     made.do(co.Drain(caller=ADMINISTRATOR, what="n/b"))
     assert made.ask(9, 20) is State.MAKING
-    assert strays(made) == {} and made.control.used_bytes()["n/a"] == 20
+    assert strays(made) == {} and used_bytes(made.control)["n/a"] == 20
     assert [a.kind for a in made.control.actions("n")] == ["make"]
 
 

@@ -8,7 +8,7 @@ from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSpec
 from forebay.model.errors import BadInput
 from forebay.model.grant import State, VolumeState
-from support.grants import ADMINISTRATOR, Service, agent, check, digest_of, disk, grant_id, service
+from support.grants import ADMINISTRATOR, Service, agent, check, digest_of, disk, grant_id, service, used_bytes
 
 
 def _found(made: Service, number: int, *volumes: tuple[str, str, int, bool]) -> list[str]:
@@ -203,7 +203,7 @@ def test_an_agent_that_looks_finishes_mends_removes_and_reports() -> None:
     assert made.control.marks(grant_id(1)) == [f"volume {name[1]} is being repaired: its agent found only a part of it"]
     done = {(a.kind, a.volume) for a in made.control.actions("n")}
     assert done == {("make", name[1]), ("make", name[4]), ("release", "old.0")}
-    assert made.control.used_bytes() == {"n/a": 10 + 10 + 10 + 77}
+    assert used_bytes(made.control) == {"n/a": 10 + 10 + 10 + 77}
     assert _found(made, 10, (name[1], "a", 10, True), (name[2], "a", 10, True), (name[4], "a", 10, True)) == [
         "Reported", "VolumeMade", "VolumeMade", "Ready", "StrayGone",
     ]  # fmt: skip

@@ -11,11 +11,13 @@ from forebay.act.control.auth.callers import Who
 from forebay.act.control.page import updates as page_frames
 from forebay.act.control.page import views as page_views
 from forebay.act.control.service.live_state import Live
+from forebay.act.control.service.views import fills
 from forebay.decide.grants import commands as co
 from forebay.model.errors import ForebayError
 from forebay.model.grant import NotAllowed, VolumeState
 from support.documents import as_received
 from support.examples import examples
+from support.grants import used_bytes
 from support.page_world import ANN, BEN, PageWorld
 
 
@@ -170,12 +172,12 @@ def test_a_disks_fill_is_the_same_alone_and_among_all_and_is_what_is_held(steps:
     world.node("a", "x", "y")
     for step in steps:
         _do(world, step)
-    tables, all_of_them = world.live.control.tables, page_views.fills(world.live)
-    assert {key: page_views.fills(world.live, [key])[key] for key in tables.disks} == all_of_them
+    tables, all_of_them = world.live.control.tables, fills(world.live)
+    assert {key: fills(world.live, [key])[key] for key in tables.disks} == all_of_them
     for key, full in all_of_them.items():
         holds = [hold for hold in tables.space.holds.values() if hold.disk == key]
         assert (full["used"] + full["planned"], full["volumes"]) == (sum(hold.size for hold in holds), len(holds))
-    assert {key: full["used"] for key, full in all_of_them.items()} == world.live.control.used_bytes()
+    assert {key: full["used"] for key, full in all_of_them.items()} == used_bytes(world.live.control)
 
 
 def test_a_grant_that_ended_and_was_forgotten_within_one_frame_leaves_its_disk_free() -> None:

@@ -14,7 +14,7 @@ from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.schedule import let_time_pass, sweep_queue
 from forebay.decide.grants.state import KEPT, Facts, Tables, request_key
 from forebay.model.errors import BadInput
-from forebay.model.grant import EXISTING, HELD, ON_DISK, Ask, Grant, State, Volume, VolumeState
+from forebay.model.grant import HELD, ON_DISK, Ask, Grant, State, Volume, VolumeState
 
 _WARM_UP = (10, 250, 900, 900, 10)  # sizes: whole, split, all that is left, more than is left, and again
 
@@ -123,15 +123,6 @@ class Control:
             return now
         times = [agenda.next(now) for agenda in (tables.ends, tables.starts, tables.tries, tables.trials)]
         return min((time for time in times if time is not None), default=None)
-
-    def used_bytes(self) -> dict[str, int]:
-        """Bytes that exist on each disk, or are being made or removed there."""
-        totals = dict.fromkeys(self.tables.disks, 0)
-        for name, hold in self.tables.space.holds.items():
-            grant = self.tables.grants.get(name.partition(".")[0])
-            if grant is None or grant.state in EXISTING:
-                totals[hold.disk] += hold.size
-        return totals
 
     def document(self) -> dict[str, Any]:
         return {table: plain(rows) for table, rows in self.tables.rows().items()}

@@ -24,6 +24,7 @@ from forebay.decide.grants import commands as co
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.errors import BadInput, UserError
 from support.control_fake import Fake, served
+from support.grants import used_bytes
 from support.processes import PATIENCE, limited
 from support.volumes import Killed, dying
 
@@ -512,7 +513,7 @@ def test_lost_answers_and_restarts_leave_nothing_doubled_or_behind(fake: Fake, f
             fake.wait_for(lambda: all(fake.control.grant(n).state != "making" for n in live))
     held = sorted(name for name, v in fake.control.tables.volumes.items() if v.state == "made")
     assert marks(folder) == held and not fake.control.tables.strays
-    assert all(used <= 100 * MB for used in fake.control.used_bytes().values())
+    assert all(used <= 100 * MB for used in used_bytes(fake.control).values())
 
 
 def test_numbers_rise_from_start_to_start_even_if_the_clock_goes_back(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from forebay.history.store.journal import read_after
 from forebay.model.errors import BadInput
 from support.certificates import certificate
 from support.control import GB, Running, running
-from support.grants import fold
+from support.grants import fold, used_bytes
 from support.nursery import shared_nursery
 from support.processes import limited, piped
 from support.stores import PostgreSQL
@@ -126,7 +126,7 @@ def test_two_instances_over_one_postgresql_decide_one_at_a_time(postgresql: Post
         assert sum(one["state"] == "ready" for one in first.call("GET", "/v1/grants")["grants"]) == 3
     with open_store(db) as store, store.reading() as connection:
         control = fold(from_line(entry.line) for entry in read_after(connection, 0))
-    assert sum(control.used_bytes().values()) == 90 * GB
+    assert sum(used_bytes(control).values()) == 90 * GB
 
 
 def test_who_waits_at_one_instance_hears_what_another_did(postgresql: PostgreSQL, tmp_path: Path) -> None:

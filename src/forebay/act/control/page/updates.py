@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from forebay.act.control.errors import NotAuthenticated, error_code, error_document
 from forebay.act.control.page import views
-from forebay.act.control.page.views import Document, Eye, Fill, Tally
+from forebay.act.control.page.views import Document, Eye, Tally
 from forebay.act.control.service.live_state import Live
+from forebay.act.control.service.views import Fill, fills
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.events import Forgotten
 from forebay.history.store.journal import Entry
@@ -190,10 +191,10 @@ def find_changes(live: Live, after: int) -> Changes | None:
     forgotten = [name for event in events if isinstance(event, Forgotten) for name in event.grants]
     grants = [tables.grants[name] for name in reversed(names) if name in tables.grants]
     if len(grants) > _MANY or len(grants) < len(names):  # of a grant that is not kept any more, nobody knows the disks
-        disks = views.fills(live)
+        disks = fills(live)
     else:
         keys = dict.fromkeys(volume.disk for grant in grants for volume in tables.volumes_of(grant))
-        disks = views.fills(live, [key for key in keys if node_of(key) not in nodes])
+        disks = fills(live, [key for key in keys if node_of(key) not in nodes])
     return Changes(after, [*names, *forgotten], entries, grants, disks, views.nodes(live, nodes), forgotten)
 
 

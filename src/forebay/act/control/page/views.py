@@ -7,15 +7,14 @@ import json
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, TypedDict
+from typing import Any
 
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.service.live_state import Live
-from forebay.act.control.service.views import grant_summary, mode
+from forebay.act.control.service.views import fills, grant_summary, mode
 from forebay.decide.grants.codec import event_of
 from forebay.decide.grants.events import EVENTS, Event, Granted
 from forebay.decide.grants.machine import field_value
-from forebay.decide.grants.space import ALWAYS
 from forebay.history.store.journal import Entry
 from forebay.model.grant import ENDED, HELD, LIVE, Grant, NotAllowed, State
 
@@ -38,29 +37,6 @@ def eye_of(who: Who) -> Eye:
 
 
 # The machine
-
-
-class Fill(TypedDict):
-    """Bytes that exist on a disk, bytes that are planned for later, and the number of volumes."""
-
-    used: int
-    planned: int
-    volumes: int
-
-
-def fills(live: Live, keys: Iterable[str] | None = None) -> dict[str, Fill]:
-    """How full these disks are, or all."""
-    tables, holds = live.control.tables, live.control.tables.space.holds
-    disks = {key: Fill(used=0, planned=0, volumes=0) for key in (tables.disks if keys is None else keys)}
-    names: Iterable[str] = holds
-    if keys is not None:  # a disk that is tried is held by its own name
-        strays = (key for key, stray in tables.strays.items() if stray.disk in disks)
-        names = [*(volume.name for key in disks for volume in tables.on_disk(key)), *disks, *strays]
-    for hold in (holds[name] for name in names if name in holds):
-        total = disks[hold.disk]
-        total["used" if hold.start == ALWAYS else "planned"] += hold.size  # what exists holds its space from always on
-        total["volumes"] += 1
-    return disks
 
 
 def nodes(live: Live, names: Container[str] | None = None) -> list[Document]:

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import cast
+from typing import TypedDict, cast
 
 from forebay.act.control import documents
 from forebay.act.control.auth.volume_keys import MEANS, Keys, public, without_key
 from forebay.act.control.service.live_state import Live
 from forebay.decide.grants.codec import event_of
+from forebay.decide.grants.space import ALWAYS
 from forebay.history.store import Connection
 from forebay.history.store.journal import Entry, LogLine, list_entries, list_log_lines
 from forebay.model.grant import Grant
@@ -47,15 +48,38 @@ def grant_document(live: Live, grant: Grant) -> documents.GrantDocument:
     }  # fmt: skip
 
 
+class Fill(TypedDict):
+    """Bytes that exist on a disk, bytes that are planned for later, and the number of volumes."""
+
+    used: int
+    planned: int
+    volumes: int
+
+
+def fills(live: Live, keys: Iterable[str] | None = None) -> dict[str, Fill]:
+    """How full these disks are, or all."""
+    tables, holds = live.control.tables, live.control.tables.space.holds
+    disks = {key: Fill(used=0, planned=0, volumes=0) for key in (tables.disks if keys is None else keys)}
+    names: Iterable[str] = holds
+    if keys is not None:  # a disk that is tried is held by its own name
+        strays = (key for key, stray in tables.strays.items() if stray.disk in disks)
+        names = [*(volume.name for key in disks for volume in tables.on_disk(key)), *disks, *strays]
+    for hold in (holds[name] for name in names if name in holds):
+        total = disks[hold.disk]
+        total["used" if hold.start == ALWAYS else "planned"] += hold.size  # what exists holds its space from always on
+        total["volumes"] += 1
+    return disks
+
+
 def node_documents(live: Live) -> list[documents.NodeDocument]:
-    tables, used = live.control.tables, live.control.used_bytes()
+    tables, full = live.control.tables, fills(live)
     disks: dict[str, list[documents.DiskDocument]] = {name: [] for name in tables.nodes}
     for key, disk in tables.disks.items():
         spec = disk.spec
         disks[disk.node].append({
-            "name": spec.name, "capacity": spec.capacity, "used": used[key], "read_bandwidth": spec.read_bandwidth,
-            "write_bandwidth": spec.write_bandwidth, "identity": spec.identity, "fields": dict(spec.fields),
-            "there": disk.there, "drained": disk.drained, "unseen": disk.unseen,
+            "name": spec.name, "capacity": spec.capacity, "used": full[key]["used"],
+            "read_bandwidth": spec.read_bandwidth, "write_bandwidth": spec.write_bandwidth, "identity": spec.identity,
+            "fields": dict(spec.fields), "there": disk.there, "drained": disk.drained, "unseen": disk.unseen,
             "suspended": "" if disk.suspension is None else disk.suspension.because,
         })  # fmt: skip
     return [
