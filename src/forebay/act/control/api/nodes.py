@@ -179,27 +179,23 @@ async def tiers(service: OfService, _: Caller) -> TierList:
 def tier_documents(live: Live, now: float) -> list[TierDocument]:
     """A tier whose disks are all closed is listed with nothing in it: it may come back."""
     tables = live.control.tables
-    tiers: dict[str, TierDocument] = {}
+    tiers: dict[str, list[tuple[int, int]]] = {ANY: []}  # of each open disk: its bytes, and those that are free
     mounted = "none" if any(EXPOSE in disk.spec.fields for disk in tables.disks.values()) else None
-    _tier(tiers, ANY)
     for key, disk in tables.disks.items():
         node = tables.nodes[disk.node]
         if field_value(disk, node, EXPOSE) != mounted:
             continue
         is_open = disk.there and not (disk.drained or node.drained or node.silent)
+        room = [(disk.spec.capacity, max(0, tables.space.free(key, now, now)))] if is_open else []
         for name in dict.fromkeys((ANY, field_value(disk, node, "tier") or ANY)):
-            tier = _tier(tiers, name)
-            if is_open:
-                free = max(0, tables.space.free(key, now, now))
-                tier["disks"] += 1
-                tier["total"] += disk.spec.capacity
-                tier["free"] += free
-                tier["largest"] = max(tier["largest"], free)
-    return list(tiers.values())
-
-
-def _tier(tiers: dict[str, TierDocument], name: str) -> TierDocument:
-    return tiers.setdefault(name, {"name": name, "disks": 0, "total": 0, "free": 0, "largest": 0})
+            tiers.setdefault(name, []).extend(room)
+    return [
+        {
+            "name": name, "disks": len(rooms), "total": sum(size for size, _ in rooms),
+            "free": sum(free for _, free in rooms), "largest": max((free for _, free in rooms), default=0),
+        }
+        for name, rooms in tiers.items()
+    ]  # fmt: skip
 
 
 @routes.get("/v1/strays")
