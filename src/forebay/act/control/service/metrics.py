@@ -13,7 +13,7 @@ from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.views import fills, mode
 from forebay.act.metrics import Metric, Sample
 from forebay.decide.grants.machine import field_value
-from forebay.model.grant import Grant, State
+from forebay.model.grant import State
 from forebay.model.reasons import REFUSALS
 
 if TYPE_CHECKING:
@@ -51,18 +51,13 @@ def grant_numbers(live: Live, now: float) -> Iterator[Sample]:
     for grant in live.control.tables.grants.values():
         states[grant.state] += 1
         if grant.state in oldest:
-            oldest[grant.state] = max(oldest[grant.state], now - _waits_since(live, grant))
+            since = grant.start if grant.state is State.GRANTED else live.changed.get(grant.id, grant.asked)
+            since = grant.asked if grant.state is State.QUEUED else since
+            oldest[grant.state] = max(oldest[grant.state], now - since)
     for state in State:
         yield _number("grants", states[state], state.value)
     for state, seconds in oldest.items():
         yield _number("grants_oldest_seconds", seconds, state.value)
-
-
-def _waits_since(live: Live, grant: Grant) -> float:
-    """Seconds since 1970."""
-    if grant.state is State.QUEUED:
-        return grant.asked
-    return grant.start if grant.state is State.GRANTED else live.changed.get(grant.id, grant.asked)
 
 
 def event_numbers(live: Live) -> Iterator[Sample]:
