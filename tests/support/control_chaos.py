@@ -27,6 +27,7 @@ from support.control_chaos_clients import Book, Caller
 from support.control_chaos_faults import Faults
 from support.control_chaos_oracle import Tale
 from support.control_chaos_site import Database, Site
+from support.grants import digest_of
 from support.nursery import Nursery
 from support.processes import PATIENCE
 from support.stores import PostgreSQL

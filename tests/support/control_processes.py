@@ -18,7 +18,7 @@ from forebay.act.control.client import Client, parse_service
 from forebay.act.volumes.kinds import open_volumes
 from forebay.act.volumes.volume import Volume
 from forebay.history.store import open_store
-from forebay.history.store.tokens import remove_token
+from forebay.history.store.tokens import remove_token, save_token
 from support.nursery import Child, shared_nursery
 from support.processes import PATIENCE, wait_until
 

@@ -17,6 +17,7 @@ from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control
 from forebay.model.grant import ENDED
 from support.control_processes import MB, Process, System, control_system
+from support.grants import fold, used_bytes
 from support.processes import PATIENCE, wait_until
 
 KIND = "loop" if os.geteuid() == 0 else "directory"

@@ -22,6 +22,7 @@ from forebay.show.web.reading import Journal
 from forebay.simulate.storage.journal_replay import replay_journal
 from support.control import running
 from support.documents import read_page
+from support.grants import digest_of, fold
 
 DATA = Path(__file__).parents[2] / "data" / "control"
 

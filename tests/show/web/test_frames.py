@@ -63,7 +63,7 @@ def snapshot(live: Live, eye: int | None) -> Any:
 
 
 def list_grants(live: Live, eye: int | None = None, **which: Any) -> Any:
-    return as_received(page_views.list_grants(live, eye, Which(**which)))
+    return as_received(page_views.list_grants(live, eye, **which))
 
 
 def timeline(live: Live, eye: int | None = None) -> Any:

@@ -18,7 +18,7 @@ from forebay.act.control.service.live_state import EventRecord, Live, checkpoint
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control
-from forebay.history.store import Store, open_store
+from forebay.history.store import Store, journal, open_store
 from forebay.history.store.journal import Entry, append_entries, read_after
 from forebay.model.errors import BadInput, UserError
 from support.grants import USER, agent, ask, digest_of, disk, fold, grant_id
@@ -100,7 +100,7 @@ def test_where_the_store_fails_nothing_happened_and_the_next_request_goes_on(
     async def work(writer: Writer) -> None:
         await writer.do(NODE)
         before = journal_of(store)
-        monkeypatch.setattr(module.journal, "append_entries", full)
+        monkeypatch.setattr(journal, "append_entries", full)
         with pytest.raises(Unavailable, match="the disk is full"):
             await writer.do(request(1))
         assert journal_of(store) == before
@@ -176,7 +176,7 @@ def test_who_waits_for_a_state_that_is_being_read_again_sees_what_was_written_be
         await writer.start()
         await other.do(NODE)
         with monkeypatch.context() as broken:
-            broken.setattr(module.journal, "append_entries", fail)
+            broken.setattr(journal, "append_entries", fail)
             with pytest.raises(Unavailable):
                 await writer.do(request(1))
         monkeypatch.setattr(module, "load", slow)

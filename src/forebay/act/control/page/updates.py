@@ -112,7 +112,7 @@ class Updates:
                 self._task.cancel()
                 self._task = None
 
-    async def _frames(self, eye: Eye, queue: asyncio.Queue[str]) -> AsyncIterator[str]:
+    async def _frames(self, eye: Eye, queue: asyncio.Queue[str]) -> AsyncGenerator[str, None]:
         """Ends when the service does, or when the reader is too far behind; a browser then comes again."""
         while queue in self._watching.get(eye, ()) and self._task is not None and not self._task.done():
             try:
