@@ -319,10 +319,9 @@ def test_two_at_once_never_get_the_same_free_targets(database: str) -> None:
 
 def test_how_many_targets_there_are_is_taken_from_the_history(store: Store) -> None:
     with pytest.raises(BadInput, match="no run in the history used an OST"):
-        known_targets(store, None)
+        known_targets(store)
     fill(store, run(1, osts=ost_columns({"ost": 11})))
-    assert len(known_targets(store, None)) == 12
-    assert len(known_targets(store, 4)) == 4
+    assert len(known_targets(store)) == 12
 
 
 def test_runs_on_another_file_system_tell_nothing(store: Store) -> None:
@@ -352,7 +351,7 @@ def test_the_file_system_is_named_or_that_of_the_folder_or_of_the_last_run(store
 def test_as_many_targets_as_that_file_system_has(store: Store) -> None:
     here, there = {"filesystem": "/scratch", "ost": 3}, {"filesystem": "/home", "ost": 14}
     fill(store, run(1, osts=ost_columns(here, there)))
-    assert [len(known_targets(store, None, mount)) for mount in ("/scratch", "/home")] == [4, 15]
+    assert [len(known_targets(store, mount)) for mount in ("/scratch", "/home")] == [4, 15]
 
 
 @pytest.fixture

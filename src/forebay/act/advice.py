@@ -20,6 +20,9 @@ from forebay.history.store.totals import filesystem_sums, highest_target
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, Layout, Target
 
+SEEN_RUNS = 200  # of an application, the newest: a policy sees no more
+_MOST_LISTED = 10  # excluded targets that a note lists
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
@@ -121,14 +124,6 @@ def has_file_per_process(view: StripeView) -> bool:
     return view.processes > 1 and 2 * shared <= sum(alike.runs for alike in view.peers)
 
 
-Outcome = Literal["advised", "shadow", "applied"]
-SEEN_RUNS = 200
-"""The number of an application's runs that a policy sees, the newest."""
-_TRIES = 3
-_MOST_LISTED = 10
-"""Excluded targets that a note lists."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """The decision as the file system can have it, and the command that applies it."""
@@ -139,7 +134,7 @@ class Advice:
     layout: Layout
     notes: tuple[str, ...]
     command: Command
-    outcome: Outcome
+    outcome: Literal["advised", "shadow", "applied"]
     partial_runs: int = 0
 
 
@@ -179,16 +174,13 @@ def choose_filesystem(store: Store, app: str, named: str | None, folder: Path | 
     return ChosenFileSystem(last or known[0], because)
 
 
-def known_targets(store: Store, count: int | None, filesystem: str | None = None) -> tuple[Target, ...]:
-    """`count` targets, or if it is None as many as runs in the history have used."""
-    if count is None:
-        with store.reading() as connection:
-            highest = highest_target(connection, filesystem)
-        if highest is None:
-            reason = "no run in the history used an OST; give the number of targets, or --system FILE"
-            raise BadInput("--targets", reason)
-        count = highest + 1
-    return numbered_targets(count)
+def known_targets(store: Store, filesystem: str | None = None) -> tuple[Target, ...]:
+    """As many targets as runs in the history have used."""
+    with store.reading() as connection:
+        highest = highest_target(connection, filesystem)
+    if highest is None:
+        raise BadInput("--targets", "no run in the history used an OST; give the number of targets, or --system FILE")
+    return numbered_targets(highest + 1)
 
 
 def check_usable(targets: Sequence[Target], name: str) -> None:
@@ -207,6 +199,7 @@ def advise(
     *,
     apply_to: Path | None = None,
     shadow: bool = False,
+    more_tries: int = 2,
 ) -> Advice:
     """Decide, and lease the targets to the job in the same transaction, so that no other job gets them meanwhile.
 
@@ -214,30 +207,7 @@ def advise(
     the first new file shows that a target is drained or full: then decide again without it. With `shadow`, only
     decide and record. With neither of these, nor a job, record nothing.
     """
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            advice = _advise_once(store, request, policy, files, targets, loads, apply_to, shadow)
-        except LayoutRefused as refused:
-            targets = exclude_targets(targets, dict.fromkeys(refused.lost, "a new file could not get it"))
-            if not tries_left or not refused.lost or not any(t.usable for t in targets):
-                raise
-        else:
-            break
-    return replace(advice, notes=(*advice.notes, *_exclusion_notes(targets)))
-
-
-def _advise_once(
-    store: Store,
-    request: JobRequest,
-    policy: Policy,
-    files: FileSystem,
-    targets: Sequence[Target],
-    loads: Sequence[Load],
-    apply_to: Path | None,
-    shadow: bool,
-) -> Advice:
     is_question = not (request.job or apply_to or shadow)
-    outcome: Outcome = "shadow" if shadow else "advised"
     with store.reading() if is_question else store.writing() as connection:
         past = list_past_runs(connection, request.app, SEEN_RUNS, request.filesystem)
         view = build_view(connection, request, past, files.max_count, targets, loads)
@@ -248,9 +218,9 @@ def _advise_once(
             policy=policy.name,
             striping=striping,
             layout=fitted.layout,
-            notes=(*notes, *fitted.notes),
+            notes=(*notes, *fitted.notes, *_exclusion_notes(targets)),
             command=files.set_command(fitted.layout, apply_to or Path("DIR")),
-            outcome=outcome,
+            outcome="shadow" if shadow else "advised",
             partial_runs=sum(run.partial_flag for run in past),
         )
         if not is_question:
@@ -261,7 +231,7 @@ def _advise_once(
                 stripe_size=fitted.layout.size,
                 stripe_offset=fitted.layout.start,
                 because=striping.reason,
-                outcome=outcome,
+                outcome=advice.outcome,
                 applied_to=str(apply_to) if apply_to else None,
                 filesystem=request.filesystem,
             )
@@ -273,15 +243,20 @@ def _advise_once(
         return advice
     try:
         files.apply(fitted.layout, apply_to, targets)
-    except (UserError, KeyboardInterrupt):
+    except (UserError, KeyboardInterrupt) as error:
         with store.writing() as connection:
             set_outcome(connection, decision, "refused")
             if request.job:
                 release_targets(connection, request.job, request.system)
-        raise
-    with store.writing() as connection:
-        set_outcome(connection, decision, "applied")
-    return replace(advice, outcome="applied")
+        lost = error.lost if isinstance(error, LayoutRefused) else ()
+        left = exclude_targets(targets, dict.fromkeys(lost, "a new file could not get it"))
+        if not more_tries or not lost or not any(t.usable for t in left):
+            raise
+    else:
+        with store.writing() as connection:
+            set_outcome(connection, decision, "applied")
+        return replace(advice, outcome="applied")
+    return advise(store, request, policy, files, left, loads, apply_to=apply_to, more_tries=more_tries - 1)
 
 
 def _free_first_target(view: StripeView, striping: Striping) -> tuple[Striping, tuple[str, ...]]:

@@ -17,9 +17,7 @@ from forebay.show.options import Database, Json, parse_quantity
 from forebay.show.output import Document, print_json, ranges
 
 if TYPE_CHECKING:
-    from forebay.act.advice import Advice, JobRequest
-    from forebay.act.filesystems.settings import Settings
-    from forebay.history.store import Store
+    from forebay.act.advice import Advice
 
 commands = typer.Typer()
 
@@ -43,14 +41,12 @@ def advise(
     json: Json = False,
 ) -> None:
     """Advise how to stripe the files of a new job, and say why."""
-    from forebay.act.advice import JobRequest
     from forebay.history.store import open_store
 
     if release is not None:
         if app is not None or procs is not None or apply is not None:
             raise BadInput("--release", "is for a job that is over; leave --app, --procs and --apply out")
-        with open_store(db, create=False) as store:
-            _release(store, release, json)
+        _release(db, release, json)
         return
     if app is None or procs is None:
         raise BadInput("--app" if app is None else "--procs", "is missing")
@@ -61,65 +57,55 @@ def advise(
     if job is not None and not 0 < len(job) <= 200:
         raise BadInput("--job", "must have 1 to 200 characters")
     at_most_a_year = (lambda seconds: 0 < seconds <= 366 * 86400), "must be longer than 0 s and at most a year"
-    now, seconds = time.time(), parse_quantity("--lease", lifetime, parse_duration, *at_most_a_year)
+    seconds = parse_quantity("--lease", lifetime, parse_duration, *at_most_a_year)
     if apply is not None and not apply.is_dir():
         raise BadInput(str(apply), "is not a folder" if apply.exists() else "there is no such folder")
-    request = JobRequest(app=app, nprocs=procs, now=now, chance=random.random(), job=job, until=now + seconds)
+    from forebay.act.advice import JobRequest, advise, check_usable, choose_filesystem, known_targets, recorded_mount
+    from forebay.act.filesystems.load import read_loads
+    from forebay.act.filesystems.settings import Settings, open_filesystem, read_settings
+    from forebay.decide.registry import find
+
     with open_store(db, create=False) as store:
-        settings, mount = _read_settings(system, targets, filesystem)
-        advice = _advise(store, request, settings, mount, policy, apply, shadow)
+        if system is not None and targets is not None:
+            raise BadInput("--targets", "is already in the file of --system")
+        settings = Settings(kind="lustre", targets=targets) if system is None else read_settings(system)
+        mount = recorded_mount(settings)
+        if mount is not None and filesystem is not None:
+            raise BadInput("--filesystem", f"is already in the file of --system: {mount}")
+        chosen = choose_filesystem(store, app, mount if filesystem is None else str(filesystem), apply)
+        striper, files = find("stripe", policy), open_filesystem(settings)
+        if settings.targets or settings.mount is not None or apply is not None:
+            current = files.targets(apply)
+        else:
+            current = known_targets(store, chosen.mount)
+        if apply is not None and not (shadow and settings.targets):  # a shadow of another machine cannot ask its folder
+            current = files.restrict(current, apply)
+        check_usable(current, settings.name or "the file system")
+        now = time.time()
+        request = JobRequest(
+            app=app,
+            nprocs=procs,
+            now=now,
+            chance=random.random(),
+            job=job,
+            until=now + seconds,
+            system=settings.name or chosen.mount or "default",
+            filesystem=chosen.mount,
+        )
+        advice = advise(store, request, striper, files, current, read_loads(settings), apply_to=apply, shadow=shadow)
+    if chosen.because:
+        advice = replace(advice, notes=(chosen.because, *advice.notes))
     print_json(_document(advice)) if json else _print(advice)
 
 
-def _release(store: Store, job: str, json: bool) -> None:
+def _release(db: str | None, job: str, json: bool) -> None:
+    from forebay.history.store import open_store
     from forebay.history.store.jobs import release_targets
 
-    with store.writing() as connection:
+    with open_store(db, create=False) as store, store.writing() as connection:
         count = release_targets(connection, job)
     outcome = f"{plural(count, 'target')} released" if count else "had no targets"
     print_json({"job": job, "released": count}) if json else typer.echo(f"job {job}: {outcome}")
-
-
-def _read_settings(system: Path | None, targets: int | None, filesystem: Path | None) -> tuple[Settings, str | None]:
-    """The file system, and its mount point in the history."""
-    from forebay.act.advice import recorded_mount
-    from forebay.act.filesystems.settings import Settings, read_settings
-
-    if system is not None and targets is not None:
-        raise BadInput("--targets", "is already in the file of --system")
-    settings = Settings(kind="lustre", targets=targets) if system is None else read_settings(system)
-    mount = recorded_mount(settings)
-    if mount is not None and filesystem is not None:
-        raise BadInput("--filesystem", f"is already in the file of --system: {mount}")
-    return settings, mount if filesystem is None else str(filesystem)
-
-
-def _advise(
-    store: Store,
-    request: JobRequest,
-    settings: Settings,
-    mount: str | None,
-    policy: str,
-    apply: Path | None,
-    shadow: bool,
-) -> Advice:
-    from forebay.act.advice import advise, check_usable, choose_filesystem, known_targets
-    from forebay.act.filesystems.load import read_loads
-    from forebay.act.filesystems.settings import open_filesystem
-    from forebay.decide.registry import find
-
-    chosen = choose_filesystem(store, request.app, mount, apply)
-    striper, files = find("stripe", policy), open_filesystem(settings)
-    if settings.targets or settings.mount is not None or apply is not None:
-        targets = files.targets(apply)
-    else:
-        targets = known_targets(store, None, chosen.mount)
-    if apply is not None and not (shadow and settings.targets):  # a shadow of another machine cannot ask its folder
-        targets = files.restrict(targets, apply)
-    check_usable(targets, settings.name or "the file system")
-    request = replace(request, system=settings.name or chosen.mount or "default", filesystem=chosen.mount)
-    advice = advise(store, request, striper, files, targets, read_loads(settings), apply_to=apply, shadow=shadow)
-    return replace(advice, notes=(chosen.because, *advice.notes)) if chosen.because else advice
 
 
 def _document(advice: Advice) -> Document:
