@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from forebay.cli.packages import describe_missing
+from forebay.cli.storage.connection import open_client
 from forebay.model.errors import UserError
 from forebay.show.options import Json
 from forebay.show.output import Document, print_json, ranges
@@ -83,9 +84,7 @@ def _read_script() -> Document:
 
 
 def _newest_grant() -> str:
-    from forebay.act.control.client import Client, service_of
-
-    with Client(service_of(None)) as client:
+    with open_client() as client:
         return next(client.grants())["id"]
 
 

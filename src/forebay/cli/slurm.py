@@ -10,22 +10,22 @@ import time as clock
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forebay.cli.storage.connection import Service, Token
+from forebay.cli.storage.connection import Service, Token, open_client
 from forebay.model.errors import BadInput, ForebayError, Refused, UserError
 from forebay.model.units import parse_duration
 from forebay.show.options import Json, parse_quantity
 from forebay.show.output import Document, print_json
 
 if TYPE_CHECKING:
-    from forebay.act.control.client import Client
     from forebay.act.slurm.burst_buffer.installation import Hooks, PlannedFile
     from forebay.act.slurm.burst_buffer.reconcile import Action
-    from forebay.act.slurm.jobs.job import Job, JobOptions
+    from forebay.act.slurm.jobs.job import Job
     from forebay.act.slurm.jobs.settings import JobSettings
+    from forebay.history.store import Store
 
 app = typer.Typer(help="Connect Slurm: burst buffers for jobs, prolog and epilog.", no_args_is_help=True)
 
@@ -54,46 +54,51 @@ def prolog(
     json: Json = False,
 ) -> None:
     """Prepare a job: folder layout, targets, environment. Always ends with 0, in time."""
-    from forebay.act.slurm.jobs.job import JobOptions
-
     if check:
         _check_config(config, json)
         return
-    options = JobOptions(job=job, user=user, name=name, app=app, nprocs=nprocs)
 
-    def prepare(settings: JobSettings, job: Job) -> Document:
-        return _prepare_job(settings, job, options, env=env, json=json)
+    def prepare(store: Store, settings: JobSettings, job: Job) -> Document:
+        from forebay.act.slurm.jobs.job import query_controller
+        from forebay.act.slurm.jobs.prolog import export_lines, run_prolog
 
-    _run_hook("prolog", config, options, lambda settings: settings.jobs.limit, prepare)
+        def ask_slurm(job: Job) -> Job:
+            in_slurm = settings.jobs.ask and job.job == os.environ.get("SLURM_JOB_ID")
+            return query_controller(job, nprocs) if in_slurm else job
+
+        prepared = run_prolog(store, settings, job, ask_slurm, now=clock.time(), chance=random.random())
+        fields = {"app": prepared.app, "mode": settings.jobs.mode}
+        if json:
+            more = {"environment": prepared.environment, **prepared.log_fields, "troubles": prepared.troubles}
+            print_json({"job": job.job, **fields, **more})
+        elif env:
+            for line in export_lines(prepared.environment):
+                typer.echo(line)
+        return {**fields, **prepared.log_fields, **_trouble(prepared.troubles)}
+
+    _run_hook("prolog", config, prepare, job=job, user=user, name=name, app=app, nprocs=nprocs)
 
 
 @app.command(epilog="Example: forebay slurm epilog --config slurm.toml --job 4711 --user ann")
 def epilog(config: Config = CONFIG, job: JobId = "", user: User = "", json: Json = False) -> None:
     """Tidy up after a job: free its targets, ingest its Darshan logs. Always ends with 0."""
-    from forebay.act.slurm.jobs.job import JobOptions
 
-    def tidy_up(settings: JobSettings, job: Job) -> Document:
+    def tidy_up(store: Store, settings: JobSettings, job: Job) -> Document:
         from forebay.act.slurm.jobs.epilog import run_epilog
-        from forebay.history.store import open_store
 
-        with open_store(settings.jobs.db) as store:
-            tidied = run_epilog(store, settings, job, now=clock.time())
+        tidied = run_epilog(store, settings, job, now=clock.time())
         counts = {"freed": tidied.freed, "logs_read": tidied.logs.read, "logs_known": tidied.logs.known}
         if json:
             print_json({"job": job.job, **counts, "troubles": tidied.troubles})
         return counts | _trouble(tidied.troubles)
 
-    _run_hook("epilog", config, JobOptions(job=job, user=user), lambda settings: settings.epilog_limit, tidy_up)
+    _run_hook("epilog", config, tidy_up, job=job, user=user)
 
 
 def _run_hook(
-    hook: str,
-    config: Path,
-    options: JobOptions,
-    limit: Callable[[JobSettings], float],
-    work: Callable[[JobSettings, Job], Document],
+    hook: str, config: Path, work: Callable[[Store, JobSettings, Job], Document], *, job: str, **options: Any
 ) -> None:
-    """Do the work within its time limit and log what it returns, or what failed.
+    """Do the work for a job within its time limit and log what it returns, or what failed.
 
     Never fails: a batch system takes a node whose prolog fails out of service, and holds the job.
     """
@@ -101,8 +106,9 @@ def _run_hook(
     from forebay.act.log import Log
     from forebay.act.slurm.jobs.job import identify_job
     from forebay.act.slurm.jobs.settings import read_job_settings
+    from forebay.history.store import open_store
 
-    log, name = Log(), options.job or os.environ.get("SLURM_JOB_ID", "")
+    log, name = Log(), job or os.environ.get("SLURM_JOB_ID", "")
 
     def log_trouble(error: Exception) -> None:
         known = isinstance(error, ForebayError | OSError)
@@ -110,41 +116,22 @@ def _run_hook(
 
     def work_and_log() -> None:
         try:
-            fields = work(settings, job)
+            with open_store(settings.jobs.db) as store:
+                fields = work(store, settings, identified)
             (log.warning if fields.get("trouble") else log.info)(hook, job=name, **fields)
         except Exception as error:
             log_trouble(error)
 
     try:
         settings = read_job_settings(config)
-        job = identify_job(options, os.environ)
-        trouble = run_within(limit(settings), work_and_log)
+        identified = identify_job(os.environ, job=job, **options)
+        limit = settings.epilog_limit if hook == "epilog" else settings.jobs.limit
+        trouble = run_within(limit, work_and_log)
     except Exception as error:
         log_trouble(error)
     else:
         if trouble:
             log.error(hook, job=name, trouble=trouble)
-
-
-def _prepare_job(settings: JobSettings, job: Job, options: JobOptions, *, env: bool, json: bool) -> Document:
-    from forebay.act.slurm.jobs.job import query_controller
-    from forebay.act.slurm.jobs.prolog import export_lines, run_prolog
-    from forebay.history.store import open_store
-
-    def ask_slurm(job: Job) -> Job:
-        in_slurm = settings.jobs.ask and job.job == os.environ.get("SLURM_JOB_ID")
-        return query_controller(job, options) if in_slurm else job
-
-    with open_store(settings.jobs.db) as store:
-        prepared = run_prolog(store, settings, job, ask_slurm, now=clock.time(), chance=random.random())
-    fields = {"app": prepared.app, "mode": settings.jobs.mode}
-    if json:
-        more = {"environment": prepared.environment, **prepared.log_fields, "troubles": prepared.troubles}
-        print_json({"job": job.job, **fields, **more})
-    elif env:
-        for line in export_lines(prepared.environment):
-            typer.echo(line)
-    return {**fields, **prepared.log_fields, **_trouble(prepared.troubles)}
 
 
 def _trouble(troubles: Sequence[str]) -> dict[str, str]:
@@ -262,7 +249,7 @@ def check(folder: Folder, service: Service = None, token: Token = None, json: Js
     """Check files, slurm.conf, Lua modules and the service."""
     from forebay.act.slurm.burst_buffer.installation import check_installation
 
-    with _client(service, token) as client:
+    with open_client(service, token) as client:
         client.patience = 1.0
         checks = check_installation(folder, client)
     if json:
@@ -320,7 +307,7 @@ def reconcile(
     terms = Terms(**_parse_times(time=time, margin=margin, queue=queue, grace=grace))
     while True:
         actions = []
-        with _client(service, token) as client:
+        with open_client(service, token) as client:
             try:
                 actions = reconcile(client, cluster, conf, terms)
             except UserError as error:
@@ -343,9 +330,3 @@ def _print_actions(actions: list[Action], json: bool) -> None:
         who = f"grant {action.grant}" if action.grant else f"job {action.job}"
         what = action.what if action.grant else done.get(action.what, action.what)
         typer.echo(f"{who}: {what}: {action.because}" + (f"; {action.advice}" if action.advice else ""))
-
-
-def _client(service: str | None, token: Path | None) -> Client:
-    from forebay.act.control.client import Client, service_of
-
-    return Client(service_of(service), token=token)

@@ -1,15 +1,20 @@
 """The service that a command talks to: the options that name it, and a client for it."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from forebay.model.units import parse_duration
 from forebay.show.options import parse_quantity
+
+if TYPE_CHECKING:
+    from forebay.act.control.client import Client
 
 Service = Annotated[
     str | None,
@@ -23,6 +28,13 @@ Authority = Annotated[
 _OPTIONS = {"service": Service, "token": Token, "authority": Authority}
 
 
+def open_client(service: str | None = None, token: Path | None = None, authority: Path | None = None) -> Client:
+    """A client of the service that the options, or else the environment, name."""
+    from forebay.act.control.client import Client, service_of
+
+    return Client(service_of(service), token=token, authority=authority)
+
+
 def with_client(function: Callable[..., None]) -> Callable[..., None]:
     """Make a command of a function whose first argument is a client: it gets the options that name the service."""
 
@@ -30,9 +42,7 @@ def with_client(function: Callable[..., None]) -> Callable[..., None]:
     def command(
         service: str | None = None, token: Path | None = None, authority: Path | None = None, **options: Any
     ) -> None:
-        from forebay.act.control.client import Client, service_of
-
-        with Client(service_of(service), token=token, authority=authority) as client:
+        with open_client(service, token, authority) as client:
             function(client, **options)
 
     hints = get_type_hints(function, localns={"Client": object}, include_extras=True)

@@ -15,8 +15,7 @@ from forebay.model.errors import BadInput, why
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@\[\]-]{0,99}")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,99}")
-_TIMEOUT = 3.0
-"""Seconds to wait for `scontrol`."""
+_TIMEOUT = 3.0  # seconds, for scontrol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,45 +44,35 @@ class Job:
         return int(digits[0]) if digits else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOptions:
-    """What the command line says of a job."""
-
-    job: str = ""
-    user: str = ""
-    name: str = ""
-    app: str = ""
-    nprocs: int = 0
-
-
-def identify_job(options: JobOptions, environment: Mapping[str, str]) -> Job:
+def identify_job(
+    environment: Mapping[str, str], *, job: str = "", user: str = "", name: str = "", app: str = "", nprocs: int = 0
+) -> Job:
     """The job by the options, else by the environment that Slurm gives to prologs and epilogs."""
-    job = options.job or environment.get("SLURM_JOB_ID", "")
+    job = job or environment.get("SLURM_JOB_ID", "")
     if not job:
         raise BadInput("--job", "is missing, and SLURM_JOB_ID is not set")
     if not _ID.fullmatch(job):
         raise BadInput("--job", f"{job[:40]!r} is not a valid job id")
     # The environment may be that of another job, in which this command runs.
     slurm = environment if job == environment.get("SLURM_JOB_ID") else {}
-    user = _find_user(options.user or slurm.get("SLURM_JOB_USER", ""), slurm.get("SLURM_JOB_UID", ""))
+    account = _find_user(user or slurm.get("SLURM_JOB_USER", ""), slurm.get("SLURM_JOB_UID", ""))
     tasks = _parse_count(slurm.get("SLURM_JOB_NTASKS", "")) or _parse_cpus(slurm.get("SLURM_JOB_CPUS_PER_NODE", ""))
-    nprocs = options.nprocs or tasks
-    if nprocs > MOST_PROCESSES or options.nprocs < 0:
-        raise BadInput("--nprocs", f"must be between 1 and {MOST_PROCESSES}, not {nprocs}")
+    if nprocs < 0 or (nprocs or tasks) > MOST_PROCESSES:
+        raise BadInput("--nprocs", f"must be between 1 and {MOST_PROCESSES}, not {nprocs or tasks}")
     return Job(
         job=job,
-        user=user.pw_name,
-        uid=user.pw_uid,
-        gid=user.pw_gid,
-        name=options.name or slurm.get("SLURM_JOB_NAME", ""),
-        app=options.app,
-        nprocs=nprocs or 1,
+        user=account.pw_name,
+        uid=account.pw_uid,
+        gid=account.pw_gid,
+        name=name or slurm.get("SLURM_JOB_NAME", ""),
+        app=app,
+        nprocs=nprocs or tasks or 1,
         nodes=_parse_count(slurm.get("SLURM_JOB_NUM_NODES", "")) or 1,
     )
 
 
-def query_controller(job: Job, options: JobOptions) -> Job:
-    """The job with what Slurm's controller knows of it; unchanged if the controller does not answer."""
+def query_controller(job: Job, nprocs: int) -> Job:
+    """The job with what Slurm's controller knows of it, except a given `nprocs`; unchanged if it does not answer."""
     try:
         fields = parse_job(run(("scontrol", "-o", "show", "job", job.job), timeout=_TIMEOUT))
     except CommandFailed:
@@ -92,7 +81,7 @@ def query_controller(job: Job, options: JobOptions) -> Job:
         job,
         name=job.name or fields.get("JobName", ""),
         command=fields.get("Command", ""),
-        nprocs=options.nprocs or _parse_count(fields.get("NumTasks", "")) or job.nprocs,
+        nprocs=nprocs or _parse_count(fields.get("NumTasks", "")) or job.nprocs,
         seconds=parse_time_limit(fields.get("TimeLimit", "")) or 0.0,
     )
 
