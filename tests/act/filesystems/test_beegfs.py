@@ -10,10 +10,6 @@ from hypothesis import strategies as st
 from forebay.act.filesystems.beegfs import (
     BeeGFS7,
     BeeGFS8,
-    parse_entry7,
-    parse_entry8,
-    parse_targets7,
-    parse_targets8,
     power_of_two,
 )
 from forebay.model.errors import BadInput
@@ -48,7 +44,7 @@ def row(index: object, **more: str) -> dict[str, object]:
 
 
 def test_targets_of_version_7() -> None:
-    targets = parse_targets7(LIST_7)
+    targets = BeeGFS7.parse_targets(LIST_7, "list")
     assert [t.index for t in targets] == [1, 2, 3, 101, 102, 103, 104]
     assert [t.free_bytes for t in targets][:3] == [int(1024.5 * GIB), 100 * GIB, GIB]
     assert {t.index: t.because for t in targets if not t.usable} == WHY_7
@@ -58,21 +54,21 @@ def test_targets_of_version_7() -> None:
     "text", ["", "TargetID   NodeID\n", "[ERROR: something]\n", "1 Online Good 1.2GiB 1.2.3GiB 5%\n"]
 )
 def test_text_without_targets_has_none(text: str) -> None:
-    assert parse_targets7(text) == ()
+    assert BeeGFS7.parse_targets(text, "list") == ()
 
 
 @pytest.mark.parametrize("index", [101, "101", "s:101", "storage:101", {"num_id": 101, "node_type": "storage"}])
 def test_a_target_number_of_version_8_in_any_of_its_forms(index: object) -> None:
-    assert [t.index for t in parse_targets8(json.dumps([row(index)]), "list")] == [101]
+    assert [t.index for t in BeeGFS8.parse_targets(json.dumps([row(index)]), "list")] == [101]
 
 
 def test_pages_of_version_8_are_read_one_after_the_other() -> None:
     text = f"{json.dumps([row(1), row(2)])}\n\n{json.dumps([row(3)])}\n\n"
-    assert [t.index for t in parse_targets8(text, "list")] == [1, 2, 3]
+    assert [t.index for t in BeeGFS8.parse_targets(text, "list")] == [1, 2, 3]
 
 
 def test_lines_of_version_8_are_read_as_well() -> None:
-    assert [t.index for t in parse_targets8(f"{json.dumps(row(2))}\n{json.dumps(row(1))}\n", "list")] == [1, 2]
+    assert [t.index for t in BeeGFS8.parse_targets(f"{json.dumps(row(2))}\n{json.dumps(row(1))}\n", "list")] == [1, 2]
 
 
 def test_states_of_version_8_are_known_in_any_case() -> None:
@@ -84,7 +80,7 @@ def test_states_of_version_8_are_known_in_any_case() -> None:
         row(5, reachability="Offline", consistency="Bad", space_free="-"),
         {"id": 6},
     ]
-    targets = parse_targets8(json.dumps(rows), "list")
+    targets = BeeGFS8.parse_targets(json.dumps(rows), "list")
     assert [t.because for t in targets] == [
         "",
         "probably offline",
@@ -98,7 +94,7 @@ def test_states_of_version_8_are_known_in_any_case() -> None:
 
 def test_free_space_of_version_8_is_bytes_or_has_a_unit() -> None:
     older = {k: v for k, v in row(3).items() if k != "space_free"} | {"sfree": "1.5TiB"}
-    targets = parse_targets8(json.dumps([row(1), row(2, space_free="-"), older]), "list")
+    targets = BeeGFS8.parse_targets(json.dumps([row(1), row(2, space_free="-"), older]), "list")
     assert [t.free_bytes for t in targets] == [TIB, 0, int(1.5 * TIB)]
 
 
@@ -116,7 +112,7 @@ def test_free_space_of_version_8_is_bytes_or_has_a_unit() -> None:
 )
 def test_targets_of_version_8_that_make_no_sense_are_one_line(text: str, reason: str) -> None:
     with pytest.raises(BadInput, match=reason) as wrong:
-        parse_targets8(text, "beegfs target list")
+        BeeGFS8.parse_targets(text, "beegfs target list")
     assert "\n" not in str(wrong.value)
 
 
@@ -135,17 +131,17 @@ ENTRY_8 = json.dumps([{"path": "/", "type": "directory", "stripe_pattern": "RAID
 
 def test_the_pattern_of_a_folder() -> None:
     expected = Layout(count=4, size=512 * KIB)
-    assert parse_entry7(ENTRY_7, "x") == parse_entry8(ENTRY_8, "x") == expected
+    assert BeeGFS7.parse_entry(ENTRY_7, "x") == BeeGFS8.parse_entry(ENTRY_8, "x") == expected
 
 
 @pytest.mark.parametrize("size, expected", [("1m", MIB), ("1M", MIB), ("64k", GRAIN), ("2g", 2 * GIB), ("1MiB", MIB)])
 def test_sizes_are_binary_however_they_are_written(size: str, expected: int) -> None:
-    assert parse_entry7(ENTRY_7.replace("512K", size), "x").size == expected
-    assert parse_entry8(ENTRY_8.replace("524288", size), "x").size == expected
+    assert BeeGFS7.parse_entry(ENTRY_7.replace("512K", size), "x").size == expected
+    assert BeeGFS8.parse_entry(ENTRY_8.replace("524288", size), "x").size == expected
 
 
 def test_a_mirrored_pattern_is_one_as_well() -> None:
-    assert parse_entry8(ENTRY_8.replace("RAID0", "Buddy Mirror"), "x").count == 4
+    assert BeeGFS8.parse_entry(ENTRY_8.replace("RAID0", "Buddy Mirror"), "x").count == 4
 
 
 @pytest.mark.parametrize(
@@ -154,7 +150,7 @@ def test_a_mirrored_pattern_is_one_as_well() -> None:
 )
 def test_a_size_that_makes_no_sense_is_one_line(size: str, reason: str) -> None:
     with pytest.raises(BadInput, match=reason):
-        parse_entry7(ENTRY_7.replace("512K", size), "beegfs-ctl --getentryinfo")
+        BeeGFS7.parse_entry(ENTRY_7.replace("512K", size), "beegfs-ctl --getentryinfo")
 
 
 def scribbled(text: str) -> st.SearchStrategy[str]:
@@ -166,7 +162,7 @@ def scribbled(text: str) -> st.SearchStrategy[str]:
 
 @given(st.one_of(st.text(), scribbled(ENTRY_7), scribbled(ENTRY_8), scribbled(LIST_7), scribbled(json.dumps([row(1)]))))
 def test_corrupt_text_is_read_or_one_line(text: str) -> None:
-    for parse in (parse_entry7, parse_entry8, parse_targets8, lambda t, _: parse_targets7(t)):
+    for parse in (BeeGFS7.parse_entry, BeeGFS8.parse_entry, BeeGFS8.parse_targets, BeeGFS7.parse_targets):
         try:
             parse(text, "beegfs")
         except BadInput as wrong:

@@ -28,10 +28,10 @@ _LARGEST = 1 << 31
 """Chunk sizes have 32 bits and are powers of two."""
 _NO_START = "BeeGFS chooses the targets itself: the first target cannot be set"
 _GIB = 1 << 30
-_CHUNK = re.compile(r"^\+ Chunksize:\s*(\S+)", re.MULTILINE)
-_DESIRED = re.compile(r"^\+ Number of storage targets:\s*desired:\s*(\d+)", re.MULTILINE)
-_PATTERN = re.compile(r"\((\d+)\s*x\s*([^\s)]+)\)")
-_ID = re.compile(r"(?:[a-z]+:)?(\d+)", re.IGNORECASE)
+_CHUNK = re.compile(r"^\+ Chunksize:\s*(?P<size>\S+)", re.MULTILINE)
+_DESIRED = re.compile(r"^\+ Number of storage targets:\s*desired:\s*(?P<count>\d+)", re.MULTILINE)
+_PATTERN = re.compile(r"\((?P<count>\d+)\s*x\s*(?P<size>[^\s)]+)\)")
+_ID = re.compile(r"(?:[a-z]+:)?(\d{1,9})", re.IGNORECASE)
 _ROW = re.compile(r"^\s*(\d{1,9})\s+(\S.*?)\s+[\d.]+GiB\s+(\d{1,12}(?:\.\d+)?)GiB\s")
 _ISSUES = {
     "offline": "offline",
@@ -41,6 +41,7 @@ _ISSUES = {
     "bad": "its data is bad",
     "emergency": "almost full (capacity pool emergency)",
 }
+_LISTING = "beegfs target list"
 _FINE = {"online", "good", "normal", "low"}
 
 
@@ -54,70 +55,41 @@ def power_of_two(size: int) -> int:
     return below if size * size < 2 * below * below or below == _LARGEST else 2 * below
 
 
-def parse_entry7(text: str, where: str) -> Layout:
-    """The layout that `beegfs-ctl --getentryinfo` prints; `where` names that command in errors."""
-    chunk, desired = _CHUNK.search(text), _DESIRED.search(text)
-    if not chunk or not desired:
-        raise BadInput(where, "does not show a stripe pattern")
-    return _parse_layout(desired[1], chunk[1], where)
+def _make_target(index: int, states: list[str], free_bytes: int) -> Target:
+    issues = [_ISSUES.get(s.lower(), f"state {s}") for s in states if s.lower() not in _FINE]
+    return Target(index=index, free_bytes=free_bytes, usable=not issues, because=", ".join(issues))
 
 
-def parse_entry8(text: str, where: str) -> Layout:
-    """The layout that `beegfs entry info --output json` prints."""
-    rows = _parse_rows(text, where)
-    pattern = _PATTERN.search(str(rows[0].get("stripe_pattern", ""))) if rows else None
-    if not pattern:
-        raise BadInput(where, "does not show a stripe pattern")
-    return _parse_layout(pattern[1], pattern[2], where)
-
-
-def parse_targets7(text: str) -> tuple[Target, ...]:
-    """The targets of `beegfs-ctl --listtargets --state --pools --spaceinfo`, ascending."""
-    rows = [row for line in text.splitlines() if (row := _ROW.match(line))]
-    return _ascending(_make_target(int(r[1]), r[2].split(), int(float(r[3]) * _GIB)) for r in rows)
-
-
-def parse_targets8(text: str, where: str = "beegfs target list") -> tuple[Target, ...]:
-    """The targets of `beegfs target list --state --capacity --raw --output json`, ascending."""
-    return _ascending(_parse_target8(row, where) for row in _parse_rows(text, where))
-
-
-def _parse_target8(row: Mapping[str, object], where: str) -> Target:
+def _parse_target(row: Mapping[str, object], where: str) -> Target:
+    """A row of version 8; its number is 101, "101", "s:101", "storage:101" or {"num_id": 101}."""
+    number = row.get("id")
+    if isinstance(number, dict):
+        number = number.get("num_id", number.get("NumId"))
+    match = _ID.fullmatch(str(number))
     states = [str(row.get(key, "unknown")) for key in ("reachability", "consistency")]
     pool = row.get("cap_pool") or row.get("capacity_pool")
     free = str(row.get("space_free", row.get("sfree", "-")))
     size = locate_errors(where, lambda: parse_size(free)) if free != "-" else 0
     if not 0 <= size < 1e30:
         raise BadInput(where, f"invalid free space {free!r}")
-    return _make_target(_parse_id(row.get("id"), where), [*states, *([str(pool)] if pool else [])], int(size))
-
-
-def _make_target(index: int, states: list[str], free_bytes: int) -> Target:
-    issues = [_ISSUES.get(s.lower(), f"state {s}") for s in states if s.lower() not in _FINE]
-    return Target(index=index, free_bytes=free_bytes, usable=not issues, because=", ".join(issues))
+    if not match:
+        raise BadInput(where, f"invalid target number {number!r}")
+    return _make_target(int(match[1]), [*states, *([str(pool)] if pool else [])], int(size))
 
 
 def _ascending(targets: Iterable[Target]) -> tuple[Target, ...]:
     return tuple(sorted(targets, key=lambda t: t.index))
 
 
-def _parse_id(value: object, where: str) -> int:
-    """A target's number, of 101, "101", "s:101", "storage:101" or {"num_id": 101}."""
-    if isinstance(value, dict):
-        value = value.get("num_id", value.get("NumId"))
-    match = _ID.fullmatch(str(value))
-    if not match or len(match[1]) > 9:
-        raise BadInput(where, f"invalid target number {value!r}")
-    return int(match[1])
-
-
-def _parse_layout(count: str, size: str, where: str) -> Layout:
+def _parse_layout(count: re.Match[str] | None, size: re.Match[str] | None, where: str) -> Layout:
     """The size is 1m, 512k, 1M, 1MiB or 1048576: units are binary, however they are written."""
-    match = re.fullmatch(r"(\d{1,12})([kmgt]?)i?b?", size.lower())
+    if not count or not size:
+        raise BadInput(where, "does not show a stripe pattern")
+    match = re.fullmatch(r"(\d{1,12})([kmgt]?)i?b?", size["size"].lower())
     if not match:
-        raise BadInput(where, f"invalid chunk size {size!r}")
+        raise BadInput(where, f"invalid chunk size {size['size']!r}")
     size_bytes = int(match[1]) << 10 * ("", "k", "m", "g", "t").index(match[2])
-    return locate_errors(where, lambda: Layout(count=int(count), size=size_bytes))
+    return locate_errors(where, lambda: Layout(count=int(count["count"]), size=size_bytes))
 
 
 def _parse_rows(text: str, where: str) -> list[dict[str, object]]:
@@ -157,11 +129,13 @@ class _BeeGFS(FileSystem):
 
     @staticmethod
     @abstractmethod
-    def parse_entry(text: str, where: str) -> Layout: ...
+    def parse_entry(text: str, where: str) -> Layout:
+        """The layout in what `show` prints; `where` names that command in errors."""
 
     @staticmethod
     @abstractmethod
-    def parse_targets(text: str) -> tuple[Target, ...]: ...
+    def parse_targets(text: str, where: str) -> tuple[Target, ...]:
+        """The targets in what `list` prints, ascending."""
 
     def fit(self, layout: Layout) -> FittedLayout:
         size = power_of_two(layout.size)
@@ -184,7 +158,7 @@ class _BeeGFS(FileSystem):
     def _read_targets(self, folder: Path | None) -> tuple[Target, ...]:  # noqa: ARG002 - the same for all mounts
         completed = run_unchecked(self._list_command(), timeout=self.timeout)
         try:
-            return require_listed(completed, self.parse_targets(completed.out))
+            return require_listed(completed, self.parse_targets(completed.out, _LISTING))
         except BadInput:
             if completed.code:
                 raise completed.error() from None
@@ -195,7 +169,7 @@ class _BeeGFS(FileSystem):
         if self.known_targets is None:
             return tuple(targets)
         try:
-            existing = len(self.parse_targets(run(self._list_command(), timeout=self.timeout)))
+            existing = len(self.parse_targets(run(self._list_command(), timeout=self.timeout), _LISTING))
         except UserError:
             return tuple(targets)
         return exclude_targets(targets, {t.index: "no such target" for t in targets[existing:]})
@@ -214,9 +188,16 @@ class BeeGFS7(_BeeGFS):
     set = ("beegfs-ctl", "--setpattern", "--numtargets={count}", "--chunksize={size}")
     units = ("k", "m")
     show = ("beegfs-ctl", "--getentryinfo")
-    parse_entry = staticmethod(parse_entry7)
     list = ("beegfs-ctl", "--listtargets", "--nodetype=storage", "--state", "--pools", "--spaceinfo")
-    parse_targets = staticmethod(parse_targets7)
+
+    @staticmethod
+    def parse_entry(text: str, where: str) -> Layout:
+        return _parse_layout(_DESIRED.search(text), _CHUNK.search(text), where)
+
+    @staticmethod
+    def parse_targets(text: str, where: str) -> tuple[Target, ...]:  # noqa: ARG004 - lines that are no row are left out
+        rows = [row for line in text.splitlines() if (row := _ROW.match(line))]
+        return _ascending(_make_target(int(r[1]), r[2].split(), int(float(r[3]) * _GIB)) for r in rows)
 
     def _list_command(self) -> Command:
         return (*self.list, f"--mount={self.mount}") if self.mount else self.list
@@ -232,6 +213,14 @@ class BeeGFS8(_BeeGFS):
     set = ("beegfs", "entry", "set", "--num-targets", "{count}", "--chunk-size", "{size}")
     units = ("KiB", "MiB")  # unlike version 7, version 8 reads k and M as powers of ten, and m not at all
     show = ("beegfs", "entry", "info", "--raw", "--output", "json")
-    parse_entry = staticmethod(parse_entry8)
     list = ("beegfs", "target", "list", "--node-type", "storage", "--state", "--capacity", "--raw", "--output", "json")
-    parse_targets = staticmethod(parse_targets8)
+
+    @staticmethod
+    def parse_entry(text: str, where: str) -> Layout:
+        rows = _parse_rows(text, where)
+        pattern = _PATTERN.search(str(rows[0].get("stripe_pattern", ""))) if rows else None
+        return _parse_layout(pattern, pattern, where)
+
+    @staticmethod
+    def parse_targets(text: str, where: str) -> tuple[Target, ...]:
+        return _ascending(_parse_target(row, where) for row in _parse_rows(text, where))

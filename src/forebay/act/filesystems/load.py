@@ -22,10 +22,11 @@ from forebay.act.filesystems.settings import Settings
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import Target
 
-_OST = re.compile(r"^obdfilter\.(?P<name>.+)-OST(?P<index>[0-9a-fA-F]{4,8})\.job_stats=")
-_JOB = re.compile(r"^\s*- job_id:\s*(?P<job>.*?)\s*$")
-_LATEST = re.compile(r"^\s*snapshot_time:\s*(?P<seconds>\d{1,18}(?:\.\d+)?)(?:\s|$)")
-_BYTES = re.compile(r"^\s*(?:read|write)_bytes:\s*\{.*\bsum:\s*(?P<sum>\d{1,30})\b")
+# Of each OST the name of its file system, its index and its jobs; of each job its id and its counters.
+_OST = re.compile(r"^obdfilter\.(.+)-OST([0-9a-fA-F]{4,8})\.job_stats=", re.MULTILINE)
+_JOB = re.compile(r"^[^\S\n]*- job_id:[^\S\n]*(.*?)[^\S\n]*$", re.MULTILINE)
+_LATEST = re.compile(r"^[^\S\n]*snapshot_time:[^\S\n]*(\d{1,18}(?:\.\d+)?)(?:\s|$)", re.MULTILINE)
+_BYTES = re.compile(r"^[^\S\n]*(?:read|write)_bytes:[^\S\n]*\{.*\bsum:[^\S\n]*(\d{1,30})\b", re.MULTILINE)
 _ESCAPED = re.compile(rb"\\x([0-9A-Fa-f]{2})")
 _WHERE = "lctl get_param job_stats"
 METRICS = ("lustre_job_write_bytes_total", "lustre_job_read_bytes_total")
@@ -138,33 +139,29 @@ def parse_job_stats(text: str, name: str = "") -> JobStats:
     (`kworker/14:1.0`, `@37:uid`), and YAML does not take all of that. Newer releases quote ids that are not plain, and
     escape some bytes as `\\x20`, even inside a character: so the text is decoded with `surrogateescape`.
     """
-    stats: JobStats = {}
-    systems: set[str] = set()
-    jobs: dict[str, JobTraffic] = {}
-    job: str | None = None
-    for line in text.split("\n"):
-        if ost := _OST.match(line):
-            systems.add(ost["name"])
-            jobs = stats.setdefault(int(ost["index"], 16), {}) if name in ("", ost["name"]) else {}
-            job = None
-        elif started := _JOB.match(line):
-            if not systems:
-                raise BadInput(_WHERE, "a job before the first OST")
-            job = decode_job(started["job"])
-            jobs[job] = JobTraffic()
-        elif (latest := _LATEST.match(line)) or (moved := _BYTES.match(line)):
-            if job is None:
-                raise BadInput(_WHERE, f"a counter before the first {'job' if systems else 'OST'}")
-            known = jobs[job]
-            if latest:
-                jobs[job] = replace(known, latest=float(latest["seconds"]))
-            elif moved:
-                jobs[job] = replace(known, total=known.total + int(moved["sum"]))
-    if not systems:
+    before, *osts = _OST.split(text)
+    if _JOB.search(before):
+        raise BadInput(_WHERE, "a job before the first OST")
+    _check_no_counter(before, "OST")
+    if not osts:
         raise BadInput(_WHERE, "names no OST")
+    stats: JobStats = {}
+    for system, index, body in zip(osts[::3], osts[1::3], osts[2::3], strict=True):
+        head, *jobs = _JOB.split(body)
+        _check_no_counter(head, "job")
+        if name in ("", system):
+            traffic = stats.setdefault(int(index, 16), {})
+            for job, counters in zip(jobs[::2], jobs[1::2], strict=True):
+                latest = float((*_LATEST.findall(counters)[-1:], 0.0)[0])
+                traffic[decode_job(job)] = JobTraffic(total=sum(map(int, _BYTES.findall(counters))), latest=latest)
     if not name:
-        check_single_filesystem(_WHERE, systems)
+        check_single_filesystem(_WHERE, set(osts[::3]))
     return stats
+
+
+def _check_no_counter(text: str, first: str) -> None:
+    if _LATEST.search(text) or _BYTES.search(text):
+        raise BadInput(_WHERE, f"a counter before the first {first}")
 
 
 def decode_job(text: str) -> str:
