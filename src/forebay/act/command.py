@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from forebay.model.errors import UserError, why
 
-_LONGEST = 300
-"""Characters of a command's own message that an error repeats."""
-_GRACE = 1.0
-"""Seconds to wait for the end of a killed command; one that hangs inside the kernel may never end."""
+_LONGEST = 300  # characters of a command's own message that an error repeats
+_GRACE = 1.0  # seconds for a killed command to end; one that hangs inside the kernel may never end
 
 
 class CommandFailed(UserError):
@@ -134,6 +133,17 @@ class Child:
     def code(self) -> int | None:
         """Its exit status (negative for a signal); None while it runs."""
         return self._process.poll()
+
+    def await_ready(self, seconds: float) -> Literal["ready", "late", "ended"]:
+        """Wait until it prints that it is ready; `late` if it prints nothing for so long."""
+        printed = b""
+        while b"ready" not in printed:
+            if not select.select([self.out], [], [], seconds)[0]:
+                return "late"
+            if not (more := os.read(self.out, 4096)):
+                return "ended"
+            printed += more
+        return "ready"
 
     def signal(self, number: int) -> None:
         """Send it a signal, if it still runs."""

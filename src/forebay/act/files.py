@@ -1,7 +1,30 @@
 """Files that are in place whole or not at all, also after a crash."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from forebay.model.errors import BadInput, why
+
+
+@contextmanager
+def name_errors(path: Path | str) -> Iterator[None]:
+    """Raise system errors as BadInput with the path."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(str(path), why(error)) from None
+
+
+@contextmanager
+def open_folder(path: Path | str, flags: int = 0) -> Iterator[int]:
+    """A descriptor of the folder."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def write_file(path: Path, text: str, mode: int = 0o644) -> None:
@@ -27,8 +50,5 @@ def write_synced(path: Path, text: str, mode: int) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Write all names in the folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with open_folder(folder) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

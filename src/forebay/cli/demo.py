@@ -2,7 +2,6 @@
 
 import os
 import re
-import select
 import shlex
 import sys
 import tempfile
@@ -41,7 +40,8 @@ def demo(
             if "{grant}" in line:
                 if json or not has_grant:
                     continue
-                line = line.format(grant=_newest_grant())
+                with open_client() as client:
+                    line = line.format(grant=next(client.grants())["id"])
             if not json:
                 typer.secho(f"\n{number}. {step['question']}", bold=True)
                 typer.echo(f"   $ {line}")
@@ -81,11 +81,6 @@ def _read_script() -> Document:
     import tomllib
 
     return tomllib.loads((files("forebay.cli") / "demo.toml").read_text("utf-8"))
-
-
-def _newest_grant() -> str:
-    with open_client() as client:
-        return next(client.grants())["id"]
 
 
 def run_line(line: str) -> None:
@@ -140,12 +135,8 @@ def start_daemon(running: ExitStack, *arguments: str) -> None:
 
     child = Child([sys.executable, "-m", "forebay", *arguments], quiet=True)
     running.callback(child.stop, 5.0)
-    printed = b""
-    while b"ready" not in printed:
-        has_more, _, _ = select.select([child.out], [], [], _START)
-        more = os.read(child.out, 4096) if has_more else b""
-        if not more:
-            problem = "ended" if has_more else f"was not ready within {_START:g} s"
-            line = f"forebay {shlex.join(arguments)}"
-            raise UserError(f"forebay {arguments[0]} {problem}; run it by hand to see why: {line}")
-        printed += more
+    state = child.await_ready(_START)
+    if state != "ready":
+        problem = "ended" if state == "ended" else f"was not ready within {_START:g} s"
+        line = f"forebay {shlex.join(arguments)}"
+        raise UserError(f"forebay {arguments[0]} {problem}; run it by hand to see why: {line}")

@@ -27,7 +27,6 @@ from forebay.show.output import Document, draw, print_json, print_table, progres
 if TYPE_CHECKING:
     from forebay.simulate.engine import Measures
     from forebay.simulate.scenario import Scenario
-    from forebay.simulate.storage.run import Run
     from forebay.simulate.storage.scenario import StorageScenario
 
 commands = typer.Typer()
@@ -131,14 +130,17 @@ def _simulate_applications(
 ) -> None:
     from dataclasses import replace
 
+    import numpy as np
+
+    from forebay.decide.registry import find
+    from forebay.simulate.engine import simulate
     from forebay.simulate.scenario import read_scenario
 
     scenario = read_scenario(file)
     if horizon is not None:
         rule = (lambda seconds: 0 < seconds < math.inf), "must be positive and finite"
         scenario = replace(scenario, horizon=parse_quantity("--horizon", horizon, parse_duration, *rule))
-    if until_first_finish:
-        scenario = replace(scenario, stop_at_first_finish=True)
+    first = until_first_finish or scenario.stop_at_first_finish
     held, nodes = sum(a.compute_nodes for a in scenario.applications), scenario.system.compute_nodes
     if held > nodes * (1 + 1e-9):
         warning = f"the applications hold {held:g} compute nodes of {nodes:g}; the machine's idle time counts them all"
@@ -149,41 +151,29 @@ def _simulate_applications(
         placers = policy_list("place", place or scenario.place or DEFAULT_PLACE)
         allocators = policy_list("allocate", allocate or scenario.allocate or DEFAULT_ALLOCATE)
         pairs = [(allocator, placer) for allocator in allocators for placer in placers]
-    runs = [_run(scenario, *pair, seed) for pair in pairs]
+    runs: list[tuple[Any, Measures]] = []
+    for allocator, placer in pairs:
+        seconds = scenario.needed_horizon(not first)
+        with progress(f"{allocator} + {placer}", seconds) as report:
+            placement: Any = scenario.fixed
+            if allocator != "fixed":
+                rng = np.random.default_rng(seed)
+                placement = scenario.schedule(find("allocate", allocator), find("place", placer), rng)
+            limits: Document = {"horizon": seconds, "stop_at_first_finish": first, "progress": report}
+            runs.append((placement, simulate(scenario.system, scenario.applications, placement, **limits)))
     placement, best = min(runs, key=lambda run: _known_first(run[1].mean_io_slowdown))
     names = [application.name for application in scenario.applications]
     draw(plot, "simulation:draw_simulation", names, placement, best.slowdown, best.rho_io, best.occupancy)
     documents = [_document(scenario, pair, *run) for pair, run in zip(pairs, runs, strict=True)]
     if json:
         print_json(documents[0] if len(documents) == 1 else {"runs": documents})
-    else:
-        _print_applications(documents)
-        _warn_of_unfinished(scenario, documents)
-
-
-def _run(scenario: Scenario, allocate: str, place: str, seed: int) -> tuple[Any, Measures]:
-    """The placement, and what comes of it."""
-    import numpy as np
-
-    from forebay.decide.registry import find
-    from forebay.simulate.engine import simulate
-
-    first = scenario.stop_at_first_finish
-    horizon = scenario.needed_horizon(not first)
-    with progress(f"{allocate} + {place}", horizon) as report:
-        if allocate == "fixed":
-            placement: Any = scenario.fixed
-        else:
-            rng = np.random.default_rng(seed)
-            placement = scenario.schedule(find("allocate", allocate), find("place", place), rng)
-        return placement, simulate(
-            scenario.system,
-            scenario.applications,
-            placement,
-            horizon=horizon,
-            stop_at_first_finish=first,
-            progress=report,
-        )
+        return
+    _print_applications(documents)
+    with_io = {a.name for a in scenario.applications if a.volume > 0}
+    stuck = {a["name"] for run in documents for a in run["applications"] if math.isnan(a["slowdown"])} & with_io
+    if stuck:
+        listed = ", ".join(sorted(stuck)[:5]) + (" and others" if len(stuck) > 5 else "")
+        typer.echo(f"no I/O phase completed, left out of the means: {listed}; a longer horizon may help", err=True)
 
 
 def _document(scenario: Scenario, pair: tuple[str, str], placement: Any, measures: Measures) -> Document:
@@ -223,14 +213,6 @@ def _print_applications(documents: list[Document]) -> None:
     print_table(title, ("allocate", "place", *_OVERALL.values()), rows)
 
 
-def _warn_of_unfinished(scenario: Scenario, documents: list[Document]) -> None:
-    with_io = {a.name for a in scenario.applications if a.volume > 0}
-    stuck = {a["name"] for run in documents for a in run["applications"] if math.isnan(a["slowdown"])} & with_io
-    if stuck:
-        names = ", ".join(sorted(stuck)[:5]) + (" and others" if len(stuck) > 5 else "")
-        typer.echo(f"no I/O phase completed, left out of the means: {names}; a longer horizon may help", err=True)
-
-
 def _known_first(value: float) -> tuple[bool, float]:
     return math.isnan(value), value
 
@@ -239,8 +221,13 @@ def _simulate_storage(
     file: Path, changes: Document, seed: int, decisions: Path | None, plot: Path | None, json: bool
 ) -> None:
     """One run under each policy; `changes` are keys of [storage] that the command line replaces."""
-    from forebay.simulate.storage.outcome import document
+    import csv
+
+    from forebay.decide.registry import find
+    from forebay.simulate.storage.outcome import DECISION, document
+    from forebay.simulate.storage.outcome import decisions as decisions_of
     from forebay.simulate.storage.rules import OPTIMAL
+    from forebay.simulate.storage.run import run_storage
     from forebay.simulate.storage.scenario import read_storage_scenario
 
     if decisions is not None:
@@ -250,12 +237,21 @@ def _simulate_storage(
     for option, path in (("--decisions", decisions), ("--plot", plot)):
         if path is not None and (len(names) > 1 or OPTIMAL in names):
             raise BadInput(option, "goes with one policy")
-    runs = [_run_storage(scenario, name, seed) for name in names if name != OPTIMAL]
+    runs = []
+    for name in names:
+        if name != OPTIMAL:
+            with progress(name, len(scenario.requests)) as report:
+                how: Document = {"feedback": scenario.feedback, "seed": seed, "progress": report}
+                policy = find("storage", name)
+                runs.append(run_storage(scenario.platform, scenario.requests, policy, scenario.rules, **how))
     documents = [document(run) | {"decisions_file": None} for run in runs]
     if OPTIMAL in names:
         documents.append(_bound_document(scenario))
     if decisions is not None:
-        _write_decisions(runs[0], decisions)
+        with whole_file(decisions) as rows:
+            writer = csv.writer(rows, lineterminator="\n")
+            writer.writerow(DECISION)
+            writer.writerows(decisions_of(runs[0]))
         documents[0]["decisions_file"] = str(decisions)
     if plot is not None:
         draw(plot, "storage_run:draw_storage_run", runs[0])
@@ -263,22 +259,6 @@ def _simulate_storage(
         print_json(documents[0] if len(documents) == 1 else {"runs": documents})
     else:
         _print_storage(scenario, documents)
-
-
-def _run_storage(scenario: StorageScenario, policy: str, seed: int) -> Run:
-    from forebay.decide.registry import find
-    from forebay.simulate.storage.run import run_storage
-
-    with progress(policy, len(scenario.requests)) as report:
-        return run_storage(
-            scenario.platform,
-            scenario.requests,
-            find("storage", policy),
-            scenario.rules,
-            feedback=scenario.feedback,
-            seed=seed,
-            progress=report,
-        )
 
 
 def _bound_document(scenario: StorageScenario) -> Document:
@@ -298,17 +278,6 @@ def _bound_document(scenario: StorageScenario) -> Document:
         "allocated_bytes": bound.bytes,
         "allocated_share": bound.bytes / total,
     }
-
-
-def _write_decisions(run: Run, path: Path) -> None:
-    import csv
-
-    from forebay.simulate.storage.outcome import DECISION, decisions
-
-    with whole_file(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(DECISION)
-        writer.writerows(decisions(run))
 
 
 def _print_storage(scenario: StorageScenario, documents: list[Document]) -> None:

@@ -15,16 +15,15 @@ from typing import ClassVar
 from uuid import UUID
 
 from forebay.act.command import CommandFailed
+from forebay.act.files import open_folder
 from forebay.act.volumes.directory import walk_entries
 from forebay.act.volumes.mounts import filesystem_of
 from forebay.act.volumes.volume import NotOurs, Record, Volume
 from forebay.act.volumes.volume_lifecycle import Volumes
 from forebay.model.errors import BadInput
 
-_LONGEST = 3600.0
-"""Seconds to remove what a user nested deep inside."""
-_TOP = 256
-"""The inode number of every subvolume's top folder."""
+_LONGEST = 3600.0  # seconds to remove what a user nested deep inside
+_TOP = 256  # the inode number of every subvolume's top folder
 _FS_INFO, _INO_LOOKUP, _CHILDREN = 0x8400941F, 0xD0009412, 0xD000943D
 """The ioctls for the file system's id, a subvolume's id, and the number of its children (at the end of the answer)."""
 
@@ -125,11 +124,9 @@ def _subvolume_id(path: Path) -> int:
 
 def _ioctl(path: Path, request: int, argument: bytes) -> bytes:
     answer = bytearray(argument)
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.ioctl(descriptor, request, answer)
+        with open_folder(path) as descriptor:
+            fcntl.ioctl(descriptor, request, answer)
     except OSError as error:
         raise OverflowError if error.errno == errno.EOVERFLOW else error from None
-    finally:
-        os.close(descriptor)
     return bytes(answer)

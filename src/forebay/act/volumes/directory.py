@@ -12,10 +12,8 @@ from forebay.act.volumes.mounts import mounted_below
 from forebay.act.volumes.volume import Record
 from forebay.act.volumes.volume_lifecycle import Volumes, foreign_mount
 
-_LONGEST = 3600.0
-"""Seconds to remove all files of a volume; the next try removes the rest."""
-_MOST_FILES = 100_000
-"""Files that are counted at most: agents must go on, however many files a user creates."""
+_LONGEST = 3600.0  # seconds to remove all files of a volume; the next try removes the rest
+_MOST_FILES = 100_000  # that are counted: agents must go on, however many files a user creates
 _CLOSED_FOLDERS = ("-type", "d", "!", "-perm", "-700")
 """Folders that their owner closed: only root can empty them."""
 _OPEN_FOLDER = ("-execdir", "chmod", "u+rwx", "--", "{}", ";")

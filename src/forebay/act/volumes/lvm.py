@@ -21,8 +21,7 @@ from forebay.model.errors import BadInput
 
 _MARK = "forebay"
 _DETAILS = re.compile(r"forebay=(making|whole|releasing):(\d+):(\d+):(\d+):(\d+):(\d*)")
-_SLOWEST = 50e6
-"""Bytes per second that every disk can write."""
+_SLOWEST = 50e6  # bytes per second that every disk can write
 _GROUP = re.compile(r"[A-Za-z0-9_+.][A-Za-z0-9_+.-]*")
 
 

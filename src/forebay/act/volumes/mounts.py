@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.act.command import CommandFailed
+from forebay.act.files import open_folder
 
 _SHUTDOWN = 0x8004587D  # the ioctl of ext4 and xfs after which every call fails
 _WITHOUT_LOG = 2  # do not write what is not on the disk yet
@@ -77,11 +78,7 @@ def shut_down(path: Path, device: str) -> None:
 
     A job that outlives its grant must not go on writing to space that becomes another's.
     """
-    with suppress(OSError):  # one that cannot, or that failed by itself, is only unmounted
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            number = os.fstat(descriptor).st_dev
-            if f"{os.major(number)}:{os.minor(number)}" == device:  # else it was unmounted just now
-                fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _WITHOUT_LOG))
-        finally:
-            os.close(descriptor)
+    with suppress(OSError), open_folder(path) as descriptor:  # one that cannot, or failed by itself, is only unmounted
+        number = os.fstat(descriptor).st_dev
+        if f"{os.major(number)}:{os.minor(number)}" == device:  # else it was unmounted just now
+            fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _WITHOUT_LOG))

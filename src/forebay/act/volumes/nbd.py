@@ -22,11 +22,9 @@ from forebay.act.volumes.volume_lifecycle import ignore_step
 from forebay.model.errors import BadInput
 
 _USER = "forebay"
-_START = 15.0
-"""Seconds to wait for a server to start, and for a device to appear."""
+_START = 15.0  # seconds for a server to start, and for a device to appear
 _TIMEOUT = 30.0
-_GRACE = 2.0
-"""Seconds for a server to end by itself, and for nbdfuse to end after it is unmounted."""
+_GRACE = 2.0  # seconds for a server to end by itself, and for nbdfuse to end after it is unmounted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

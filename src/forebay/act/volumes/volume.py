@@ -13,8 +13,7 @@ State = Literal["whole", "half"]
 Stage = Literal["begun", "making", "whole", "releasing", "unreadable"]
 """`begun`: the mark itself is not in place yet, so nothing else of the volume exists."""
 _NAME = re.compile(r"[0-9a-f]{32}\.(0|[1-9][0-9]{0,5})")
-_MOST = 1 << 60
-"""Bytes that no disk has: more is a slip of the pen."""
+_MOST = 1 << 60  # bytes that no disk has: more is a slip of the pen
 _NOBODY = (1 << 32) - 1  # the id that chown takes for "leave it"
 
 
@@ -55,11 +54,11 @@ class Volume:
     """`half`: partly made, partly released, or not mounted since the node started; `make` or `release` ends that."""
     ceiling: float | None = None
     """Bytes per second, for reads and for writes; None: not limited."""
-    uid: int = -1
+    uid: int
     """Its owner; -1: its mark cannot be read."""
-    gid: int = -1
-    mode: int = 0o700
-    asked_ceiling: float = 0.0
+    gid: int
+    mode: int
+    asked_ceiling: float
     """The ceiling that was requested; 0: none."""
     since: float = 0.0
     """When it was begun, in seconds since 1970; 0: unknown."""
@@ -74,9 +73,9 @@ class Record:
 
     name: str
     size: int = 0
-    uid: int = 0
-    gid: int = 0
-    mode: int = 0
+    uid: int = -1
+    gid: int = -1
+    mode: int = 0o700
     ceiling: int | None = None
     stage: Stage = "making"
 

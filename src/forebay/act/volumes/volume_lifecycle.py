@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from forebay.act.command import format_command, run
-from forebay.act.files import sync_folder, write_synced
+from forebay.act.files import open_folder, sync_folder, write_synced
 from forebay.act.volumes.mounts import Mount, mounted_below
 from forebay.act.volumes.volume import (
     NoRoom,
@@ -39,8 +39,7 @@ from forebay.model.units import format_size
 HOME = ".forebay"
 """The folder in a disk's root that holds the marks and whatever users need not see. Only root can enter it."""
 PLACED: tuple[Stage, ...] = ("making", "whole", "releasing")
-_LONGEST = 200
-"""Characters of a path that an error repeats: users can create longer ones."""
+_LONGEST = 200  # characters of a path that an error repeats: users can create longer ones
 
 
 def ignore_step(_step: str) -> None:
@@ -168,13 +167,14 @@ class Volumes(ABC):
             path=self.path(record.name),
             enforced=self.enforces,
             state="whole" if record.stage == "whole" and self._is_up(record) else "half",
+            uid=record.uid,
+            gid=record.gid,
+            mode=record.mode,
+            asked_ceiling=float(record.ceiling or 0),
         )
         with suppress(OSError):
-            volume = replace(volume, since=self._mark_file(record.name, record.stage).stat().st_mtime)
-        if record.stage in ("begun", "unreadable"):
-            return volume
-        ceiling = float(record.ceiling or 0)
-        return replace(volume, uid=record.uid, gid=record.gid, mode=record.mode, asked_ceiling=ceiling)
+            return replace(volume, since=self._mark_file(record.name, record.stage).stat().st_mtime)
+        return volume
 
     def _run(self, *argv: str | Path, seconds: float = 0.0) -> str:
         """Run a command, which may take `seconds` longer than others; its output."""
@@ -185,17 +185,15 @@ class Volumes(ABC):
 
     def _hand_over(self, record: Record) -> None:
         """Give the top of the volume to the user, with its mode, and write that to the disk."""
-        descriptor = os.open(self.path(record.name), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            os.fchown(descriptor, record.uid, record.gid)
-            self.after(f"chown {record.name}")
-            os.fchmod(descriptor, record.mode)
-            os.fsync(descriptor)
-        except PermissionError:
-            owner = f"cannot give it to uid {record.uid}, gid {record.gid}: the agent runs as uid {os.geteuid()}"
-            raise WrongOwner(f"volume {record.name}: {owner}. Run the agent as root to serve other users") from None
-        finally:
-            os.close(descriptor)
+        with open_folder(self.path(record.name), os.O_NOFOLLOW) as descriptor:
+            try:
+                os.fchown(descriptor, record.uid, record.gid)
+                self.after(f"chown {record.name}")
+                os.fchmod(descriptor, record.mode)
+                os.fsync(descriptor)
+            except PermissionError:
+                owner = f"cannot give it to uid {record.uid}, gid {record.gid}: the agent runs as uid {os.geteuid()}"
+                raise WrongOwner(f"volume {record.name}: {owner}. Run the agent as root to serve other users") from None
         self.after(f"chmod {record.name}")
 
     def _net_size(self, gross: int) -> int:

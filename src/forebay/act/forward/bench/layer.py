@@ -1,13 +1,11 @@
 """A temporary layer for the benchmark: data servers, I/O nodes and councils, each a process."""
 
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from select import select
 
 from forebay.act.command import Child
 from forebay.act.forward.layer import CantStart
@@ -63,7 +61,12 @@ class BenchLayer:
     def ready(self) -> None:
         """Wait until each process has printed that it is ready."""
         while self._waiting:
-            _wait(*self._waiting.pop())
+            child, command = self._waiting.pop()
+            match child.await_ready(_PATIENCE):
+                case "late":
+                    raise CantStart(f"{command}: not ready within {_PATIENCE:g} s")
+                case "ended":
+                    raise CantStart(f"{command}: ended before it was ready; see its message above")
 
     def stop(self) -> None:
         for child in reversed(self._children):
@@ -74,17 +77,6 @@ class BenchLayer:
         child = Child((sys.executable, "-m", "forebay", "forward", *argv))
         self._children.append(child)
         self._waiting.append((child, command))
-
-
-def _wait(child: Child, command: str) -> None:
-    output = b""
-    while b"ready" not in output:
-        if not select([child.out], [], [], _PATIENCE)[0]:
-            raise CantStart(f"{command}: not ready within {_PATIENCE:g} s")
-        more = os.read(child.out, 4096)
-        if not more:
-            raise CantStart(f"{command}: ended before it was ready; see its message above")
-        output += more
 
 
 @contextmanager

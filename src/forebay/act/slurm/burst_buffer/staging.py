@@ -13,12 +13,12 @@ from itertools import dropwhile
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from forebay.act.files import name_errors, open_folder
 from forebay.model.errors import BadInput, UserError, why
 
 KEPT = ".forebay-kept"
 """A file in a volume whose stage-out failed: the volume outlives its job, so that no data is lost."""
 _PIECE = 1 << 20
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_RANGES = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF})
 
@@ -103,32 +103,21 @@ def _copy_all_out(roots: Sequence[tuple[int, Path]], name: str, target: str) -> 
             _copy(source, _Entry(folder, place.name, target), depth=0)
 
 
-@contextmanager
-def _named_errors(path: str) -> Iterator[None]:
-    """Raise system errors as BadInput with the whole path."""
-    try:
-        yield
-    except OSError as error:
-        raise BadInput(path, why(error)) from None
-
-
-@contextmanager
-def _open_folder(path: str, flags: int = _FOLDER) -> Iterator[int]:
-    """A folder outside of volumes, whose path may lead through links."""
-    with _named_errors(path):
-        folder = os.open(path, flags)
-    try:
-        yield folder
-    finally:
-        os.close(folder)
-
-
 def _open_volume(volume: Path) -> AbstractContextManager[int]:
     if not volume.is_absolute():
         raise BadInput(str(volume), "must be an absolute path")
     if not os.path.lexists(volume):
         raise BadInput(str(volume), "is not on this machine; stage where the volume is mounted")
-    return _open_folder(str(volume), _FOLDER | os.O_NOFOLLOW)
+    return _open_folder(str(volume), os.O_NOFOLLOW)
+
+
+@contextmanager
+def _open_folder(path: str, flags: int = 0) -> Iterator[int]:
+    """A folder outside of volumes, whose path may lead through links."""
+    with ExitStack() as stack:
+        with name_errors(path):
+            folder = stack.enter_context(open_folder(path, flags))
+        yield folder
 
 
 @contextmanager
@@ -151,7 +140,7 @@ def _enter(entry: _Entry, stack: ExitStack, *, make: bool = False) -> int:
         if make:
             with suppress(FileExistsError):
                 os.mkdir(entry.name, 0o700, dir_fd=entry.folder)
-        folder = os.open(entry.name, _FOLDER | os.O_NOFOLLOW, dir_fd=entry.folder)
+        folder = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=entry.folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR) and stat.S_ISLNK(entry.mode()):
             raise BadInput(entry.path, "is a link; nothing is reached through one") from None
@@ -162,7 +151,7 @@ def _enter(entry: _Entry, stack: ExitStack, *, make: bool = False) -> int:
 
 def _copy(source: _Entry, target: _Entry, *, depth: int) -> None:
     """Copy an entry with all that is in it; `depth` is how deep it is in the tree that is copied."""
-    with _named_errors(source.path):
+    with name_errors(source.path):
         status = os.stat(source.name, dir_fd=source.folder, follow_symlinks=False)
     if stat.S_ISDIR(status.st_mode):
         _copy_folder(source, target, status, depth)
@@ -177,7 +166,7 @@ def _copy(source: _Entry, target: _Entry, *, depth: int) -> None:
 def _copy_folder(source: _Entry, target: _Entry, status: os.stat_result, depth: int) -> None:
     with ExitStack() as stack:
         below, inside = _enter(source, stack), _enter(target, stack, make=True)
-        with _named_errors(source.path):
+        with name_errors(source.path):
             names = sorted(os.listdir(below))  # noqa: PTH208 - of an open folder
         for name in names:
             inner = _Entry(below, name, f"{source.path}/{name}"), _Entry(inside, name, f"{target.path}/{name}")
@@ -186,11 +175,11 @@ def _copy_folder(source: _Entry, target: _Entry, status: os.stat_result, depth: 
 
 
 def _copy_link(source: _Entry, target: _Entry, depth: int) -> None:
-    with _named_errors(source.path):
+    with name_errors(source.path):
         destination = os.readlink(source.name, dir_fd=source.folder)
     if not is_inside(destination, depth):
         raise BadInput(source.path, f"is a link to {destination!r}, which leads out of what is copied")
-    with _named_errors(target.path):
+    with name_errors(target.path):
         if stat.S_ISLNK(target.mode()):
             os.unlink(target.name, dir_fd=target.folder)
         os.symlink(destination, target.name, dir_fd=target.folder)
@@ -215,11 +204,11 @@ def _copy_file(source: _Entry, target: _Entry) -> None:
     """Copy under another name until it is whole, so that nobody takes a part for it."""
     part = f".{target.name[:200]}.{os.getpid()}.forebay"
     with ExitStack() as stack:
-        with _named_errors(source.path):
+        with name_errors(source.path):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             reader = os.open(source.name, flags, dir_fd=source.folder)
         stack.callback(os.close, reader)
-        with _named_errors(target.path):
+        with name_errors(target.path):
             writer = os.open(part, _NEW | os.O_EXCL, 0o600, dir_fd=target.folder)
             stack.callback(os.close, writer)
             try:
@@ -248,6 +237,6 @@ def _copy_bytes(reader: int, writer: int) -> None:
 
 def _copy_status(copy: int, status: os.stat_result, path: str) -> None:
     """Give the copy the mode and the times of the original."""
-    with _named_errors(path):
+    with name_errors(path):
         os.fchmod(copy, stat.S_IMODE(status.st_mode))
         os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
