@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from forebay.act.slurm.burst_buffer.installation import Hooks, burst_buffer_files, plan_files, write_planned
+from forebay.act.slurm.burst_buffer.installation import Hooks, burst_buffer_files, plan_files
 
 LUA = shutil.which("lua5.1") or shutil.which("lua5.3") or "lua"
 PATIENCE = 120.0
@@ -76,7 +76,7 @@ class Lua:
     def configure(self, **settings: Any) -> None:
         self.hooks = replace(self.hooks, **settings)
         for planned in plan_files(self.folder, burst_buffer_files(self.hooks)):
-            write_planned(planned)
+            planned.write()
 
     def script(self, *directives: str) -> str:
         path = self.folder / "script"

@@ -188,22 +188,18 @@ def run_within(seconds: float, work: Callable[[], None], *, grace: float = _GRAC
         _run_child(work)
     watch = os.pidfd_open(child)
     try:
-        if _has_ended(watch, seconds):
+        if select.select([watch], [], [], seconds)[0]:
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             return "" if code == 0 else f"ended with {code}" if code > 0 else f"ended by signal {-code}"
         for number, patience in ((signal.SIGINT, grace), (signal.SIGKILL, 0.2)):
             with suppress(ProcessLookupError):
                 os.kill(child, number)
-            if _has_ended(watch, patience):
+            if select.select([watch], [], [], patience)[0]:
                 os.waitpid(child, 0)
                 break
         return f"not finished within {seconds:g} s; ended"
     finally:
         os.close(watch)
-
-
-def _has_ended(watch: int, seconds: float) -> bool:
-    return bool(select.select([watch], [], [], seconds)[0])
 
 
 def _run_child(work: Callable[[], None]) -> None:

@@ -1,6 +1,7 @@
 """The one door to structlog: one line an event, as JSON for machines or as text for people."""
 
 import sys
+from collections.abc import Callable
 from typing import Literal, TextIO
 
 import structlog
@@ -14,7 +15,7 @@ class Log:
     def __init__(self, form: Format = "json", to: TextIO | None = None) -> None:
         text = structlog.processors.KeyValueRenderer(key_order=["time", "level", "event"])
         json = structlog.processors.JSONRenderer(default=str)
-        self._lines = structlog.wrap_logger(
+        lines = structlog.wrap_logger(
             structlog.WriteLogger(to or sys.stderr),
             processors=[
                 structlog.processors.add_log_level,
@@ -24,12 +25,6 @@ class Log:
             wrapper_class=structlog.BoundLogger,
             cache_logger_on_first_use=True,
         )
-
-    def info(self, event: str, /, **values: object) -> None:
-        self._lines.info(event, **values)
-
-    def warning(self, event: str, /, **values: object) -> None:
-        self._lines.warning(event, **values)
-
-    def error(self, event: str, /, **values: object) -> None:
-        self._lines.error(event, **values)
+        self.info: Callable[..., None] = lines.info
+        self.warning: Callable[..., None] = lines.warning
+        self.error: Callable[..., None] = lines.error

@@ -78,17 +78,33 @@ def format_metrics(samples: Iterable[Sample]) -> bytes:
     return "".join(text for family in texts.values() for text in family).encode()
 
 
-class _Server(ThreadingHTTPServer):
+class Endpoint(ThreadingHTTPServer):
+    """Serves metrics until it is closed; each request calls `read`, in another thread."""
+
     daemon_threads = True
 
     def __init__(self, address: Address, read: Callable[[], Iterable[Sample]]) -> None:
+        if address.path:
+            raise BadInput("--metrics", f"must be HOST:PORT, not {address}")
         self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self.read = read
-        super().__init__((address.host, address.port), _Handler)
+        try:
+            super().__init__((address.host, address.port), _Handler)
+        except OSError as error:
+            raise UserError(f"{address}: cannot serve metrics: {why(error)}") from None
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+        host, port = self.server_address[:2]
+        self.address = Address(host=str(host), port=int(port))
+
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+        self._thread.join()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: Endpoint
 
     def do_GET(self) -> None:
         body = format_metrics(self.server.read())
@@ -100,24 +116,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Nobody reads a line a request."""
-
-
-class Endpoint:
-    """Serves metrics until it is closed; each request calls `read`, in another thread."""
-
-    def __init__(self, address: Address, read: Callable[[], Iterable[Sample]]) -> None:
-        if address.path:
-            raise BadInput("--metrics", f"must be HOST:PORT, not {address}")
-        try:
-            self._server = _Server(address, read)
-        except OSError as error:
-            raise UserError(f"{address}: cannot serve metrics: {why(error)}") from None
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self._thread.start()
-        host, port = self._server.server_address[:2]
-        self.address = Address(host=str(host), port=int(port))
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()

@@ -206,12 +206,12 @@ def install(
     planned = installation.plan_files(folder, texts)
     others = [file for file in planned if file.state == "other"]
     if others and not force:
-        typer.echo("\n".join(line for file in others for line in file.difference), err=True)
+        typer.echo("\n".join(line for file in others for line in file.difference()), err=True)
         names = ", ".join(str(file.path) for file in others)
         raise Refused(f"nothing is written: these files differ: {names}; --force overwrites them")
     for file in planned:
         if file.state != "same":
-            installation.write_planned(file)
+            file.write()
     lines = installation.conf_lines(folder.absolute(), job_submit=job_submit, jobs=jobs is not None)
     _report_installation(planned, hooks, lines, json)
 

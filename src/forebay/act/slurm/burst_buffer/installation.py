@@ -6,17 +6,17 @@ import difflib
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from forebay.act.command import CommandFailed, run
-from forebay.act.files import write_file
+from forebay.act.files import name_errors, write_file
 from forebay.act.slurm.burst_buffer.staging import KEPT
 from forebay.act.slurm.jobs.prolog import NAMES
-from forebay.model.errors import BadInput, UserError, why
+from forebay.model.errors import BadInput, UserError
 from forebay.model.units import format_size
 
 if TYPE_CHECKING:
@@ -26,12 +26,10 @@ BURST_BUFFER = ("forebay.lua", "burst_buffer.lua")
 JOB_SUBMIT = ("forebay_submit.lua", "job_submit.lua")
 SCRIPTS = {"PrologSlurmctld": "prolog.sh", "EpilogSlurmctld": "epilog.sh", "TaskProlog": "task_prolog.sh"}
 SETTINGS = "forebay_settings.lua"
-JOBS = "forebay_jobs"
-"""The folder in slurmctld's own where the hooks keep notes on jobs."""
+JOBS = "forebay_jobs"  # the folder in slurmctld's own where the hooks keep notes on jobs
 _CLUSTER = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _DURATIONS = ("time", "margin", "queue", "wait", "patience")
-_LONGEST = 24 * 86400.0
-"""Seconds that Slurm waits for a script at most."""
+_LONGEST = 24 * 86400.0  # seconds that Slurm waits for a script at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +130,12 @@ def fill_scripts(command: str, config: Path, folder: Path, log: Path, conf: str 
     marks = {f"@{name}@": shlex.quote(value) for name, value in values.items()}
     marks |= {"@FOREBAY@": command, "@NAMES@": " ".join(NAMES)}
     folder_of_scripts = files("forebay.act.slurm.jobs") / "sh"
-    scripts = {name: (folder_of_scripts / name).read_text(encoding="utf-8") for name in SCRIPTS.values()}
-    return {name: re.sub(r"@[A-Z]+@", lambda mark: marks[mark[0]], text) for name, text in scripts.items()}
+    hook, *texts = ((folder_of_scripts / name).read_text("utf-8") for name in ("hook.sh", *SCRIPTS.values()))
+    scripts = {}
+    for name, text in zip(SCRIPTS.values(), texts, strict=True):
+        whole = text.replace("@HOOK@\n", hook.replace("@NAME@", name.removesuffix(".sh")))
+        scripts[name] = re.sub(r"@[A-Z]+@", lambda mark: marks[mark[0]], whole)
+    return scripts
 
 
 def conf_lines(folder: Path, *, job_submit: bool, jobs: bool) -> list[str]:
@@ -145,14 +147,26 @@ def conf_lines(folder: Path, *, job_submit: bool, jobs: bool) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A file to be written; `difference` is how it differs from the existing one."""
+    """A file to be written in place of an `existing` one; None if there is none."""
 
     path: Path
     text: str
-    state: Literal["new", "same", "other"]
-    difference: tuple[str, ...] = ()
+    existing: str | None
+
+    @property
+    def state(self) -> Literal["new", "same", "other"]:
+        return "new" if self.existing is None else "same" if self.existing == self.text else "other"
+
+    def difference(self) -> Iterator[str]:
+        """How it differs from the existing one, line by line."""
+        before, after = (self.existing or "").splitlines(), self.text.splitlines()
+        return difflib.unified_diff(before, after, str(self.path), "to be written", lineterm="", n=0)
+
+    def write(self) -> None:
+        """Write all of it or nothing, so that slurmctld never reads a part."""
+        write_file(self.path, self.text, 0o755 if self.path.suffix == ".sh" else 0o644)
 
 
 def plan_files(folder: Path, texts: Mapping[str, str]) -> list[PlannedFile]:
@@ -161,23 +175,9 @@ def plan_files(folder: Path, texts: Mapping[str, str]) -> list[PlannedFile]:
         raise BadInput(str(folder), "is not a folder; give the folder with slurm.conf")
     planned = []
     for path, text in ((folder / name, text) for name, text in texts.items()):
-        try:
-            existing = path.read_text("utf-8", "replace")
-        except FileNotFoundError:
-            planned.append(PlannedFile(path=path, text=text, state="new"))
-            continue
-        except OSError as error:
-            raise BadInput(str(path), why(error)) from None
-        before, after = existing.splitlines(), text.splitlines()
-        lines = tuple(difflib.unified_diff(before, after, str(path), "to be written", lineterm="", n=0))
-        state: Literal["same", "other"] = "same" if existing == text else "other"
-        planned.append(PlannedFile(path=path, text=text, state=state, difference=lines))
+        with name_errors(path):
+            planned.append(PlannedFile(path, text, path.read_text("utf-8", "replace") if path.exists() else None))
     return planned
-
-
-def write_planned(planned: PlannedFile) -> None:
-    """Write all of it or nothing, so that slurmctld never reads a part."""
-    write_file(planned.path, planned.text, 0o755 if planned.path.suffix == ".sh" else 0o644)
 
 
 def read_conf(folder: Path, name: str) -> str:
