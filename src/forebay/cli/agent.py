@@ -10,14 +10,12 @@ from forebay.show.options import Json
 from forebay.show.output import announce
 
 commands = typer.Typer()
+File = Annotated[Path, typer.Argument(help="TOML file of the node, as in examples/agent.toml.")]
+Check = Annotated[bool, typer.Option("--check", help="Only check the file and its disks.")]
 
 
 @commands.command(epilog="Example: forebay agent examples/agent.toml --check")
-def agent(
-    file: Annotated[Path, typer.Argument(help="TOML file of the node, as in examples/agent.toml.")],
-    check: Annotated[bool, typer.Option("--check", help="Only check the file and its disks.")] = False,
-    json: Json = False,
-) -> None:
+def agent(file: File, check: Check = False, json: Json = False) -> None:
     """Run a storage node's agent, which manages its volumes. Ctrl-C ends it."""
     import threading
 

@@ -38,9 +38,9 @@ class Attached:
 
     name: str
     kind: str
-    path: Path
     settings: dict[str, str] = field(default_factory=dict)
     job: str = ""
+    path: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

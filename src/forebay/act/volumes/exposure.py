@@ -22,10 +22,10 @@ class Exposure:
 
     name: str
     kind: str
-    source: str
-    hosts: tuple[str, ...]
     ceiling: float | None = None
     """Bytes per second."""
+    source: str
+    hosts: tuple[str, ...]
     settings: dict[str, str] = field(default_factory=dict, repr=False)  # contains a key
     """What the client needs; for the grant's owner only."""
     state: State = "half"
@@ -88,6 +88,12 @@ class Exposures:
             raise
         return self._update_state(plan)
 
+    def list(self) -> list[Exposure]:
+        """All exposures by name, including those that nothing serves now."""
+        names = sorted(file.name.removesuffix(".exposed") for file in self.folder.glob("*.exposed"))
+        plans = [self._read(name) for name in names if is_name(name)]
+        return [self._update_state(plan) for plan in plans if plan is not None]
+
     def withdraw(self, name: str) -> None:
         """Make the volume unreachable for all hosts, if it is exposed."""
         plan = self._path(check_name(name))
@@ -98,12 +104,6 @@ class Exposures:
             for path in (plan, *self.folder.glob(f".{plan.name}.*")):
                 path.unlink(missing_ok=True)
         self.after(f"forget the exposure of {name}")
-
-    def list(self) -> list[Exposure]:
-        """All exposures by name, including those that nothing serves now."""
-        names = sorted(file.name.removesuffix(".exposed") for file in self.folder.glob("*.exposed"))
-        plans = [self._read(name) for name in names if is_name(name)]
-        return [self._update_state(plan) for plan in plans if plan is not None]
 
     def _update_state(self, plan: Exposure) -> Exposure:
         serves = plan.kind in self.exposers and self.exposers[plan.kind].serves(plan)

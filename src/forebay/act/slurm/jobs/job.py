@@ -27,10 +27,10 @@ class Job:
     uid: int
     gid: int
     name: str = ""
-    command: str = ""
     app: str = ""
     nprocs: int = 1
     nodes: int = 1
+    command: str = ""
     seconds: float = 0.0
 
     @property
