@@ -102,8 +102,7 @@ def run_unchecked(argv: Sequence[str], *, timeout: float, errors: str = "replace
     return Completed(argv=tuple(argv), code=process.returncode, out=out_text, err=err_text)
 
 
-_stuck: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
-"""Commands that no signal ends, by their arguments."""
+_stuck: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}  # commands that no signal ends, by their arguments
 inherited_descriptors: set[int] = set()
 """They stay open in all later commands, so that a lock on one lasts until the last command has ended.
 
@@ -188,18 +187,22 @@ def run_within(seconds: float, work: Callable[[], None], *, grace: float = _GRAC
         _run_child(work)
     watch = os.pidfd_open(child)
     try:
-        if select.select([watch], [], [], seconds)[0]:
+        if _has_ended(watch, seconds):
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             return "" if code == 0 else f"ended with {code}" if code > 0 else f"ended by signal {-code}"
         for number, patience in ((signal.SIGINT, grace), (signal.SIGKILL, 0.2)):
             with suppress(ProcessLookupError):
                 os.kill(child, number)
-            if select.select([watch], [], [], patience)[0]:
+            if _has_ended(watch, patience):
                 os.waitpid(child, 0)
                 break
         return f"not finished within {seconds:g} s; ended"
     finally:
         os.close(watch)
+
+
+def _has_ended(watch: int, seconds: float) -> bool:
+    return bool(select.select([watch], [], [], seconds)[0])
 
 
 def _run_child(work: Callable[[], None]) -> None:

@@ -30,9 +30,6 @@ Limit = Annotated[
     typer.Option(help=f"At most this many, newest first [default: {_SHOWN}; --json: all].", min=1, max=10**9),
 ]
 OnFilesystem = Annotated[str | None, typer.Option(help="Only the file system mounted there.", metavar="MOUNT")]
-Processes = Annotated[
-    int | None, typer.Option(help="Number of processes [default: the most common].", min=1, max=MOST_PROCESSES)
-]
 OfFilesystem = Annotated[
     str | None, typer.Option(help="Mount point of the file system [default: that of the last run].", metavar="MOUNT")
 ]
@@ -55,33 +52,29 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
     """Show how the file system is used: stripes, applications, requests."""
     from forebay.history.store.totals import app_count, filesystem_sums, layout_sums, top_apps
     from forebay.profile.filesystem_usage import usage
-    from forebay.show.history.documents import find_filesystem, usage_document
-    from forebay.show.history.tables import print_usage
+    from forebay.show.history import documents, tables
 
     with reading(db) as connection:
         every = filesystem_sums(connection)
-        only = find_filesystem(filesystem, [sums.filesystem for sums in every])
+        only = documents.find_filesystem(filesystem, [sums.filesystem for sums in every])
         layouts, apps = usage(layout_sums(connection, only)), app_count(connection, only)
         most_run, most_bytes = (top_apps(connection, order, 10, only) for order in ("runs", "total_bytes"))
     shown = [sums for sums in every if only is None or sums.filesystem == only]
     draw(plot, "history:draw_usage", layouts)
-    if json:
-        print_json(usage_document(layouts, apps, most_run, most_bytes, shown))
-    else:
-        print_usage(layouts, apps, most_run, most_bytes, shown)
+    figures = layouts, apps, most_run, most_bytes, shown
+    print_json(documents.usage_document(*figures)) if json else tables.print_usage(*figures)
 
 
 @app.command(epilog="Example: forebay history apps")
 def apps(db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """List applications: runs, volume, performance, processes, last run."""
     from forebay.history.store.totals import app_sums
-    from forebay.show.history.documents import apps_document
-    from forebay.show.history.tables import print_apps
+    from forebay.show.history import documents, tables
 
     with reading(db) as connection:
         sums = app_sums(connection)
     draw(plot, "history:draw_apps", sums)
-    print_json(apps_document(sums)) if json else print_apps(sums)
+    print_json(documents.apps_document(sums)) if json else tables.print_apps(sums)
 
 
 @app.command(epilog="Example: forebay history runs --app vpic --since 2026-01-01 --plot vpic.png")
@@ -96,19 +89,18 @@ def runs(
 ) -> None:
     """List runs, the newest first."""
     from forebay.history.store.listing import list_runs
-    from forebay.show.history.documents import parse_period, write_runs
-    from forebay.show.history.tables import print_runs
+    from forebay.show.history import documents, tables
 
     if plot is not None and application is None:
         raise BadInput("--plot", "shows one application; name it with --app")
-    low, high = parse_period(since, until)
-    most = limit if json or limit is not None else _SHOWN
+    low, high = documents.parse_period(since, until)
+    most, limited = (limit, None) if json or limit is not None else (_SHOWN, _SHOWN)
     filters: dict[str, Any] = {"app": application, "since": low, "until": high}
     with reading(db) as connection:
         if plot is not None:
             draw(plot, "history:draw_runs", application, list_runs(connection, **filters, limit=limit))
         with closing(list_runs(connection, **filters, limit=most)) as rows:
-            write_runs(rows, sys.stdout) if json else print_runs(rows, None if limit is not None else most)
+            documents.write_runs(rows, sys.stdout) if json else tables.print_runs(rows, limited)
 
 
 @app.command(epilog="Example: forebay history show 17")
@@ -138,19 +130,18 @@ def osts(
     """Find sick OSTs: bytes and slowness over all runs, the worst first."""
     from forebay.history.store.totals import filesystem_ids, osts_by_filesystem
     from forebay.profile.ost_health import rank_osts
-    from forebay.show.history.documents import find_filesystem, osts_document, parse_period
-    from forebay.show.history.tables import print_osts
+    from forebay.show.history import documents, tables
 
-    low, high = parse_period(since, until)
+    low, high = documents.parse_period(since, until)
     with reading(db) as connection:
-        only = find_filesystem(filesystem, list(filesystem_ids(connection)))
+        only = documents.find_filesystem(filesystem, list(filesystem_ids(connection)))
         ranked = rank_osts(osts_by_filesystem(connection, low, high, only))
     if ranked:
         draw(plot, "history:draw_osts", ranked)
     if json:
-        print_json(osts_document(ranked))
+        print_json(documents.osts_document(ranked))
     elif ranked:
-        print_osts(ranked)
+        tables.print_osts(ranked)
     else:
         typer.echo("No run has recorded which OSTs it used.")
 
@@ -172,13 +163,12 @@ def advice(
     """List advised layouts, also those of shadow mode, and what ran."""
     from forebay.history.store import open_store
     from forebay.history.store.decisions import OUTCOMES, list_decisions, read_decision
-    from forebay.show.history.documents import parse_period
-    from forebay.show.history.tables import print_advice, print_decision
+    from forebay.show.history import documents, tables
 
     if outcome is not None and outcome not in OUTCOMES:
         raise UnknownName("outcome", outcome, OUTCOMES)
-    low, high = parse_period(since, until)
-    most = limit if json or limit is not None else _SHOWN
+    low, high = documents.parse_period(since, until)
+    most, limited = (limit, None) if json or limit is not None else (_SHOWN, _SHOWN)
     filters: dict[str, Any] = {"app": application, "job": job, "outcome": outcome, "since": low, "until": high}
     filtered = any(value is not None for value in filters.values())
     if number is not None and (filtered or limit is not None):
@@ -191,9 +181,9 @@ def advice(
     if json:
         print_json({"advice": decisions})
     elif number is not None:
-        print_decision(decisions[0])
+        tables.print_decision(decisions[0])
     else:
-        print_advice(decisions, filtered=filtered, limited=None if limit is not None else most)
+        tables.print_advice(decisions, filtered=filtered, limited=limited)
 
 
 @app.command(epilog="Example: forebay history export history-2026")
@@ -218,7 +208,9 @@ def export(
 @commands.command(epilog="Example: forebay profile vpic --procs 512 --plot vpic.png")
 def profile(
     app: Annotated[str, typer.Argument(help="An application in `forebay history apps`.", metavar="APP")],
-    procs: Processes = None,
+    procs: Annotated[
+        int | None, typer.Option(help="Number of processes [default: the most common].", min=1, max=MOST_PROCESSES)
+    ] = None,
     filesystem: OfFilesystem = None,
     db: Database = None,
     plot: Plot = None,

@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from forebay.simulate.storage.journal_replay import Comparison, Decided
 
 commands = typer.Typer()
-Journal = Annotated[
-    str, typer.Argument(help="A database (a path, sqlite:///PATH, postgresql://…), or a file that --export wrote.")
-]
 
 
 @commands.command(epilog="Example: forebay replay history.db --policy worst-fit")
 def replay(
-    journal: Journal,
+    journal: Annotated[
+        str, typer.Argument(help="A database (a path, sqlite:///PATH, postgresql://…), or a file that --export wrote.")
+    ],
     policy: Annotated[str | None, typer.Option(help="The other policy [default: the same, to show chance].")] = None,
     all: Annotated[bool, typer.Option("--all", help="List all requests with another outcome.")] = False,
     export: Annotated[Path | None, typer.Option(help="Write the journal to this file, one event a line.")] = None,
@@ -66,24 +65,18 @@ def replay(
 def read_journal(journal: str) -> list[Event]:
     """The events of a database, or of a file with one on each line."""
     from forebay.decide.grants.codec import from_line
-
-    path = Path(journal)
-    if "://" not in journal and path.is_file() and not _is_sqlite(path):
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        return [from_line(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
-    from forebay.history.store import open_store
+    from forebay.history.store.database import is_sqlite_file, open_store
     from forebay.history.store.journal import read_after
 
+    path = Path(journal)
+    if "://" not in journal and path.is_file() and not is_sqlite_file(path):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return [from_line(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
     with open_store(journal, create=False) as store, store.reading() as connection:
         events = [from_line(e.line, f"{store.where}: number {e.number}") for e in read_after(connection, 0)]
     if not events:
         raise BadInput(journal, "contains no journal; `forebay serve` writes one")
     return events
-
-
-def _is_sqlite(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(16) == b"SQLite format 3\0"
 
 
 def _print(comparison: Comparison, most: int | None) -> None:

@@ -62,23 +62,22 @@ def make(
 @app.command(epilog="Example: forebay token remove n1-agent")
 def remove(name: Annotated[str, typer.Argument(help="The token.")], db: Database = None, json: Json = False) -> None:
     """Remove a token; it becomes invalid within seconds."""
-    from forebay.history.store import open_store
-    from forebay.history.store.tokens import list_tokens, remove_token
+    from forebay.history.store import open_store, tokens
 
     with open_store(db, create=False) as store, store.writing() as connection:
-        if not remove_token(connection, name):
-            raise UnknownName("token", name, [each.name for each in list_tokens(connection)])
+        if not tokens.remove_token(connection, name):
+            raise UnknownName("token", name, [token.name for token in tokens.list_tokens(connection)])
     announce({"removed": name}, f"removed: {name}", json_line=json)
 
 
 @app.command("list", epilog="Example: forebay token list")
 def list_all(db: Database = None, json: Json = False) -> None:
     """List all tokens."""
-    from forebay.history.store import open_store
-    from forebay.history.store.tokens import list_tokens
+    from forebay.history.store import open_store, tokens
 
     with open_store(db, create=False) as store, store.reading() as connection:
-        documents = [{"name": t.name, "role": t.role, "node": t.node, "uid": t.uid} for t in list_tokens(connection)]
+        listed = tokens.list_tokens(connection)
+    documents = [{"name": t.name, "role": t.role, "node": t.node, "uid": t.uid} for t in listed]
     if json:
         print_json({"tokens": documents})
     else:

@@ -22,10 +22,8 @@ from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, KIB, MIB, Layout, Target
 from forebay.model.units import parse_size
 
-MOST_TARGETS = 65535
-"""Target numbers have 16 bits."""
-_LARGEST = 1 << 31
-"""Chunk sizes have 32 bits and are powers of two."""
+MOST_TARGETS = 65535  # target numbers have 16 bits
+_LARGEST = 1 << 31  # chunk sizes have 32 bits and are powers of two
 _NO_START = "BeeGFS chooses the targets itself: the first target cannot be set"
 _GIB = 1 << 30
 _CHUNK = re.compile(r"^\+ Chunksize:\s*(?P<size>\S+)", re.MULTILINE)

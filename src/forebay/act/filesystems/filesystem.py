@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from forebay.act.command import Completed, format_command, run
+from forebay.act.files import name_errors
 from forebay.decide.stripe.reasons import stripes
 from forebay.history.run_fields import MOST_STRIPES
-from forebay.model.errors import BadInput, UserError, why
+from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, Layout, Target
 
 Command = tuple[str, ...]
@@ -89,12 +90,9 @@ class FileSystem(ABC):
         `targets` are those of the file system, if the caller has just read them.
         """
         fitted = self.fit(layout)
-        with self.identity():
-            try:
-                if not folder.is_dir():
-                    raise BadInput(str(folder), "is not a folder" if folder.exists() else "no such folder")
-            except OSError as error:
-                raise BadInput(str(folder), why(error)) from None
+        with self.identity(), name_errors(folder):
+            if not folder.is_dir():
+                raise BadInput(str(folder), "is not a folder" if folder.exists() else "no such folder")
         if targets is None:
             targets = self.targets(folder)  # not as the user: root sees more of their state
         with self.identity():

@@ -30,8 +30,7 @@ _BYTES = re.compile(r"^[^\S\n]*(?:read|write)_bytes:[^\S\n]*\{.*\bsum:[^\S\n]*(\
 _ESCAPED = re.compile(rb"\\x([0-9A-Fa-f]{2})")
 _WHERE = "lctl get_param job_stats"
 METRICS = ("lustre_job_write_bytes_total", "lustre_job_read_bytes_total")
-MOST_BYTES = 32 << 20
-"""The largest answer that is read: some 200,000 pairs of target and job."""
+MOST_BYTES = 32 << 20  # the largest answer that is read: some 200,000 pairs of target and job
 _PIECE = 64 << 10
 _TARGET = re.compile(r"(?P<name>.+)-OST(?P<index>[0-9a-fA-F]{4,8})(?:_UUID)?")
 
@@ -128,8 +127,7 @@ class JobTraffic:
     latest: float = 0.0
 
 
-JobStats = dict[int, dict[str, JobTraffic]]
-"""By OST index, by job id."""
+JobStats = dict[int, dict[str, JobTraffic]]  # by OST index, by job id
 
 
 def parse_job_stats(text: str, name: str = "") -> JobStats:

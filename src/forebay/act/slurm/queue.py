@@ -72,7 +72,7 @@ class Slurm:
         """The numbers of the jobs for which Slurm has a burst buffer now."""
         return frozenset(re.findall(r"\bJobID=(\d+)", self.run("scontrol", "show", "burst")))
 
-    def list_dependents(self) -> Mapping[str, frozenset[str]]:
+    def list_dependents(self) -> Mapping[str, set[str]]:
         """By the number of a job, the names of those that wait for it."""
         return parse_dependents(self.run("squeue", "--noheader", "--all", "--format=%i %E"))
 
@@ -119,17 +119,17 @@ def _parse_job(line: str) -> QueuedJob:
     )
 
 
-def parse_dependents(text: str) -> Mapping[str, frozenset[str]]:
+def parse_dependents(text: str) -> Mapping[str, set[str]]:
     """
     >>> sorted(parse_dependents("8 afterok:7_*(unfulfilled),afterany:5(unfulfilled)\\n9 (null)").items())
-    [('5', frozenset({'8'})), ('7', frozenset({'8'}))]
+    [('5', {'8'}), ('7', {'8'})]
     """
     dependents: dict[str, set[str]] = {}
     for line in text.splitlines():
         name, _, dependencies = line.partition(" ")
         for number in re.findall(r"[:,](\d+)", dependencies):
             dependents.setdefault(number, set()).add(name)
-    return {number: frozenset(names) for number, names in dependents.items()}
+    return dependents
 
 
 def parse_time_limit(text: str) -> float | None:
@@ -138,12 +138,11 @@ def parse_time_limit(text: str) -> float | None:
     >>> parse_time_limit("10:00"), parse_time_limit("1-00:00:30"), parse_time_limit("30"), parse_time_limit("UNLIMITED")
     (600.0, 86430.0, 1800.0, None)
     """
-    days, dash, time = text.rpartition("-")
-    parts = time.split(":")
-    numbers = (*parts, *([days] if dash else ()))
-    if len(parts) > 3 or not all(re.fullmatch(r"[0-9]{1,9}", number) for number in numbers):
+    match = re.fullmatch(r"(?:([0-9]{1,9})-)?([0-9]{1,9}(?::[0-9]{1,9}){0,2})", text)
+    if match is None:
         return None
-    if not dash:  # without days the first number is not the hours, unless there are three
-        parts = ["0", *parts] if len(parts) < 3 else parts
-    hours, minutes, seconds = map(int, (*parts, "0", "0")[:3])
-    return int(days or 0) * 86400.0 + hours * 3600 + minutes * 60 + seconds
+    parts = [int(part) for part in match[2].split(":")]
+    if match[1] is None and len(parts) < 3:  # without days the first number is not the hours, unless there are three
+        parts = [0, *parts]
+    hours, minutes, seconds = (*parts, 0, 0)[:3]
+    return int(match[1] or 0) * 86400.0 + hours * 3600 + minutes * 60 + seconds

@@ -16,8 +16,7 @@ from forebay.act.volumes.volume_lifecycle import Volumes, foreign_mount
 from forebay.model.errors import UnknownName
 from forebay.model.units import format_size
 
-_SAFE = ("nosuid", "nodev")
-"""A user owns the top of the volume, and must gain nothing else by that."""
+_SAFE = ("nosuid", "nodev")  # a user owns the top of the volume, and must gain nothing else by that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +164,7 @@ def _limit_files(groups: Path) -> Iterator[Path]:
 _BLOCK = 4096
 _MIB = 1 << 20
 _PER_INODE = 16384
-_GROUP = 32768
-"""Blocks in a group of ext4 with blocks of 4096 bytes."""
+_GROUP = 32768  # blocks in a group of ext4 with blocks of 4096 bytes
 
 
 class Ext4:

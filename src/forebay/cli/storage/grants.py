@@ -22,17 +22,11 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 Id = Annotated[str, typer.Argument(metavar="ID", help="The grant.", show_default=False)]
+By = Annotated[str, typer.Option(help="How much longer, such as 1h.")]
 AtMost = Annotated[str | None, typer.Option(help="Wait no longer than this; the grant stays.")]
 Env = Annotated[bool, typer.Option("--env", help='Print FOREBAY_PATH and more for a shell: eval "$(...)".')]
 At = Annotated[Path, typer.Option("--at", help="Folder below which volumes are mounted.", metavar="DIR")]
 FOLDER = Path("/run/forebay/volumes")
-_ENDED = {
-    "refused": "was refused",
-    "failed": "failed",
-    "expired": "has expired",
-    "releasing": "is being released",
-    "released": "was released",
-}
 
 
 @commands.command(epilog="Example: forebay storage request --size 500GB --time 2h --tier nvme --wait")
@@ -78,7 +72,6 @@ def request(
         raise
     if wait or env or at_most is not None:
         grant = _wait(client, grant, patience, release=not keep)
-    _check(grant)
     tables.report_grant(grant, json=json, env=env)
 
 
@@ -129,9 +122,7 @@ def _patience(at_most: str | None) -> float:
 def wait(client: Client, grant: Id, at_most: AtMost = None, env: Env = False, json: Json = False) -> None:
     """Wait until a grant is ready. Ctrl-C does not give it back."""
     patience = _patience(at_most)
-    settled = _wait(client, client.grant(grant), patience, release=False)
-    _check(settled)
-    tables.report_grant(settled, json=json, env=env)
+    tables.report_grant(_wait(client, client.grant(grant), patience, release=False), json=json, env=env)
 
 
 def _wait(client: Client, grant: GrantDocument, patience: float, *, release: bool) -> GrantDocument:
@@ -153,12 +144,6 @@ def _wait(client: Client, grant: GrantDocument, patience: float, *, release: boo
         again = f"to wait again: forebay storage wait {grant['id']}"
         raise Refused(f"grant {grant['id']} is still {grant['state']}; {again}")
     return grant
-
-
-def _check(grant: GrantDocument) -> None:
-    """A grant that was refused, has ended or is about to end can't be used."""
-    if grant["state"] in _ENDED:
-        raise Refused(f"grant {grant['id']} {_ENDED[grant['state']]}: {grant['because']}")
 
 
 @commands.command(epilog="Example: forebay storage release 3f0c...")
@@ -198,9 +183,6 @@ def _wait_for_removal(client: Client, grants: list[GrantDocument], patience: flo
             shown.add(line)
         grants = [client.wait(g["id"], left, known="releasing") if g["state"] == "releasing" else g for g in grants]
     return grants
-
-
-By = Annotated[str, typer.Option(help="How much longer, such as 1h.")]
 
 
 @commands.command(epilog="Example: forebay storage extend 3f0c... --by 1h")

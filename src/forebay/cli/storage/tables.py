@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from forebay.model.errors import Refused
 from forebay.model.units import format_size
 from forebay.show.output import print_json, print_table
 
 if TYPE_CHECKING:
     from forebay.act.control.documents import DiskDocument, GrantDocument, NodeDocument, StoryLine, StrayDocument
+
+_ENDED = {
+    "refused": "was refused",
+    "failed": "failed",
+    "expired": "has expired",
+    "releasing": "is being released",
+    "released": "was released",
+}
 
 
 def format_time(seconds: float) -> str:
@@ -38,7 +47,9 @@ def describe_progress(grant: GrantDocument) -> str:
 
 
 def report_grant(grant: GrantDocument, *, json: bool, env: bool) -> None:
-    """Where the space is, or how to connect to it."""
+    """Where the space is, or how to connect to it; raises Refused if the grant can't be used."""
+    if grant["state"] in _ENDED:
+        raise Refused(f"grant {grant['id']} {_ENDED[grant['state']]}: {grant['because']}")
     if json:
         print_json(grant)
     elif env:

@@ -152,6 +152,11 @@ def open_store(url: str | None = None, *, create: bool = True) -> Store:
     return store
 
 
+def is_sqlite_file(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
+
+
 def _is_sqlite(address: URL) -> bool:
     return address.get_backend_name() == "sqlite"
 

@@ -11,6 +11,7 @@ from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.views import grant_document, tell_story
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control
+from forebay.history.store.database import is_sqlite_file
 from forebay.history.store.journal import Entry, LogLine
 from forebay.model.errors import BadInput
 from forebay.show.output import Document
@@ -157,9 +158,6 @@ def title(name: str) -> str:
     return f"Figure {match[1].lstrip('0') or '0'}: {match[2].replace('-', ' ')}"
 
 
-_SQLITE = b"SQLite format 3\0"
-
-
 @contextmanager
 def reading(what: str) -> Iterator[Source]:
     """The source at a path or a database's address, for as long as it is shown."""
@@ -170,11 +168,11 @@ def reading(what: str) -> Iterator[Source]:
         yield Study(path)
         return
     if path.is_dir():
-        databases = [each for each in sorted(path.iterdir()) if each.is_file() and _is_sqlite(each)]
+        databases = [each for each in sorted(path.iterdir()) if each.is_file() and is_sqlite_file(each)]
         if len(databases) != 1:
             raise BadInput(str(path), "is neither a study's folder nor one with a service's database in it")
         path = databases[0]
-    if "://" in what or _is_sqlite(path):
+    if "://" in what or is_sqlite_file(path):
         with _open_journal(what if "://" in what else str(path)) as journal:
             yield journal
     else:
@@ -197,8 +195,3 @@ def _open_journal(where: str) -> Iterator[Journal]:
             entries = list(read_after(connection, 0))
             kept = list(checkpoints_before(connection, len(entries)))
         yield Journal(Path(store.where).name, entries, logs, kept)
-
-
-def _is_sqlite(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(16) == _SQLITE

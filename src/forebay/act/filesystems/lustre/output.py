@@ -10,8 +10,7 @@ from forebay.model.errors import BadInput
 from forebay.model.layout import ANY, Target
 
 KIB = 1 << 10
-_FULL = 1 << 30
-"""An OST at 100 % with less free than this is full: clients hold the rest as grants."""
+_FULL = 1 << 30  # an OST at 100 % with less free than this is full: clients hold the rest as grants
 # lfs-df(1); a letter in lower case (f: flash) is not an issue with the target.
 _STATES = {
     "D": "degraded",
@@ -85,8 +84,7 @@ def parse_pool(text: str) -> frozenset[int]:
 
 STATE_PARAMETERS = ("osp.*.active", "osp.*.max_create_count", "osp.*.prealloc_status", "osc.*.import")
 """The parameters to read with `lctl get_param`; osp.* exist on an MDS only, and only root can read osc.*.import."""
-Issues = dict[tuple[str, int], str]
-"""Why an OST is unusable, by file system and index."""
+Issues = dict[tuple[str, int], str]  # why an OST is unusable, by file system and index
 _PARAMETER = re.compile(
     r"^(?P<kind>osp|osc)\.(?P<system>.+)-OST(?P<index>[0-9a-fA-F]{4,8})-osc-(?P<client>[^.]+)\.(?P<name>\w+)=(?P<value>.*)$"
 )
@@ -136,8 +134,7 @@ def parse_check(text: str) -> Issues:
 
 
 _PLAIN, _OVERSTRIPED, _ON_MDT = "raid0", "raid0,overstriped", "mdt"
-TO_THE_END = "-1"
-"""As a component's end: that of the file, however long it is."""
+TO_THE_END = "-1"  # as a component's end: that of the file, however long it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,8 +34,7 @@ _WITH_DATA = frozenset({"running", "suspended", "post-run", "staging-out", "stag
 _WAITS = frozenset({"PENDING", "CONFIGURING"})
 _RUNS = frozenset({"RUNNING", "SUSPENDED"})
 _NO_BUFFER = frozenset({"pending", "complete"})
-_SLACK = 60.0
-"""Seconds by which a running job's space may end too early: Slurm prints the time left in whole seconds."""
+_SLACK = 60.0  # seconds that a running job's space may end too early: Slurm prints the time left in whole seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +148,8 @@ def find_corrections(
         job = jobs.get(number)
         if job is None or _needs_no_space(job, buffers):
             if (job is not None or number not in buffers) and now - grant["created"] >= terms.grace:
-                because = f"job {number} {_describe_state(job)}"
+                state = f"is {job.state.lower()}" if job and job.is_over else "waits without a burst buffer"
+                because = f"job {number} {state if job else 'is gone'}"
                 corrections.append(Action(grant=grant["id"], job=number, what="release", because=because))
         elif grant["state"] in ("ready", "in-use"):
             until = min(_needed_until(job, (times or {}).get(number), grant, terms, now), grant["start"] + longest)
@@ -169,12 +169,6 @@ def _needs_no_space(job: QueuedJob, buffers: frozenset[str]) -> bool:
         return True
     is_over = job.is_over or (job.state == "PENDING" and job.buffer in _NO_BUFFER)
     return is_over and job.number not in buffers
-
-
-def _describe_state(job: QueuedJob | None) -> str:
-    if job is None:
-        return "is gone"
-    return f"is {job.state.lower()}" if job.is_over else "waits without a burst buffer"
 
 
 def _needed_until(job: QueuedJob, time: float | None, grant: GrantDocument, terms: Terms, now: float) -> float:

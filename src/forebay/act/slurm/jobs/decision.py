@@ -33,8 +33,7 @@ from forebay.model.errors import BadInput, ForebayError, UserError, why
 from forebay.model.system import System
 from forebay.profile.application import profile_of
 
-_Part = tuple[dict[str, str], dict[str, str]]
-"""Variables for the job, and fields for the log."""
+_Part = tuple[dict[str, str], dict[str, str]]  # variables for the job, and fields for the log
 
 
 def check_policies(settings: JobSettings) -> None:
@@ -153,8 +152,7 @@ def _prepare_layout(store: Store, settings: JobSettings, job: Job, request: JobR
 
 _Curves = Mapping[str, Curve] | None
 _PLACE = "greedy-non-clairvoyant"  # it aims at the same number of jobs on every target, as `least_used` does
-LATEST_RUNS = 200
-"""The number of an application's runs that describe it, the newest."""
+_LATEST_RUNS = 200  # of an application, the newest: they describe it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +220,7 @@ def _model_application(
     if not jobs.is_known_app(connection, app):
         return None
     try:
-        profile = profile_of(app, list_behaviours(connection, app, LATEST_RUNS), nprocs, filesystem)
+        profile = profile_of(app, list_behaviours(connection, app, _LATEST_RUNS), nprocs, filesystem)
     except (UserError, ValueError):
         return None
     curve = profile.curve if curves is None else curves.get(app)

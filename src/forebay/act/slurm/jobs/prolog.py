@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from forebay.act.files import write_file
+from forebay.act.files import name_errors, write_file
 from forebay.act.filesystems.settings import Settings
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobSettings
 from forebay.history.store import Connection, Store, jobs
-from forebay.model.errors import BadInput, UserError, why
+from forebay.model.errors import UserError
 from forebay.model.layout import Layout
 
 NAMES = ("FOREBAY_APP", "FOREBAY_SCRATCH", "FOREBAY_STRIPE_COUNT", "FOREBAY_STRIPE_SIZE", "FOREBAY_STRIPE_OFFSET",
@@ -20,11 +20,9 @@ NAMES = ("FOREBAY_APP", "FOREBAY_SCRATCH", "FOREBAY_STRIPE_COUNT", "FOREBAY_STRI
 _SPACE_NAMES = ("FOREBAY_PATH", "FOREBAY_PATHS")
 """The variables about exposed space. (The hooks of a burst buffer set the same ones.)"""
 _PLAIN = re.compile(r"[A-Za-z0-9/._@:+=,-]+")
-_SLACK = 600.0
-"""Seconds that a job keeps its targets beyond its time limit, for a late epilog."""
+_SLACK = 600.0  # seconds that a job keeps its targets beyond its time limit, for a late epilog
 _POLL = 0.1
-_PATIENCE = 2.0
-"""Seconds to wait for a service that does not answer, while the job waits."""
+_PATIENCE = 2.0  # seconds to wait for a service that does not answer, while the job waits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,11 +132,9 @@ def run_prolog(
         preparation = _await_decision(store, settings, job, now, pause)
     preparation = _add_space(preparation, settings, job)
     path = environment_file(settings, job)
-    try:
+    with name_errors(path):
         path.parent.mkdir(0o755, parents=True, exist_ok=True)
         write_file(path, "".join(f"{line}\n" for line in export_lines(preparation.environment)))
-    except OSError as error:
-        raise BadInput(str(path), why(error)) from None
     return preparation
 
 
