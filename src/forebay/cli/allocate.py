@@ -1,18 +1,13 @@
 """`forebay allocate`: how many I/O targets each application gets, and which."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from forebay.model.units import format_bandwidth
 from forebay.show.options import DEFAULT_ALLOCATE, DEFAULT_PLACE, Json, Seed
 from forebay.show.output import Document, print_json, print_table, ranges
-
-if TYPE_CHECKING:
-    from forebay.model.application import Application
 
 commands = typer.Typer()
 Allocate = Annotated[str | None, typer.Option(help=f"Allocation policy [default: the file's, or {DEFAULT_ALLOCATE}].")]
@@ -34,13 +29,27 @@ def allocate(
 
     from forebay.decide.registry import find
     from forebay.decide.view import View
+    from forebay.profile.curve_shapes import classify
     from forebay.simulate.scenario import read_scenario
 
     scenario = read_scenario(file)
     allocator = find("allocate", allocate or scenario.allocate or DEFAULT_ALLOCATE)
     placer = find("place", place or scenario.place or DEFAULT_PLACE)
     placement = scenario.schedule(allocator, placer, np.random.default_rng(seed))
-    documents = [_document(a, targets) for a, targets in zip(scenario.applications, placement, strict=True)]
+    documents: list[Document] = [
+        {
+            "name": a.name,
+            "n": len(targets),
+            "targets": list(targets),
+            "bandwidth": a.curve.at(len(targets)),
+            "n_perf": a.curve.n_perf,
+            "n_sys": a.n_sys,
+            "io_ratio": a.io_ratio(len(targets)),
+            "io_stress": a.io_stress(len(targets)),
+            "curve_class": classify(a.curve).value,
+        }
+        for a, targets in zip(scenario.applications, placement, strict=True)
+    ]
     io_load = View(scenario.system, scenario.applications).io_load([len(targets) for targets in placement])
     if json:
         print_json({"allocate": allocator.name, "place": placer.name, "io_load": io_load, "applications": documents})
@@ -55,20 +64,3 @@ def allocate(
     title = f"{allocator.name} + {placer.name}, I/O-load {io_load:.3f}{' (saturated)' if io_load > 1 else ''}"
     heads = ("application", "n", "targets", "bandwidth alone", "fastest n", "lightest n", "time in I/O", "curve")
     print_table(title, heads, rows)
-
-
-def _document(application: Application, targets: tuple[int, ...]) -> Document:
-    from forebay.profile.curve_shapes import classify
-
-    n = len(targets)
-    return {
-        "name": application.name,
-        "n": n,
-        "targets": list(targets),
-        "bandwidth": application.curve.at(n),
-        "n_perf": application.curve.n_perf,
-        "n_sys": application.n_sys,
-        "io_ratio": application.io_ratio(n),
-        "io_stress": application.io_stress(n),
-        "curve_class": classify(application.curve).value,
-    }

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from http.client import HTTPException
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
@@ -194,10 +195,15 @@ def query_job_rates(url: str, name: str, window: float, timeout: float) -> Itera
     systems: set[str] = set()
     for metric in METRICS:
         for row in _query(url, rate_query(metric, name, window), timeout):
-            for system, index, job, rate in _parse_row(row, name, url):
-                systems.add(system)
+            try:
+                labels, rate = row["metric"], float(row["value"][1])
+                target, job = _TARGET.fullmatch(labels.get("target", "")), str(labels.get("jobid", ""))
+            except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+                raise BadInput(url, "the answer has a row that is not a sample") from None
+            if target and name in ("", target["name"]) and math.isfinite(rate) and rate >= 0:
+                systems.add(target["name"])
                 check_single_filesystem(url, systems)
-                yield index, job, rate
+                yield int(target["index"], 16), job, rate
 
 
 def rate_query(metric: str, name: str, window: float) -> str:
@@ -210,17 +216,7 @@ def rate_query(metric: str, name: str, window: float) -> str:
     return f"sum by (target, jobid) (rate({metric}{only}[{max(1, round(window))}s]))"
 
 
-def _parse_row(row: object, name: str, url: str) -> Iterator[tuple[str, int, str, float]]:
-    try:
-        labels, rate = row["metric"], float(row["value"][1])  # type: ignore[index]
-        target, job = _TARGET.fullmatch(labels.get("target", "")), str(labels.get("jobid", ""))
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        raise BadInput(url, "the answer has a row that is not a sample") from None
-    if target and name in ("", target["name"]) and math.isfinite(rate) and rate >= 0:
-        yield target["name"], int(target["index"], 16), job, rate
-
-
-def _query(url: str, query: str, timeout: float) -> list[object]:
+def _query(url: str, query: str, timeout: float) -> list[Any]:
     text = _get(f"{url.rstrip('/')}/api/v1/query?{urlencode({'query': query})}", url, timeout)
     try:
         answer = json.loads(text)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from forebay.act.command import CommandFailed
 from forebay.act.files import write_file
@@ -14,6 +14,8 @@ from forebay.act.volumes.mounts import mounted_at
 from forebay.act.volumes.volume import BadRequest, State, Volume, check_name, is_name
 from forebay.act.volumes.volume_lifecycle import ignore_step, wrap_errors
 from forebay.model.errors import BadInput, UnknownName, UserError
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,12 +135,13 @@ def _check_request(volume: Volume, hosts: Sequence[str]) -> None:
 
 
 def await_ready(
-    what: str, is_ready: Callable[[], object], *, seconds: float, find_error: Callable[[], str] = str
-) -> None:
-    """Wait until `what` is ready; raises CommandFailed after `seconds`, or as soon as there is an error."""
+    what: str, find: Callable[[], _Item | None], *, seconds: float, find_error: Callable[[], str] = str
+) -> _Item:
+    """Wait until `find` returns something; raises CommandFailed after `seconds`, or as soon as there is an error."""
     deadline = time.monotonic() + seconds
-    while not is_ready():
+    while not (item := find()):
         error = find_error()
         if error or time.monotonic() > deadline:
             raise CommandFailed(f"{what}: {error or f'not ready within {seconds:g} s'}")
         time.sleep(0.005)
+    return item

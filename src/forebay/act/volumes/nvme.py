@@ -170,7 +170,7 @@ class NvmeExposer(NvmeTarget):
         for host in plan.hosts:
             entry = self.configfs / "hosts" / host
             if not entry.is_dir():
-                self._host_mark(host).touch()
+                (self.folder / f"{host}.host").touch()
                 self.after(f"mark the host {host}")
                 self._make_folder(entry)
             self._link(subsystem / "allowed_hosts" / host, entry)
@@ -192,9 +192,6 @@ class NvmeExposer(NvmeTarget):
     def serves(self, plan: Exposure) -> bool:
         return self._port in self.ports(plan.name) and self.allowed_hosts(plan.name) == tuple(sorted(plan.hosts))
 
-    def _host_mark(self, host: str) -> Path:
-        return self.folder / f"{host}.host"
-
     @property
     def _port(self) -> Path:
         return self.configfs / "ports" / str(self.port)
@@ -214,10 +211,7 @@ class NvmeConnection:
         if self._find_device() is None:
             where = ("-t", settings["transport"], "-a", settings["address"], "-s", settings["service"])
             run(("nvme", "connect", *where, "-n", settings["nqn"]), timeout=_TIMEOUT)
-        await_ready(f"{settings['address']} port {settings['service']}", self._find_device, seconds=_START)
-        device = self._find_device()
-        assert device is not None
-        return device
+        return await_ready(f"{settings['address']} port {settings['service']}", self._find_device, seconds=_START)
 
     def disconnect(self) -> None:
         if self._find_subsystem() is not None:
