@@ -1,13 +1,15 @@
 """`forebay demo`: the whole system once, on this machine. Its steps are in demo.toml."""
 
+import io
 import os
 import re
 import shlex
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from importlib.resources import files
 from importlib.util import find_spec
+from json import loads
 from pathlib import Path
 from typing import Annotated
 
@@ -20,8 +22,7 @@ from forebay.show.options import Json
 from forebay.show.output import Document, print_json, ranges
 
 commands = typer.Typer()
-_START = 300.0
-"""Seconds for a daemon to start: on the first run it compiles."""
+_START = 300.0  # seconds for a daemon to start: on the first run it compiles
 
 
 @commands.command(epilog="Example: forebay demo")
@@ -93,13 +94,9 @@ def run_line(line: str) -> None:
 
 
 def _read_json(line: str) -> object:
-    import io
-    import json
-    from contextlib import redirect_stdout
-
     with redirect_stdout(io.StringIO()) as printed:
         run_line(f"{line} --json")
-    return json.loads(printed.getvalue())
+    return loads(printed.getvalue())
 
 
 def write_example(path: Path) -> Path:

@@ -30,20 +30,24 @@ def policies(json: Json = False) -> None:
     """List all policies: what each must know, and where it is from."""
     from forebay.decide.registry import policies as policies_of
 
-    easiest_first = {kind: sorted(policies_of(kind).values(), key=lambda p: p.difficulty) for kind in _TITLES}
+    groups: dict[Kind, list[Document]] = {}
+    for kind in _TITLES:
+        easiest_first = sorted(policies_of(kind).values(), key=lambda policy: policy.difficulty)
+        groups[kind] = [_document(policy) for policy in easiest_first]
     if json:
-        print_json({"policies": [_document(policy) for group in easiest_first.values() for policy in group]})
+        print_json({"policies": [document for group in groups.values() for document in group]})
         return
-    for kind, group in easiest_first.items():
+    for kind, group in groups.items():
         columns = ("to know", "inputs") if kind in _NEEDS else ("options",)
         print_table(_TITLES[kind], ("policy", *columns, "what it does", "source"), map(_row, group))
 
 
 def _document(policy: Policy) -> Document:
+    inputs = sorted(policy.inputs, key=lambda given: (given.difficulty, given.label))
     document = {
         "kind": policy.kind,
         "name": policy.name,
-        "inputs": _inputs(policy),
+        "inputs": [given.label for given in inputs] + ["a simulator"] * policy.simulates,
         "difficulty": _DIFFICULTY[policy.difficulty[0]],
         "options": dict(policy.options),
         "source": policy.source,
@@ -52,15 +56,8 @@ def _document(policy: Policy) -> Document:
     return {**document, "keeps_file_order": policy.keeps_file_order} if policy.kind == "order" else document
 
 
-def _row(policy: Policy) -> tuple[str, ...]:
-    cells: tuple[str, ...]
-    if policy.kind in _NEEDS:
-        cells = (_DIFFICULTY[policy.difficulty[0]], ", ".join(_inputs(policy)) or "-")
-    else:
-        cells = (" ".join(f"{name}={value}" for name, value in policy.options.items()) or "-",)
-    return (policy.name, *cells, policy.summary, policy.source)
-
-
-def _inputs(policy: Policy) -> list[str]:
-    inputs = sorted(policy.inputs, key=lambda given: (given.difficulty, given.label))
-    return [given.label for given in inputs] + ["a simulator"] * policy.simulates
+def _row(document: Document) -> tuple[str, ...]:
+    options = " ".join(f"{name}={value}" for name, value in document["options"].items())
+    needs = document["difficulty"], ", ".join(document["inputs"]) or "-"
+    cells = needs if document["kind"] in _NEEDS else (options or "-",)
+    return (document["name"], *cells, document["summary"], document["source"])
