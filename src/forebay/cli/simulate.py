@@ -86,8 +86,8 @@ def simulate(
     """
     from forebay.history.toml import load_toml
 
-    until_first = until_first_finish or None
-    applications = {"allocate": allocate, "place": place, "horizon": horizon, "until-first-finish": until_first}
+    first = until_first_finish or None
+    applications = {"allocate": allocate, "place": place, "horizon": horizon, "until_first_finish": first}
     storage = {
         "policy": policy,
         "platform": platform and _from_here(platform),
@@ -104,7 +104,7 @@ def simulate(
         _simulate_storage(file, changes, seed, decisions, plot, json)
     else:
         _refuse("is for scenarios with a [storage] table", changes | {"decisions": decisions})
-        _simulate_applications(file, allocate, place, horizon, until_first_finish, seed, plot, json)
+        _simulate_applications(file, applications, seed, plot, json)
 
 
 def _from_here(name: str) -> str:
@@ -118,16 +118,8 @@ def _refuse(because: str, options: Document) -> None:
             raise BadInput(f"--{option.replace('_', '-')}", because)
 
 
-def _simulate_applications(
-    file: Path,
-    allocate: str | None,
-    place: str | None,
-    horizon: str | None,
-    until_first_finish: bool,
-    seed: int,
-    plot: Path | None,
-    json: bool,
-) -> None:
+def _simulate_applications(file: Path, options: Document, seed: int, plot: Path | None, json: bool) -> None:
+    """One run under each pair of policies; `options` are those of the command line for applications."""
     from dataclasses import replace
 
     import numpy as np
@@ -136,11 +128,11 @@ def _simulate_applications(
     from forebay.simulate.engine import simulate
     from forebay.simulate.scenario import read_scenario
 
-    scenario = read_scenario(file)
-    if horizon is not None:
+    scenario, allocate, place = read_scenario(file), options["allocate"], options["place"]
+    if options["horizon"] is not None:
         rule = (lambda seconds: 0 < seconds < math.inf), "must be positive and finite"
-        scenario = replace(scenario, horizon=parse_quantity("--horizon", horizon, parse_duration, *rule))
-    first = until_first_finish or scenario.stop_at_first_finish
+        scenario = replace(scenario, horizon=parse_quantity("--horizon", options["horizon"], parse_duration, *rule))
+    first = options["until_first_finish"] or scenario.stop_at_first_finish
     held, nodes = sum(a.compute_nodes for a in scenario.applications), scenario.system.compute_nodes
     if held > nodes * (1 + 1e-9):
         warning = f"the applications hold {held:g} compute nodes of {nodes:g}; the machine's idle time counts them all"

@@ -54,8 +54,11 @@ class Btrfs(Volumes):
         if not _is_subvolume(path):
             raise NotOurs(f"{path}: is not a subvolume, so it is not Forebay's; it was left unchanged")
         group = f"0/{_subvolume_id(path)}"
-        for inner in self._nested_subvolumes(path) if self._has_nested(path) else ():
-            self._run("btrfs", "--quiet", "subvolume", "delete", "--commit-after", inner)
+        if self._has_nested(path):  # the innermost first
+            # The kernel's list has paths that depend on how the disk is mounted, and names can look like its lines.
+            folders = (Path(entry.path) for entry in walk_entries(path) if entry.is_dir(follow_symlinks=False))
+            for inner in reversed(list(filter(_is_subvolume, folders))):
+                self._run("btrfs", "--quiet", "subvolume", "delete", "--commit-after", inner)
         if self._has_nested(path):  # some are nested deeper than a path can follow
             self._run("find", path, "-mindepth", "1", "-delete", seconds=_LONGEST)
         self._run("btrfs", "--quiet", "subvolume", "delete", "--commit-after", path)
@@ -88,12 +91,6 @@ class Btrfs(Volumes):
         with suppress(FileNotFoundError):
             return int((self._quota_folder() / f"0_{_subvolume_id(path)}" / what).read_text())
         return 0
-
-    def _nested_subvolumes(self, path: Path) -> list[Path]:
-        """Subvolumes that the user created inside, the innermost first."""
-        folders = (entry for entry in walk_entries(path) if entry.is_dir(follow_symlinks=False))
-        # The kernel's list has paths that depend on how the disk is mounted, and names can look like its lines.
-        return [Path(entry.path) for entry in folders if _is_subvolume(Path(entry.path))][::-1]
 
     def _has_nested(self, path: Path) -> bool:
         """By ioctl: the command fails if a path is too long."""

@@ -9,7 +9,7 @@ import shutil
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -58,14 +58,8 @@ class NbdExposer:
             "user": _USER,
             "key": secrets.token_hex(32),
         }
-        return Exposure(
-            name=volume.name,
-            kind="nbd",
-            source=str(volume.path),
-            hosts=hosts,
-            ceiling=volume.ceiling,
-            settings=settings,
-        )
+        plan = Exposure(name=volume.name, kind="nbd", source=str(volume.path), hosts=hosts, settings=settings)
+        return replace(plan, ceiling=volume.ceiling)
 
     def start(self, plan: Exposure) -> None:
         if self.serves(plan):

@@ -39,10 +39,13 @@ class Lustre(FileSystem):
         return "lfs", "setstripe", *numbers, *start, path_argument(folder)
 
     def _read_targets(self, folder: Path | None) -> tuple[Target, ...]:
-        lost, drained = self._read_states()
+        lost, drained = output.Issues(), output.Issues()
+        with suppress(CommandFailed):  # lctl is not on everybody's PATH, and shows what this machine and user can see
+            states = run_unchecked(("lctl", "get_param", *output.STATE_PARAMETERS), timeout=self.timeout)
+            lost, drained = output.parse_states(states.out)
         if lost:  # then `lfs df` would hang, if they belong to this file system
             osts = self._osts(folder)
-            if any((ost.system, ost.index) in lost for ost in osts):
+            if any(ost.key in lost for ost in osts):
                 return _merge_targets(osts, (), {**drained, **lost})
         try:
             completed = run_unchecked(("lfs", "df", "-v", *self._where(folder)), timeout=self.timeout)
@@ -57,13 +60,13 @@ class Lustre(FileSystem):
     ) -> tuple[Target, ...]:
         """The targets while `lfs df` hangs, as it does if one OST is unreachable."""
         osts = self._osts(folder)
-        unreachable: output.Issues = {}
+        issues: output.Issues = {}
         with suppress(CommandFailed):
-            unreachable = output.parse_check(run_unchecked(("lfs", "check", "osts"), timeout=self.timeout).err)
-        issues = {key: unreachable[key] for ost in osts if (key := (ost.system, ost.index)) in unreachable}
-        if not issues and seen:  # df lists them in order, and waits for the first that is missing
+            issues = output.parse_check(run_unchecked(("lfs", "check", "osts"), timeout=self.timeout).err)
+        if seen and not any(ost.key in issues for ost in osts):
+            # df lists them in order, and waits for the first that is missing
             awaited = [ost for ost in osts if ost.active and ost.index > seen[-1].index][:1]
-            issues = {(ost.system, ost.index): "does not answer" for ost in awaited}
+            issues = {ost.key: "does not answer" for ost in awaited}
         return _merge_targets(osts, seen, {**drained, **issues})
 
     def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:
@@ -150,13 +153,6 @@ class Lustre(FileSystem):
         command = ("lfs", "getstripe", *options, "-y", path_argument(path))
         return output.parse_stripe(run(command, timeout=self.timeout), " ".join(command))
 
-    def _read_states(self) -> tuple[output.Issues, output.Issues]:
-        """As far as this machine and this user can see; see `output.parse_states`."""
-        command = ("lctl", "get_param", *output.STATE_PARAMETERS)
-        with suppress(CommandFailed):  # it is not on everybody's PATH
-            return output.parse_states(run_unchecked(command, timeout=self.timeout).out)
-        return {}, {}
-
     def _osts(self, folder: Path | None) -> tuple[output.Ost, ...]:
         completed = run_unchecked(("lfs", "osts", *self._where(folder)), timeout=self.timeout)
         return require_listed(completed, output.parse_osts(completed.out))
@@ -169,11 +165,10 @@ class Lustre(FileSystem):
 
 def _merge_targets(osts: Sequence[output.Ost], seen: Sequence[Target], issues: output.Issues) -> tuple[Target, ...]:
     """The OSTs that `lfs osts` lists, with what `lfs df` showed of them and their issues."""
-    inactive = {(ost.system, ost.index): "inactive device" for ost in osts if not ost.active}
+    issues = {**issues, **{ost.key: "inactive device" for ost in osts if not ost.active}}
     by_index = {t.index: t for t in seen}
     targets = [by_index.get(ost.index, Target(index=ost.index)) for ost in osts]
-    issues = {**issues, **inactive}
-    return exclude_targets(targets, {o.index: issues[o.system, o.index] for o in osts if (o.system, o.index) in issues})
+    return exclude_targets(targets, {ost.index: issues[ost.key] for ost in osts if ost.key in issues})
 
 
 @contextmanager

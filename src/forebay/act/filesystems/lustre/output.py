@@ -59,6 +59,10 @@ class Ost:
     system: str
     active: bool = True
 
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.system, self.index
+
 
 def parse_osts(text: str) -> tuple[Ost, ...]:
     """
@@ -91,7 +95,7 @@ _PARAMETER = re.compile(
 _IMPORT_STATE = re.compile(r"^\s+state:\s*(?P<state>\w+)\s*$")
 # An import that idles reconnects by itself when it is needed.
 _CONNECTED = {"FULL", "IDLE", "NEW"}
-_NO_SPACE = -28
+_NO_SPACE = "-28"
 
 
 def parse_states(text: str) -> tuple[Issues, Issues]:
@@ -118,7 +122,7 @@ def _drain_reason(name: str, value: str) -> str:
     if name == "max_create_count" and value == "0":
         return "drained (max_create_count=0 on the MDS)"
     if name == "prealloc_status" and value != "0":
-        return _STATES["S"] if value == str(_NO_SPACE) else f"the MDS cannot create objects there (status {value})"
+        return _STATES["S"] if value == _NO_SPACE else f"the MDS cannot create objects there (status {value})"
     return ""
 
 
@@ -252,8 +256,7 @@ def parse_stripe(text: str, where: str) -> StripedLayout:
                 raise BadInput(where, f"has several values for {field['key']}")
             table[field["key"]] = field["value"] or ""
     if "stripe_count" not in head and "lcm_entry_count" not in head and not parts:
-        known = "has no stripe info" in text
-        raise BadInput(where, "has no stripe info" if known else "does not show a layout")
+        raise BadInput(where, "has no stripe info" if "has no stripe info" in text else "does not show a layout")
     if parts and _integer(head, "lcm_entry_count", where, default=len(parts)) != len(parts):
         raise BadInput(where, f"lists {len(parts)} of {head['lcm_entry_count']} components")
     tables = zip(parts, osts[1:], strict=True) if parts else [(head, osts[0])]

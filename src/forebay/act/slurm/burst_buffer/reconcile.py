@@ -71,7 +71,9 @@ def reconcile(client: Client, cluster: str, conf: Path | None, terms: Terms) -> 
     grants, longest = list(client.live_grants()), client.rules()["longest"]
     slurm = Slurm(conf)
     jobs, buffers, state = slurm.list_jobs(), slurm.list_buffers(), slurm.find_state_folder()
-    notes = _list_notes(state)
+    notes: list[Path] = []  # what the hooks keep of jobs; nothing if this is not the machine of slurmctld
+    with suppress(OSError):
+        notes = [] if state is None else list((state / JOBS).iterdir())
     checked = [grant for grant in grants if not _is_kept(grant, job_number(grant, cluster), notes)]
     corrections = find_corrections(
         checked, jobs, buffers, cluster=cluster, terms=terms, now=time.time(), longest=longest, times=_read_times(notes)
@@ -97,13 +99,6 @@ def job_number(grant: GrantDocument, cluster: str) -> str:
     """
     key = re.fullmatch(rf"slurm-{re.escape(cluster)}-(\d+)(?:\.\d+)?", str(grant["key"]))
     return key[1] if key else ""
-
-
-def _list_notes(state: Path | None) -> list[Path]:
-    """What the hooks keep of jobs; nothing if this is not the machine of slurmctld."""
-    with suppress(OSError):
-        return [] if state is None else list((state / JOBS).iterdir())
-    return []
 
 
 def _read_times(notes: list[Path]) -> dict[str, float]:
