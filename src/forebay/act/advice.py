@@ -39,9 +39,13 @@ class JobRequest:
     filesystem: str | None = None
     """Where the file system is mounted: only runs there count. None: all runs count."""
 
-    def decision_row(self, **columns: object) -> dict[str, object]:
-        """A row for the history: a decision on this job."""
-        return {"time": self.now, "job": self.job, "app": self.app, "nprocs": self.nprocs, **columns}
+    def decision_row(
+        self, policy: str, phase: str, layout: tuple[int, int, int], because: str, outcome: str, **where: str | None
+    ) -> dict[str, object]:
+        """A row for the history: a decision on this job. The layout is count, size and first target."""
+        job = {"time": self.now, "job": self.job, "app": self.app, "nprocs": self.nprocs}
+        stripes = dict(zip(("stripe_count", "stripe_size", "stripe_offset"), layout, strict=True))
+        return {**job, "policy": policy, "phase": phase, **stripes, "because": because, "outcome": outcome, **where}
 
 
 def build_view(
@@ -224,17 +228,9 @@ def advise(
             partial_runs=sum(run.partial_flag for run in past),
         )
         if not is_question:
-            row = request.decision_row(
-                policy=policy.name,
-                phase=striping.phase,
-                stripe_count=fitted.layout.count,
-                stripe_size=fitted.layout.size,
-                stripe_offset=fitted.layout.start,
-                because=striping.reason,
-                outcome=advice.outcome,
-                applied_to=str(apply_to) if apply_to else None,
-                filesystem=request.filesystem,
-            )
+            layout, phase = (fitted.layout.count, fitted.layout.size, fitted.layout.start), striping.phase
+            where = {"applied_to": str(apply_to) if apply_to else None, "filesystem": request.filesystem}
+            row = request.decision_row(policy.name, phase, layout, striping.reason, advice.outcome, **where)
             decision = record_decision(connection, row)
         if request.job and not shadow:
             times = {"until": request.until, "now": request.now}

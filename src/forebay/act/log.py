@@ -15,13 +15,10 @@ class Log:
     def __init__(self, form: Format = "json", to: TextIO | None = None) -> None:
         text = structlog.processors.KeyValueRenderer(key_order=["time", "level", "event"])
         json = structlog.processors.JSONRenderer(default=str)
+        stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
         lines = structlog.wrap_logger(
             structlog.WriteLogger(to or sys.stderr),
-            processors=[
-                structlog.processors.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-                text if form == "text" else json,
-            ],
+            processors=[structlog.processors.add_log_level, stamp, text if form == "text" else json],
             wrapper_class=structlog.BoundLogger,
             cache_logger_on_first_use=True,
         )

@@ -81,17 +81,9 @@ def advise(
         if apply is not None and not (shadow and settings.targets):  # a shadow of another machine cannot ask its folder
             current = files.restrict(current, apply)
         check_usable(current, settings.name or "the file system")
-        now = time.time()
-        request = JobRequest(
-            app=app,
-            nprocs=procs,
-            now=now,
-            chance=random.random(),
-            job=job,
-            until=now + seconds,
-            system=settings.name or chosen.mount or "default",
-            filesystem=chosen.mount,
-        )
+        now, leases = time.time(), settings.name or chosen.mount or "default"
+        request = JobRequest(app=app, nprocs=procs, now=now, chance=random.random(), job=job, until=now + seconds)
+        request = replace(request, system=leases, filesystem=chosen.mount)
         advice = advise(store, request, striper, files, current, read_loads(settings), apply_to=apply, shadow=shadow)
     if chosen.because:
         advice = replace(advice, notes=(chosen.because, *advice.notes))

@@ -189,16 +189,8 @@ def allocate_targets(connection: Connection, rules: Targets, request: JobRequest
     leases = jobs.jobs_by_target(connection, rules.name, request.now)
     users = {target: holders - {request.job} for target, holders in leases.items()}
     chosen = least_used(range(rules.count), users, share.count)
-    row = request.decision_row(
-        policy=rules.allocate,
-        phase=jobs.TARGETS,
-        stripe_count=share.count,
-        stripe_size=0,
-        stripe_offset=-1,
-        because=share.because,
-        outcome="applied",
-        applied_to=rules.name,
-    )
+    how = rules.allocate, jobs.TARGETS, (share.count, 0, -1), share.because
+    row = request.decision_row(*how, "applied", applied_to=rules.name)
     record_decision(connection, row)
     jobs.take_targets(connection, rules.name, request.job, chosen, until=request.until, now=request.now)
     return chosen, share.because
