@@ -37,9 +37,6 @@ class Exposure:
 class Exposer(Protocol):
     """One way to expose volumes."""
 
-    def check(self) -> None:
-        """Raise an error, in one line, unless it works here."""
-
     def plan(self, volume: Volume, hosts: tuple[str, ...], /) -> Exposure:
         """A plan for the volume, with settings that stay the same; raises BadInput for what is impossible."""
 

@@ -30,8 +30,6 @@ class Wire:
     broken: bool = False
     serving: set[str] = field(default_factory=set)
 
-    def check(self) -> None: ...
-
     def plan(self, made: Volume, hosts: tuple[str, ...]) -> Exposure:
         return Exposure(name=made.name, kind="wire", source=str(made.path), hosts=hosts, settings={"door": "7"})
 
