@@ -5,17 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from forebay.model.errors import BadInput, why
-
-
-@contextmanager
-def name_errors(path: Path | str) -> Iterator[None]:
-    """Raise system errors as BadInput with the path."""
-    try:
-        yield
-    except OSError as error:
-        raise BadInput(str(path), why(error)) from None
-
 
 @contextmanager
 def open_folder(path: Path | str, flags: int = 0) -> Iterator[int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.history.toml import load_toml
-from forebay.model.errors import BadInput, why
+from forebay.model.errors import BadInput, name_errors
 from forebay.model.system import MOST_BYTES, Disk, Node, Platform, Server
 from forebay.model.units import parse_bandwidth, parse_size
 
@@ -136,10 +136,8 @@ def read_platform(path: Path) -> Platform:
         return _platform(table, table.text("name", path.stem))
     from forebay.history.yaml_events import load_yaml  # PyYAML may be missing
 
-    try:
+    with name_errors(path):
         document = load_yaml(path, path.read_bytes())
-    except OSError as error:
-        raise BadInput(str(path), why(error)) from None
     return _platform(_table(path, _STORALLOC, "", {} if document is None else document), path.stem)
 
 

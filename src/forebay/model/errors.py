@@ -9,7 +9,8 @@ ForebayError
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class ForebayError(Exception):
@@ -65,3 +66,12 @@ class PolicyError(ForebayError):
 def why(error: OSError) -> str:
     """The operating system's reason, as the end of a sentence."""
     return (error.strerror or str(error)).lower()
+
+
+@contextmanager
+def name_errors(path: object) -> Iterator[None]:
+    """Raise system errors as BadInput with the path of a file."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(str(path), why(error)) from None

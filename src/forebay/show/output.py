@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import typer
 
-from forebay.model.errors import BadInput, why
+from forebay.model.errors import name_errors
 from forebay.model.units import format_duration
 
 Document = dict[str, Any]
@@ -123,10 +123,8 @@ def draw(plot: Path | None, figure: str, *values: object) -> None:
     if plot is None:
         return
     module, _, function = figure.partition(":")
-    try:
+    with name_errors(plot):
         getattr(import_module(f"forebay.show.figures.{module}"), function)(*values, plot)
-    except OSError as error:
-        raise BadInput(str(plot), why(error)) from None
     typer.echo(f"drawn: {plot}", err=True)
 
 

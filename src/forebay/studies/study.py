@@ -14,7 +14,7 @@ import numpy as np
 
 from forebay.decide.policy import Kind
 from forebay.decide.registry import find
-from forebay.model.errors import BadInput, ForebayError, why
+from forebay.model.errors import BadInput, ForebayError, name_errors
 from forebay.model.units import plural
 from forebay.show.report import Report
 from forebay.show.rows import Rows
@@ -52,10 +52,8 @@ class Store:
                     f"holds a study with other settings ({', '.join(differ)}); give another --out, or delete it",
                 )
             return
-        try:
+        with name_errors(self._folder.parent):
             self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadInput(str(self._folder.parent), why(error)) from None
         partial = about.with_suffix(".partial")
         partial.write_text(wanted)
         partial.replace(about)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from forebay.act.command import Completed, format_command, run
-from forebay.act.files import name_errors
 from forebay.decide.stripe.reasons import stripes
 from forebay.history.run_fields import MOST_STRIPES
-from forebay.model.errors import BadInput, UserError
+from forebay.model.errors import BadInput, UserError, name_errors
 from forebay.model.layout import ANY, Layout, Target
 
 Command = tuple[str, ...]

@@ -27,7 +27,7 @@ from forebay.history.store.runs import (
     record_logs,
     remove_runs,
 )
-from forebay.model.errors import BadInput, UserError, why
+from forebay.model.errors import UserError, name_errors, why
 from forebay.work import Died, Workers, is_local, run_pieces
 
 CHUNK = 50
@@ -107,14 +107,12 @@ def find_logs(paths: Sequence[Path], refused: Callable[[str, str], None]) -> Ite
     `refused` gets the path of each folder that can't be read, and why.
     """
     for path in paths:
-        try:
+        with name_errors(path):
             is_folder = path.is_dir()
             if not is_folder:
                 path.stat()
             elif not os.access(path, os.R_OK | os.X_OK):
                 raise PermissionError(13, "permission denied", str(path))
-        except OSError as error:
-            raise BadInput(str(path), why(error)) from None
     for path in paths:
         if path.is_dir():
             yield from _logs_below(path, refused)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from forebay.folders import cache_folder
-from forebay.model.errors import BadInput, why
+from forebay.model.errors import name_errors
 from forebay.model.request import Requests
 
 _VERSION = 1  # of the readers and entries; a new version ignores old entries
@@ -35,11 +35,8 @@ def cache_key(paths: Sequence[Path], options: str) -> str:
     """A name for the contents of the files, in any order, read with these options."""
     digests = []
     for path in paths:
-        try:
-            with path.open("rb") as file:
-                digests.append(hashlib.file_digest(file, "sha256").digest())
-        except OSError as error:
-            raise BadInput(str(path), why(error)) from None
+        with name_errors(path), path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").digest())
     return hashlib.sha256(f"{_VERSION} {options}".encode() + b"".join(sorted(digests))).hexdigest()
 
 

@@ -26,7 +26,7 @@ from forebay.act.forward.net.address import Address, open_listener, parse_addres
 from forebay.act.log import Log
 from forebay.history.store import open_store
 from forebay.model.compile_hooks import hooks
-from forebay.model.errors import BadInput, why
+from forebay.model.errors import BadInput, name_errors
 
 _HEAD = 16_384  # bytes of a request's head
 _GRACE = 5  # seconds for answers that are under way at the end
@@ -279,12 +279,10 @@ def _open_sockets(settings: ServiceSettings) -> list[ListeningSocket]:
     sockets: list[ListeningSocket] = []
     path = settings.socket
     if path is not None:
-        try:
+        with name_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             sockets.append((open_listener(Address(path=str(path))), None))
             path.chmod(settings.socket_mode)
-        except OSError as error:
-            raise BadInput(str(path), why(error)) from None
     if settings.listen:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from forebay.act.command import CommandFailed, run
-from forebay.act.files import name_errors, write_file
+from forebay.act.files import write_file
 from forebay.act.slurm.burst_buffer.staging import KEPT
 from forebay.act.slurm.jobs.prolog import NAMES
-from forebay.model.errors import BadInput, UserError
+from forebay.model.errors import BadInput, UserError, name_errors
 from forebay.model.units import format_size
 
 if TYPE_CHECKING:

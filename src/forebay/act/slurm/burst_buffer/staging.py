@@ -13,8 +13,8 @@ from itertools import dropwhile
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from forebay.act.files import name_errors, open_folder
-from forebay.model.errors import BadInput, UserError, why
+from forebay.act.files import open_folder
+from forebay.model.errors import BadInput, UserError, name_errors, why
 
 KEPT = ".forebay-kept"
 """A file in a volume whose stage-out failed: the volume outlives its job, so that no data is lost."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from forebay.act.files import name_errors, write_file
+from forebay.act.files import write_file
 from forebay.act.filesystems.settings import Settings
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobSettings
 from forebay.history.store import Connection, Store, jobs
-from forebay.model.errors import UserError
+from forebay.model.errors import UserError, name_errors
 from forebay.model.layout import Layout
 
 NAMES = ("FOREBAY_APP", "FOREBAY_SCRATCH", "FOREBAY_STRIPE_COUNT", "FOREBAY_STRIPE_SIZE", "FOREBAY_STRIPE_OFFSET",
