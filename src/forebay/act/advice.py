@@ -1,7 +1,7 @@
 """A layout for the next run of an application: decided, recorded and applied."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
@@ -228,9 +228,9 @@ def advise(
             partial_runs=sum(run.partial_flag for run in past),
         )
         if not is_question:
-            layout, phase = (fitted.layout.count, fitted.layout.size, fitted.layout.start), striping.phase
+            stripes, outcome = astuple(fitted.layout), advice.outcome
             where = {"applied_to": str(apply_to) if apply_to else None, "filesystem": request.filesystem}
-            row = request.decision_row(policy.name, phase, layout, striping.reason, advice.outcome, **where)
+            row = request.decision_row(policy.name, striping.phase, stripes, striping.reason, outcome, **where)
             decision = record_decision(connection, row)
         if request.job and not shadow:
             times = {"until": request.until, "now": request.now}

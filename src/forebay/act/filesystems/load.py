@@ -4,8 +4,6 @@ There are two sources, both for Lustre only: the job statistics of its servers, 
 Lustre exporter.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -43,6 +41,17 @@ class Load:
     index: int
     rate: float = 0.0
     jobs: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTraffic:
+    """Bytes read and written by one job on one OST, and the time of its last operation there (epoch seconds)."""
+
+    total: int = 0
+    latest: float = 0.0
+
+
+JobStats = dict[int, dict[str, JobTraffic]]  # by OST index, by job id
 
 
 def read_loads(
@@ -118,17 +127,6 @@ def loads_from_job_stats(before: JobStats, after: JobStats, *, seconds: float, s
         if jobs:
             loads.append(Load(index=index, rate=sum(moved.values()) / seconds if seconds > 0 else 0.0, jobs=jobs))
     return loads
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobTraffic:
-    """Bytes read and written by one job on one OST, and the time of its last operation there (epoch seconds)."""
-
-    total: int = 0
-    latest: float = 0.0
-
-
-JobStats = dict[int, dict[str, JobTraffic]]  # by OST index, by job id
 
 
 def parse_job_stats(text: str, name: str = "") -> JobStats:

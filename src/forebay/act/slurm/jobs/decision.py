@@ -30,6 +30,7 @@ from forebay.model.application import Application
 from forebay.model.curve import Curve
 from forebay.model.decision import Never
 from forebay.model.errors import BadInput, ForebayError, UserError, why
+from forebay.model.layout import ANY
 from forebay.model.system import System
 from forebay.profile.application import profile_of
 
@@ -189,8 +190,9 @@ def allocate_targets(connection: Connection, rules: Targets, request: JobRequest
     leases = jobs.jobs_by_target(connection, rules.name, request.now)
     users = {target: holders - {request.job} for target, holders in leases.items()}
     chosen = least_used(range(rules.count), users, share.count)
-    how = rules.allocate, jobs.TARGETS, (share.count, 0, -1), share.because
-    row = request.decision_row(*how, "applied", applied_to=rules.name)
+    row = request.decision_row(
+        rules.allocate, jobs.TARGETS, (share.count, 0, ANY), share.because, "applied", applied_to=rules.name
+    )
     record_decision(connection, row)
     jobs.take_targets(connection, rules.name, request.job, chosen, until=request.until, now=request.now)
     return chosen, share.because
