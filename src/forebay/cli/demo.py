@@ -115,15 +115,11 @@ def _start_live_system(running: ExitStack) -> None:
     (folder / "agent.toml").write_text(_read_script()["agent"].replace("{service}", service))
     start_daemon(running, "serve", "--socket", f"{folder}/demo.sock", "--db", str(folder / "service.db"))
     start_daemon(running, "agent", str(folder / "agent.toml"))
-    running.callback(_restore_environment, dict(os.environ))
+    running.callback(os.environ.update, dict(os.environ))
+    running.callback(os.environ.clear)  # before the update: the stack calls the last first
     for variable in ("FOREBAY_TOKEN_FILE", "FOREBAY_AUTHORITY"):
         os.environ.pop(variable, None)
     os.environ["FOREBAY_SERVICE"] = service
-
-
-def _restore_environment(variables: dict[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(variables)
 
 
 def start_daemon(running: ExitStack, *arguments: str) -> None:

@@ -21,7 +21,7 @@ from forebay.act.command import CommandFailed
 from forebay.act.volumes.block import BlockVolumes
 from forebay.act.volumes.mounts import Mount, filesystem_of, mounted_at, shut_down
 from forebay.act.volumes.volume import Record, Volume, VolumeFailed
-from forebay.act.volumes.volume_lifecycle import check_vacant, describe_error
+from forebay.act.volumes.volume_lifecycle import describe_error
 from forebay.model.errors import BadInput, UserError
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "bcachefs")
@@ -68,8 +68,8 @@ class Loop(BlockVolumes):
         if (filesystem := filesystem_of(self.root)) in _COPY_ON_WRITE:
             raise BadInput(str(self.root), f"{filesystem} does not keep the space of an image; use another kind there")
 
-    def _check_vacant(self, record: Record) -> None:
-        check_vacant(self.path(record.name), self._backing(record))
+    def _check_vacant(self, record: Record, *more: Path) -> None:
+        super()._check_vacant(record, self._backing(record), *more)
 
     def _allocate_space(self, record: Record) -> None:
         image = self._backing(record)

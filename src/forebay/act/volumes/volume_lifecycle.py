@@ -267,9 +267,10 @@ class Volumes(ABC):
         """Raise an error, in one line, unless this kind works here."""
         self._check_root()
 
-    def _check_vacant(self, record: Record) -> None:
+    def _check_vacant(self, record: Record, *more: Path) -> None:
         """Raise NotOurs if anything is where the new volume would be."""
-        check_vacant(self.path(record.name))
+        for place in filter(os.path.lexists, (self.path(record.name), *more)):
+            raise NotOurs(f"{place}: exists and does not carry Forebay's mark; it was left unchanged")
 
     @abstractmethod
     def _create(self, record: Record) -> None:
@@ -302,13 +303,6 @@ class Volumes(ABC):
     @abstractmethod
     def _occupied_bytes(self, record: Record) -> int:
         """Bytes of the disk that the volume uses, written or not."""
-
-
-def check_vacant(*places: Path) -> None:
-    """Raise NotOurs if one of them exists."""
-    for place in places:
-        if os.path.lexists(place):
-            raise NotOurs(f"{place}: exists and does not carry Forebay's mark; it was left unchanged")
 
 
 def foreign_mount(mount: Mount) -> NotOurs:
