@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from forebay.model.errors import UserError, why
 
@@ -246,9 +246,7 @@ class _Process(subprocess.Popen[bytes]):
                 pipe.close()
 
 
-def _start(
-    argv: Sequence[str], *, stderr: int | None, env: dict[str, str] | None = None, pass_fds: tuple[int, ...] = ()
-) -> _Process:
+def _start(argv: Sequence[str], **options: Any) -> _Process:
     try:
         return _Process(
             list(argv),
@@ -256,9 +254,7 @@ def _start(
             stdout=subprocess.PIPE,
             start_new_session=True,  # so that what the command starts can be stopped with it
             preexec_fn=_end_with_parent(os.getpid()),
-            stderr=stderr,
-            env=env,
-            pass_fds=pass_fds,
+            **options,
         )
     except FileNotFoundError:
         raise CommandFailed(f"{argv[0]}: command not found; install it or add its folder to PATH") from None
