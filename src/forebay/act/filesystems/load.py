@@ -137,9 +137,10 @@ def parse_job_stats(text: str, name: str = "") -> JobStats:
     escape some bytes as `\\x20`, even inside a character: so the text is decoded with `surrogateescape`.
     """
     before, *osts = _OST.split(text)
-    if _JOB.search(before):
+    head, *jobs = _JOB.split(before)
+    _check_no_counter(head, "OST")
+    if jobs:
         raise BadInput(_WHERE, "a job before the first OST")
-    _check_no_counter(before, "OST")
     if not osts:
         raise BadInput(_WHERE, "names no OST")
     stats: JobStats = {}
