@@ -309,10 +309,10 @@ class PretendNode:
             return 0, b"", 0, 0
         if not isinstance(answer, FileStatus):
             return 0, pack(answer) if answer is not None else b"", 0, 0
-        file = answer.id or 0
+        file = answer.file or 0
         if message.kind in (Kind.OPEN, Kind.ATTACH):
             self.attached.add(file)
-        if message.kind == Kind.STAT and not answer.folder:
+        if message.kind == Kind.STAT and not answer.is_folder:
             found = self._objects.size(file)
             answer.size, answer.allocated = found.size, found.allocated
             answer.mtime = found.mtime if found.mtime > answer.stamp else answer.mtime

@@ -124,29 +124,6 @@ class OpenFile:
             raise OSError(errno.EBADF, "the file is closed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stat:
-    """A file or folder: `mode` includes its type, sizes in bytes, times in ns since 1970.
-
-    `mtime` is that of the last change of its bytes, `ctime` of any change. `allocated` is less than `size` if there are
-    holes. `uid` and `gid` are None for whoever mounts.
-    """
-
-    mode: int
-    size: int
-    allocated: int
-    mtime: int
-    ctime: int
-    uid: int | None
-    gid: int | None
-    file: int
-    layout: Layout
-
-    @property
-    def is_folder(self) -> bool:
-        return stat.S_ISDIR(self.mode)
-
-
 class Entry(NamedTuple):
     """A name in a folder."""
 
@@ -178,7 +155,7 @@ class Operations:
         )
         answer = await self._ask(Kind.OPEN, content=content)
         status = _read(payloads.FileStatus, answer)
-        handle = Handle(file=answer.file, layout=read_layout(status.layout))
+        handle = Handle(file=answer.file, layout=status.layout)
         if flags & os.O_TRUNC and not status.created:
             await self.truncate(handle, 0)
         return handle
@@ -228,23 +205,15 @@ class Operations:
 
     # Open files, or paths
 
-    async def stat(self, where: PathLike | Handle) -> Stat:
+    async def stat(self, where: PathLike | Handle) -> payloads.FileStatus:
+        """What is known of a file or folder; its mode includes its type."""
         if isinstance(where, Handle):
             answer = await self._ask(Kind.STAT, where)
         else:
             answer = await self._ask(Kind.STAT, content=payloads.PathRequest(path=wire_path(where)))
         status = _read(payloads.FileStatus, answer)
-        return Stat(
-            mode=(stat.S_IFDIR if status.folder else stat.S_IFREG) | status.mode,
-            size=status.size,
-            allocated=status.allocated,
-            mtime=status.mtime,
-            ctime=status.ctime,
-            uid=status.uid,
-            gid=status.gid,
-            file=status.id or 0,
-            layout=read_layout(status.layout),
-        )
+        status.mode |= stat.S_IFDIR if status.is_folder else stat.S_IFREG
+        return status
 
     async def chmod(self, where: PathLike | Handle, mode: int) -> None:
         await self._set_attributes(where, payloads.AttributesRequest(mode=mode))

@@ -196,7 +196,7 @@ class Server:
         if len(payload) > LONGEST:
             raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
         crc = checksum((payload,)) if message.flags & Flag.CHECKED else 0
-        file = (answer.id or 0) if isinstance(answer, FileStatus) else 0
+        file = (answer.file or 0) if isinstance(answer, FileStatus) else 0
         connection.send([answer_header(message, file=file, length=len(payload), crc=crc), payload])
 
     def _read(self, connection: Connection, message: Message) -> None:
@@ -308,9 +308,9 @@ class NameRequests:
 
 
 def _file_status(record: Record, created: bool = False) -> FileStatus:
-    fields = {name: getattr(record, name) for name in ("mode", "mtime", "ctime", "stamp", "uid", "gid")}
+    fields = {name: getattr(record, name) for name in ("file", "mode", "mtime", "ctime", "stamp", "uid", "gid")}
     layout = layout_fields(record.layout)
-    return FileStatus(id=record.file, layout=layout, folder=record.file is None, created=created, **fields)
+    return FileStatus(layout_fields=layout, is_folder=record.file is None, created=created, **fields)
 
 
 def _forget_list(files: Iterable[Forget]) -> payloads.ForgetList:

@@ -79,20 +79,28 @@ class AttributesRequest(PathRequest, kw_only=True):
 
 
 class FileStatus(Payload, kw_only=True):
-    """A file, or a folder if `id` is None; times in ns since 1970, sizes in bytes (only from I/O nodes)."""
+    """A file, or a folder: times in ns since 1970, sizes in bytes (only from I/O nodes).
 
-    id: int | None = None
-    layout: LayoutFields
+    `mtime` is that of the last change of its bytes, `ctime` of any change. `allocated` is less than `size` if there are
+    holes. `uid` and `gid` are None for whoever mounts. A folder at data servers has no `file`, which is the id.
+    """
+
+    file: int | None = msgspec.field(default=None, name="id")
+    layout_fields: LayoutFields = msgspec.field(name="layout")
     mode: int
     mtime: int
     ctime: int = 0
     stamp: int = 0
     uid: int | None = None
     gid: int | None = None
-    folder: bool = False
+    is_folder: bool = msgspec.field(default=False, name="folder")
     created: bool = False
     size: int = 0
     allocated: int = 0
+
+    @property
+    def layout(self) -> Layout:
+        return read_layout(self.layout_fields)
 
 
 class ForgetList(Payload, kw_only=True):

@@ -118,25 +118,25 @@ class DataServers(Backend):
 
     async def do_open(self, message: Message, _: Payload | None) -> Answer:
         reply = await self._ask_names(message)
-        return Answer(bytes(reply.payload), reply.file, _read_status(reply)[1])
+        return Answer(bytes(reply.payload), reply.file, _read_status(reply).layout)
 
     do_attach = do_open
 
     async def do_stat(self, message: Message, _: Payload | None) -> Answer:
-        status, layout = _read_status(await self._ask_names(message))
-        if not status.folder:
-            objects = await self._measure(status.id or 0, layout, message.session)
+        status = _read_status(await self._ask_names(message))
+        if not status.is_folder:
+            objects = await self._measure(status.file or 0, status.layout, message.session)
             status.size, status.allocated = objects.size, objects.allocated
             status.mtime = objects.mtime if objects.mtime > status.stamp else status.mtime
             status.ctime = max(status.ctime, objects.mtime)
-        return Answer(pack(status), status.id or 0)
+        return Answer(pack(status), status.file or 0)
 
     async def do_setattr(self, message: Message, request: payloads.AttributesRequest) -> None:
         if request.mtime is not None:
             path = b"" if request.path is None else pack(payloads.PathRequest(path=request.path))
-            status, layout = _read_status(await self._ask(0, Kind.STAT, message, payload=path))
-            if not status.folder:
-                request.stamp = (await self._measure(status.id or 0, layout, message.session)).mtime
+            status = _read_status(await self._ask(0, Kind.STAT, message, payload=path))
+            if not status.is_folder:
+                request.stamp = (await self._measure(status.file or 0, status.layout, message.session)).mtime
         await self._ask(0, Kind.SETATTR, message, payload=pack(request))
 
     async def do_truncate(self, message: Message, _: None) -> None:
@@ -166,7 +166,7 @@ class DataServers(Backend):
 
     async def _layout_of(self, message: Message) -> Layout:
         known = self._layouts.get(message.file)
-        return known or _read_status(await self._ask(0, Kind.ATTACH, message))[1]
+        return known or _read_status(await self._ask(0, Kind.ATTACH, message)).layout
 
     def _ask_names(self, message: Message) -> Asking:
         return self._ask(0, message.kind, message, message.offset, message.payload)
@@ -206,9 +206,8 @@ class DataServers(Backend):
         task.add_done_callback(self._tasks.discard)
 
 
-def _read_status(reply: Message) -> tuple[payloads.FileStatus, Layout]:
-    status = unpack_as(payloads.FileStatus, reply.payload)
-    return status, read_layout(status.layout)
+def _read_status(reply: Message) -> payloads.FileStatus:
+    return unpack_as(payloads.FileStatus, reply.payload)
 
 
 async def _all(asks: Iterable[Asking]) -> list[Message]:

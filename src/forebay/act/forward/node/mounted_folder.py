@@ -385,14 +385,14 @@ class MountedFolder(Backend):
 
 def _file_status(status: os.stat_result, layout: Layout, *, created: bool = False) -> payloads.FileStatus:
     return payloads.FileStatus(
-        id=status.st_ino,
-        layout=layout_fields(layout),
+        file=status.st_ino,
+        layout_fields=layout_fields(layout),
         mode=stat.S_IMODE(status.st_mode),
         mtime=status.st_mtime_ns,
         ctime=status.st_ctime_ns,
         uid=status.st_uid,
         gid=status.st_gid,
-        folder=stat.S_ISDIR(status.st_mode),
+        is_folder=stat.S_ISDIR(status.st_mode),
         created=created,
         size=status.st_size,
         allocated=status.st_blocks * 512,
