@@ -8,7 +8,7 @@ import os
 from collections import OrderedDict
 from pathlib import Path
 
-from forebay.act.forward.data.tree import Tree, read_at, write_at
+from forebay.act.forward.data.tree import Tree, read_at, spread_place, write_at
 from forebay.act.forward.net.payloads import ObjectSize
 from forebay.act.forward.net.wire import LAST_OFFSET, Bytes
 
@@ -64,7 +64,7 @@ class Objects:
         handle = self._open.pop(file, None)
         if handle is not None:
             os.close(handle)
-        self._tree.remove(_place(file))
+        self._tree.remove(spread_place(file))
 
     def descriptors_to_sync(self, file: int) -> list[int]:
         """New descriptors, which the caller passes to `sync_all` in any thread."""
@@ -72,7 +72,7 @@ class Objects:
         if handle is None:
             return []
         descriptors = [os.dup(handle)]
-        folder = _place(file)[:2]
+        folder = spread_place(file)[:2]
         if folder in self._unsynced:
             # Removed now: a name that is added while the thread works needs another sync.
             self._unsynced.discard(folder)
@@ -81,7 +81,7 @@ class Objects:
 
     def sync_failed(self, file: int) -> None:
         """The object's name is not on disk yet."""
-        self._unsynced.add(_place(file)[:2])
+        self._unsynced.add(spread_place(file)[:2])
 
     def close(self) -> None:
         for handle in self._open.values():
@@ -97,12 +97,12 @@ class Objects:
         if file in self._gone:
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
         try:
-            return self._keep_open(file, self._tree.open_file(_place(file), os.O_RDWR))
+            return self._keep_open(file, self._tree.open_file(spread_place(file), os.O_RDWR))
         except FileNotFoundError:
             return None
 
     def _create(self, file: int) -> int:
-        place = _place(file)
+        place = spread_place(file)
         try:
             handle = self._tree.open_file(place, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:
@@ -116,8 +116,3 @@ class Objects:
         if len(self._open) > self._most_open:
             os.close(self._open.popitem(last=False)[1])
         return handle
-
-
-def _place(file: int) -> bytes:
-    name = f"{file:016x}".encode()
-    return name[:2] + b"/" + name

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forebay.act.forward.data.tree import Tree
+from forebay.act.forward.data.tree import Tree, spread_place
 from forebay.act.forward.net.payloads import layout_fields
 from forebay.model.layout import Layout
 
@@ -131,10 +131,8 @@ def clean_path(path: bytes) -> bytes:
     >>> clean_path(b"a//b/./c/")
     b'a/b/c'
     """
-    if path.startswith(b"/") or b"\0" in path:
-        raise system_error(errno.EINVAL)
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
-    if b".." in parts:
+    if path.startswith(b"/") or b"\0" in path or b".." in parts:
         raise system_error(errno.EINVAL)
     if FOLDER in parts:
         raise system_error(errno.EPERM)
@@ -161,8 +159,7 @@ def folder_record_place(path: bytes) -> bytes:
 
 
 def id_place(file: int) -> bytes:
-    name = f"{file:016x}".encode()
-    return b"ids/" + name[:2] + b"/" + name
+    return b"ids/" + spread_place(file)
 
 
 def unlinked_place(file: int) -> bytes:

@@ -5,7 +5,7 @@ import json
 import os
 from array import array
 from collections import OrderedDict
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from forebay.act.forward.data.tree import Tree
@@ -19,29 +19,21 @@ class ServerFolder:
 
     def __init__(self, folder: Path, index: int, servers: int) -> None:
         self.folder = folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._tree = Tree(folder)
+        with ExitStack() as held:
             try:
-                self._lock = self._tree.open_file(_LOCK, os.O_RDWR | os.O_CREAT)
-            except OSError:
-                self._tree.close()
-                raise
-        except OSError as error:
-            raise BadInput(str(folder), f"cannot be used as a server's folder: {why(error)}") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                folder.mkdir(parents=True, exist_ok=True)
+                self._tree = Tree(folder)
+                held.callback(self._tree.close)
+                lock = self._tree.open_file(_LOCK, os.O_RDWR | os.O_CREAT)
+                held.callback(os.close, lock)
+            except OSError as error:
+                raise BadInput(str(folder), f"cannot be used as a server's folder: {why(error)}") from None
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(f"{folder}: another server uses this folder") from None
             self._claim({"format": 1, "index": index, "servers": servers})
-        except BlockingIOError:
-            self.close()
-            raise UserError(f"{folder}: another server uses this folder") from None
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        os.close(self._lock)
-        self._tree.close()
+            self.close = held.pop_all().close
 
     def _claim(self, identity: dict[str, int]) -> None:
         try:

@@ -121,6 +121,16 @@ class Tree:
         return False
 
 
+def spread_place(file: int) -> bytes:
+    """The place of a file's id in folders by its first two digits.
+
+    >>> spread_place(0xAB54 << 48)
+    b'ab/ab54000000000000'
+    """
+    name = f"{file:016x}".encode()
+    return name[:2] + b"/" + name
+
+
 def list_page(handle: int, after: bytes, most: int, is_folder: Callable[[os.DirEntry[str]], bool | None]) -> ListPage:
     """At most `most` names behind `after` in the folder with this descriptor, which is closed; None leaves one out."""
     try:

@@ -15,7 +15,6 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.data.records import clean_path
 from forebay.act.forward.data.tree import Parent, Tree, list_page, read_at, write_at
 from forebay.act.forward.net import payloads
@@ -64,34 +63,32 @@ class Folder(Tree):
             raise
         return handle
 
-    def create(self, path: bytes, mode: int, owner: Owner) -> int:
-        """Create a file; its descriptor."""
-        with self.parent(path) as (folder, name):
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            handle = os.open(name, flags, mode, dir_fd=folder)
+    def create(self, request: payloads.CreateRequest) -> int:
+        """Create a file or a folder; its descriptor, for a folder one of O_PATH."""
+        with self.parent(request.path) as (folder, name):
+            if isinstance(request, payloads.MkdirRequest):
+                os.mkdir(name, request.mode, dir_fd=folder)
+                handle = os.open(name, _ANYTHING, dir_fd=folder)
+            else:
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                handle = os.open(name, flags, request.mode, dir_fd=folder)
             try:
-                _set_initial(handle, folder, mode, owner)
+                _set_initial(handle, folder, request)
             except OSError:
                 os.close(handle)
                 raise
             return handle
 
-    def make_folder(self, path: bytes, mode: int, owner: Owner) -> None:
-        with self.parent(path) as (folder, name):
-            os.mkdir(name, mode, dir_fd=folder)
-            handle = os.open(name, _ANYTHING, dir_fd=folder)
-            try:
-                _set_initial(handle, folder, mode, owner)
-            finally:
-                os.close(handle)
+    def make_folder(self, request: payloads.MkdirRequest) -> None:
+        os.close(self.create(request))
 
-    def set_attributes(self, path: bytes, mode: int | None, mtime: int | None, owner: Owner) -> None:
+    def set_attributes(self, request: payloads.AttributesRequest) -> None:
         """Of a file or folder, readable or not."""
-        with self.parent(path) as (folder, name):
+        with self.parent(request.path or b"") as (folder, name):
             handle = os.open(name, _ANYTHING, dir_fd=folder)
         try:
             _check_kind(os.fstat(handle))
-            set_attributes(handle, mode, mtime, owner)
+            set_attributes(handle, request)
         finally:
             os.close(handle)
 
@@ -113,16 +110,16 @@ class Folder(Tree):
         return self.folder / os.fsdecode(clean_path(path.lstrip(b"/")))
 
 
-def set_attributes(handle: int, mode: int | None, mtime: int | None, owner: Owner) -> None:
+def set_attributes(handle: int, request: payloads.AttributesRequest) -> None:
     """Of what a descriptor stands for, also one of O_PATH; None leaves an attribute."""
     place = Path(f"/proc/self/fd/{handle}")
-    uid, gid = (-1 if number is None else number for number in owner)
+    uid, gid = (-1 if number is None else number for number in (request.uid, request.gid))
     if (uid, gid) != (-1, -1):
         os.chown(place, uid, gid)
-    if mode is not None:
-        place.chmod(mode & 0o7777)
-    if mtime is not None:
-        os.utime(place, ns=(place.stat().st_atime_ns, mtime))
+    if request.mode is not None:
+        place.chmod(request.mode & 0o7777)
+    if request.mtime is not None:
+        os.utime(place, ns=(place.stat().st_atime_ns, request.mtime))
 
 
 def _check_kind(status: os.stat_result) -> None:
@@ -132,13 +129,13 @@ def _check_kind(status: os.stat_result) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _set_initial(handle: int, folder: int, mode: int, owner: Owner) -> None:
+def _set_initial(handle: int, folder: int, request: payloads.CreateRequest) -> None:
     """Owner and mode of something new, whatever this process's are; the group is the folder's if its mode says so."""
     inherits = os.fstat(folder).st_mode & stat.S_ISGID
     with suppress(PermissionError):  # only root gives files away; without root they stay this process's
-        set_attributes(handle, None, None, (owner[0], None if inherits else owner[1]))
+        set_attributes(handle, payloads.AttributesRequest(uid=request.uid, gid=None if inherits else request.gid))
     kept = os.fstat(handle).st_mode & stat.S_ISGID if inherits else 0
-    set_attributes(handle, mode | kept, None, NOBODY)
+    set_attributes(handle, payloads.AttributesRequest(mode=request.mode | kept))
 
 
 class MountedFile:
@@ -299,7 +296,7 @@ class MountedFolder(Backend):
                 if not request.create:
                     raise
             try:
-                handle = self._folder.create(request.path, request.mode, (request.uid, request.gid))
+                handle = self._folder.create(request)
                 return handle, True, os.fstat(handle)
             except FileExistsError:  # somebody else has created it meanwhile
                 if request.exclusive:
@@ -333,11 +330,10 @@ class MountedFolder(Backend):
         return Answer(pack(_file_status(status, layout)), status.st_ino)
 
     async def do_setattr(self, message: Message, request: payloads.AttributesRequest) -> None:
-        values = request.mode, request.mtime, (request.uid, request.gid)
         if request.path is not None:
-            await self._in_thread(self._folder.set_attributes, request.path, *values)
+            await self._in_thread(self._folder.set_attributes, request)
         else:
-            await self._in_thread(set_attributes, self._open_here(message).handle, *values)
+            await self._in_thread(set_attributes, self._open_here(message).handle, request)
 
     async def do_truncate(self, message: Message, _: None) -> None:
         await self._in_thread(os.ftruncate, self._open_here(message).handle, message.offset)
@@ -355,8 +351,7 @@ class MountedFolder(Backend):
         await self._change_name(FileNotFoundError, request, self._folder.rename, request.path, request.to)
 
     async def do_mkdir(self, _: Message, request: payloads.MkdirRequest) -> None:
-        values = request.path, request.mode, (request.uid, request.gid)
-        await self._change_name(FileExistsError, request, self._folder.make_folder, *values)
+        await self._change_name(FileExistsError, request, self._folder.make_folder, request)
 
     async def _change_name(
         self,
