@@ -157,8 +157,8 @@ def task(pattern: Pattern, *doings: Direction) -> Task:
 def test_what_all_processes_wrote_is_read_back_and_counted(pattern: Pattern, tmp_path: Path) -> None:
     run_task(task(pattern, "write"), Plain(tmp_path))
     (read,) = run_task(task(pattern, "read"), Plain(tmp_path))
-    assert (read.bytes, read.requests, read.doing) == (15000, 15, "read")
-    assert 0 < read.fastest <= read.slowest <= read.seconds
+    assert (read.bytes, read.doing) == (15000, "read")
+    assert read.seconds > 0
     assert read.bandwidth == read.bytes / read.seconds
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) == 15000
 
@@ -195,7 +195,7 @@ def test_an_error_of_the_file_is_told(tmp_path: Path) -> None:
 
 
 def measured(doing: Direction, seconds: float) -> Measurement:
-    return Measurement(doing=doing, bytes=100, requests=1, seconds=seconds, slowest=seconds, fastest=seconds)
+    return Measurement(doing=doing, bytes=100, seconds=seconds)
 
 
 def test_ways_are_compared_within_each_round() -> None:

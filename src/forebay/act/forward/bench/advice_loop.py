@@ -70,25 +70,18 @@ def loop(
     plan: Plan, access: LayerAccess, store: Store, policy: Policy, *, app: str, servers: int, runs: int
 ) -> Iterator[Step]:
     """Run the plan's workload `runs` times as the program `app`, each time with the layout that the policy advises."""
-    chances = random.Random(plan.seed)
+    chances, processes = random.Random(plan.seed), plan.workload.processes
     with temporary_folder(replace(access, folder=f"/{app}")) as place:
         prepare(plan, replace(place, who=identify(f"{app} (first use)")))
+        files = Unmounted(access=place, max_count=servers)
         for number in range(1, runs + 1):
-            yield _step(plan, place, store, policy, app, servers, number, chances.random())
-
-
-def _step(
-    plan: Plan, access: LayerAccess, store: Store, policy: Policy, app: str, servers: int, number: int, chance: float
-) -> Step:
-    files = Unmounted(access=access, max_count=servers)
-    processes = plan.workload.processes
-    asked = JobRequest(app=app, nprocs=processes, now=time.time(), chance=chance)
-    advice = advise(store, asked, policy, files, files.targets(), apply_to=Path(access.folder))
-    running = replace(access, who=identify(app, str(number), processes))
-    measured = tuple(run_task(replace(task(plan, number), name=f"run{number}"), running))
-    known = _wait_for_run(store, app, number, sum(m.bytes for m in measured))
-    empty_folder(access)  # the next run creates its files in its own layout
-    return Step(number=number, advice=advice, measured=measured, known=known)
+            asked = JobRequest(app=app, nprocs=processes, now=time.time(), chance=chances.random())
+            advice = advise(store, asked, policy, files, files.targets(), apply_to=Path(place.folder))
+            running = replace(place, who=identify(app, str(number), processes))
+            measured = tuple(run_task(replace(task(plan, number), name=f"run{number}"), running))
+            known = _wait_for_run(store, app, number, sum(m.bytes for m in measured))
+            empty_folder(place)  # the next run creates its files in its own layout
+            yield Step(number=number, advice=advice, measured=measured, known=known)
 
 
 def _wait_for_run(store: Store, app: str, number: int, moved: int) -> PastRun:

@@ -81,10 +81,7 @@ class Measurement:
 
     doing: Direction
     bytes: int
-    requests: int
     seconds: float
-    slowest: float
-    fastest: float
 
     @property
     def bandwidth(self) -> float:
@@ -110,19 +107,10 @@ def run_task(task: Task, opener: Opener, *, patience: float = _LONGEST) -> list[
     """
     with _processes(task, opener) as pipes:
         times = list(_answers(pipes, patience))
-    load, results = task.workload, []
+    results = []
     for doing, spans in zip(task.doings, zip(*times, strict=True), strict=True):
-        durations = [end - start for start, end in spans]
-        results.append(
-            Measurement(
-                doing=doing,
-                bytes=load.bytes,
-                requests=load.processes * load.requests,
-                seconds=max(end for _, end in spans) - min(start for start, _ in spans),
-                slowest=max(durations),
-                fastest=min(durations),
-            )
-        )
+        starts, ends = zip(*spans, strict=True)
+        results.append(Measurement(doing=doing, bytes=task.workload.bytes, seconds=max(ends) - min(starts)))
     return results
 
 

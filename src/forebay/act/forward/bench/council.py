@@ -45,24 +45,18 @@ def decision_log(layer: BenchLayer, name: str) -> Path:
 
 def read_decisions(log: Path) -> list[Decision]:
     """The decisions in a council's log, oldest first, without an incomplete last line."""
-    decisions: list[Decision] = []
-    begin = None
-    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            break
-        begin = row["time"] if begin is None else begin
-        decisions.append(
-            Decision(
-                seconds=row["time"] - begin,
-                window=row["value"] / 1e9 if isinstance(row["value"], int | float) else None,
-                because=row["because"],
-                bandwidth=row["bandwidth"],
-                patterns=tuple(row["patterns"]),
-            )
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else ()
+    rows = [json.loads(line) for line in lines if line.endswith("\n")]
+    return [
+        Decision(
+            seconds=row["time"] - rows[0]["time"],
+            window=row["value"] / 1e9 if isinstance(row["value"], int | float) else None,
+            because=row["because"],
+            bandwidth=row["bandwidth"],
+            patterns=tuple(row["patterns"]),
         )
-    return decisions
+        for row in rows
+    ]
 
 
 def busy_decisions(all_decisions: Sequence[Decision]) -> list[Decision]:
