@@ -19,6 +19,7 @@ import pytest
 
 from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.objects import Objects
+from forebay.act.forward.data.records import RecordTree
 from forebay.act.forward.data.server import NameRequests, Server, ServerSettings
 from forebay.act.forward.net.address import Address, open_socket, parse_address
 from forebay.act.forward.net.admission import Listener
@@ -327,7 +328,7 @@ class PretendLayer:
         self.thread = LoopThread()
         (folder / "layer").mkdir()
         self.objects = Objects(folder / "layer" / "objects")
-        self.names = Names(folder / "layer", 1, Layout(count=1))
+        self.names = Names(RecordTree(folder / "layer"), 1, Layout(count=1))
         self.fenced: set[int] = set()
         self.addresses = [unix(folder, "ion0"), unix(folder, "ion1")]
         self.nodes = [

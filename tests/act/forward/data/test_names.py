@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.act.forward.data.records import FOLDER, clean_path
+from forebay.act.forward.data.records import FOLDER, RecordTree, clean_path
 from forebay.act.forward.net.payloads import ListPage
 from forebay.model.layout import ANY, GRAIN, Layout
 from support.examples import examples
 from support.forward import scratch
-from support.forward_names import KeywordNames
+from support.forward_names import KeywordNames, SteppedTree
 
 DEFAULT = Layout(count=4, size=GRAIN)
 
@@ -39,9 +39,9 @@ class Tree:
         self.names = self._opened()
 
     def _opened(self) -> KeywordNames:
-        return KeywordNames(self.folder, 4, DEFAULT, new_id=lambda: next(self._ids), step=self._step)
+        return KeywordNames(SteppedTree(self.folder, self._step), 4, DEFAULT, new_id=lambda: next(self._ids))
 
-    def _step(self, _: str) -> None:
+    def _step(self) -> None:
         self.steps += 1
         if self.steps == self.dies_after:
             raise Killed
@@ -137,7 +137,7 @@ def do(names: KeywordNames, what: str, *paths: str) -> Any:
 
 
 @settings(max_examples=examples(200))
-@given(changes=st.lists(st.tuples(CHANGES, st.integers(-6, 6)), max_size=25))
+@given(changes=st.lists(st.tuples(CHANGES, st.integers(-9, 9)), max_size=25))
 def test_names_change_as_in_a_plain_folder_and_a_kill_leaves_before_or_after(
     changes: list[tuple[tuple[str, ...], int]],
 ) -> None:
@@ -303,7 +303,7 @@ def test_a_file_that_is_renamed_over_is_to_be_forgotten(tree: Tree) -> None:
 
 def test_an_id_that_is_taken_is_not_given_again(tmp_path: Path) -> None:
     ids = iter([5, 5, 5, 6])
-    names = KeywordNames(tmp_path, 4, DEFAULT, new_id=lambda: next(ids))
+    names = KeywordNames(RecordTree(tmp_path), 4, DEFAULT, new_id=lambda: next(ids))
     assert names.open(b"a", create=True)[0].file == 5
     assert names.open(b"b", create=True)[0].file == 6
     names.close()

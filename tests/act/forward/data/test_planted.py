@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.act.forward.data.objects import Objects
+from forebay.act.forward.data.records import RecordTree
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.net.payloads import ObjectSize
 from forebay.act.forward.node.mounted_folder import Folder
@@ -53,7 +54,7 @@ def outside(tmp_path: Path) -> Iterator[Outside]:
 @pytest.fixture
 def names(tmp_path: Path) -> Iterator[KeywordNames]:
     (tmp_path / "data").mkdir()
-    made = KeywordNames(tmp_path / "data", 1, LAYOUT)
+    made = KeywordNames(RecordTree(tmp_path / "data"), 1, LAYOUT)
     yield made
     made.close()
 
@@ -120,7 +121,7 @@ def test_what_was_planted_does_not_keep_a_server_from_starting(
     names.open(b"mine", create=True)
     with suppress(FileExistsError):
         plant(kind, tmp_path / "data" / place, outside)
-    again = KeywordNames(tmp_path / "data", 1, LAYOUT)
+    again = KeywordNames(RecordTree(tmp_path / "data"), 1, LAYOUT)
     assert again.readdir(b"").entries == [(b"mine", False)]
     assert [file for file, _ in again.pending()] == []
     again.close()

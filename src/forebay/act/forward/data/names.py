@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from forebay.act.forward.data.records import (
     FOLDER,
@@ -53,27 +52,23 @@ _PAGE = 32768
 
 
 class Names:
-    """The tree under `folder`, for a layer with `servers` servers; the root has the layout `default`.
+    """The tree of names, for a layer with `servers` servers; the root has the layout `default`.
 
     All errors are OSErrors with the errno that a program should see. `again` says that the request with this `key` may
-    have been carried out before, and its answer lost: then it is not an error if its result already exists. `step` is
-    called after each change of the disk, for tests that stop there.
+    have been carried out before, and its answer lost: then it is not an error if its result already exists.
     """
 
     def __init__(
         self,
-        folder: Path,
+        tree: RecordTree,
         servers: int,
         default: Layout,
         *,
         new_id: Callable[[], int] = lambda: secrets.randbits(63),
         now: Callable[[], int] = time.time_ns,
-        step: Callable[[str], object] = str,
     ) -> None:
-        self._servers, self._new_id, self._now = servers, new_id, now
-        self._tree = RecordTree(folder)
-        self._step = step
-        self.close, self.descriptors_to_sync = self._tree.close, self._tree.descriptors_to_sync
+        self._tree, self._servers, self._new_id, self._now = tree, servers, new_id, now
+        self.close, self.descriptors_to_sync = tree.close, tree.descriptors_to_sync
         self.recover()
         if not self._tree.exists(folder_record_place(b"")):
             temp = self._tree.temporary_place()
@@ -132,7 +127,6 @@ class Names:
         uid = record.uid if request.uid is None else request.uid
         gid = record.gid if request.gid is None else request.gid
         self._tree.write_record(place, replace(record, uid=uid, gid=gid))
-        self._step("attributes: written")
 
     def unlink(self, path: bytes, *, again: bool = False) -> list[Forget]:
         """Remove the name. The servers must then remove the file's objects, and `forgotten` must be called."""
@@ -146,7 +140,6 @@ class Names:
             raise system_error(errno.EISDIR)
         self._tree.rename(name_place(path), unlinked_place(record.file))
         self._tree.sync_later(name_place(parent(path)))
-        self._step("unlink: renamed")
         return [self._drop_id(record.file, record.layout)]
 
     def pending(self) -> Iterator[Forget]:
@@ -160,7 +153,6 @@ class Names:
     def forgotten(self, file: int) -> None:
         """All servers have removed the file's objects."""
         self._tree.remove(unlinked_place(file))
-        self._step("forgotten")
 
     # Folders
 
@@ -176,16 +168,13 @@ class Names:
         temp = self._tree.temporary_place()
         try:
             self._tree.mkdir(temp)
-            self._step("mkdir: made")
             self._tree.write_record(temp + b"/" + FOLDER, record)
-            self._step("mkdir: recorded")
             self._tree.rename(temp, name_place(path))
         except OSError:
             self._tree.remove_all(temp)
             raise
         self._tree.sync_later(name_place(path))
         self._tree.sync_later(name_place(parent(path)))
-        self._step("mkdir: renamed")
 
     def rmdir(self, path: bytes, *, again: bool = False) -> None:
         path = clean_path(path)
@@ -196,9 +185,7 @@ class Names:
         temp = self._tree.temporary_place()
         self._tree.rename(name_place(path), temp)
         self._tree.sync_later(name_place(parent(path)))
-        self._step("rmdir: renamed")
         self._tree.remove_all(temp)
-        self._step("rmdir: removed")
 
     def readdir(self, path: bytes, after: bytes = b"", most: int = _PAGE) -> ListPage:
         """The names behind `after`."""
@@ -214,7 +201,6 @@ class Names:
         if record.file is not None:
             raise system_error(errno.ENOTDIR)
         self._tree.write_record(folder_record_place(path), replace(record, layout=layout))
-        self._step("layout: written")
 
     # Both
 
@@ -293,9 +279,7 @@ class Names:
             self._tree.remove(temp)
             raise
         self._tree.sync_later(name_place(parent(path)))
-        self._step("create: named")
         self._tree.remove(temp)
-        self._step("create: done")
         return record
 
     def _with_id(self, temp: bytes, new: Record) -> Record:
@@ -305,10 +289,8 @@ class Names:
             layout = settle_layout(new.layout, self._servers, file)
             record = replace(new, file=file, layout=layout, mtime=self._now())
             self._tree.write_record(temp, record)
-            self._step("create: written")
             with suppress(FileExistsError):
                 self._tree.link_by_id(temp, file)
-                self._step("create: has its id")
                 return record
 
     def _replace_file(self, path: bytes, to: bytes, target: Record) -> list[Forget]:
@@ -316,7 +298,6 @@ class Names:
             raise system_error(errno.EISDIR)
         with suppress(FileExistsError):
             self._tree.link(name_place(to), unlinked_place(target.file))
-        self._step("rename: intended")
         try:
             self._tree.rename(name_place(path), name_place(to))
         except OSError:
@@ -335,7 +316,6 @@ class Names:
         temp = self._tree.temporary_place()
         self._tree.replace(temp, path + b"\0" + to)
         self._tree.rename(temp, b"replacing")
-        self._step("replace: intended")
         self._finish_replacing()
 
     def _finish_replacing(self) -> None:
@@ -345,19 +325,15 @@ class Names:
         path, _, to = self._tree.read(b"replacing").partition(b"\0")
         if self._tree.exists(name_place(path)):
             self._tree.remove(folder_record_place(to))
-            self._step("replace: emptied")
             self._tree.rename(name_place(path), name_place(to))
-            self._step("replace: renamed")
         self._tree.remove(b"replacing")
 
     def _after_rename(self, path: bytes, to: bytes) -> None:
         self._tree.sync_later(name_place(parent(path)))
         self._tree.sync_later(name_place(parent(to)))
-        self._step("rename: renamed")
 
     def _drop_id(self, file: int, layout: Layout) -> Forget:
         self._tree.remove(id_place(file))
-        self._step("unlink: has no id")
         return file, layout
 
     def _check_empty(self, path: bytes, record: Record | None) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from forebay.act.forward.data.names import Forget, Names
 from forebay.act.forward.data.objects import MOST_OPEN, Objects
-from forebay.act.forward.data.records import Record
+from forebay.act.forward.data.records import Record, RecordTree
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.data.tree import sync_all
 from forebay.act.forward.net import payloads
@@ -137,7 +137,7 @@ class Server:
 
     def _open_names(self, settings: ServerSettings) -> Names:
         layout = settings.layout or Layout(count=settings.servers)
-        names = Names(settings.folder, settings.servers, layout)
+        names = Names(RecordTree(settings.folder), settings.servers, layout)
         for file, _ in names.pending():
             self._objects.forget(file)  # the next I/O node removes the other servers' objects
             if settings.servers == 1:
