@@ -65,14 +65,13 @@ class Names:
         default: Layout,
         *,
         new_id: Callable[[], int] = lambda: secrets.randbits(63),
-        now: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._tree, self._servers, self._new_id, self._now = tree, servers, new_id, now
+        self._tree, self._servers, self._new_id = tree, servers, new_id
         self.close, self.descriptors_to_sync = tree.close, tree.descriptors_to_sync
         self.recover()
         if not self._tree.exists(folder_record_place(b"")):
             temp = self._tree.temporary_place()
-            self._tree.write_record(temp, Record(file=None, layout=default, mode=0o755, mtime=self._now()))
+            self._tree.write_record(temp, Record(file=None, layout=default, mode=0o755, mtime=time.time_ns()))
             self._tree.rename(temp, folder_record_place(b""))
 
     # Files
@@ -134,13 +133,12 @@ class Names:
         record = self._find(path)
         if record is None and again:
             return []
-        if record is None:
-            raise system_error(errno.ENOENT)
-        if record.file is None:
-            raise system_error(errno.EISDIR)
+        if record is None or record.file is None:
+            raise system_error(errno.ENOENT if record is None else errno.EISDIR)
         self._tree.rename(name_place(path), unlinked_place(record.file))
         self._tree.sync_later(name_place(parent(path)))
-        return [self._drop_id(record.file, record.layout)]
+        self._tree.remove(id_place(record.file))
+        return [(record.file, record.layout)]
 
     def pending(self) -> Iterator[Forget]:
         """Files without a name whose objects may still exist."""
@@ -164,7 +162,7 @@ class Names:
             return
         if record is not None:
             raise system_error(errno.EEXIST)
-        record = replace(self._new_record(path, request), file=None, mtime=self._now())
+        record = replace(self._new_record(path, request), file=None, mtime=time.time_ns())
         temp = self._tree.temporary_place()
         try:
             self._tree.mkdir(temp)
@@ -221,14 +219,16 @@ class Names:
             raise system_error(errno.EBUSY)
         if path.startswith(to + b"/"):
             raise system_error(errno.ENOTEMPTY)
+        forget: list[Forget] = []
         if source.file is None:
             self._rename_folder(path, to, target)
         elif target is None:
             self._tree.rename(name_place(path), name_place(to))
         else:
-            return self._replace_file(path, to, target)
-        self._after_rename(path, to)
-        return []
+            forget = self._replace_file(path, to, target)
+        self._tree.sync_later(name_place(parent(path)))
+        self._tree.sync_later(name_place(parent(to)))
+        return forget
 
     def recover(self) -> None:
         """Clean up what a killed process left behind."""
@@ -287,7 +287,7 @@ class Names:
         while True:
             file = self._new_id()
             layout = settle_layout(new.layout, self._servers, file)
-            record = replace(new, file=file, layout=layout, mtime=self._now())
+            record = replace(new, file=file, layout=layout, mtime=time.time_ns())
             self._tree.write_record(temp, record)
             with suppress(FileExistsError):
                 self._tree.link_by_id(temp, file)
@@ -303,8 +303,8 @@ class Names:
         except OSError:
             self._tree.remove(unlinked_place(target.file))
             raise
-        self._after_rename(path, to)
-        return [self._drop_id(target.file, target.layout)]
+        self._tree.remove(id_place(target.file))
+        return [(target.file, target.layout)]
 
     def _rename_folder(self, path: bytes, to: bytes, target: Record | None) -> None:
         if to.startswith(path + b"/"):
@@ -327,14 +327,6 @@ class Names:
             self._tree.remove(folder_record_place(to))
             self._tree.rename(name_place(path), name_place(to))
         self._tree.remove(b"replacing")
-
-    def _after_rename(self, path: bytes, to: bytes) -> None:
-        self._tree.sync_later(name_place(parent(path)))
-        self._tree.sync_later(name_place(parent(to)))
-
-    def _drop_id(self, file: int, layout: Layout) -> Forget:
-        self._tree.remove(id_place(file))
-        return file, layout
 
     def _check_empty(self, path: bytes, record: Record | None) -> None:
         """Raise unless the path is an empty folder."""
