@@ -180,8 +180,7 @@ _SERVE = """
 import sys
 from pathlib import Path
 from forebay.act.forward.net.address import parse_address
-from forebay.act.forward.data.process import run_server
-from forebay.act.forward.data.server import ServerSettings
+from forebay.act.forward.data.server import ServerSettings, run_server
 folder, address, key, index, servers = sys.argv[1:]
 settings = ServerSettings(folder=Path(folder), address=parse_address(address), key=key.encode(), index=int(index),
                           servers=int(servers))

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from forebay.act.forward.layer_file import read_layer
-from forebay.act.forward.metrics import server_metrics
 from forebay.act.forward.net.wire import Kind
 from forebay.act.metrics import Metric
 from generate.metrics import PARTS
@@ -15,10 +14,10 @@ def test_a_data_server_shows_all_that_is_declared(tmp_path: Path) -> None:
     where = unix(tmp_path, "server")
     with data_server(tmp_path / "data", where, timeout=60.0) as (_, server), Speaker(server.address) as node:
         node.ask(Kind.WRITE, file=1, payload=b"abcd")
-        found = values_of(server_metrics(server, 3))
+        found = values_of(server.metrics())
     assert {key[0] for key in found} == {metric.name for metric in PARTS["data server"]}
     assert (found["forebay_server_writes",], found["forebay_server_bytes_written",]) == (1, 4)
-    assert (found["forebay_server_info", "3"], found["forebay_server_nodes",]) == (1, 1)
+    assert (found["forebay_server_info", "0"], found["forebay_server_nodes",]) == (1, 1)
     assert found["forebay_server_events", "denied"] == 0, "one that rises must be there before"
     assert ("forebay_server_events", "writes") not in found
 

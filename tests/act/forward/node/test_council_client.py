@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from forebay.act.forward.council.parameters import check_parameter
-from forebay.act.forward.metrics import Totals, node_metrics
 from forebay.act.forward.net.admission import Listener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
@@ -15,6 +14,7 @@ from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, pack, unpack
 from forebay.act.forward.node.council_client import CouncilClient
 from forebay.act.forward.node.io_node import IoNode
+from forebay.act.forward.node.process import node_metrics
 from forebay.decide.order.queue_layout import AGGREGATE, WINDOW
 from forebay.model.errors import UserError
 from support.forward import KEY, unix
@@ -174,8 +174,6 @@ def test_announcements_say_what_passed(tmp_path: Path) -> None:
         node = thread.node(thread.serve(2), scheduler="twins-work-conserving")
         council = PretendCouncil(thread)
         with announcing(thread, node, council) as announcer, thread.client(node, processes=8, job="5") as client:
-            totals = Totals()
-            announcer.on_period = totals.add
             file = client.open(b"f")
             for i in range(5):
                 client.write(file, i * 1000, bytes(1000))
@@ -186,7 +184,7 @@ def test_announcements_say_what_passed(tmp_path: Path) -> None:
             assert sum(s["bytes_written"] for s in seen) == 5000
             assert max(s["processes"] for s in seen) == 8
             assert {words["servers"] for words in council.of(Kind.ANNOUNCE)} == {2}
-            found = values_of(thread.thread.call(lambda: list(node_metrics(node, announcer, totals))))
+            found = values_of(thread.thread.call(lambda: list(node_metrics(node, announcer))))
             assert found["forebay_ion_bytes_written",] == 5000
             assert found["forebay_ion_clients",] in (0, 1)
         council.close()

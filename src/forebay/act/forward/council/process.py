@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
 from functools import partial
@@ -15,7 +15,7 @@ from typing import TextIO
 from forebay.act.files import write_file
 from forebay.act.forward.council.parameters import check_parameter
 from forebay.act.forward.daemon import Numbers, Ready, background, run_daemon
-from forebay.act.forward.metrics import council_metrics
+from forebay.act.forward.metrics import ADMISSION, COUNCIL
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import TIMEOUT, NodeListener
 from forebay.act.forward.net.auth import Credentials, Peer
@@ -24,6 +24,7 @@ from forebay.act.forward.net.connection import Closed, CloseReason, Connection
 from forebay.act.forward.net.payloads import Announcement, Decision, JobReport
 from forebay.act.forward.net.wire import BadMessage, Kind, Message, answer_header, pack, unpack_as
 from forebay.act.forward.node.job_history import store_parts
+from forebay.act.metrics import Sample
 from forebay.decide.tune.council import Council, Decided, Report, as_json, decide, from_json
 from forebay.history.store import Store, open_store
 from forebay.model.errors import BadInput, ForebayError, why
@@ -94,6 +95,14 @@ class CouncilProcess:
         self._save()
         if self._log is not None:
             self._log.close()
+
+    def metrics(self) -> Iterator[Sample]:
+        yield COUNCIL["nodes"].number(len(self.nodes))
+        yield COUNCIL["situations"].number(len(self.council.known))
+        if self.decided is not None and self.decided.value is not None:
+            yield COUNCIL["decision"].number(1, self.council.parameter, str(self.decided.value))
+        known = (*ADMISSION, "decisions", "jobs", "jobs_refused", "stalled", "unsaved")
+        yield from COUNCIL["events"].counts(self.counts, known)
 
     # Nodes
 
@@ -251,6 +260,6 @@ def run_council(settings: CouncilSettings, metrics: str | None, db: str | None, 
         council = CouncilProcess(settings, store, recognise)
         stack.push_async_callback(council.close)
         await stack.enter_async_context(background(council.run(), end))
-        return [council.address], partial(council_metrics, council)
+        return [council.address], council.metrics
 
     run_daemon(start, metrics, ready)

@@ -10,20 +10,22 @@ import errno
 import os
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from forebay.act.forward.daemon import Numbers, Ready, run_daemon
 from forebay.act.forward.data.names import Forget, Names
 from forebay.act.forward.data.objects import MOST_OPEN, Objects
 from forebay.act.forward.data.records import Record, RecordTree
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.data.tree import sync_all
+from forebay.act.forward.metrics import ADMISSION, SERVER
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import TIMEOUT, NodeListener
@@ -43,6 +45,7 @@ from forebay.act.forward.net.wire import (
     checksum,
     pack,
 )
+from forebay.act.metrics import Sample
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 
@@ -52,6 +55,7 @@ if TYPE_CHECKING:  # most servers emulate nothing, and start without numpy and n
 _MOST_SYNCING = 128
 _THREADS = 4
 _MOST_REMEMBERED = 1 << 14
+_COUNTED = ("reads", "writes", "bytes_read", "bytes_written", "fsyncs", "failed")
 Handler = Callable[[Message], Payload | None]
 """Returns the answer's payload; raises OSError or BadMessage."""
 
@@ -85,7 +89,7 @@ class Server:
     """Listens as soon as it is created, in a running loop; `address` says where, `close` ends it."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._index = asyncio.get_running_loop(), settings.index
         self._server_folder = ServerFolder(settings.folder, settings.index, settings.servers)
         self.buffers = Buffers()
         self.counts: Counter[str] = Counter()
@@ -124,6 +128,15 @@ class Server:
             await asyncio.sleep(0)
             await self._loop.run_in_executor(None, self._threads.shutdown)
             self._release()
+
+    def metrics(self) -> Iterator[Sample]:
+        yield SERVER["info"].number(1, str(self._index))
+        for name in _COUNTED:
+            yield SERVER[name].number(self.counts[name])
+        yield SERVER["nodes"].number(len(self.nodes))
+        events = {name: count for name, count in self.counts.items() if name not in _COUNTED}
+        yield from SERVER["events"].counts(events, (*ADMISSION, "fences", "replaced"))
+        yield SERVER["buffers_bytes"].number(self.buffers.out)
 
     def _release(self) -> None:
         self._threads.shutdown(wait=False)
@@ -262,6 +275,17 @@ class Server:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         self._fenced.add(message.file)
         self.counts["fences"] += 1
+
+
+def run_server(settings: ServerSettings, metrics: str | None, ready: Ready) -> None:
+    """Run a data server until a signal ends it."""
+
+    async def start(stack: AsyncExitStack, _end: asyncio.Event) -> tuple[list[Address], Numbers]:
+        server = Server(settings)
+        stack.push_async_callback(server.close)
+        return [server.address], server.metrics
+
+    run_daemon(start, metrics, ready)
 
 
 class NameRequests:

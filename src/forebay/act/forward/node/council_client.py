@@ -1,8 +1,7 @@
 """What an I/O node tells the council each second, and what the council tells it."""
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
 from time import monotonic
 
 from forebay.act.forward.council.parameters import check_parameter
@@ -17,6 +16,7 @@ from forebay.model.errors import ForebayError
 from forebay.model.observation import Observation
 
 EVERY = 1.0
+SUMMED = ("reads", "writes", "bytes_read", "bytes_written")
 _LATEST = 5.0
 _MOST_QUEUED = 1 << 20
 _MOST_REPORTS = 1000
@@ -25,7 +25,7 @@ _MOST_PARTS = 64
 
 
 class CouncilClient(PersistentLink):
-    """Observes every `every` seconds, with or without a council; `observed` is the last period."""
+    """Observes every `every` seconds, with or without a council: `observed` in the last period, `totals` in all."""
 
     def __init__(self, node: IoNode, council: Address | None, *, every: float = EVERY) -> None:
         settings = node.settings
@@ -35,7 +35,7 @@ class CouncilClient(PersistentLink):
         self._reports: deque[tuple[int, JobReport]] = deque()
         self._serial = 0
         self.observed = Observation(seconds=every)
-        self.on_period: Callable[[Observation], None] = lambda _: None
+        self.totals: Counter[str] = Counter()
         self.parameter = "window"
 
     async def run(self) -> None:
@@ -65,7 +65,7 @@ class CouncilClient(PersistentLink):
         while True:
             await asyncio.sleep(self._every)
             self.observed = self._node.end_period()
-            self.on_period(self.observed)
+            self.totals.update({name: getattr(self.observed, name) for name in SUMMED})
             if self.connection is not None and self.connection.queued <= _MOST_QUEUED:  # else it does not read
                 value, held = self._node.dispatch.parameter(self.parameter)
                 announcement = Announcement(

@@ -2,23 +2,27 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
 from forebay.act.forward.daemon import Numbers, Ready, background, run_daemon
-from forebay.act.forward.metrics import Totals, node_metrics
+from forebay.act.forward.metrics import ADMISSION, NODE
 from forebay.act.forward.net.address import Address, parse_address
 from forebay.act.forward.net.payloads import JobPart
 from forebay.act.forward.net.wire import LONGEST
 from forebay.act.forward.node.backend import Backend
-from forebay.act.forward.node.council_client import CouncilClient
+from forebay.act.forward.node.council_client import SUMMED, CouncilClient
 from forebay.act.forward.node.data_servers import DataServers
 from forebay.act.forward.node.file_places import How, places_finder
 from forebay.act.forward.node.io_node import IoNode, NodeSettings
 from forebay.act.forward.node.mounted_folder import Folder, MountedFolder
+from forebay.act.forward.node.window_histogram import BOUNDS
+from forebay.act.metrics import Sample
+from forebay.decide.order.queue_layout import WINDOW
 from forebay.decide.registry import check_policy, find
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.layout import Layout
@@ -27,6 +31,7 @@ _FLUSH = 3.0
 """Seconds to report jobs to the council at the end."""
 _LEAST_MEMORY = 2 * LONGEST
 _IN_FLIGHT, _IN_FLIGHT_OF_WINDOWS = 128, 32
+_PERIOD = ("files", "smallest", "mean", "largest", "distance", "spread", "load", "busy", "clients", "processes")
 CreateBackend = Callable[[NodeSettings], Backend]
 """Called in a running loop."""
 
@@ -83,8 +88,7 @@ def run_node(
 
     async def start(stack: AsyncExitStack, end: asyncio.Event) -> tuple[list[Address], Numbers]:
         node = IoNode(settings, create_backend(settings))
-        client, totals = CouncilClient(node, council_address), Totals()
-        client.on_period = totals.add
+        client = CouncilClient(node, council_address)
         if db is not None:
             node.record = _history_writer(db, stack)
         elif council is not None:
@@ -93,9 +97,28 @@ def run_node(
         await stack.enter_async_context(background(client.run(), end))
         stack.push_async_callback(client.flush, _FLUSH)
         stack.push_async_callback(node.close)
-        return node.addresses, lambda: node_metrics(node, client, totals)
+        return node.addresses, partial(node_metrics, node, client)
 
     run_daemon(start, metrics, ready)
+
+
+def node_metrics(node: IoNode, council: CouncilClient) -> Iterator[Sample]:
+    seen, settings = council.observed, node.settings
+    yield NODE["info"].number(1, settings.name, str(settings.index), str(node.dispatch.scheduler))
+    for name in SUMMED:
+        yield NODE[name].number(council.totals[name])
+    for name in _PERIOD:
+        yield NODE[name].number(getattr(seen, name))
+    yield NODE["operation"].number(1, seen.operation)
+    for server, depth in enumerate(node.dispatch.depths()):
+        yield NODE["queue_depth"].number(depth, str(server))
+    known = (*ADMISSION, "decisions", "internal", "jobs_lost", "nonsense", "servers_lost", "stalled")
+    yield from NODE["events"].counts(node.counts, known)
+    yield NODE["window_seconds"].number(int(node.dispatch.q[WINDOW]) / 1e9)
+    yield NODE["buffers_bytes"].number(node.buffers.out)
+    yield NODE["council_connected"].number(int(council.connection is not None))
+    windows = node.dispatch.windows
+    yield NODE["window_ratio"].histogram(BOUNDS, tuple(windows.counts), windows.sum)
 
 
 def _history_writer(db: str, stack: AsyncExitStack) -> Callable[[list[JobPart]], object]:
