@@ -18,7 +18,7 @@ from forebay.act.forward.bench.client_processes import (
     WrongBytes,
     run_task,
 )
-from forebay.act.forward.bench.council import busy_decisions, read_decisions
+from forebay.act.forward.bench.layer import busy_decisions, read_decisions
 from forebay.act.forward.bench.rounds import compare_rounds, order_turns
 from forebay.act.forward.bench.workload import PATTERNS, PERIOD, Content, Pattern, Workload
 from forebay.model.errors import BadInput, UnknownName

@@ -19,8 +19,7 @@ from forebay.show.output import Document, draw, print_json, print_table, progres
 if TYPE_CHECKING:
     from forebay.act.forward.bench.advice_loop import Step
     from forebay.act.forward.bench.client_processes import LayerAccess
-    from forebay.act.forward.bench.council import Decision
-    from forebay.act.forward.bench.layer import Shape
+    from forebay.act.forward.bench.layer import Decision, Shape
     from forebay.act.forward.bench.rounds import Comparison, Plan
 
 commands = typer.Typer()
@@ -161,7 +160,7 @@ def _layers(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) 
         accesses = {}
         for number, name in enumerate(names):
             label = re.sub(r"[^a-z0-9-]+", "-", name.lower())[:20]
-            accesses[name] = LayerAccess(layer.nodes(f"{number}-{label}", "--scheduler", name), layer.key)
+            accesses[name] = layer.nodes(f"{number}-{label}", name)
         layer.ready()
         yield accesses
 
@@ -188,9 +187,7 @@ def _measure_council(
     plan: Plan, shape: Shape, scheduler: str, tuner: str, runs: int, plot: Path | None, json: bool
 ) -> None:
     """What a council costs while its decisions are ignored, then which windows it chooses while they are not."""
-    from forebay.act.forward.bench import council
-    from forebay.act.forward.bench.client_processes import LayerAccess
-    from forebay.act.forward.bench.layer import temporary_layer
+    from forebay.act.forward.bench.layer import busy_decisions, read_decisions, temporary_layer
     from forebay.act.forward.bench.rounds import bench as measure
     from forebay.act.forward.bench.rounds import learn
     from forebay.decide.registry import check_policy
@@ -199,15 +196,15 @@ def _measure_council(
     dilation = shape.dilation or 1
     with temporary_layer(shape) as layer:
         by_name = {
-            "no council": LayerAccess(layer.nodes("alone", "--scheduler", scheduler), layer.key),
-            "council, ignored": council.add_council_nodes(layer, "ignored", scheduler, "--ignore", "--tuner", tuner),
+            "no council": layer.nodes("alone", scheduler),
+            "council, ignored": layer.nodes("ignored", scheduler, council=("--ignore", "--tuner", tuner)),
         }
-        learning = council.add_council_nodes(layer, "learning", scheduler, "--tuner", tuner)
+        learning = layer.nodes("learning", scheduler, council=("--tuner", tuner))
         layer.ready()
         with progress("rounds", plan.rounds) as report:
             ways = measure(plan, by_name, report)
         learned = learn(plan, learning, runs)
-        decisions = council.busy_decisions(council.read_decisions(council.decision_log(layer, "learning")))
+        decisions = busy_decisions(read_decisions(layer.decision_log("learning")))
     ignored = [way for way in ways if way.name != "no council"]
     bandwidths = [[measured.bandwidth * dilation for measured in run] for run in learned]
     draw(plot, "forward_bench:draw_windows", decisions, dilation)
@@ -246,7 +243,6 @@ def _run_advice_loop(
     import tempfile
 
     from forebay.act.forward.bench.advice_loop import loop
-    from forebay.act.forward.bench.client_processes import LayerAccess
     from forebay.act.forward.bench.layer import temporary_layer
     from forebay.decide.registry import find
     from forebay.history.store import open_store
@@ -256,7 +252,7 @@ def _run_advice_loop(
         address = db or f"sqlite:///{stack.enter_context(tempfile.TemporaryDirectory())}/history.db"
         store = stack.enter_context(open_store(address))
         layer = stack.enter_context(temporary_layer(shape))
-        access = LayerAccess(layer.nodes("loop", "--scheduler", scheduler, "--db", address), layer.key)
+        access = layer.nodes("loop", scheduler, db=address)
         layer.ready()
         report = stack.enter_context(progress("runs", runs))
         for step in loop(plan, access, store, chosen, app=app, servers=shape.servers, runs=runs):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from forebay.act.forward.bench.council import WINDOWS, Decision
+from forebay.act.forward.bench.layer import WINDOWS, Decision
 from forebay.act.forward.bench.rounds import Comparison
 from forebay.show.figures.looks import INK, Look, looks_of
 from forebay.show.figures.sheet import WIDTH, Style, house_style, panels, printable, write

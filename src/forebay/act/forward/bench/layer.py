@@ -1,16 +1,18 @@
-"""A temporary layer for the benchmark: data servers, I/O nodes and councils, each a process."""
+"""A temporary layer for the benchmark: data servers, I/O nodes and councils, each a process; what a council decides."""
 
+import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.act.command import Child
+from forebay.act.forward.bench.client_processes import LayerAccess
 from forebay.act.forward.layer import CantStart
 from forebay.act.forward.layer_file import arguments
-from forebay.act.forward.net.address import Address, parse_address
+from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.key import read_key, write_key
 from forebay.model.layout import Layout
 
@@ -18,7 +20,8 @@ _PATIENCE = 60.0
 """Seconds within which a process must be ready: it may have to compile kernels first."""
 _GRACE = 0.1
 """Seconds that a process has to end: nothing of it is kept."""
-_LAYOUT = Layout(count=4, size=64 << 10)
+WINDOWS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Milliseconds: the values of the paper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,7 @@ class Shape:
 
     servers: int = 4
     nodes: int = 1
-    layout: Layout = _LAYOUT
+    layout: Layout
     dilation: float = 0.0
 
 
@@ -47,16 +50,23 @@ class BenchLayer:
         for index, listen in enumerate(self._servers):
             self._start("server", folder=folder / f"data{index}", listen=listen, index=index, **shared)
 
-    def nodes(self, name: str, *options: str, council: tuple[str, ...] | None = None) -> tuple[Address, ...]:
-        """Add a group of I/O nodes with these options; `council` has the options of its council, if any."""
+    def nodes(
+        self, name: str, scheduler: str, *, db: str | None = None, council: tuple[str, ...] | None = None
+    ) -> LayerAccess:
+        """Add a group of I/O nodes; `council` has the options of its council, if any."""
         listen = [f"unix:{self.folder / f'{name}-{index}'}" for index in range(self.shape.nodes)]
         address = f"unix:{self.folder / f'{name}-council'}" if council is not None else None
         if council is not None:
-            self._start("council", *council, listen=address)
+            windows = values(self.shape.dilation)
+            self._start("council", *council, listen=address, log=self.decision_log(name), values=windows)
+        shared = {"server": self._servers, "council": address, "scheduler": scheduler, "db": db}
         for index, text in enumerate(listen):
-            shared = {"index": index, "server": self._servers, "council": address}
-            self._start("ion", *options, listen=text, name=f"{name}-{index}", **shared)
-        return tuple(parse_address(text) for text in listen)
+            self._start("ion", listen=text, name=f"{name}-{index}", index=index, **shared)
+        return LayerAccess(tuple(parse_address(text) for text in listen), self.key)
+
+    def decision_log(self, name: str) -> Path:
+        """Where the council of these I/O nodes logs its decisions."""
+        return self.folder / f"{name}.log"
 
     def ready(self) -> None:
         """Wait until each process has printed that it is ready."""
@@ -90,3 +100,45 @@ def temporary_layer(shape: Shape) -> Iterator[BenchLayer]:
         finally:
             if layer is not None:
                 layer.stop()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One decision: `seconds` after the first, the window in seconds, the reason, and the bandwidth of the last period
+    in bytes per second."""
+
+    seconds: float
+    window: float | None
+    because: str
+    bandwidth: float
+    patterns: tuple[str, ...]
+
+
+def values(dilation: float) -> str:
+    """The windows to choose from, as an option; dilation makes them longer.
+
+    >>> values(10)
+    '1.25ms,2.5ms,5ms,10ms,20ms,40ms,80ms'
+    """
+    return ",".join(f"{window * (dilation or 1):g}ms" for window in WINDOWS)
+
+
+def read_decisions(log: Path) -> list[Decision]:
+    """The decisions in a council's log, oldest first, without an incomplete last line."""
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else ()
+    rows = [json.loads(line) for line in lines if line.endswith("\n")]
+    return [
+        Decision(
+            seconds=row["time"] - rows[0]["time"],
+            window=row["value"] / 1e9 if isinstance(row["value"], int | float) else None,
+            because=row["because"],
+            bandwidth=row["bandwidth"],
+            patterns=tuple(row["patterns"]),
+        )
+        for row in rows
+    ]
+
+
+def busy_decisions(all_decisions: Sequence[Decision]) -> list[Decision]:
+    """The decisions for periods with I/O."""
+    return [decision for decision in all_decisions if decision.bandwidth > 0]
