@@ -53,11 +53,12 @@ class Blocking:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._wrapped, name)
-        if not asyncio.iscoroutinefunction(value):
+        if not callable(value):
             return value
 
         def call(*args: Any, **options: Any) -> Any:
-            result = self._layer.thread.run(value(*args, **options))
+            result = value(*args, **options)
+            result = self._layer.thread.run(result) if asyncio.iscoroutine(result) else result
             return Blocking(result, self._layer) if name == "open" else result
 
         return call

@@ -8,13 +8,12 @@ async with AsyncClient([parse_address("unix:/run/ion0")], key) as layer:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
-from forebay.act.forward.clients.operations import Handle, OpenFile, OpenFiles, Operations, PathLike, Request
+from forebay.act.forward.clients.operations import Async, Handle, OpenFile, OpenFiles, Operations, PathLike, Request
 from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import connect
@@ -26,19 +25,6 @@ from forebay.model.layout import Layout
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def _of_file(
-    operation: Callable[Concatenate[Operations, Handle, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[AsyncFile, P], Coroutine[Any, Any, T]]:
-    """The operation as a coroutine of an open file."""
-
-    @wraps(operation)
-    async def method(file: AsyncFile, /, *args: P.args, **options: P.kwargs) -> T:
-        file._check_open()
-        return await operation(file._client, file.handle, *args, **options)
-
-    return method
 
 
 class AsyncClient(Operations, AbstractAsyncContextManager["AsyncClient"]):
@@ -79,32 +65,20 @@ class AsyncClient(Operations, AbstractAsyncContextManager["AsyncClient"]):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    def _run(
+        self, operation: Callable[Concatenate[Operations, P], Async[T]], *args: P.args, **options: P.kwargs
+    ) -> Async[T]:
+        return operation(self, *args, **options)
 
-class AsyncFile(OpenFile, AbstractAsyncContextManager["AsyncFile"]):
+
+class AsyncFile(OpenFile[AsyncClient], AbstractAsyncContextManager["AsyncFile"]):
     """As `File`; do not change what you write before `pwrite` returns."""
 
-    def __init__(self, client: AsyncClient, handle: Handle) -> None:
-        super().__init__(handle)
-        self._client = client
-        client._files.add(handle.file)
-
-    pread = _of_file(Operations.pread)
-    preadinto = _of_file(Operations.preadinto)
-    pwrite = _of_file(Operations.pwrite)
-    fsync = _of_file(Operations.fsync)
-    truncate = _of_file(Operations.truncate)
-    stat = _of_file(Operations.stat)
-    chmod = _of_file(Operations.chmod)
-    chown = _of_file(Operations.chown)
-    utime = _of_file(Operations.utime)
-
     async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            channel = self._client._connections
-            if self._client._files.remove(self.id) and not channel.closed:
-                channel.leaving.add(self.id)
-                await channel.close_left_files()
+        channel = self._client._connections
+        if self._end() and not channel.closed:
+            channel.leaving.add(self.id)
+            await channel.close_left_files()
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()

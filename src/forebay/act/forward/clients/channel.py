@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from forebay.act.forward.clients.operations import Lost, Request, attach_request
+from forebay.act.forward.clients.operations import Lost, Request
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Credentials, Denied, Peer
+from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.wire import BadMessage, Flag, Kind, Message
 
 _CONNECT_TIMEOUT = 5.0
@@ -56,11 +57,7 @@ def identify(application: str = "", job: str = "", processes: int = 0) -> Identi
     )
 
 
-class Link(Protocol):
-    def close(self) -> None: ...
-
-
-L = TypeVar("L", bound=Link)
+L = TypeVar("L", socket.socket, Connection)
 
 
 class NodeChannel(ABC, Generic[L]):
@@ -104,7 +101,7 @@ class NodeChannel(ABC, Generic[L]):
             if handle is not None and handle.file not in self.attached:
                 async with self._attaching:
                     if handle.file not in self.attached:  # else another request has done it
-                        answer = await self._exchange(link, attach_request(handle), session)
+                        answer = await self._exchange(link, Request(Kind.ATTACH, file=handle.file), session)
                         if answer.status:
                             return answer
                         self._note_attached(link, handle.file)

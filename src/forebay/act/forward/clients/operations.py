@@ -8,16 +8,19 @@ seconds. Reads, and writes of the same bytes to the same place, may be carried o
 or rename must not; payloads.py says how servers recognise their repetitions.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import secrets
 import stat
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import wraps
 from threading import Lock
 from time import monotonic
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.net import payloads
@@ -26,7 +29,15 @@ from forebay.act.forward.net.wire import AGAIN, LAST_OFFSET, LONGEST, BadMessage
 from forebay.model.errors import ForebayError
 from forebay.model.layout import Layout
 
+if TYPE_CHECKING:
+    from forebay.act.forward.clients.aio import AsyncClient, AsyncFile
+    from forebay.act.forward.clients.sync import Client, File
+
+P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R", covariant=True)
+C = TypeVar("C", bound="Client | AsyncClient")
+Async = Coroutine[Any, Any, T]
 Buffer = Any
 """Anything with the buffer protocol."""
 PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -109,19 +120,6 @@ class OpenFiles:
                 return False
             del self._users[file]
             return True
-
-
-class OpenFile:
-    """What both kinds of open files have in common."""
-
-    def __init__(self, handle: Handle) -> None:
-        self.handle = handle
-        self.id, self.layout = handle.file, handle.layout
-        self._closed = False
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise OSError(errno.EBADF, "the file is closed")
 
 
 class Entry(NamedTuple):
@@ -293,7 +291,7 @@ class Operations:
                     return answer
                 if answer.status == errno.ESTALE and request.handle is not None and attaches < _MOST_ATTACHES:
                     attaches += 1  # the node seems to have forgotten the file
-                    answer = await self._channel.exchange(attach_request(request.handle))
+                    answer = await self._channel.exchange(Request(Kind.ATTACH, file=request.handle.file))
                     if not answer.status:
                         continue
                 problem = OSError(answer.status, answer.error_text())
@@ -311,9 +309,50 @@ class Operations:
             request.mark_repeated()
 
 
-def attach_request(handle: Handle) -> Request:
-    """Makes an I/O node know the file again, by its id."""
-    return Request(Kind.ATTACH, file=handle.file)
+class FileMethod(Protocol[P, R]):
+    """An operation as a method of open files: of an `AsyncFile` a coroutine, of a `File` one that blocks."""
+
+    @overload
+    def __get__(self, file: AsyncFile, kind: type) -> Callable[P, Async[R]]: ...
+    @overload
+    def __get__(self, file: File, kind: type) -> Callable[P, R]: ...
+
+
+def _of_file(operation: Callable[Concatenate[Operations, Handle, P], Async[T]]) -> FileMethod[P, T]:
+    @wraps(operation)
+    def method(file: OpenFile[Any], /, *args: P.args, **options: P.kwargs) -> Any:
+        if file._closed:
+            raise OSError(errno.EBADF, "the file is closed")
+        return file._client._run(operation, file.handle, *args, **options)
+
+    return method  # type: ignore[return-value]
+
+
+class OpenFile(Generic[C]):
+    """An open file of a client. Offsets and sizes are bytes; it has no position, so that threads can share it."""
+
+    def __init__(self, client: C, handle: Handle) -> None:
+        self._client, self.handle = client, handle
+        self.id, self.layout = handle.file, handle.layout
+        self._closed = False
+        client._files.add(handle.file)
+
+    pread = _of_file(Operations.pread)
+    preadinto = _of_file(Operations.preadinto)
+    pwrite = _of_file(Operations.pwrite)
+    fsync = _of_file(Operations.fsync)
+    truncate = _of_file(Operations.truncate)
+    stat = _of_file(Operations.stat)
+    chmod = _of_file(Operations.chmod)
+    chown = _of_file(Operations.chown)
+    utime = _of_file(Operations.utime)
+
+    def _end(self) -> bool:
+        """Close it; whether no user of the client has the file open any more."""
+        if self._closed:
+            return False
+        self._closed = True
+        return self._client._files.remove(self.id)
 
 
 def wire_path(path: PathLike) -> bytes:

@@ -16,7 +16,7 @@ import socket
 import struct
 import threading
 import zlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial, wraps
 from pathlib import Path
@@ -24,7 +24,7 @@ from time import sleep
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
-from forebay.act.forward.clients.operations import Handle, OpenFile, OpenFiles, Operations, PathLike, Request
+from forebay.act.forward.clients.operations import Async, OpenFile, OpenFiles, Operations, PathLike, Request
 from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.net.address import Address, open_socket, parse_address
 from forebay.act.forward.net.auth import Asker, Credentials, Denied
@@ -34,7 +34,6 @@ from forebay.model.layout import Layout
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Async = Coroutine[Any, Any, T]
 _CHUNK = 8192
 
 
@@ -55,19 +54,6 @@ def _by_path(
     @wraps(operation)
     def method(client: Client, /, *args: P.args, **options: P.kwargs) -> T:
         return client._run(operation, *args, **options)
-
-    return method
-
-
-def _of_file(
-    operation: Callable[Concatenate[Operations, Handle, P], Async[T]],
-) -> Callable[Concatenate[File, P], T]:
-    """The operation as a blocking method of an open file."""
-
-    @wraps(operation)
-    def method(file: File, /, *args: P.args, **options: P.kwargs) -> T:
-        file._check_open()
-        return file._client._run(operation, file.handle, *args, **options)
 
     return method
 
@@ -206,30 +192,11 @@ class Client(AbstractContextManager["Client"]):
                     self._put_back(sock)
 
 
-class File(OpenFile, AbstractContextManager["File"]):
-    """An open file. Offsets and sizes are bytes; it has no position, so that threads can share it."""
-
-    def __init__(self, client: Client, handle: Handle) -> None:
-        super().__init__(handle)
-        self._client = client
-        client._files.add(handle.file)
-
-    pread = _of_file(Operations.pread)
-    preadinto = _of_file(Operations.preadinto)
-    pwrite = _of_file(Operations.pwrite)
-    fsync = _of_file(Operations.fsync)
-    truncate = _of_file(Operations.truncate)
-    stat = _of_file(Operations.stat)
-    chmod = _of_file(Operations.chmod)
-    chown = _of_file(Operations.chown)
-    utime = _of_file(Operations.utime)
-
+class File(OpenFile[Client], AbstractContextManager["File"]):
     def close(self) -> None:
         """A second call does nothing."""
-        if not self._closed:
-            self._closed = True
-            if self._client._files.remove(self.id) and not self._client._closed:
-                self._client._leave(self.id)
+        if self._end() and not self._client._closed:
+            self._client._leave(self.id)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -237,11 +204,6 @@ class File(OpenFile, AbstractContextManager["File"]):
 
 class NodeSocket(NodeChannel[socket.socket]):
     """One request at a time, for one thread at a time."""
-
-    def __init__(self, nodes: Sequence[Address], key: bytes, who: Identity, *, timeout: float, checked: bool) -> None:
-        super().__init__(nodes, key, who, timeout=timeout, checked=checked)
-        self._head = bytearray(HEADER.size)
-        self._scratch = memoryview(bytearray(_CHUNK))
 
     def interrupt(self) -> None:
         """From another thread: whoever waits for an answer here learns that the client is closed."""
@@ -255,6 +217,7 @@ class NodeSocket(NodeChannel[socket.socket]):
 
     async def _open(self, node: Address, credentials: Credentials, timeout: float) -> socket.socket:
         sock = open_socket(node, timeout)
+        self._head, self._scratch = bytearray(HEADER.size), memoryview(bytearray(_CHUNK))
         try:
             # Limits in the kernel, since Python's own timeouts cost one more system call for each read and write.
             sock.settimeout(None)
