@@ -27,7 +27,7 @@ from forward_speed import Layer
 
 from forebay.act.forward.bench.client_processes import LayerAccess, Task, run_task
 from forebay.act.forward.bench.workload import Workload
-from forebay.act.forward.mount import MountOptions, Times, mount
+from forebay.act.forward.mount import Times, mount
 from forebay.act.forward.net.address import parse_address
 
 JOBS = 4
@@ -141,7 +141,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.passthrough:
         root, point = map(Path, options.passthrough)
-        mount(Passthrough(root), point, MountOptions())
+        mount(Passthrough(root), point)
         return 0
     if shutil.which("fio") is None or not os.access("/dev/fuse", os.R_OK | os.W_OK):
         print("skipped: fio and /dev/fuse are needed (Debian: apt-get install fio fuse3)")

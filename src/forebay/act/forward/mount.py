@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +45,6 @@ Times = tuple[int | None, int | None]
 
 class CantMount(UserError):
     """FUSE is not available, or the mount point cannot be used."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MountOptions:
-    """How to mount. The kernel may remember names and attributes for `cache` seconds."""
-
-    foreground: bool = True
-    threads: int = 8
-    cache: float = 0.0
-    everybody: bool = False
-    name: str = "forebay"
 
 
 class Mount:
@@ -214,26 +202,35 @@ class Mount:
         }
 
 
-def mount(operations: object, folder: Path, options: MountOptions) -> None:
+def mount(
+    operations: object,
+    folder: Path,
+    *,
+    foreground: bool = True,
+    threads: int = 8,
+    cache: float = 0.0,
+    everybody: bool = False,
+) -> None:
     """Serve until the folder is unmounted; SIGTERM, SIGINT and SIGHUP unmount it.
 
     `operations` has mfusepy's methods, except that `read` and `write` get the kernel's buffer, and methods for an open
     file get its handle (a number above 0) last, and None as the path. Errors are OSErrors with the errno for the
-    program. Without `foreground`, the caller's process ends as soon as the folder is mounted.
+    program. Without `foreground`, the caller's process ends as soon as the folder is mounted. The kernel may remember
+    names and attributes for `cache` seconds.
     """
     fuse = _load_mfusepy()
     check_mount_point(folder)
     arguments = {
-        "foreground": options.foreground,
-        "fsname": options.name,
+        "foreground": foreground,
+        "fsname": "forebay",
         "subtype": "forebay",
         "direct_io": True,  # whole requests, and no bytes in the kernel's cache that other nodes change
-        "max_threads": options.threads,
-        "max_idle_threads": options.threads,
-        "attr_timeout": options.cache,
-        "entry_timeout": options.cache,
+        "max_threads": threads,
+        "max_idle_threads": threads,
+        "attr_timeout": cache,
+        "entry_timeout": cache,
         "negative_timeout": 0,
-        "allow_other": options.everybody,
+        "allow_other": everybody,
         "default_permissions": True,
     }
     try:

@@ -224,7 +224,7 @@ def mount(
     """Mount the layer for ordinary programs. Unmounting it, SIGTERM or Ctrl-C end it."""
     from forebay.act.forward.clients.channel import identify
     from forebay.act.forward.clients.sync import Client
-    from forebay.act.forward.mount import Mount, MountOptions, calling_user, check_mount_point, mount
+    from forebay.act.forward.mount import Mount, calling_user, check_mount_point, mount
     from forebay.act.forward.net.key import read_key
 
     check_mount_point(folder)
@@ -233,11 +233,11 @@ def mount(
     wait = parse_quantity("--patience", patience, parse_duration, *at_most_a_day)
     seconds = parse_quantity("--cache", cache, parse_duration, *at_most_a_day)
     ions, secret = addresses(nodes), read_key(key)
-    options = MountOptions(foreground=not daemon, threads=threads, cache=seconds, everybody=everybody)
     check_layer(nodes, ions, secret, min(wait, LOOK))
     client = Client(ions, secret, who=who, patience=wait, connections=threads, checked=checksums)
     report_ready = partial(announce, {}, f"mount ready: {folder}", json_line=False)
-    mount(Mount(client, report_ready, calling_user if everybody else None), folder, options)
+    files = Mount(client, report_ready, calling_user if everybody else None)
+    mount(files, folder, foreground=not daemon, threads=threads, cache=seconds, everybody=everybody)
 
 
 def addresses(text: str) -> list[Address]:

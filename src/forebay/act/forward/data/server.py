@@ -12,7 +12,7 @@ import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -90,32 +90,26 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self._loop, self._index = asyncio.get_running_loop(), settings.index
-        self._server_folder = ServerFolder(settings.folder, settings.index, settings.servers)
         self.buffers = Buffers()
         self.counts: Counter[str] = Counter()
-        self._fenced = Fences(settings.folder / "fenced")
         self._syncing = 0
         self._closed = False
         self._waiting: set[Connection] = set()
-        self._threads = ThreadPoolExecutor(_THREADS, "fsync")
-        self._disk = settings.emulation.disk(self._loop) if settings.emulation else None
-        self._objects = Objects(settings.folder / "objects", settings.most_open)
-        self._names = self._open_names(settings) if settings.index == 0 else None
-        self._handlers = self._build_handlers(settings.folder)
-        me = Peer(role="server", name=str(settings.index), facts={"index": settings.index, "servers": settings.servers})
-        try:
-            self._listener = NodeListener(
-                settings.address,
-                Credentials(settings.key, me, ("node",)),
-                self._receive,
-                self._lose,
-                buffers=self.buffers,
-                counts=self.counts,
-                timeout=settings.timeout,
-            )
-        except BaseException:
-            self._release()
-            raise
+        facts = {"index": settings.index, "servers": settings.servers}
+        me = Credentials(settings.key, Peer(role="server", name=str(settings.index), facts=facts), ("node",))
+        with ExitStack() as held:
+            held.enter_context(closing(ServerFolder(settings.folder, settings.index, settings.servers)))
+            self._fenced = held.enter_context(closing(Fences(settings.folder / "fenced")))
+            self._objects = held.enter_context(closing(Objects(settings.folder / "objects", settings.most_open)))
+            self._names = held.enter_context(closing(self._open_names(settings))) if settings.index == 0 else None
+            disk = settings.emulation.disk(self._loop) if settings.emulation else None
+            self._disk = held.enter_context(closing(disk)) if disk else None
+            self._threads = ThreadPoolExecutor(_THREADS, "fsync")
+            held.callback(self._threads.shutdown, wait=False)
+            self._handlers = self._build_handlers(settings.folder)
+            listening = {"buffers": self.buffers, "counts": self.counts, "timeout": settings.timeout}
+            self._listener = NodeListener(settings.address, me, self._receive, self._lose, **listening)
+            self._release = held.pop_all().close
         self.address, self.nodes = self._listener.address, self._listener.nodes
 
     async def close(self) -> None:
@@ -137,16 +131,6 @@ class Server:
         events = {name: count for name, count in self.counts.items() if name not in _COUNTED}
         yield from SERVER["events"].counts(events, (*ADMISSION, "fences", "replaced"))
         yield SERVER["buffers_bytes"].number(self.buffers.out)
-
-    def _release(self) -> None:
-        self._threads.shutdown(wait=False)
-        if self._disk is not None:
-            self._disk.close()
-        if self._names is not None:
-            self._names.close()
-        self._objects.close()
-        self._fenced.close()
-        self._server_folder.close()
 
     def _open_names(self, settings: ServerSettings) -> Names:
         layout = settings.layout or Layout(count=settings.servers)

@@ -185,9 +185,7 @@ class IoNode:
     def _admit(self, connection: Connection) -> None:
         session = Session(self, connection, self.jobs.enter(connection.peer, time_ns()))
         job = session.process.job
-        if (
-            job not in self._flows
-        ):  # a job's number for schedulers that share among jobs; those beyond the limit share 0
+        if job not in self._flows:  # its number for schedulers that share among jobs; those beyond the limit share 0
             self._flows[job] = self._free_flows.pop() if self._free_flows else 0
         self._flow_users[job] += 1
         session.flow = self._flows[job]

@@ -15,10 +15,14 @@ from forebay.history.store.runs import add_runs, clear_stale, read_process_summa
 
 MODULE = "FORWARD"
 _VERSION = "forward-1"
-_SAME = (
-    "app", "exe", "user", "uid", "process", "bytes_read", "bytes_written", "read_time", "write_time", "meta_time",
-    "common_size",
-)  # fmt: skip
+_COLUMNS = {
+    "app": "app", "exe": "exe", "user": "user", "uid": "uid", "process": "process", "job_id": "job",
+    "nprocs": "processes", "start_time": "begin", "end_time": "end", "bytes_read": "bytes_read",
+    "bytes_written": "bytes_written", "read_time": "read_time", "write_time": "write_time", "meta_time": "meta_time",
+    "common_size": "common_size", "read_requests": "reads", "write_requests": "writes", "seq_requests": "seq",
+    "consec_requests": "consec", "strided_requests": "strided", "unaligned_requests": "unaligned",
+}  # fmt: skip
+"""Columns of `runs`, and the fields of a `JobPart` that are the same."""
 
 
 class _ProcessLog(ScannedLog):
@@ -63,27 +67,26 @@ def _row(part: JobPart) -> Row:
     requests = part.reads + part.writes
     sizes = [r + w for r, w in zip(part.read_sizes, part.write_sizes, strict=True)]
     osts = _osts(part.files, part.busy)
-    totals = _totals(part)
+    moved = part.bytes_read + part.bytes_written
+    totals = {  # of the run and of its only module
+        "total_bytes": moved,
+        "bytes_read": part.bytes_read,
+        "bytes_written": part.bytes_written,
+        "time_by_slowest": part.busy,
+        "perf_by_slowest": moved / part.busy if part.busy > 0 else 0.0,
+        "total_files": len(part.files),
+        "partial_flag": False,
+    }
     return {
-        **{name: getattr(part, name) for name in _SAME},
+        **{column: getattr(part, field) for column, field in _COLUMNS.items()},
         **totals,
-        "job_id": part.job,
         "logs": 1,
-        "nprocs": part.processes,
         "io_procs": 1,
-        "start_time": part.begin,
-        "end_time": part.end,
         "run_time": max(part.end - part.begin, 0.0),
         "modules": MODULE,
         "log_ver": _VERSION,
         "shared_files": 0,
         "shared_bytes": 0,
-        "read_requests": part.reads,
-        "write_requests": part.writes,
-        "seq_requests": part.seq,
-        "consec_requests": part.consec,
-        "strided_requests": part.strided,
-        "unaligned_requests": part.unaligned,
         "pattern_requests": requests,
         "seq_pct": 100 * part.seq / requests if requests else None,
         "io_less_1k": sum(sizes[:2]),
@@ -98,20 +101,6 @@ def _row(part: JobPart) -> Row:
         "pool": None,
         "module_rows": [{"module": MODULE, **totals}],
         "osts": osts,
-    }
-
-
-def _totals(part: JobPart) -> Row:
-    """What a run and its only module have in common."""
-    moved = part.bytes_read + part.bytes_written
-    return {
-        "total_bytes": moved,
-        "bytes_read": part.bytes_read,
-        "bytes_written": part.bytes_written,
-        "time_by_slowest": part.busy,
-        "perf_by_slowest": moved / part.busy if part.busy > 0 else 0.0,
-        "total_files": len(part.files),
-        "partial_flag": False,
     }
 
 

@@ -43,12 +43,7 @@ MOST_QUERIES = 64
 _MOST_REQUESTS = 512
 _READ, _WRITE = int(Kind.READ), int(Kind.WRITE)
 _DATA = (_READ, _WRITE)
-_QUERIES = frozenset(
-    (
-        Kind.FSYNC, Kind.OPEN, Kind.ATTACH, Kind.STAT, Kind.TRUNCATE, Kind.UNLINK, Kind.READDIR, Kind.MKDIR,
-        Kind.RMDIR, Kind.RENAME, Kind.LAYOUT, Kind.FENCE, Kind.STATFS, Kind.CLOSE, Kind.SETATTR,
-    )
-)  # fmt: skip
+_QUERIES = {*payloads.REQUESTS, Kind.FSYNC, Kind.ATTACH, Kind.TRUNCATE, Kind.FENCE, Kind.STATFS, Kind.CLOSE}
 _ZEROS = memoryview(bytes(1 << 20))
 _pack = HEADER.pack
 
