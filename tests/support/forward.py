@@ -36,7 +36,7 @@ from forebay.act.forward.net.wire import (
     answer_header,
     checksum,
     pack,
-    unpack,
+    unpack_as,
 )
 from forebay.model.layout import Layout
 from support.processes import limited, piped
@@ -157,7 +157,7 @@ class Speaker:
     def words(self, kind: Kind, **fields: Any) -> Any:
         answer = self.ask(kind, **fields)
         assert answer.status == 0, answer
-        return unpack(answer.payload) if answer.payload else None
+        return unpack_as(object, answer.payload) if answer.payload else None
 
     def is_gone(self) -> bool:
         """Waits until the other side has closed."""

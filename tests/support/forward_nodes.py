@@ -18,7 +18,7 @@ from forebay.act.forward.net.admission import Listener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, pack, unpack
+from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, pack
 from forebay.act.forward.node.backend import Backend
 from forebay.act.forward.node.data_servers import DataServers
 from forebay.act.forward.node.io_node import IoNode, NodeSettings
@@ -209,4 +209,4 @@ def started(*words: str) -> Child:
     return child
 
 
-__all__ = ["Client", "Flag", "NodeThread", "PretendServer", "node_thread", "raw", "started", "unpack"]
+__all__ = ["Client", "Flag", "NodeThread", "PretendServer", "node_thread", "raw", "started"]

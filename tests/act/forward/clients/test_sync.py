@@ -18,7 +18,7 @@ from forebay.act.forward.clients.channel import Identity, identify
 from forebay.act.forward.clients.operations import Handle, Lost, Operations, Request
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.net.address import Address
-from forebay.act.forward.net.wire import AGAIN, LONGEST, Kind, Message, unpack
+from forebay.act.forward.net.wire import AGAIN, LONGEST, Kind, Message, unpack_as
 from forebay.model.layout import GRAIN, Layout
 from support.examples import examples
 from support.forward import KEY, PretendLayer, pretend_layer, scratch, unix
@@ -594,7 +594,7 @@ def test_a_request_that_must_not_be_done_twice_keeps_its_key_and_says_that_it_co
     answers = [None if trouble is None else Message(Kind.MKDIR, status=trouble) for trouble in troubles]
     script = Script(*answers, Message(Kind.MKDIR))
     run(Operations(script, 60.0, now=lambda: 0.0).mkdir("/d"))
-    asks = [unpack(payload) for payload in script.payloads]
+    asks = [unpack_as(object, payload) for payload in script.payloads]
     assert len(asks) == len(troubles) + 1
     assert len({words["key"] for words in asks}) == 1
     assert [words["again"] for words in asks] == [False, *[True] * len(troubles)]

@@ -10,7 +10,7 @@ import pytest
 
 from forebay.act.forward.council.process import CouncilProcess, CouncilSettings, load_state, save_state
 from forebay.act.forward.net.auth import Asker, Peer
-from forebay.act.forward.net.wire import Kind, pack, unpack, unpack_as
+from forebay.act.forward.net.wire import Kind, pack, unpack_as
 from forebay.decide.tune.council import Council, as_json, decide, new_council
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs
@@ -64,7 +64,7 @@ class Node(Speaker):
     def decision(self) -> Any:
         message = self.receive()
         assert message.kind == Kind.DECIDE
-        return unpack(message.payload)
+        return unpack_as(object, message.payload)
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from forebay.act.forward.net.wire import (
     answer_header,
     checksum,
     pack,
-    unpack,
+    unpack_as,
 )
 from support.forward import fed
 
@@ -184,12 +184,12 @@ def test_the_checksum_of_pieces_is_that_of_the_whole(pieces: list[bytes]) -> Non
 @example(b"\x91" * 2000)  # lists in lists in lists
 def test_words_that_can_not_be_read_are_a_bad_message(noise: bytes) -> None:
     with suppress(BadMessage):
-        unpack(noise)
+        unpack_as(object, noise)
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.binary(), st.lists))
 def test_words_come_back_as_they_were(words: object) -> None:
-    assert unpack(pack(words)) == words
+    assert unpack_as(object, pack(words)) == words
 
 
 def test_a_message_shows_what_it_is() -> None:

@@ -11,7 +11,7 @@ from forebay.act.forward.net.admission import Listener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, pack, unpack
+from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, pack, unpack_as
 from forebay.act.forward.node.council_client import CouncilClient
 from forebay.act.forward.node.io_node import IoNode
 from forebay.act.forward.node.process import node_metrics
@@ -43,7 +43,7 @@ class PretendCouncil:
         connection.redirect(self._received, lambda lost, _: self.nodes.remove(lost))
 
     def _received(self, connection: Connection, message: Message) -> None:
-        self.heard.append((message.kind, unpack(message.payload)))
+        self.heard.append((message.kind, unpack_as(object, message.payload)))
         message.release()
         if message.kind == Kind.JOB and self.answers:
             connection.send([answer_header(message)])

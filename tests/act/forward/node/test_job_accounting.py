@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.payloads import SIZE_BINS, JobPart, JobReport
-from forebay.act.forward.net.wire import BadMessage, pack, unpack, unpack_as
+from forebay.act.forward.net.wire import BadMessage, pack, unpack_as
 from forebay.act.forward.node.job_accounting import JobProcess, Jobs, identify_process, job_number
 from forebay.act.forward.node.job_history import store_parts
 from forebay.history.store import open_store
@@ -168,7 +168,7 @@ def test_other_jobs_are_other_runs(tmp_path: Path) -> None:
 )
 def test_a_record_that_can_not_be_is_refused_whole(tmp_path: Path, key: str, value: object) -> None:
     with open_store(str(tmp_path / "h.db")) as store:
-        report = unpack(pack(JobReport(parts=[made_part("n/1", "a", 10), made_part("n/2", "b", 10)])))
+        report = unpack_as(object, pack(JobReport(parts=[made_part("n/1", "a", 10), made_part("n/2", "b", 10)])))
         report["parts"][1][key] = value
         with pytest.raises(BadMessage, match=key):
             store_parts(store, unpack_as(JobReport, pack(report)).parts)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.forward.net.wire import Kind, unpack
+from forebay.act.forward.net.wire import Kind, unpack_as
 from forebay.act.forward.node.file_places import places_finder
 from forebay.act.forward.node.mounted_folder import Folder, MountedFolder
 from forebay.model.errors import BadInput
@@ -117,7 +117,7 @@ def test_what_is_new_belongs_to_who_made_it(thread: NodeThread, client: Client) 
 def test_a_file_that_must_be_new_is(client: Client) -> None:
     words = {"path": b"f", "create": True, "exclusive": True, "mode": 0o600, "layout": None, "key": 0, "again": False}
     answer = client.ask(Kind.OPEN, words=words)
-    assert unpack(answer.payload)["created"] is True
+    assert unpack_as(object, answer.payload)["created"] is True
     assert client.ask(Kind.OPEN, words=words).status == errno.EEXIST
     assert client.ask(Kind.OPEN, words=words | {"again": True}).status == 0
     client.write(answer.file, 0, b"x")

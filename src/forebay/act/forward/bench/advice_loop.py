@@ -30,9 +30,9 @@ class Step:
     """One run of the program; `known` is its entry in the history."""
 
     number: int
-    advice: Advice
     measured: tuple[Measurement, ...]
     known: PastRun
+    advice: Advice
 
     @property
     def bandwidth(self) -> float:

@@ -95,9 +95,9 @@ class Task:
 
     workload: Workload
     doings: tuple[Direction, ...]
-    name: str
     seed: int
     sync: bool = False
+    name: str
 
 
 def run_task(task: Task, opener: Opener, *, patience: float = _LONGEST) -> list[Measurement]:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from forebay.model.errors import BadInput, UnknownName
 
+MOST_PROCESSES = 1024
 Pattern = Literal["file-per-process", "shared-contiguous", "shared-strided"]
 Operation = Literal["read", "write", "both"]
 PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
-MOST_PROCESSES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,10 +35,10 @@ class AsyncClient(Operations, AbstractAsyncContextManager["AsyncClient"]):
         nodes: Sequence[Address],
         key: bytes,
         *,
+        most: int = 64,
         who: Identity | None = None,
         patience: float = 30.0,
         timeout: float = 60.0,
-        most: int = 64,
         checked: bool = False,
     ) -> None:
         self._connections = NodeConnection(nodes, key, who or identify(), most, timeout=timeout, checked=checked)

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from asyncio import Lock
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -34,15 +34,9 @@ class Identity:
     uid: int = 0
 
     def peer(self, session: int) -> Peer:
-        facts = {
-            "session": session,
-            "application": self.application[:_LONGEST],
-            "job": self.job[:_LONGEST],
-            "processes": self.processes,
-            "host": self.host[:_LONGEST],
-            "uid": self.uid,
-        }
-        return Peer(role="client", name=f"{self.host[:_LONGEST]}:{os.getpid()}", facts=facts)
+        values = asdict(self).items()
+        facts = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in values}
+        return Peer(role="client", name=f"{facts['host']}:{os.getpid()}", facts={"session": session, **facts})
 
 
 def identify(application: str = "", job: str = "", processes: int = 0) -> Identity:

@@ -44,14 +44,14 @@ class CouncilSettings:
 
     address: Address
     key: bytes
+    proof: float = TIMEOUT
     council: Council
     state: Path | None = None
+    log: Path | None = None
+    weights: Path | None = None  # to recognise patterns; by default those that come with Forebay
     every: float = 1.0
     ignore: bool = False
     seed: int = 0
-    log: Path | None = None
-    weights: Path | None = None  # to recognise patterns; by default those that come with Forebay
-    proof: float = TIMEOUT
 
 
 class CouncilProcess:

@@ -71,12 +71,12 @@ class ServerSettings:
     folder: Path
     address: Address
     key: bytes
+    timeout: float = TIMEOUT
     index: int = 0
     servers: int = 1
+    most_open: int = MOST_OPEN
     layout: Layout | None = None
     emulation: Emulation | None = None
-    most_open: int = MOST_OPEN
-    timeout: float = TIMEOUT
 
     def __post_init__(self) -> None:
         if not 1 <= self.servers <= 4096:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from forebay.act.forward.net.wire import SHORT, BadMessage, Flag, Kind, Message, pack, unpack
+from forebay.act.forward.net.wire import SHORT, BadMessage, Flag, Kind, Message, pack, unpack_as
 from forebay.model.errors import ForebayError
 
 NONCE = 32
@@ -67,7 +67,7 @@ class _Handshake:
         if self._theirs:
             raise BadMessage("received a second HELLO")
         self._theirs = bytes(message.payload)
-        match unpack(self._theirs):
+        match unpack_as(object, self._theirs):
             case [str(role), str(name), dict(facts), bytes(nonce)] if len(nonce) == NONCE and role in ROLES:
                 if not all(isinstance(key, str) for key in facts):
                     raise BadMessage("HELLO is malformed")

@@ -6,8 +6,7 @@ answer; `again` says that the request may have been carried out before, even if 
 """
 
 import os
-from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -221,11 +220,6 @@ def read_request(kind: int, payload: Bytes) -> Payload | None:
     if shape is None:
         return None
     return PathRequest() if kind == Kind.STAT and not len(payload) else unpack_as(shape, payload)
-
-
-def find_operation(target: object, kind: int) -> Callable[..., Any] | None:
-    """The target's method for this kind of message: `do_open` for Kind.OPEN."""
-    return getattr(target, f"do_{Kind(kind).name.lower()}", None)
 
 
 def layout_fields(layout: Layout) -> LayoutFields:

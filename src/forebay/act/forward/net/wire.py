@@ -163,22 +163,16 @@ def checksum(pieces: Iterable[Bytes]) -> int:
     return crc
 
 
-def pack(value: object) -> bytes:
-    """Encode a value as a payload."""
-    return msgspec.msgpack.encode(value)
-
-
-def unpack(payload: Bytes) -> Any:
-    """Decode a payload without checking its shape.
-
-    >>> unpack(pack({"path": b"/a"}))
-    {'path': b'/a'}
-    """
-    return unpack_as(Any, payload)
+pack = msgspec.msgpack.encode
+"""Encode a value as a payload."""
 
 
 def unpack_as(shape: type[T], payload: Bytes) -> T:
-    """Decode a payload as a value of this type; BadMessage if it is not one."""
+    """Decode a payload as a value of this type; BadMessage if it is not one.
+
+    >>> unpack_as(dict[str, bytes], pack({"path": b"/a"}))
+    {'path': b'/a'}
+    """
     try:
         return msgspec.msgpack.decode(payload, type=shape)
     except msgspec.ValidationError as error:

@@ -4,8 +4,8 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from forebay.act.forward.net.payloads import Payload, find_operation
-from forebay.act.forward.net.wire import Message
+from forebay.act.forward.net.payloads import Payload
+from forebay.act.forward.net.wire import Kind, Message
 from forebay.act.forward.node.dispatch import Dispatch, NodeFile, Servers
 from forebay.model.layout import Layout
 
@@ -33,7 +33,7 @@ class Backend(Servers, Protocol):
 
     async def answer(self, message: Message, request: Payload | None) -> Answer:
         """Answer a client's request that is neither a read nor a write."""
-        operation = find_operation(self, message.kind) or self.do_other
+        operation = getattr(self, f"do_{Kind(message.kind).name.lower()}", self.do_other)
         answer: Answer | None = await operation(message, request)
         return answer or Answer()
 
