@@ -20,7 +20,7 @@ import pytest
 from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.records import RecordTree
-from forebay.act.forward.data.server import NameRequests, Server, ServerSettings
+from forebay.act.forward.data.server import Server, ServerSettings
 from forebay.act.forward.net.address import Address, open_socket, parse_address
 from forebay.act.forward.net.admission import Listener
 from forebay.act.forward.net.auth import Asker, Credentials, Peer
@@ -228,7 +228,6 @@ class PretendNode:
         self.peers: list[Peer] = []
         self.attached: set[int] = set()
         self._objects, self._names, self._fenced = objects, names, fenced
-        self._requests = NameRequests(names).handlers()
         self._buffers = Buffers()
         self._inside: set[Connection] = set()
         me = Peer(role="node", name="pretended")
@@ -301,11 +300,11 @@ class PretendNode:
         return 0, b"", 0, 0
 
     def _named(self, message: Message) -> tuple[int, bytes, int, int]:
-        answer = self._requests[message.kind](message)
+        answer = self._names.answer(message)
         if isinstance(answer, ForgetList):
             for gone, _ in answer.forget:
                 self._objects.forget(gone)
-                self._names.forgotten(gone)
+                self._names.forget(gone)
             return 0, b"", 0, 0
         if not isinstance(answer, FileStatus):
             return 0, pack(answer) if answer is not None else b"", 0, 0

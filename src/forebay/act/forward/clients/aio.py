@@ -13,8 +13,17 @@ from contextlib import AbstractAsyncContextManager
 from typing import Concatenate, ParamSpec, TypeVar
 
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
-from forebay.act.forward.clients.operations import Async, Handle, OpenFile, OpenFiles, Operations, PathLike, Request
-from forebay.act.forward.data.names import NOBODY, Owner
+from forebay.act.forward.clients.operations import (
+    NOBODY,
+    Async,
+    Handle,
+    OpenFile,
+    OpenFiles,
+    Operations,
+    Owner,
+    PathLike,
+    Request,
+)
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import connect
 from forebay.act.forward.net.auth import Credentials

@@ -22,7 +22,6 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
-from forebay.act.forward.data.names import NOBODY, Owner
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import layout_fields, read_layout
 from forebay.act.forward.net.wire import AGAIN, LAST_OFFSET, LONGEST, BadMessage, Bytes, Kind, Message, pack, unpack_as
@@ -41,6 +40,9 @@ Async = Coroutine[Any, Any, T]
 Buffer = Any
 """Anything with the buffer protocol."""
 PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+Owner = tuple[int | None, int | None]
+"""A user and a group; None stands for whoever mounts the layer."""
+NOBODY: Owner = None, None
 _SOONEST, _LATEST = 0.05, 1.0
 _MOST_ATTACHES = 8
 

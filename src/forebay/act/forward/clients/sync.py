@@ -24,8 +24,16 @@ from time import sleep
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
-from forebay.act.forward.clients.operations import Async, OpenFile, OpenFiles, Operations, PathLike, Request
-from forebay.act.forward.data.names import NOBODY, Owner
+from forebay.act.forward.clients.operations import (
+    NOBODY,
+    Async,
+    OpenFile,
+    OpenFiles,
+    Operations,
+    Owner,
+    PathLike,
+    Request,
+)
 from forebay.act.forward.net.address import Address, open_socket, parse_address
 from forebay.act.forward.net.auth import Asker, Credentials, Denied
 from forebay.act.forward.net.key import read_key

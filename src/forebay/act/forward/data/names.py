@@ -15,9 +15,11 @@ import os
 import secrets
 import stat
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 
 from forebay.act.forward.data.records import (
     FOLDER,
@@ -32,30 +34,22 @@ from forebay.act.forward.data.records import (
     unlinked_place,
 )
 from forebay.act.forward.data.tree import list_page
-from forebay.act.forward.net.payloads import (
-    AttributesRequest,
-    CreateRequest,
-    ListPage,
-    MkdirRequest,
-    OpenRequest,
-    read_layout,
-)
+from forebay.act.forward.net import payloads
+from forebay.act.forward.net.payloads import FileStatus, ForgetList, Payload, layout_fields, read_layout
+from forebay.act.forward.net.wire import Kind, Message
 from forebay.act.forward.striping import settle_layout
 from forebay.model.layout import Layout
 
-Forget = tuple[int, Layout]
-"""A file without a name: its id, and where its objects are."""
-Owner = tuple[int | None, int | None]
-"""A user and a group; None stands for whoever mounts the layer."""
-NOBODY: Owner = None, None
 _PAGE = 32768
+_MOST_REMEMBERED = 1 << 14
 
 
 class Names:
     """The tree of names, for a layer with `servers` servers; the root has the layout `default`.
 
-    All errors are OSErrors with the errno that a program should see. `again` says that the request with this `key` may
-    have been carried out before, and its answer lost: then it is not an error if its result already exists.
+    The method `do_open` answers messages of Kind.OPEN, and so on. All errors are OSErrors with the errno that a program
+    should see. `again` says that the request with this `key` may have been carried out before, and its answer lost:
+    then it is not an error if its result already exists.
     """
 
     def __init__(
@@ -68,52 +62,66 @@ class Names:
     ) -> None:
         self._tree, self._servers, self._new_id = tree, servers, new_id
         self.close, self.descriptors_to_sync = tree.close, tree.descriptors_to_sync
+        self._answers: OrderedDict[int, tuple[int, Payload | None]] = OrderedDict()
         self.recover()
         if not self._tree.exists(folder_record_place(b"")):
             temp = self._tree.temporary_place()
             self._tree.write_record(temp, Record(file=None, layout=default, mode=0o755, mtime=time.time_ns()))
             self._tree.rename(temp, folder_record_place(b""))
 
+    def answer(self, message: Message) -> Payload | None:
+        """Carry out a request, unless it is a repetition of one that must not be carried out twice.
+
+        The process forgets the answers to such requests when it ends; then `again` helps.
+        """
+        request = payloads.read_request(message.kind, message.payload)
+        key = request.key if isinstance(request, payloads.OnceRequest) else 0
+        known = self._answers.get(key) if key else None
+        if known is not None and known[0] == message.kind:
+            return known[1]
+        answer: Payload | None = getattr(self, f"do_{Kind(message.kind).name.lower()}")(message, request)
+        if key:
+            self._answers[key] = message.kind, answer
+            if len(self._answers) > _MOST_REMEMBERED:
+                self._answers.popitem(last=False)
+        return answer
+
     # Files
 
-    def open(self, request: OpenRequest) -> tuple[Record, bool]:
-        """The file's record, and whether this request created it."""
+    def do_open(self, _: Message, request: payloads.OpenRequest) -> FileStatus:
         path = clean_path(request.path)
         record = self._find(path)
         if record is None:
             if not request.create:
                 raise system_error(errno.ENOENT)
-            return self._create(path, request), True
+            return _file_status(self._create(path, request), created=True)
         if request.create and request.exclusive:
             if request.again and request.key and record.key == request.key:
-                return record, True
+                return _file_status(record, created=True)
             raise system_error(errno.EEXIST)
         if record.file is None:
             raise system_error(errno.EISDIR)
-        return record, False
+        return _file_status(record)
 
-    def attach(self, file: int) -> Record:
-        """The record of a file by its id; ESTALE if it has no name any more."""
-        try:
-            return self._tree.read_record(id_place(file))
-        except FileNotFoundError:
-            raise system_error(errno.ESTALE) from None
+    def do_attach(self, message: Message, _: None) -> FileStatus:
+        return _file_status(self._read_by_id(message.file))
 
-    def stat(self, path: bytes) -> Record:
-        """The record; a folder's times are those at which its names last changed."""
-        path = clean_path(path)
-        record = self._read(path)
-        if record.file is not None:
-            return record
-        status = self._tree.status(name_place(path))
-        ctime = max(record.ctime, status.st_ctime_ns)
-        return replace(record, mtime=record.time_of_change(status.st_mtime_ns), ctime=ctime)
+    def do_stat(self, message: Message, request: payloads.PathRequest) -> FileStatus:
+        """A folder's times are those at which its names last changed."""
+        if request.path is None:
+            return _file_status(self._read_by_id(message.file))
+        path = clean_path(request.path)
+        status = _file_status(self._read(path))
+        if status.is_folder:
+            folder = self._tree.status(name_place(path))
+            status.mtime = status.time_of_change(folder.st_mtime_ns)
+            status.ctime = max(status.ctime, folder.st_ctime_ns)
+        return status
 
-    def set_attributes(self, request: AttributesRequest, file: int = 0) -> None:
-        """Set what is not None, of a path or, without one, of the file with this id."""
+    def do_setattr(self, message: Message, request: payloads.AttributesRequest) -> None:
         stamp = request.stamp
         if request.path is None:
-            place, record = id_place(file), self.attach(file)
+            place, record = id_place(message.file), self._read_by_id(message.file)
         else:
             path = clean_path(request.path)
             record = self._read(path)
@@ -127,34 +135,39 @@ class Names:
         gid = record.gid if request.gid is None else request.gid
         self._tree.write_record(place, replace(record, uid=uid, gid=gid))
 
-    def unlink(self, path: bytes, *, again: bool = False) -> list[Forget]:
-        """Remove the name. The servers must then remove the file's objects, and `forgotten` must be called."""
-        path = clean_path(path)
+    def do_unlink(self, _: Message, request: payloads.OnceRequest) -> ForgetList:
+        """Remove the name. The servers must then remove the file's objects, and `forget` must be called."""
+        path = clean_path(request.path)
         record = self._find(path)
-        if record is None and again:
-            return []
+        if record is None and request.again:
+            return ForgetList(forget=[])
         if record is None or record.file is None:
             raise system_error(errno.ENOENT if record is None else errno.EISDIR)
         self._tree.rename(name_place(path), unlinked_place(record.file))
         self._tree.sync_later(name_place(parent(path)))
-        self._tree.remove(id_place(record.file))
-        return [(record.file, record.layout)]
+        return self._drop_id(record.file, record.layout)
 
-    def pending(self) -> Iterator[Forget]:
-        """Files without a name whose objects may still exist."""
+    def do_pending(self, _: Message, __: None) -> ForgetList:
+        return ForgetList(forget=list(islice(self.pending(), _MOST_REMEMBERED)))
+
+    def pending(self) -> Iterator[tuple[int, payloads.LayoutFields]]:
+        """Files without a name whose objects may still exist: id and layout of each."""
         for name in self._tree.list(b"unlinked"):
             with suppress(OSError):
                 record = self._tree.read_record(b"unlinked/" + name)
                 if record.file is not None:
-                    yield record.file, record.layout
+                    yield record.file, layout_fields(record.layout)
 
-    def forgotten(self, file: int) -> None:
+    def do_forgotten(self, message: Message, _: None) -> None:
+        self.forget(message.file)
+
+    def forget(self, file: int) -> None:
         """All servers have removed the file's objects."""
         self._tree.remove(unlinked_place(file))
 
     # Folders
 
-    def mkdir(self, request: MkdirRequest) -> None:
+    def do_mkdir(self, _: Message, request: payloads.MkdirRequest) -> None:
         """Create a folder; without a layout it gets its parent's."""
         path, key = clean_path(request.path), request.key
         record = self._find(path)
@@ -174,10 +187,10 @@ class Names:
         self._tree.sync_later(name_place(path))
         self._tree.sync_later(name_place(parent(path)))
 
-    def rmdir(self, path: bytes, *, again: bool = False) -> None:
-        path = clean_path(path)
+    def do_rmdir(self, _: Message, request: payloads.OnceRequest) -> None:
+        path = clean_path(request.path)
         record = self._find(path)
-        if record is None and again:
+        if record is None and request.again:
             return
         self._check_empty(path, record)
         temp = self._tree.temporary_place()
@@ -185,41 +198,44 @@ class Names:
         self._tree.sync_later(name_place(parent(path)))
         self._tree.remove_all(temp)
 
-    def readdir(self, path: bytes, after: bytes = b"", most: int = _PAGE) -> ListPage:
+    def do_readdir(self, _: Message, request: payloads.ListRequest) -> payloads.ListPage:
+        return self.list_names(request.path, request.after)
+
+    def list_names(self, path: bytes, after: bytes = b"", most: int = _PAGE) -> payloads.ListPage:
         """The names behind `after`."""
         return list_page(self._tree.open_folder(name_place(clean_path(path))), after, most, _is_folder)
 
-    def layout(self, path: bytes) -> Layout:
-        return self._read(clean_path(path)).layout
-
-    def set_layout(self, path: bytes, layout: Layout) -> None:
-        """Set what new files and folders in this folder get; existing files keep theirs."""
-        path = clean_path(path)
+    def do_layout(self, _: Message, request: payloads.LayoutRequest) -> payloads.LayoutAnswer:
+        """Existing files keep theirs."""
+        layout = None if request.layout is None else read_layout(request.layout)
+        path = clean_path(request.path)
         record = self._read(path)
-        if record.file is not None:
-            raise system_error(errno.ENOTDIR)
-        self._tree.write_record(folder_record_place(path), replace(record, layout=layout))
+        if layout is not None:
+            if record.file is not None:
+                raise system_error(errno.ENOTDIR)
+            self._tree.write_record(folder_record_place(path), replace(record, layout=layout))
+        return payloads.LayoutAnswer(layout=layout_fields(layout or record.layout))
 
     # Both
 
-    def rename(self, path: bytes, to: bytes, *, again: bool = False) -> list[Forget]:
+    def do_rename(self, _: Message, request: payloads.RenameRequest) -> ForgetList:
         """Give another name; a file that has it is unlinked, an empty folder that has it is removed."""
-        path, to = clean_path(path), clean_path(to)
+        path, to = clean_path(request.path), clean_path(request.to)
         for folder in (parent(path), parent(to)):  # in the kernel's order, so that the errors are the same
             if not stat.S_ISDIR(self._tree.status(name_place(folder)).st_mode):
                 raise system_error(errno.ENOTDIR)
         source, target = self._find(path), self._find(to)
-        if source is None and target is not None and again:
-            return []
+        forget = ForgetList(forget=[])
+        if source is None and target is not None and request.again:
+            return forget
         if source is None:
             raise system_error(errno.ENOENT)
         if path == to:
-            return []
+            return forget
         if not path or not to:
             raise system_error(errno.EBUSY)
         if path.startswith(to + b"/"):
             raise system_error(errno.ENOTEMPTY)
-        forget: list[Forget] = []
         if source.file is None:
             self._rename_folder(path, to, target)
         elif target is None:
@@ -251,21 +267,21 @@ class Names:
 
     # Steps of these
 
-    def _new_record(self, path: bytes, request: CreateRequest) -> Record:
+    def _new_record(self, path: bytes, request: payloads.CreateRequest) -> Record:
         """The record of something new, whose layout is that of its folder unless the request has one."""
         above = self._read(parent(path))
         inherited = above.mode & stat.S_ISGID
         return Record(
             file=0,
             layout=above.layout if request.layout is None else read_layout(request.layout),
-            mode=request.mode & 0o7777 | (inherited if isinstance(request, MkdirRequest) else 0),
+            mode=request.mode & 0o7777 | (inherited if isinstance(request, payloads.MkdirRequest) else 0),
             mtime=0,
             key=request.key,
             uid=request.uid,
             gid=above.gid if inherited else request.gid,
         )
 
-    def _create(self, path: bytes, request: OpenRequest) -> Record:
+    def _create(self, path: bytes, request: payloads.OpenRequest) -> Record:
         new = self._new_record(path, request)
         temp = self._tree.temporary_place()
         try:
@@ -293,7 +309,7 @@ class Names:
                 self._tree.link_by_id(temp, file)
                 return record
 
-    def _replace_file(self, path: bytes, to: bytes, target: Record) -> list[Forget]:
+    def _replace_file(self, path: bytes, to: bytes, target: Record) -> ForgetList:
         if target.file is None:
             raise system_error(errno.EISDIR)
         with suppress(FileExistsError):
@@ -303,8 +319,11 @@ class Names:
         except OSError:
             self._tree.remove(unlinked_place(target.file))
             raise
-        self._tree.remove(id_place(target.file))
-        return [(target.file, target.layout)]
+        return self._drop_id(target.file, target.layout)
+
+    def _drop_id(self, file: int, layout: Layout) -> ForgetList:
+        self._tree.remove(id_place(file))
+        return ForgetList(forget=[(file, layout_fields(layout))])
 
     def _rename_folder(self, path: bytes, to: bytes, target: Record | None) -> None:
         if to.startswith(path + b"/"):
@@ -336,8 +355,15 @@ class Names:
             raise system_error(errno.ENOTDIR)
         if not path:
             raise system_error(errno.EBUSY)
-        if self.readdir(path, most=1).entries:
+        if self.list_names(path, most=1).entries:
             raise system_error(errno.ENOTEMPTY)
+
+    def _read_by_id(self, file: int) -> Record:
+        """ESTALE if the file has no name any more."""
+        try:
+            return self._tree.read_record(id_place(file))
+        except FileNotFoundError:
+            raise system_error(errno.ESTALE) from None
 
     def _find(self, path: bytes) -> Record | None:
         with suppress(FileNotFoundError):
@@ -346,6 +372,16 @@ class Names:
 
     def _read(self, path: bytes) -> Record:
         return self._tree.read_record(name_place(path))
+
+
+NAME_KINDS = tuple(kind for kind in Kind if hasattr(Names, f"do_{kind.name.lower()}"))
+"""The kinds of messages that `Names` answers."""
+
+
+def _file_status(record: Record, *, created: bool = False) -> FileStatus:
+    fields = {name: getattr(record, name) for name in ("file", "mode", "mtime", "ctime", "stamp", "uid", "gid")}
+    layout = layout_fields(record.layout)
+    return FileStatus(layout_fields=layout, is_folder=record.file is None, created=created, **fields)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool | None:

@@ -46,10 +46,6 @@ class Record:
     gid: int | None = None
     ctime: int = field(default=0, compare=False)  # that of the record on disk, so it is not part of the content
 
-    def time_of_change(self, latest: int) -> int:
-        """When the file last changed, if `latest` is the latest of its objects' times."""
-        return latest if latest > self.stamp else self.mtime
-
 
 class RecordTree(Tree):
     """The server's folder: names, ids, unlinked files, and what is being created."""

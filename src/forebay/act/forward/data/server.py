@@ -9,30 +9,28 @@ import asyncio
 import errno
 import os
 import sys
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from forebay.act.forward.daemon import Numbers, Ready, run_daemon
-from forebay.act.forward.data.names import Forget, Names
+from forebay.act.forward.data.names import NAME_KINDS, Names
 from forebay.act.forward.data.objects import MOST_OPEN, Objects
-from forebay.act.forward.data.records import Record, RecordTree
+from forebay.act.forward.data.records import RecordTree
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.data.tree import sync_all
 from forebay.act.forward.metrics import ADMISSION, SERVER
-from forebay.act.forward.net import payloads
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import TIMEOUT, NodeListener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
-from forebay.act.forward.net.payloads import FileStatus, Payload, layout_fields, read_layout, read_request, space_of
+from forebay.act.forward.net.payloads import FileStatus, Payload, space_of
 from forebay.act.forward.net.wire import (
     AGAIN,
     LONGEST,
@@ -54,7 +52,6 @@ if TYPE_CHECKING:  # most servers emulate nothing, and start without numpy and n
 
 _MOST_SYNCING = 128
 _THREADS = 4
-_MOST_REMEMBERED = 1 << 14
 _COUNTED = ("reads", "writes", "bytes_read", "bytes_written", "fsyncs", "failed")
 Handler = Callable[[Message], Payload | None]
 """Returns the answer's payload; raises OSError or BadMessage."""
@@ -138,7 +135,7 @@ class Server:
         for file, _ in names.pending():
             self._objects.forget(file)  # the next I/O node removes the other servers' objects
             if settings.servers == 1:
-                names.forgotten(file)
+                names.forget(file)
         return names
 
     def _build_handlers(self, folder: Path) -> dict[int, Callable[[Connection, Message], None]]:
@@ -151,7 +148,7 @@ class Server:
             Kind.STATFS: lambda _: space_of(os.statvfs(folder)),
         }
         if self._names is not None:
-            plain |= NameRequests(self._names).handlers()
+            plain |= dict.fromkeys(NAME_KINDS, self._names.answer)
         handlers = {kind: partial(self._answer, handler) for kind, handler in plain.items()}
         return {**handlers, Kind.READ: self._read, Kind.WRITE: self._write, Kind.FSYNC: self._fsync}
 
@@ -270,62 +267,3 @@ def run_server(settings: ServerSettings, metrics: str | None, ready: Ready) -> N
         return [server.address], server.metrics
 
     run_daemon(start, metrics, ready)
-
-
-class NameRequests:
-    """Carries out requests about names, and remembers the answers to those that must not be carried out twice.
-
-    The process forgets the answers when it ends; then `again` helps (see `Names`).
-    """
-
-    def __init__(self, names: Names) -> None:
-        self._answers: OrderedDict[int, tuple[int, Payload | None]] = OrderedDict()
-        self._operations: dict[int, Callable[[Message, Any], Payload | None]] = {
-            Kind.OPEN: lambda _, request: _file_status(*names.open(request)),
-            Kind.ATTACH: lambda message, _: _file_status(names.attach(message.file)),
-            Kind.STAT: lambda message, request: _file_status(
-                names.attach(message.file) if request.path is None else names.stat(request.path)
-            ),
-            Kind.SETATTR: lambda message, request: names.set_attributes(request, message.file),
-            Kind.UNLINK: lambda _, request: _forget_list(names.unlink(request.path, again=request.again)),
-            Kind.RENAME: lambda _, request: _forget_list(names.rename(request.path, request.to, again=request.again)),
-            Kind.MKDIR: lambda _, request: names.mkdir(request),
-            Kind.RMDIR: lambda _, request: names.rmdir(request.path, again=request.again),
-            Kind.READDIR: lambda _, request: names.readdir(request.path, request.after),
-            Kind.LAYOUT: lambda _, request: _answer_layout(names, request),
-            Kind.PENDING: lambda *_: _forget_list(islice(names.pending(), _MOST_REMEMBERED)),
-            Kind.FORGOTTEN: lambda message, _: names.forgotten(message.file),
-        }
-
-    def handlers(self) -> dict[int, Handler]:
-        """By kind of message; each returns the answer's payload, and raises OSError or BadMessage."""
-        return dict.fromkeys(self._operations, self._answer)
-
-    def _answer(self, message: Message) -> Payload | None:
-        request = read_request(message.kind, message.payload)
-        key = request.key if isinstance(request, payloads.OnceRequest) else 0
-        known = self._answers.get(key) if key else None
-        if known is not None and known[0] == message.kind:
-            return known[1]
-        answer = self._operations[message.kind](message, request)
-        if key:
-            self._answers[key] = message.kind, answer
-            if len(self._answers) > _MOST_REMEMBERED:
-                self._answers.popitem(last=False)
-        return answer
-
-
-def _file_status(record: Record, created: bool = False) -> FileStatus:
-    fields = {name: getattr(record, name) for name in ("file", "mode", "mtime", "ctime", "stamp", "uid", "gid")}
-    layout = layout_fields(record.layout)
-    return FileStatus(layout_fields=layout, is_folder=record.file is None, created=created, **fields)
-
-
-def _forget_list(files: Iterable[Forget]) -> payloads.ForgetList:
-    return payloads.ForgetList(forget=[(file, layout_fields(layout)) for file, layout in files])
-
-
-def _answer_layout(names: Names, request: payloads.LayoutRequest) -> payloads.LayoutAnswer:
-    if request.layout is not None:
-        names.set_layout(request.path, read_layout(request.layout))
-    return payloads.LayoutAnswer(layout=request.layout or layout_fields(names.layout(request.path)))

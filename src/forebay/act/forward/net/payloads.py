@@ -101,6 +101,10 @@ class FileStatus(Payload, kw_only=True):
     def layout(self) -> Layout:
         return read_layout(self.layout_fields)
 
+    def time_of_change(self, latest: int) -> int:
+        """When it last changed, if `latest` is the latest of its objects' times."""
+        return latest if latest > self.stamp else self.mtime
+
 
 class ForgetList(Payload, kw_only=True):
     """Files without a name, whose objects the servers must remove: id and layout of each."""

@@ -127,7 +127,7 @@ class DataServers(Backend):
         if not status.is_folder:
             objects = await self._measure(status.file or 0, status.layout, message.session)
             status.size, status.allocated = objects.size, objects.allocated
-            status.mtime = objects.mtime if objects.mtime > status.stamp else status.mtime
+            status.mtime = status.time_of_change(objects.mtime)
             status.ctime = max(status.ctime, objects.mtime)
         return Answer(pack(status), status.file or 0)
 

@@ -63,13 +63,11 @@ class Session:
         self.gone = False
         self._owed_before = 0, 0
         self.stalled = 0.0
+        self.close = connection.close
         connection.redirect(self._receive, self._lose)
 
     def is_idle(self) -> bool:
         return not (self._requests or self._tasks or self._connection.queued)
-
-    def close(self, reason: CloseReason, detail: str) -> None:
-        self._connection.close(reason, detail)
 
     def drain(self) -> None:
         """Read no more requests; those in progress still get answers."""
