@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from threading import BrokenBarrierError
@@ -120,23 +120,17 @@ def _processes(task: Task, opener: Opener) -> Iterator[list[Connection]]:
     context = multiprocessing.get_context("fork")
     content = Content(seed=task.seed, longest=task.workload.request)
     together = context.Barrier(task.workload.processes)
-    started, pipes = [], []
-    try:
+    with ExitStack() as stack:
+        pipes = []
         for number in range(task.workload.processes):
             mine, theirs = context.Pipe(duplex=False)
+            pipes.append(stack.enter_context(mine))
             process = context.Process(target=_process, args=(task, number, opener, content, together, theirs))
             process.start()
+            stack.callback(process.join)
+            stack.callback(process.kill)
             theirs.close()
-            started.append(process)
-            pipes.append(mine)
         yield pipes
-    finally:
-        for process in started:
-            process.kill()
-        for process in started:
-            process.join()
-        for pipe in pipes:
-            pipe.close()
 
 
 def _answers(pipes: list[Connection], patience: float) -> Iterator[list[Span]]:

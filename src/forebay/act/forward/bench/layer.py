@@ -4,7 +4,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,14 +35,13 @@ class Shape:
 
 
 class BenchLayer:
-    """The processes, with their files under `folder`. They start at once; use them after `ready`."""
+    """The processes, with their files under `folder`. They start at once; use them after `ready`. `stack` ends them."""
 
-    def __init__(self, folder: Path, shape: Shape) -> None:
-        self.folder, self.shape = folder, shape
+    def __init__(self, folder: Path, shape: Shape, stack: ExitStack) -> None:
+        self.folder, self.shape, self._stack = folder, shape, stack
         self.key_file = folder / "key"
         write_key(self.key_file)
         self.key = read_key(self.key_file)
-        self._children: list[Child] = []
         self._waiting: list[tuple[Child, str]] = []
         self._servers = [f"unix:{folder / f's{index}'}" for index in range(shape.servers)]
         layout, emulate = shape.layout, shape.dilation or None
@@ -78,28 +77,18 @@ class BenchLayer:
                 case "ended":
                     raise CantStart(f"{command}: ended before it was ready; see its message above")
 
-    def stop(self) -> None:
-        for child in reversed(self._children):
-            child.stop(_GRACE)
-
     def _start(self, command: str, *more: str, **options: object) -> None:
         argv = (*arguments(command, **options, key=self.key_file), *more)
         child = Child((sys.executable, "-m", "forebay", "forward", *argv))
-        self._children.append(child)
+        self._stack.callback(child.stop, _GRACE)
         self._waiting.append((child, command))
 
 
 @contextmanager
 def temporary_layer(shape: Shape) -> Iterator[BenchLayer]:
     """Data servers in a temporary folder, to which I/O nodes can be added; everything is removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="forebay-bench-") as folder:
-        layer = None
-        try:
-            layer = BenchLayer(Path(folder), shape)
-            yield layer
-        finally:
-            if layer is not None:
-                layer.stop()
+    with tempfile.TemporaryDirectory(prefix="forebay-bench-") as folder, ExitStack() as stack:
+        yield BenchLayer(Path(folder), shape, stack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

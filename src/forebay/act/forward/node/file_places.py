@@ -6,6 +6,7 @@ by a hash of their names; here objects go round the servers instead, which keeps
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -165,15 +166,12 @@ def _lustre_part(part: Component, servers: int) -> RoundRobin:
 
 
 def _ceph(path: Path, servers: int) -> FilePlaces | None:
-    name = "ceph.dir.layout" if path.is_dir() else "ceph.file.layout"
-    folder = path
-    while True:
-        try:
-            return ceph_places(os.getxattr(folder, name).decode(), servers, f"{folder}: {name}")
-        except OSError:  # a folder without a layout has that of the folder above it
-            if name == "ceph.file.layout" or folder == folder.parent:
-                return None
-            folder = folder.parent
+    is_folder = path.is_dir()
+    name = "ceph.dir.layout" if is_folder else "ceph.file.layout"
+    for place in (path, *path.parents) if is_folder else (path,):
+        with suppress(OSError):  # a folder without a layout has that of the folder above it
+            return ceph_places(os.getxattr(place, name).decode(), servers, f"{place}: {name}")
+    return None
 
 
 def ceph_places(text: str, servers: int, where: str) -> CephObjects:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -342,28 +343,21 @@ class MountedFolder(Backend):
         await self._in_thread(os.fsync, self._open_here(message).handle)
 
     async def do_unlink(self, _: Message, request: payloads.OnceRequest) -> None:
-        await self._change_name(FileNotFoundError, request, self._folder.unlink, request.path)
+        await self._change_name(request, FileNotFoundError, partial(self._folder.unlink, request.path))
 
     async def do_rmdir(self, _: Message, request: payloads.OnceRequest) -> None:
-        await self._change_name(FileNotFoundError, request, self._folder.rmdir, request.path)
+        await self._change_name(request, FileNotFoundError, partial(self._folder.rmdir, request.path))
 
     async def do_rename(self, _: Message, request: payloads.RenameRequest) -> None:
-        await self._change_name(FileNotFoundError, request, self._folder.rename, request.path, request.to)
+        await self._change_name(request, FileNotFoundError, partial(self._folder.rename, request.path, request.to))
 
     async def do_mkdir(self, _: Message, request: payloads.MkdirRequest) -> None:
-        await self._change_name(FileExistsError, request, self._folder.make_folder, request)
+        await self._change_name(request, FileExistsError, partial(self._folder.make_folder, request))
 
-    async def _change_name(
-        self,
-        done: type[OSError],
-        request: payloads.OnceRequest,
-        work: Callable[P, None],
-        *args: P.args,
-        **options: P.kwargs,
-    ) -> None:
+    async def _change_name(self, request: payloads.OnceRequest, done: type[OSError], work: Callable[[], None]) -> None:
         """A repeated request does not fail because it was carried out before, which `done` shows."""
         with suppress(done) if request.again else nullcontext():
-            await self._in_thread(work, *args, **options)
+            await self._in_thread(work)
 
     async def do_readdir(self, _: Message, request: payloads.ListRequest) -> Answer:
         return Answer(pack(await self._in_thread(self._folder.list_page, request.path, request.after)))
