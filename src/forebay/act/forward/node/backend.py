@@ -1,16 +1,12 @@
 """What an I/O node forwards to: data servers of this layer, or a mounted file system."""
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from forebay.act.forward.net.payloads import Payload
 from forebay.act.forward.net.wire import Kind, Message
 from forebay.act.forward.node.dispatch import Dispatch, NodeFile, Servers
 from forebay.model.layout import Layout
-
-Changed = Callable[[int, bool], None]
-"""A server's number, and whether it is up now."""
 
 
 class Answer(NamedTuple):
@@ -28,7 +24,7 @@ class Backend(Servers, Protocol):
     """
 
     @abstractmethod
-    async def start(self, dispatch: Dispatch, changed: Changed) -> None:
+    async def start(self, dispatch: Dispatch) -> None:
         """Return as soon as requests may come; connect to missing servers in the background."""
 
     async def answer(self, message: Message, request: Payload | None) -> Answer:

@@ -12,7 +12,7 @@ from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.payloads import Payload, read_layout
 from forebay.act.forward.net.wire import BadMessage, Bytes, Kind, Message, pack, unpack_as
-from forebay.act.forward.node.backend import Answer, Backend, Changed
+from forebay.act.forward.node.backend import Answer, Backend
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
 from forebay.act.forward.node.server_link import ServerLink
 from forebay.act.forward.striping import Piece, file_size, pieces, servers_of, shares
@@ -59,10 +59,10 @@ class DataServers(Backend):
         self._dirty: list[ServerLink] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, dispatch: Dispatch, changed: Changed) -> None:
+    async def start(self, dispatch: Dispatch) -> None:
         def on_change(server: int, up: bool) -> None:
             self.up[server] = up
-            changed(server, up)
+            (dispatch.unpark if up else dispatch.park)(server)
             if up and all(self.up):
                 self._begin(self._remove_pending())
 

@@ -137,7 +137,7 @@ class Dispatch:
         self._windows = "window" in policy.options
         self._alarm = Alarm(loop, self._on_alarm)
         self._began, self._changed = monotonic(), dict[str, float]()
-        self.open = 0
+        self.open = self.lost_servers = 0
 
     def submit(self, request: Request) -> None:
         """Add a request; `soon` sends what may be sent."""
@@ -245,6 +245,7 @@ class Dispatch:
 
     def park(self, server: int) -> None:
         """The server is away: take its pieces out of the queue, so that they take no turns of others."""
+        self.lost_servers += 1
         now = time_ns()
         for slot, (request, i) in enumerate(zip(self._who, self._which, strict=True)):
             if request is not None and request.pieces[i][0] == server and drop(self.q, slot):

@@ -88,7 +88,7 @@ class IoNode:
 
     async def start(self) -> None:
         compile_kernels()
-        await self.backend.start(self.dispatch, self._on_server_change)
+        await self.backend.start(self.dispatch)
         settings = self.settings
         credentials = Credentials(settings.key, settings.me, ("client",))
         self._listeners += (
@@ -190,15 +190,6 @@ class IoNode:
         self._flow_users[job] += 1
         session.flow = self._flows[job]
         self.sessions.add(session)
-
-    # Calls from the back end
-
-    def _on_server_change(self, server: int, up: bool) -> None:
-        if up:
-            self.dispatch.unpark(server)
-        else:
-            self.counts["servers_lost"] += 1
-            self.dispatch.park(server)
 
     async def _tick(self) -> None:
         while True:

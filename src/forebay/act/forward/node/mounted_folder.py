@@ -22,7 +22,7 @@ from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.payloads import ListPage, Payload, layout_fields, space_of
 from forebay.act.forward.net.wire import Bytes, Kind, Message, pack
-from forebay.act.forward.node.backend import Answer, Backend, Changed
+from forebay.act.forward.node.backend import Answer, Backend
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
 from forebay.act.forward.node.file_places import FilePlaces
 from forebay.model.errors import BadInput, UserError, why
@@ -171,7 +171,7 @@ class MountedFolder(Backend):
         self._in_progress: Counter[int] = Counter()  # requests of each session
         self._fences: dict[int, list[asyncio.Future[None]]] = {}
 
-    async def start(self, dispatch: Dispatch, changed: Changed) -> None:  # noqa: ARG002
+    async def start(self, dispatch: Dispatch) -> None:
         self._dispatch = dispatch
 
     async def close(self) -> None:

@@ -113,7 +113,7 @@ def node_metrics(node: IoNode, council: CouncilClient) -> Iterator[Sample]:
     for server, depth in enumerate(node.dispatch.depths()):
         yield NODE["queue_depth"].number(depth, str(server))
     known = (*ADMISSION, "decisions", "internal", "jobs_lost", "nonsense", "servers_lost", "stalled")
-    yield from NODE["events"].counts(node.counts, known)
+    yield from NODE["events"].counts(node.counts | {"servers_lost": node.dispatch.lost_servers}, known)
     yield NODE["window_seconds"].number(int(node.dispatch.q[WINDOW]) / 1e9)
     yield NODE["buffers_bytes"].number(node.buffers.out)
     yield NODE["council_connected"].number(int(council.connection is not None))

@@ -6,6 +6,7 @@ again from here; the client decides.
 
 import asyncio
 import errno
+from collections.abc import Callable
 from itertools import groupby
 from time import monotonic
 
@@ -15,7 +16,6 @@ from forebay.act.forward.net.auth import Credentials, Denied
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
 from forebay.act.forward.net.wire import AGAIN, HEADER, MAGIC, VERSION, BadMessage, Bytes, Flag, Kind, Message, checksum
-from forebay.act.forward.node.backend import Changed
 from forebay.act.forward.node.dispatch import Batch, Dispatch
 from forebay.act.forward.striping import parts_of
 from forebay.decide.order.queue_layout import NONE
@@ -46,8 +46,8 @@ class ServerLink(PersistentLink):
 
     dispatch: Dispatch
     """Who hears of the answers, and ..."""
-    changed: Changed
-    """... of the server when it comes and goes. Both are set before the link connects."""
+    changed: Callable[[int, bool], None]
+    """... whether the server with this number is up now. Both are set before the link connects."""
 
     def __init__(self, number: int, address: Address, credentials: Credentials, buffers: Buffers, servers: int) -> None:
         super().__init__(address, credentials, buffers, _LATEST)
