@@ -18,7 +18,7 @@ from forebay.act.forward.net.connection import CloseReason, Connection
 from forebay.act.forward.net.payloads import JobPart
 from forebay.act.forward.node.backend import Backend
 from forebay.act.forward.node.dispatch import Dispatch, NodeFile
-from forebay.act.forward.node.job_accounting import Job, Jobs
+from forebay.act.forward.node.job_accounting import Jobs
 from forebay.act.forward.node.session import Session
 from forebay.decide.order.queue import arrive, complete, depth, drop, follower, new_queue, take
 from forebay.model.layout import Layout
@@ -70,7 +70,7 @@ class IoNode:
             node=settings.index, **settings.queue,
         )  # fmt: skip
         self.buffers = Buffers(settings.memory)
-        self.jobs = Jobs(self.token)
+        self.jobs = Jobs(self.token, settings.flows)
         self.counts: Counter[str] = Counter()  # of rejected and dropped peers, by reason, and of other events
         self.watch = new_watch(settings.files, time_ns())
         self.sessions: set[Session] = set()
@@ -78,9 +78,6 @@ class IoNode:
         self._files: dict[int, NodeFile] = {}
         self._openers: Counter[int] = Counter()  # sessions that have each file open
         self._numbers = list(range(settings.files - 1, -1, -1))
-        self._flows: dict[Job, int] = {}
-        self._flow_users: Counter[Job] = Counter()
-        self._free_flows = list(range(settings.flows - 1, 0, -1))
         self.admitted = 0
         self.waits: set[Session] = set()
         self._listeners: list[Listener] = []
@@ -171,25 +168,12 @@ class IoNode:
             self.counts["stalled"] += 1
         elif reason not in (CloseReason.GONE, CloseReason.SHUTDOWN):
             self.counts["malformed"] += 1
-        job = session.process.job
-        self._flow_users[job] -= 1
-        if not self._flow_users[job]:
-            del self._flow_users[job]
-            flow = self._flows.pop(job)
-            if flow:
-                self._free_flows.append(flow)
         parts = self.jobs.leave(session.process)
         if parts:
             self.record(parts)
 
     def _admit(self, connection: Connection) -> None:
-        session = Session(self, connection, self.jobs.enter(connection.peer, time_ns()))
-        job = session.process.job
-        if job not in self._flows:  # its number for schedulers that share among jobs; those beyond the limit share 0
-            self._flows[job] = self._free_flows.pop() if self._free_flows else 0
-        self._flow_users[job] += 1
-        session.flow = self._flows[job]
-        self.sessions.add(session)
+        self.sessions.add(Session(self, connection, self.jobs.enter(connection.peer, time_ns())))
 
     async def _tick(self) -> None:
         while True:

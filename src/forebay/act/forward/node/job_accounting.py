@@ -62,10 +62,13 @@ Job = tuple[str, int, int]
 
 
 class JobProcess:
-    """One process of a job; `part` says who it is, and `summary` fills it. Times are nanoseconds since 1970."""
+    """One process of a job; `part` says who it is, and `summary` fills it. Times are nanoseconds since 1970.
 
-    def __init__(self, part: JobPart) -> None:
-        self.part = part
+    `flow` is its job's number for schedulers that share among jobs.
+    """
+
+    def __init__(self, part: JobPart, flow: int = 0) -> None:
+        self.part, self.flow = part, flow
         self._uses = np.zeros((8, _WIDTH), dtype=np.int64)
         self._rows: dict[int, int] = {}  # by the file's number at the node
         self._files: list[tuple[int, Layout]] = []
@@ -133,9 +136,11 @@ class Jobs:
     the first that comes to the last that leaves.
     """
 
-    def __init__(self, node: str) -> None:
-        """`node` is a name that no other start of an I/O node has."""
+    def __init__(self, node: str, flows: int = 1) -> None:
+        """`node` is a name that no other start of an I/O node has; jobs beyond the number of `flows` share flow 0."""
         self._node = node
+        self._flows: dict[Job, int] = {}
+        self._free_flows = list(range(flows - 1, 0, -1))
         self._serials = count(1)
         self._unnamed: dict[tuple[str, int], int] = {}
         self._processes: dict[Job, dict[str, JobProcess]] = {}
@@ -148,10 +153,13 @@ class Jobs:
         if not part.job:
             number = job_number(f"{self._node}/{next(self._serials)}")
             part.job = self._unnamed.setdefault((part.app, part.uid), number)
-        processes = self._processes.setdefault((part.app, part.uid, part.job), {})
+        job = part.app, part.uid, part.job
+        if job not in self._flows:
+            self._flows[job] = self._free_flows.pop() if self._free_flows else 0
+        processes = self._processes.setdefault(job, {})
         if part.process not in processes:
             part.token = f"{self._node}/{next(self._serials)}"
-            processes[part.process] = JobProcess(part)
+            processes[part.process] = JobProcess(part, self._flows[job])
         process = processes[part.process]
         self._connections[process] += 1
         return process
@@ -171,6 +179,8 @@ class Jobs:
         if processes:
             return []
         del self._processes[job]
+        if flow := self._flows.pop(job):
+            self._free_flows.append(flow)
         if self._unnamed.get(job[:2]) == job[2]:
             del self._unnamed[job[:2]]
         return self._parts.pop(job)

@@ -59,7 +59,7 @@ class Session:
         self._held = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._paused = self._ending = False
-        self.flow = 0
+        self._flow = process.flow
         self.gone = False
         self._owed_before = 0, 0
         self.stalled = 0.0
@@ -117,7 +117,7 @@ class Session:
             self._send_error(message, errno.EFBIG, "the offset is beyond 2^63")
             return
         now = time_ns()
-        request = Request(self, message, file, size, write, self.flow, now)
+        request = Request(self, message, file, size, write, self._flow, now)
         node = self._node
         observe(self._watch, now, file.number, message.offset, size, write)
         self.process.begin_request(now, file.number, message.offset, size, write)
