@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forebay.act.advice import Advice, JobRequest, advise
-from forebay.act.filesystems.filesystem import Command, FileSystem, FittedLayout, numbered_targets
+from forebay.act.filesystems.filesystem import FittedLayout
 from forebay.act.filesystems.forebay_mount import ForebayMount
 from forebay.act.forward.bench.client_processes import LayerAccess, Measurement, run_task
 from forebay.act.forward.bench.rounds import Plan, empty_folder, prepare, task, temporary_folder
@@ -41,19 +41,13 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unmounted(FileSystem):
+class Unmounted(ForebayMount):
     """A layer whose layouts are set through its own client, where nothing is mounted; `max_count` servers."""
 
     access: LayerAccess
 
     def fit(self, layout: Layout) -> FittedLayout:
         return FittedLayout(layout=replace(layout, count=min(layout.count, self.max_count)))
-
-    def set_command(self, layout: Layout, folder: Path) -> Command:
-        return ForebayMount().set_command(layout, folder)
-
-    def _read_targets(self, folder: Path | None) -> tuple[Target, ...]:  # noqa: ARG002
-        return numbered_targets(self.max_count)
 
     def layout(self, folder: Path) -> Layout:
         with self.access.client() as client:
@@ -73,7 +67,7 @@ def loop(
     chances, processes = random.Random(plan.seed), plan.workload.processes
     with temporary_folder(replace(access, folder=f"/{app}")) as place:
         prepare(plan, replace(place, who=identify(f"{app} (first use)")))
-        files = Unmounted(access=place, max_count=servers)
+        files = Unmounted(access=place, known_targets=servers, max_count=servers)
         for number in range(1, runs + 1):
             asked = JobRequest(app=app, nprocs=processes, now=time.time(), chance=chances.random())
             advice = advise(store, asked, policy, files, files.targets(), apply_to=Path(place.folder))

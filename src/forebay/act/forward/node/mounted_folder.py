@@ -142,10 +142,10 @@ def _set_initial(handle: int, folder: int, request: payloads.CreateRequest) -> N
 class MountedFile:
     """An open file; its descriptor is closed when no client has it open and no request uses it."""
 
-    __slots__ = ("handle", "in_progress", "is_open", "number", "pieces", "places")
+    __slots__ = ("handle", "in_progress", "inode", "is_open", "number", "pieces", "places")
 
-    def __init__(self, handle: int, places: FilePlaces) -> None:
-        self.handle, self.places, self.pieces = handle, places, places.pieces
+    def __init__(self, inode: int, handle: int, places: FilePlaces) -> None:
+        self.inode, self.handle, self.places, self.pieces = inode, handle, places, places.pieces
         self.number = -1
         self.in_progress, self.is_open = 0, False
 
@@ -246,8 +246,7 @@ class MountedFolder(Backend):
     def close_file(self, file: NodeFile) -> None:
         assert isinstance(file, MountedFile)
         file.is_open = False
-        for number in [number for number, known in self._files.items() if known is file]:
-            del self._files[number]
+        self._files.pop(file.inode, None)
         file.close_if_unused()
 
     async def file_size(self, file: NodeFile, session: int) -> int:  # noqa: ARG002
@@ -274,7 +273,7 @@ class MountedFolder(Backend):
             os.close(handle)
         else:
             places = await self._in_thread(self._places, request.path)
-            known = self._files.setdefault(status.st_ino, MountedFile(handle, places))
+            known = self._files.setdefault(status.st_ino, MountedFile(status.st_ino, handle, places))
             if known.handle != handle:  # another request has opened it meanwhile
                 os.close(handle)
         layout = known.places.layout
