@@ -253,10 +253,12 @@ class NodeSocket(NodeChannel[socket.socket]):
             self._tag, request.file, request.offset, session,
         )  # fmt: skip
         try:
-            if length:
-                _send(link, header, payload)
-            else:
-                link.sendall(header)
+            sent = link.sendmsg((header, payload)) if length else link.send(header)
+            if sent < len(header):
+                link.sendall(header[sent:])
+                sent = len(header)
+            if sent - len(header) < length:
+                link.sendall(memoryview(payload)[sent - len(header) :])
             return self._receive(link, request.into, self._tag)
         except BlockingIOError:
             raise TimeoutError(f"no answer within {self.timeout:g} s") from None
@@ -297,15 +299,6 @@ class NodeSocket(NodeChannel[socket.socket]):
         if into is not None:
             size, payload = length, b""
         return Message(kind, flags, status, size, tagged, file, offset, session, bytes(payload))
-
-
-def _send(sock: socket.socket, header: bytes, payload: Bytes) -> None:
-    sent = sock.sendmsg([header, payload])
-    if sent < len(header):
-        sock.sendall(header[sent:])
-        sent = len(header)
-    if sent - len(header) < len(payload):
-        sock.sendall(memoryview(payload)[sent - len(header) :])
 
 
 def _fill(sock: socket.socket, room: memoryview) -> None:

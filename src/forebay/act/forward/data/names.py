@@ -21,18 +21,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
-from forebay.act.forward.data.records import (
-    FOLDER,
-    Record,
-    RecordTree,
-    clean_path,
-    folder_record_place,
-    id_place,
-    name_place,
-    parent,
-    system_error,
-    unlinked_place,
-)
+from forebay.act.forward.data.records import FOLDER, Record, RecordTree, clean_path, id_place, system_error
 from forebay.act.forward.data.tree import list_page
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import FileStatus, ForgetList, Payload, layout_fields, read_layout
@@ -376,6 +365,22 @@ class Names:
 
 NAME_KINDS = tuple(kind for kind in Kind if hasattr(Names, f"do_{kind.name.lower()}"))
 """The kinds of messages that `Names` answers."""
+
+
+def name_place(path: bytes) -> bytes:
+    return b"names/" + path if path else b"names"
+
+
+def parent(path: bytes) -> bytes:
+    return path.rpartition(b"/")[0]
+
+
+def folder_record_place(path: bytes) -> bytes:
+    return name_place(path) + b"/" + FOLDER
+
+
+def unlinked_place(file: int) -> bytes:
+    return f"unlinked/{file:016x}".encode()
 
 
 def _file_status(record: Record, *, created: bool = False) -> FileStatus:

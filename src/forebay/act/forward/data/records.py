@@ -142,24 +142,8 @@ def system_error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
-def name_place(path: bytes) -> bytes:
-    return b"names/" + path if path else b"names"
-
-
-def parent(path: bytes) -> bytes:
-    return path.rpartition(b"/")[0]
-
-
-def folder_record_place(path: bytes) -> bytes:
-    return name_place(path) + b"/" + FOLDER
-
-
 def id_place(file: int) -> bytes:
     return b"ids/" + spread_place(file)
-
-
-def unlinked_place(file: int) -> bytes:
-    return f"unlinked/{file:016x}".encode()
 
 
 def _read_at(folder: int, name: bytes) -> Record:
