@@ -101,7 +101,7 @@ def test_a_jobs_parts_come_when_its_last_connection_goes() -> None:
     parts = jobs.leave(again)
     assert [part.process for part in parts] == ["b", "a"]
     assert len({part.token for part in parts}) == 2
-    assert jobs.running == 0
+    assert not jobs._processes
 
 
 def test_processes_without_a_job_are_one_as_long_as_one_is_there() -> None:

@@ -1,5 +1,7 @@
 """What an I/O node forwards to: data servers of this layer, or a mounted file system."""
 
+import errno
+import os
 from abc import abstractmethod
 from typing import NamedTuple, Protocol
 
@@ -33,9 +35,9 @@ class Backend(Servers, Protocol):
         answer: Answer | None = await operation(message, request)
         return answer or Answer()
 
-    @abstractmethod
-    async def do_other(self, message: Message, request: Payload | None) -> Answer:
+    async def do_other(self, message: Message, request: Payload | None) -> Answer:  # noqa: ARG002
         """Answer messages of all other kinds."""
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
     @abstractmethod
     def open_file(self, file: int, number: int, layout: Layout) -> NodeFile:
@@ -52,13 +54,13 @@ class Backend(Servers, Protocol):
     async def fence(self, session: int) -> None:
         """Once this returns, nothing that was sent under that session is carried out any more."""
 
-    @abstractmethod
-    def drop_overdue(self, timeout: float) -> None:
+    def drop_overdue(self, timeout: float) -> None:  # noqa: ARG002
         """Called periodically: give up what has been in progress for longer than `timeout` seconds."""
+        return
 
-    @abstractmethod
     def absence(self, server: int) -> str:
         """Why a server is not ready."""
+        return f"server {server} is away"
 
     @abstractmethod
     async def close(self) -> None: ...

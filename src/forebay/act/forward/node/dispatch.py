@@ -109,9 +109,9 @@ class Servers(Protocol):
     def send(self, slot: int, server: int, batch: Batch) -> None:
         """Send these pieces, neighbours in one object, as one message."""
 
-    @abstractmethod
     def flush(self) -> None:
         """Everything that is sent now has been passed to `send`."""
+        return
 
 
 class Dispatch:

@@ -185,10 +185,6 @@ class Jobs:
             del self._unnamed[job[:2]]
         return self._parts.pop(job)
 
-    @property
-    def running(self) -> int:
-        return len(self._processes)
-
 
 def identify_process(peer: Peer, now: int) -> JobPart:
     """Who a client is, with defaults for what makes no sense; `job` is 0 if it does not name its job."""

@@ -20,7 +20,7 @@ from forebay.act.forward.data.records import clean_path
 from forebay.act.forward.data.tree import Parent, Tree, list_page, read_at, write_at
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.payloads import ListPage, Payload, layout_fields, space_of
+from forebay.act.forward.net.payloads import ListPage, layout_fields, space_of
 from forebay.act.forward.net.wire import Bytes, Kind, Message, pack
 from forebay.act.forward.node.backend import Answer, Backend
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
@@ -31,7 +31,7 @@ from forebay.model.layout import Layout
 _ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 """Opens anything, readable or not, for changes of its attributes only."""
 _PAGE = 4096
-THREADS = 16
+_THREADS = 16
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -156,15 +156,16 @@ class MountedFile:
 
 
 class MountedFolder(Backend):
-    """`find_places(path)` says where a file's bytes are, on one of `servers` servers."""
+    """`find_places(path)` says where a file's bytes are, on one of `servers` servers.
 
-    def __init__(
-        self, folder: Folder, find_places: Callable[[Path], FilePlaces], servers: int, *, threads: int = THREADS
-    ) -> None:
+    Nothing is overdue, since a thread inside the kernel can't be called back.
+    """
+
+    def __init__(self, folder: Folder, find_places: Callable[[Path], FilePlaces], servers: int) -> None:
         self.count = servers
         self.up = [True] * servers
         self._folder, self._find_places = folder, find_places
-        self._threads = ThreadPoolExecutor(threads, "posix")
+        self._threads = ThreadPoolExecutor(_THREADS, "posix")
         self._buffers = Buffers(1 << 62, kept=64 << 20)
         self._loop = asyncio.get_running_loop()
         self._files: dict[int, MountedFile] = {}
@@ -180,15 +181,6 @@ class MountedFolder(Backend):
             file.is_open = False
             file.close_if_unused()
         self._folder.close()
-
-    def absence(self, server: int) -> str:
-        return f"server {server} is away"
-
-    def flush(self) -> None:
-        pass
-
-    def drop_overdue(self, timeout: float) -> None:
-        pass  # a thread inside the kernel can't be called back
 
     # Reads and writes
 
@@ -259,9 +251,6 @@ class MountedFolder(Backend):
             fence = self._loop.create_future()
             self._fences.setdefault(session, []).append(fence)
             await fence
-
-    async def do_other(self, message: Message, request: Payload | None) -> Answer:  # noqa: ARG002
-        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
     def _in_thread(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> asyncio.Future[T]:
         return self._loop.run_in_executor(self._threads, work, *args)
