@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.forward.bench.client_processes import (
-    Direction,
     File,
     Measurement,
     ProcessFailed,
@@ -20,7 +19,7 @@ from forebay.act.forward.bench.client_processes import (
 )
 from forebay.act.forward.bench.layer import busy_decisions, read_decisions
 from forebay.act.forward.bench.rounds import compare_rounds, order_turns
-from forebay.act.forward.bench.workload import PATTERNS, PERIOD, Content, Pattern, Workload
+from forebay.act.forward.bench.workload import PATTERNS, PERIOD, Content, Direction, Pattern, Workload
 from forebay.model.errors import BadInput, UnknownName
 
 LONGEST = 4096

@@ -18,9 +18,9 @@ from forebay.show.output import Document, draw, print_json, print_table, progres
 
 if TYPE_CHECKING:
     from forebay.act.forward.bench.advice_loop import Step
-    from forebay.act.forward.bench.client_processes import LayerAccess
+    from forebay.act.forward.bench.client_processes import LayerAccess, Task
     from forebay.act.forward.bench.layer import Decision, Shape
-    from forebay.act.forward.bench.rounds import Comparison, Plan
+    from forebay.act.forward.bench.rounds import Comparison
 
 commands = typer.Typer()
 _LOOPS = ("striping",)
@@ -57,21 +57,21 @@ def bench(
     json: Json = False,
 ) -> None:
     """Measure a layer under the patterns of MPI-IO Test. Every byte that is read back is checked."""
-    from forebay.act.forward.bench.rounds import Plan
-    from forebay.act.forward.bench.workload import OPERATIONS, Workload
+    from forebay.act.forward.bench.client_processes import Task
+    from forebay.act.forward.bench.workload import DOINGS, Workload
 
-    if operation not in OPERATIONS:
-        raise UnknownName("operation", operation, OPERATIONS)
+    if operation not in DOINGS:
+        raise UnknownName("operation", operation, DOINGS)
     workload = Workload(
         processes=processes,
         pattern=pattern,  # type: ignore[arg-type]
         request=_bytes("--request", request),
         total=_bytes("--total", total),
     )
-    plan = Plan(workload=workload, operation=operation, rounds=rounds, seed=seed, sync=fsync)
+    task = Task(workload=workload, doings=DOINGS[operation], seed=seed, sync=fsync)
     shape = _shape(servers, ions, stripes, _bytes("--stripe-size", stripe_size), emulate)
     if not council and loop is None:
-        _compare_schedulers(plan, shape, schedulers, nodes, key, plot, json)
+        _compare_schedulers(task, rounds, shape, schedulers, nodes, key, plot, json)
         return
     if council and loop is not None:
         raise BadInput("--loop", "cannot be combined with --council")
@@ -81,9 +81,9 @@ def bench(
     if len(names) > 1:
         raise BadInput("--schedulers", "must name one scheduler with --council and --loop")
     if loop is None:
-        _measure_council(plan, shape, names[0], tuner, runs, plot, json)
+        _measure_council(task, rounds, shape, names[0], tuner, runs, plot, json)
     elif loop in _LOOPS:
-        _run_advice_loop(plan, shape, names[0], policy, runs, db, json)
+        _run_advice_loop(task, shape, names[0], policy, runs, db, json)
     else:
         raise UnknownName("loop", loop, _LOOPS)
 
@@ -109,23 +109,23 @@ def _shape(servers: int, ions: int, stripes: int | None, stripe_size: int, emula
 
 
 def _compare_schedulers(
-    plan: Plan, shape: Shape, schedulers: str, nodes: str | None, key: Path | None, plot: Path | None, json: bool
+    task: Task, rounds: int, shape: Shape, schedulers: str, nodes: str | None, key: Path | None, plot: Plot, json: Json
 ) -> None:
     from forebay.act.forward.bench.rounds import bench as measure
 
-    with _layers(shape, schedulers, nodes, key) as by_name, progress("rounds", plan.rounds) as report:
-        ways = measure(plan, by_name, report)
+    with _layers(shape, schedulers, nodes, key) as by_name, progress("rounds", rounds) as report:
+        ways = measure(task, rounds, by_name, report)
     factor = shape.dilation or 1
     draw(plot, "forward_bench:draw_ways", ways, factor)
     if not json:
-        _print_comparison(plan, shape, ways, nodes)
+        _print_comparison(task, shape, ways, nodes)
         return
-    load, layer = plan.workload, {"servers": shape.servers, "nodes": shape.nodes, "dilation": shape.dilation}
+    load, layer = task.workload, {"servers": shape.servers, "nodes": shape.nodes, "dilation": shape.dilation}
     print_json(
         {
             **{name: getattr(load, name) for name in ("processes", "pattern", "request", "bytes")},
-            "rounds": plan.rounds,
-            "fsync": plan.sync,
+            "rounds": rounds,
+            "fsync": task.sync,
             "layer": "given" if nodes else layer,
             "ways": [
                 {
@@ -165,11 +165,11 @@ def _layers(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) 
         yield accesses
 
 
-def _print_comparison(plan: Plan, shape: Shape, ways: Sequence[Comparison], nodes: str | None) -> None:
+def _print_comparison(task: Task, shape: Shape, ways: Sequence[Comparison], nodes: str | None) -> None:
     from forebay.decide.stripe.reasons import stripe_size
     from forebay.model.units import plural
 
-    load, factor = plan.workload, (shape.dilation or 1) / 1e6
+    load, factor = task.workload, (shape.dilation or 1) / 1e6
     made = f"{plural(shape.nodes, 'I/O node')}, {plural(shape.servers, 'data server')}"
     layer = "the running layer" if nodes else made
     requests = f"{stripe_size(load.bytes)} in requests of {stripe_size(load.request)}"
@@ -184,7 +184,7 @@ def _print_comparison(plan: Plan, shape: Shape, ways: Sequence[Comparison], node
 
 
 def _measure_council(
-    plan: Plan, shape: Shape, scheduler: str, tuner: str, runs: int, plot: Path | None, json: bool
+    task: Task, rounds: int, shape: Shape, scheduler: str, tuner: str, runs: int, plot: Path | None, json: bool
 ) -> None:
     """What a council costs while its decisions are ignored, then which windows it chooses while they are not."""
     from forebay.act.forward.bench.layer import busy_decisions, read_decisions, temporary_layer
@@ -201,9 +201,9 @@ def _measure_council(
         }
         learning = layer.nodes("learning", scheduler, council=("--tuner", tuner))
         layer.ready()
-        with progress("rounds", plan.rounds) as report:
-            ways = measure(plan, by_name, report)
-        learned = learn(plan, learning, runs)
+        with progress("rounds", rounds) as report:
+            ways = measure(task, rounds, by_name, report)
+        learned = learn(task, learning, runs)
         decisions = busy_decisions(read_decisions(layer.decision_log("learning")))
     ignored = [way for way in ways if way.name != "no council"]
     bandwidths = [[measured.bandwidth * dilation for measured in run] for run in learned]
@@ -213,13 +213,13 @@ def _measure_council(
         overhead = [{"operation": way.doing, "ratio": way.ratio} for way in ignored]
         documents = [{field: getattr(decision, field) for field in fields} for decision in decisions]
         print_json(
-            {"overhead": overhead, "operations": plan.doings, "runs": bandwidths, "decisions": documents},
+            {"overhead": overhead, "operations": task.doings, "runs": bandwidths, "decisions": documents},
         )
         return
     for way in ignored:
         typer.echo(f"{way.doing}: with a council that is ignored, {100 * way.ratio:.1f} % of the bandwidth without one")
     _print_decisions(decisions, dilation)
-    for place, doing in enumerate(plan.doings):
+    for place, doing in enumerate(task.doings):
         typer.echo(f"{doing}, MB/s run by run: {' '.join(f'{run[place] / 1e6:.0f}' for run in bandwidths)}")
 
 
@@ -237,7 +237,7 @@ def _print_decisions(decisions: Sequence[Decision], dilation: float) -> None:
 
 
 def _run_advice_loop(
-    plan: Plan, shape: Shape, scheduler: str, policy: str, runs: int, db: str | None, json: bool
+    task: Task, shape: Shape, scheduler: str, policy: str, runs: int, db: str | None, json: bool
 ) -> None:
     """Run one program many times. Its runs enter the history, from which the next run's layout is advised."""
     import tempfile
@@ -247,7 +247,7 @@ def _run_advice_loop(
     from forebay.decide.registry import find
     from forebay.history.store import open_store
 
-    chosen, app, steps = find("stripe", policy), f"bench-{plan.workload.pattern}", []
+    chosen, app, steps = find("stripe", policy), f"bench-{task.workload.pattern}", []
     with ExitStack() as stack:
         address = db or f"sqlite:///{stack.enter_context(tempfile.TemporaryDirectory())}/history.db"
         store = stack.enter_context(open_store(address))
@@ -255,7 +255,7 @@ def _run_advice_loop(
         access = layer.nodes("loop", scheduler, db=address)
         layer.ready()
         report = stack.enter_context(progress("runs", runs))
-        for step in loop(plan, access, store, chosen, app=app, servers=shape.servers, runs=runs):
+        for step in loop(task, access, store, chosen, app=app, servers=shape.servers, runs=runs):
             steps.append(step)
             report(step.number)
     dilation = shape.dilation or 1

@@ -9,8 +9,8 @@ from pathlib import Path
 from forebay.act.advice import Advice, JobRequest, advise
 from forebay.act.filesystems.filesystem import FittedLayout
 from forebay.act.filesystems.forebay_mount import ForebayMount
-from forebay.act.forward.bench.client_processes import LayerAccess, Measurement, run_task
-from forebay.act.forward.bench.rounds import Plan, empty_folder, prepare, task, temporary_folder
+from forebay.act.forward.bench.client_processes import LayerAccess, Measurement, Task, run_task
+from forebay.act.forward.bench.rounds import empty_folder, prepare, round_task, temporary_folder
 from forebay.act.forward.clients.channel import identify
 from forebay.decide.policy import Policy
 from forebay.history.store import Store
@@ -61,18 +61,18 @@ class Unmounted(ForebayMount):
 
 
 def loop(
-    plan: Plan, access: LayerAccess, store: Store, policy: Policy, *, app: str, servers: int, runs: int
+    task: Task, access: LayerAccess, store: Store, policy: Policy, *, app: str, servers: int, runs: int
 ) -> Iterator[Step]:
-    """Run the plan's workload `runs` times as the program `app`, each time with the layout that the policy advises."""
-    chances, processes = random.Random(plan.seed), plan.workload.processes
+    """Run the task `runs` times as the program `app`, each time with the layout that the policy advises."""
+    chances, processes = random.Random(task.seed), task.workload.processes
     with temporary_folder(replace(access, folder=f"/{app}")) as place:
-        prepare(plan, replace(place, who=identify(f"{app} (first use)")))
+        prepare(task, replace(place, who=identify(f"{app} (first use)")))
         files = Unmounted(access=place, known_targets=servers, max_count=servers)
         for number in range(1, runs + 1):
             asked = JobRequest(app=app, nprocs=processes, now=time.time(), chance=chances.random())
             advice = advise(store, asked, policy, files, files.targets(), apply_to=Path(place.folder))
             running = replace(place, who=identify(app, str(number), processes))
-            measured = tuple(run_task(replace(task(plan, number), name=f"run{number}"), running))
+            measured = tuple(run_task(replace(round_task(task, number), name=f"run{number}"), running))
             known = _wait_for_run(store, app, number, sum(m.bytes for m in measured))
             empty_folder(place)  # the next run creates its files in its own layout
             yield Step(number=number, advice=advice, measured=measured, known=known)

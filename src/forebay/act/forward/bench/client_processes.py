@@ -8,16 +8,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from threading import BrokenBarrierError
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from forebay.act.forward.bench.workload import Content, Workload
+from forebay.act.forward.bench.workload import Content, Direction, Workload
 from forebay.act.forward.clients.channel import Identity, identify
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.clients.sync import File as LayerFile
 from forebay.act.forward.net.address import Address
 from forebay.model.errors import ForebayError, UserError
 
-Direction = Literal["read", "write"]
 Span = tuple[float, float]
 """When something began and ended, in seconds of a clock that all processes share."""
 _LONGEST = 3600.0
@@ -95,9 +94,9 @@ class Task:
 
     workload: Workload
     doings: tuple[Direction, ...]
-    seed: int
+    seed: int = 1
     sync: bool = False
-    name: str
+    name: str = "data"
 
 
 def run_task(task: Task, opener: Opener, *, patience: float = _LONGEST) -> list[Measurement]:

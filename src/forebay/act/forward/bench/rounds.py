@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, replace
 from statistics import median
 
-from forebay.act.forward.bench.client_processes import Direction, LayerAccess, Measurement, Task, run_task
-from forebay.act.forward.bench.workload import Operation, Workload
+from forebay.act.forward.bench.client_processes import LayerAccess, Measurement, Task, run_task
+from forebay.act.forward.bench.workload import Direction
 from forebay.act.forward.clients.channel import identify
 
 Progress = Callable[[float], None]
@@ -30,63 +30,46 @@ class Comparison:
         return median(self.bandwidths)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What each contender does in each round."""
-
-    workload: Workload
-    operation: Operation
-    rounds: int = 3
-    seed: int = 1
-    sync: bool = False
-
-    @property
-    def doings(self) -> tuple[Direction, ...]:
-        return ("write", "read") if self.operation == "both" else (self.operation,)
-
-
-def bench(plan: Plan, by_name: Mapping[str, LayerAccess], progress: Progress) -> list[Comparison]:
+def bench(task: Task, rounds: int, by_name: Mapping[str, LayerAccess], progress: Progress) -> list[Comparison]:
     """What each contender reached, compared with the first; `progress` gets the number of finished rounds."""
     with ExitStack() as stack:
-        accesses = {name: stack.enter_context(job_folder(plan, access)) for name, access in by_name.items()}
+        accesses = {name: stack.enter_context(job_folder(task, access)) for name, access in by_name.items()}
         for access in accesses.values():
-            prepare(plan, access)
-        rounds = []
-        for number, names in enumerate(order_turns(tuple(accesses), plan.rounds)):
-            rounds.append({name: run_task(task(plan, number), accesses[name]) for name in names})
+            prepare(task, access)
+        measurements = []
+        for number, names in enumerate(order_turns(tuple(accesses), rounds)):
+            measurements.append({name: run_task(round_task(task, number), accesses[name]) for name in names})
             progress(number + 1)
-        if plan.operation == "write":
+        if task.doings == ("write",):
             for access in accesses.values():  # nobody has checked the bytes yet
-                run_task(replace(task(plan, plan.rounds - 1), doings=("read",)), access)
-    return compare_rounds([{name: measured[name] for name in by_name} for measured in rounds], next(iter(by_name)))
+                run_task(replace(round_task(task, rounds - 1), doings=("read",)), access)
+    return compare_rounds([{name: each[name] for name in by_name} for each in measurements], next(iter(by_name)))
 
 
-def learn(plan: Plan, access: LayerAccess, runs: int) -> list[list[Measurement]]:
+def learn(task: Task, access: LayerAccess, runs: int) -> list[list[Measurement]]:
     """Repeat the workload, so that a council can learn; what each run reached."""
-    with job_folder(plan, access) as place:
-        prepare(plan, place)
-        return [run_task(task(plan, number), place) for number in range(runs)]
+    with job_folder(task, access) as place:
+        prepare(task, place)
+        return [run_task(round_task(task, number), place) for number in range(runs)]
 
 
-def task(plan: Plan, number: int) -> Task:
-    """What the processes do in round `number`."""
-    # Each round writes other bytes, so that nobody takes those of the last round for them.
-    seed = plan.seed if plan.operation == "read" else plan.seed + number
-    return Task(workload=plan.workload, doings=plan.doings, name="data", seed=seed, sync=plan.sync)
+def round_task(task: Task, number: int) -> Task:
+    """Each round writes other bytes, so that nobody takes those of the last round for them."""
+    return replace(task, seed=task.seed + number) if "write" in task.doings else task
 
 
-def prepare(plan: Plan, access: LayerAccess) -> None:
+def prepare(task: Task, access: LayerAccess) -> None:
     """Compile, connect, and write what is only read, so that none of it counts."""
-    load = plan.workload
+    load = task.workload
     few = replace(load, total=load.processes * load.request)
     run_task(Task(workload=few, doings=("write", "read"), name="first", seed=0), access)
-    if plan.operation == "read":
-        run_task(replace(task(plan, 0), doings=("write",)), access)
+    if task.doings == ("read",):
+        run_task(replace(task, doings=("write",)), access)
 
 
-def job_folder(plan: Plan, access: LayerAccess) -> AbstractContextManager[LayerAccess]:
+def job_folder(task: Task, access: LayerAccess) -> AbstractContextManager[LayerAccess]:
     """The same access as one job, with its own folder."""
-    job, load = secrets.token_hex(6), plan.workload
+    job, load = secrets.token_hex(6), task.workload
     who = identify(f"bench-{load.pattern}", job, load.processes)
     return temporary_folder(replace(access, folder=f"/bench-{job}", who=who))
 

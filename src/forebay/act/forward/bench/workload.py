@@ -12,9 +12,10 @@ from forebay.model.errors import BadInput, UnknownName
 
 MOST_PROCESSES = 1024
 Pattern = Literal["file-per-process", "shared-contiguous", "shared-strided"]
-Operation = Literal["read", "write", "both"]
+Direction = Literal["read", "write"]
 PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
-OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+DOINGS: dict[str, tuple[Direction, ...]] = {"read": ("read",), "write": ("write",), "both": ("write", "read")}
+"""What processes do, in order, by the name of the operation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
