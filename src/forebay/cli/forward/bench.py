@@ -212,9 +212,7 @@ def _measure_council(
         fields = ("seconds", "window", "bandwidth", "patterns", "because")
         overhead = [{"operation": way.doing, "ratio": way.ratio} for way in ignored]
         documents = [{field: getattr(decision, field) for field in fields} for decision in decisions]
-        print_json(
-            {"overhead": overhead, "operations": task.doings, "runs": bandwidths, "decisions": documents},
-        )
+        print_json({"overhead": overhead, "operations": task.doings, "runs": bandwidths, "decisions": documents})
         return
     for way in ignored:
         typer.echo(f"{way.doing}: with a council that is ignored, {100 * way.ratio:.1f} % of the bandwidth without one")

@@ -54,9 +54,7 @@ def connect(nodes: Sequence[str], key: str | Path, **options: Any) -> Client:
     return Client([parse_address(node) for node in nodes], read_key(Path(key)), **options)
 
 
-def _by_path(
-    operation: Callable[Concatenate[Operations, P], Async[T]],
-) -> Callable[Concatenate[Client, P], T]:
+def _by_path(operation: Callable[Concatenate[Operations, P], Async[T]]) -> Callable[Concatenate[Client, P], T]:
     """The operation as a blocking method of the client."""
 
     @wraps(operation)
@@ -132,12 +130,7 @@ class Client(AbstractContextManager["Client"]):
         self._idle = self._sockets.copy()
         self._returned, self._waiting = threading.Condition(), 0
 
-    def _run(
-        self,
-        operation: Callable[Concatenate[Operations, P], Async[T]],
-        *args: P.args,
-        **options: P.kwargs,
-    ) -> T:
+    def _run(self, operation: Callable[Concatenate[Operations, P], Async[T]], *args: P.args, **options: P.kwargs) -> T:
         """Carry out an operation, on one connection from its beginning to its end."""
         if os.getpid() != self._process:  # after a fork: the connections are the parent's
             inherited = self._sockets
