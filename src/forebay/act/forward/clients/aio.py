@@ -8,8 +8,9 @@ async with AsyncClient([parse_address("unix:/run/ion0")], key) as layer:
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Concatenate, ParamSpec, TypeVar
 
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
@@ -18,7 +19,6 @@ from forebay.act.forward.clients.operations import (
     Async,
     Handle,
     OpenFile,
-    OpenFiles,
     Operations,
     Owner,
     PathLike,
@@ -52,7 +52,8 @@ class AsyncClient(Operations, AbstractAsyncContextManager["AsyncClient"]):
     ) -> None:
         self._connections = NodeConnection(nodes, key, who or identify(), most, timeout=timeout, checked=checked)
         super().__init__(self._connections, patience)
-        self._files = OpenFiles()
+        self._users: Counter[int] = Counter()  # of each open file
+        self._lock = nullcontext()  # for one loop only
 
     async def open(
         self, path: PathLike, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None, owner: Owner = NOBODY

@@ -14,11 +14,9 @@ import errno
 import os
 import secrets
 import stat
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import wraps
-from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
@@ -101,27 +99,6 @@ class Channel(Protocol):
         """The answer; raises `Lost` if nobody knows whether the request was carried out."""
 
     async def pause(self, seconds: float) -> None: ...
-
-
-class OpenFiles:
-    """How many users each open file has; threads can share it."""
-
-    def __init__(self) -> None:
-        self._users: Counter[int] = Counter()
-        self._lock = Lock()
-
-    def add(self, file: int) -> None:
-        with self._lock:
-            self._users[file] += 1
-
-    def remove(self, file: int) -> bool:
-        """One user of the file is done with it; whether that was the last one."""
-        with self._lock:
-            self._users[file] -= 1
-            if self._users[file]:
-                return False
-            del self._users[file]
-            return True
 
 
 class Entry(NamedTuple):
@@ -337,7 +314,8 @@ class OpenFile(Generic[C]):
         self._client, self.handle = client, handle
         self.id, self.layout = handle.file, handle.layout
         self._closed = False
-        client._files.add(handle.file)
+        with client._lock:
+            client._users[self.id] += 1
 
     pread = _of_file(Operations.pread)
     preadinto = _of_file(Operations.preadinto)
@@ -351,10 +329,16 @@ class OpenFile(Generic[C]):
 
     def _end(self) -> bool:
         """Close it; whether no user of the client has the file open any more."""
-        if self._closed:
-            return False
-        self._closed = True
-        return self._client._files.remove(self.id)
+        users = self._client._users
+        with self._client._lock:
+            if self._closed:
+                return False
+            self._closed = True
+            users[self.id] -= 1
+            is_last = not users[self.id]
+            if is_last:
+                del users[self.id]
+            return is_last
 
 
 def wire_path(path: PathLike) -> bytes:

@@ -16,6 +16,7 @@ import socket
 import struct
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial, wraps
@@ -28,7 +29,6 @@ from forebay.act.forward.clients.operations import (
     NOBODY,
     Async,
     OpenFile,
-    OpenFiles,
     Operations,
     Owner,
     PathLike,
@@ -84,7 +84,8 @@ class Client(AbstractContextManager["Client"]):
     ) -> None:
         self._patience, self._connections = patience, connections
         self._new_socket = partial(NodeSocket, nodes, key, who or identify(), timeout=timeout, checked=checked)
-        self._files = OpenFiles()
+        self._users: Counter[int] = Counter()  # of each open file
+        self._lock = threading.Lock()
         self._closed = False
         self._begin()
 
