@@ -13,7 +13,7 @@ from forebay.act.forward.bench.client_processes import LayerAccess
 from forebay.act.forward.layer import CantStart
 from forebay.act.forward.layer_file import arguments
 from forebay.act.forward.net.address import parse_address
-from forebay.act.forward.net.key import read_key, write_key
+from forebay.act.forward.net.key import write_key
 from forebay.model.layout import Layout
 
 _PATIENCE = 60.0
@@ -40,8 +40,7 @@ class BenchLayer:
     def __init__(self, folder: Path, shape: Shape, stack: ExitStack) -> None:
         self.folder, self.shape, self._stack = folder, shape, stack
         self.key_file = folder / "key"
-        write_key(self.key_file)
-        self.key = read_key(self.key_file)
+        self.key = write_key(self.key_file)
         self._waiting: list[tuple[Child, str]] = []
         self._servers = [f"unix:{folder / f's{index}'}" for index in range(shape.servers)]
         layout, emulate = shape.layout, shape.dilation or None

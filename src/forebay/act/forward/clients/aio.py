@@ -11,19 +11,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
-from forebay.act.forward.clients.operations import (
-    NOBODY,
-    Async,
-    Handle,
-    OpenFile,
-    Operations,
-    Owner,
-    PathLike,
-    Request,
-)
+from forebay.act.forward.clients.operations import NOBODY, Async, Handle, OpenFile, Operations, Owner, PathLike, Request
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import connect
 from forebay.act.forward.net.auth import Credentials
@@ -31,9 +22,6 @@ from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
 from forebay.act.forward.net.wire import Flag, Message
 from forebay.model.layout import Layout
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class AsyncClient(Operations, AbstractAsyncContextManager["AsyncClient"]):
@@ -75,9 +63,7 @@ class AsyncClient(Operations, AbstractAsyncContextManager["AsyncClient"]):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _run(
-        self, operation: Callable[Concatenate[Operations, P], Async[T]], *args: P.args, **options: P.kwargs
-    ) -> Async[T]:
+    def _run(self, operation: Callable[..., Async[Any]], *args: Any, **options: Any) -> Async[Any]:
         return operation(self, *args, **options)
 
 

@@ -22,26 +22,16 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial, wraps
 from pathlib import Path
 from time import sleep
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate
 
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
-from forebay.act.forward.clients.operations import (
-    NOBODY,
-    Async,
-    OpenFile,
-    Operations,
-    Owner,
-    PathLike,
-    Request,
-)
+from forebay.act.forward.clients.operations import NOBODY, Async, OpenFile, Operations, Owner, P, PathLike, Request, T
 from forebay.act.forward.net.address import Address, open_socket, parse_address
 from forebay.act.forward.net.auth import Asker, Credentials, Denied
 from forebay.act.forward.net.key import read_key
 from forebay.act.forward.net.wire import HEADER, LONGEST, MAGIC, VERSION, BadMessage, Bytes, Flag, Message
 from forebay.model.layout import Layout
 
-P = ParamSpec("P")
-T = TypeVar("T")
 _CHUNK = 8192
 
 
