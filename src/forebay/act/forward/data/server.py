@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from forebay.act.forward.daemon import Numbers, Ready, run_daemon
 from forebay.act.forward.data.names import NAME_KINDS, Names
@@ -31,18 +32,7 @@ from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
 from forebay.act.forward.net.payloads import FileStatus, Payload, space_of
-from forebay.act.forward.net.wire import (
-    AGAIN,
-    LONGEST,
-    BadMessage,
-    Bytes,
-    Flag,
-    Kind,
-    Message,
-    answer_header,
-    checksum,
-    pack,
-)
+from forebay.act.forward.net.wire import AGAIN, LONGEST, BadMessage, Bytes, Flag, Kind, Message, answer_header, pack
 from forebay.act.metrics import Sample
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
@@ -189,7 +179,7 @@ class Server:
         payload = pack(answer) if answer is not None else b""
         if len(payload) > LONGEST:
             raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
-        crc = checksum((payload,)) if message.flags & Flag.CHECKED else 0
+        crc = crc32(payload) if message.flags & Flag.CHECKED else 0
         file = (answer.file or 0) if isinstance(answer, FileStatus) else 0
         connection.send([answer_header(message, file=file, length=len(payload), crc=crc), payload])
 
@@ -204,7 +194,7 @@ class Server:
             self.buffers.give(buffer)
             raise
         data = buffer[:count]
-        crc = checksum((data,)) if message.flags & Flag.CHECKED else 0
+        crc = crc32(data) if message.flags & Flag.CHECKED else 0
         self.counts["reads"] += 1
         self.counts["bytes_read"] += count
         header = answer_header(message, size=count, length=count, crc=crc)
