@@ -594,7 +594,7 @@ def test_a_request_that_must_not_be_done_twice_keeps_its_key_and_says_that_it_co
     answers = [None if trouble is None else Message(Kind.MKDIR, status=trouble) for trouble in troubles]
     script = Script(*answers, Message(Kind.MKDIR))
     run(Operations(script, 60.0, now=lambda: 0.0).mkdir("/d"))
-    asks = [unpack_as(object, payload) for payload in script.payloads]
+    asks = [unpack_as(dict[str, Any], payload) for payload in script.payloads]
     assert len(asks) == len(troubles) + 1
     assert len({words["key"] for words in asks}) == 1
     assert [words["again"] for words in asks] == [False, *[True] * len(troubles)]

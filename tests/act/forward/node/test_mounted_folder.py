@@ -117,7 +117,7 @@ def test_what_is_new_belongs_to_who_made_it(thread: NodeThread, client: Client) 
 def test_a_file_that_must_be_new_is(client: Client) -> None:
     words = {"path": b"f", "create": True, "exclusive": True, "mode": 0o600, "layout": None, "key": 0, "again": False}
     answer = client.ask(Kind.OPEN, words=words)
-    assert unpack_as(object, answer.payload)["created"] is True
+    assert unpack_as(dict[str, object], answer.payload)["created"] is True
     assert client.ask(Kind.OPEN, words=words).status == errno.EEXIST
     assert client.ask(Kind.OPEN, words=words | {"again": True}).status == 0
     client.write(answer.file, 0, b"x")
