@@ -168,7 +168,8 @@ def test_other_jobs_are_other_runs(tmp_path: Path) -> None:
 )
 def test_a_record_that_can_not_be_is_refused_whole(tmp_path: Path, key: str, value: object) -> None:
     with open_store(str(tmp_path / "h.db")) as store:
-        report = unpack_as(dict[str, Any], pack(JobReport(parts=[made_part("n/1", "a", 10), made_part("n/2", "b", 10)])))
+        parts = [made_part("n/1", "a", 10), made_part("n/2", "b", 10)]
+        report = unpack_as(dict[str, Any], pack(JobReport(parts=parts)))
         report["parts"][1][key] = value
         with pytest.raises(BadMessage, match=key):
             store_parts(store, unpack_as(JobReport, pack(report)).parts)
