@@ -10,8 +10,7 @@ Times are nanoseconds. `take` is to be asked after every arrival and every answe
 was changed. Everything is O(1), but O(log waiting) for `sjf` and `wfq`.
 """
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ MOST_IN_MESSAGE = 256  # requests
 LONGEST_WINDOW = 10**12  # nanoseconds
 MOST = 1 << 40  # bytes of a message, messages of a turn, requests that overtake
 HEAVIEST = 1000
+_ANY = -3  # whichever request the scheduler picks
 
 
 @hot_kernel
@@ -57,10 +57,8 @@ def arrive(q: Array, now: int, server: int, file: int, flow: int, offset: int, s
 @hot_kernel
 def take(q: Array, now: int) -> int:
     """The first request of the next message, which is on its way from now on; or NONE until q[WAKE]."""
-    if _none_may_go(q):
-        return w.NONE
-    slot = _overdue(q)
-    return _send(q, pick(q, now) if slot == w.NONE else slot)
+    slot = _due(q)
+    return _send(q, pick(q, now) if slot == _ANY else slot)
 
 
 def take_with(picks: Callable[[Array, int], int]) -> Callable[[Array, int], int]:
@@ -69,10 +67,8 @@ def take_with(picks: Callable[[Array, int], int]) -> Callable[[Array, int], int]
 
     @fresh_kernel
     def take_theirs(q: Array, now: int) -> int:
-        if _none_may_go(q):
-            return w.NONE
-        slot = _overdue(q)
-        return _send(q, picks(q, now) if slot == w.NONE else slot)
+        slot = _due(q)
+        return _send(q, picks(q, now) if slot == _ANY else slot)
 
     return take_theirs
 
@@ -115,9 +111,12 @@ def drop(q: Array, slot: int) -> bool:
 
 
 @hot_kernel
-def _none_may_go(q: Array) -> bool:
+def _due(q: Array) -> int:
+    """NONE if nothing may go; the oldest request if it has been overtaken as often as it may; else _ANY."""
     q[w.WAKE] = w.NEVER
-    return q[w.WAITING] == 0 or q[w.IN_FLIGHT] >= q[w.MOST_IN_FLIGHT]  # type: ignore[no-any-return]
+    if q[w.WAITING] == 0 or q[w.IN_FLIGHT] >= q[w.MOST_IN_FLIGHT]:
+        return w.NONE
+    return slot_at(q[w.FIRST]) if q[w.PATIENT] and _overtaken(q) >= q[w.PATIENCE] else _ANY
 
 
 # Of all that left, those that came before the oldest that waits are as many as its serial number says; the others
@@ -126,12 +125,6 @@ def _none_may_go(q: Array) -> bool:
 def _overtaken(q: Array) -> int:
     """How many later requests have overtaken the oldest."""
     return q[w.LEFT] - q[q[w.FIRST] + w.S_SERIAL]  # type: ignore[no-any-return]
-
-
-@hot_kernel
-def _overdue(q: Array) -> int:
-    """The oldest request if it has been overtaken as often as it may."""
-    return slot_at(q[w.FIRST]) if q[w.PATIENT] and _overtaken(q) >= q[w.PATIENCE] else w.NONE
 
 
 @hot_kernel
@@ -271,14 +264,12 @@ def set_weight(q: Array, flow: int, weight: int) -> None:
         q[q[w.FLOWS_AT] + (flow << w.FLOW_SHIFT) + w.F_WEIGHT] = min(max(weight, 1), HEAVIEST)
 
 
-_SETTERS: Mapping[str, Callable[[Array, int], None]] = {
-    "window": set_window,
-    "quantum": set_quantum,
-    "aggregate": set_aggregate,
-    "patience": set_patience,
+_SETTINGS = {  # what sets it, its least and its most, and what a queue begins with
+    "window": (set_window, 1, LONGEST_WINDOW, 1_000_000),
+    "quantum": (set_quantum, 1, MOST, 8),
+    "aggregate": (set_aggregate, 0, MOST, 0),
+    "patience": (set_patience, 0, MOST, 256),
 }
-_LIMITS = {"window": (1, LONGEST_WINDOW), "quantum": (1, MOST), "aggregate": (0, MOST), "patience": (0, MOST)}
-DEFAULTS: Mapping[str, int] = MappingProxyType({"window": 1_000_000, "quantum": 8, "aggregate": 0, "patience": 256})
 _SIZES = {  # keeps every address well inside of 64 bits, and a typing error from eating all memory
     "servers": (1, 1 << 16),
     "slots": (1, 1 << 22),
@@ -318,8 +309,8 @@ def new_queue(
     q[records[:-1] + w.S_NEXT] = records[1:]
     q[w.FREE] = w.SLOTS_AT
     q[w.WAKE], q[w.NODE], q[w.MOST_IN_FLIGHT] = w.NEVER, node, in_flight
-    for name, value in DEFAULTS.items():
-        _SETTERS[name](q, value)
+    for change, _, _, default in _SETTINGS.values():
+        change(q, default)
     use(q, scheduler, **settings)
     return q
 
@@ -335,19 +326,24 @@ def use(q: Array, scheduler: Policy | str, **settings: int | None) -> None:
     if policy.kind != "order":
         raise BadInput("scheduler", f"{policy.name!r} is no request scheduler")
     wanted = {**policy.options, **{name: value for name, value in settings.items() if value is not None}}
-    chosen = {name: _expect(name, value, *_LIMITS[name]) for name, value in wanted.items() if name in _LIMITS}
+    chosen = {name: _check_setting(name, value) for name, value in wanted.items() if name in _SETTINGS}
     set_scheduler(q, number(policy))
     q[w.NOTES_AT : w.NOTES_AT + w.NOTES] = 0
     q[w.PATIENT] = policy.patient
     for name, value in chosen.items():
-        _SETTERS[name](q, value)
+        _SETTINGS[name][0](q, value)
 
 
 def set_option(q: Array, name: str, value: int) -> None:
     """Change one setting by its name (those of `use`); all others stay."""
-    if name not in _SETTERS:
+    if name not in _SETTINGS:
         raise BadInput(name, "unknown setting of a scheduler")
-    _SETTERS[name](q, _expect(name, value, *_LIMITS[name]))
+    _SETTINGS[name][0](q, _check_setting(name, value))
+
+
+def _check_setting(name: str, value: object) -> int:
+    _, least, most, _ = _SETTINGS[name]
+    return _expect(name, value, least, most)
 
 
 def _expect(name: str, value: object, least: int, most: int) -> int:

@@ -16,8 +16,7 @@ SCHEDULER = 1  # its number, see below
 WAITING = 2
 IN_FLIGHT = 3  # messages sent and not yet answered
 MOST_IN_FLIGHT = 4
-FIRST = 5  # of the list of all that wait, in the order of arrival
-LAST = 6
+FIRST = 5  # of the list of all that wait, in the order of arrival; after it, the last
 FREE = 7  # the first free slot
 ARRIVED = 8  # requests, ever
 LEFT = 9  # requests that wait no longer, ever
@@ -52,11 +51,9 @@ FIFO, SJF, HBRR, TO_AGG, MLF, WFQ, TWINS, TWINS_WORK_CONSERVING, OTHER = range(9
 
 # A request's record.
 SLOT_SHIFT = 4  # 16 words: two cache lines
-S_NEXT = 0  # in the order of arrival; of free slots; of the requests of one message
-S_PREVIOUS = 1
+S_NEXT = 0  # in the order of arrival; of free slots; of the requests of one message; after each NEXT, the previous
 S_STATE = 2
 S_GROUP_NEXT = 4  # in the list of its file or server, where the scheduler has such
-S_GROUP_PREVIOUS = 5
 S_KEY = 4  # in the heap, which those with lists do not use
 S_PLACE = 5
 S_SERVER = 6
@@ -74,8 +71,7 @@ FREED, WAITS, SENT, FOLLOWS = 0, 1, 2, 3  # states
 
 # A server's or a file's record.
 GROUP_SHIFT = 3
-G_FIRST = 0
-G_LAST = 1
+G_FIRST = 0  # and the last
 G_COUNT = 2  # servers: all that wait for it
 G_NEXT = 3  # in the ring of files that have requests
 G_PREVIOUS = 4

@@ -44,8 +44,8 @@ def wfq(q: Array, now: int) -> int:  # noqa: ARG001
 
 
 @hot_kernel
-def enter_by_finish(q: Array, at: int) -> None:
-    """Enter a request into the heap by the virtual time at which its flow will have had its share."""
+def _finish(q: Array, at: int) -> int:
+    """The virtual time at which a request's flow will have had its share; the flow's next one begins there."""
     flow = q[w.FLOWS_AT] + (q[at + w.S_FLOW] << w.FLOW_SHIFT)
     begin = q[w.VIRTUAL]
     if q[flow + w.F_EPOCH] == q[w.EPOCH]:
@@ -53,15 +53,7 @@ def enter_by_finish(q: Array, at: int) -> None:
     cost = min(max(q[at + w.S_SIZE], LEAST_COST), MOST_COST) << _FRACTION
     finish = begin + cost // max(q[flow + w.F_WEIGHT], 1)
     q[flow + w.F_FINISH], q[flow + w.F_EPOCH] = finish, q[w.EPOCH]
-    push(q, at, finish)
-
-
-@hot_kernel
-def leave_by_finish(q: Array, at: int) -> None:
-    """Take a request out of the heap; when nobody waits, nobody is owed anything, and virtual time begins again."""
-    remove(q, at)
-    if q[w.HEAPED] == 0:
-        begin_virtual_time(q)
+    return finish  # type: ignore[no-any-return]
 
 
 @hot_kernel
@@ -237,10 +229,8 @@ def enter(q: Array, at: int) -> None:
         append(q, server_record(q, q[at + w.S_SERVER]), w.S_GROUP_NEXT, at)
     elif scheduler in (w.HBRR, w.MLF):
         enter_file(q, at)
-    elif scheduler == w.SJF:
-        push(q, at, q[at + w.S_SIZE])
-    elif scheduler == w.WFQ:
-        enter_by_finish(q, at)
+    elif scheduler in (w.SJF, w.WFQ):
+        push(q, at, q[at + w.S_SIZE] if scheduler == w.SJF else _finish(q, at))
     if q[w.AGGREGATE]:
         enlist(q, at)
 
@@ -253,9 +243,9 @@ def leave(q: Array, at: int) -> None:
         unlink(q, server_record(q, q[at + w.S_SERVER]), w.S_GROUP_NEXT, at)
     elif scheduler in (w.HBRR, w.MLF):
         leave_file(q, at)
-    elif scheduler == w.SJF:
+    elif scheduler in (w.SJF, w.WFQ):
         remove(q, at)
-    elif scheduler == w.WFQ:
-        leave_by_finish(q, at)
+        if q[w.HEAPED] == 0:  # when nobody waits, nobody is owed anything
+            begin_virtual_time(q)
     if q[w.AGGREGATE]:
         strike(q, at)

@@ -9,6 +9,8 @@ their own. NONE is no slot.
         slot = after(q, slot)
 """
 
+from collections.abc import Callable
+
 from forebay.decide.order import queue_layout as w
 from forebay.model.kernels import Array, hot_kernel
 
@@ -37,46 +39,28 @@ def after(q: Array, slot: int) -> int:
     return slot_at(q[address(slot) + w.S_NEXT])
 
 
-@hot_kernel
-def server_of(q: Array, slot: int) -> int:
-    """The server that it goes to."""
-    return q[address(slot) + w.S_SERVER]  # type: ignore[no-any-return]
+def _word(which: int) -> Callable[[Array, int], int]:
+    """A kernel that reads one word of a slot's record."""
+
+    @hot_kernel
+    def read(q: Array, slot: int) -> int:
+        return q[address(slot) + which]  # type: ignore[no-any-return]
+
+    return read
 
 
-@hot_kernel
-def file_of(q: Array, slot: int) -> int:
-    """The file that it is about."""
-    return q[address(slot) + w.S_FILE]  # type: ignore[no-any-return]
-
-
-@hot_kernel
-def flow_of(q: Array, slot: int) -> int:
-    """The job or client that it comes from."""
-    return q[address(slot) + w.S_FLOW]  # type: ignore[no-any-return]
-
-
-@hot_kernel
-def offset_of(q: Array, slot: int) -> int:
-    """The byte at which it begins, at its server."""
-    return q[address(slot) + w.S_OFFSET]  # type: ignore[no-any-return]
-
-
-@hot_kernel
-def size_of(q: Array, slot: int) -> int:
-    """Its bytes."""
-    return q[address(slot) + w.S_SIZE]  # type: ignore[no-any-return]
+server_of = _word(w.S_SERVER)  # to which it goes
+file_of = _word(w.S_FILE)  # that it is about
+flow_of = _word(w.S_FLOW)  # the job or client that it comes from
+offset_of = _word(w.S_OFFSET)  # the byte at which it begins, at its server
+size_of = _word(w.S_SIZE)  # in bytes
+arrival_of = _word(w.S_TIME)  # when it came, in nanoseconds
 
 
 @hot_kernel
 def is_write(q: Array, slot: int) -> bool:
     """Whether it writes; else it reads."""
     return q[address(slot) + w.S_WRITE] != 0  # type: ignore[no-any-return]
-
-
-@hot_kernel
-def arrival_of(q: Array, slot: int) -> int:
-    """When it came, in nanoseconds."""
-    return q[address(slot) + w.S_TIME]  # type: ignore[no-any-return]
 
 
 @hot_kernel

@@ -77,16 +77,10 @@ def _before(q: Array, at: int, other: int) -> bool:
 @hot_kernel
 def _rise(q: Array, at: int, place: int) -> None:
     heap = q[w.HEAP_AT]
-    while place > 0:
-        parent = place - 1 >> 1
-        above = q[heap + parent]
-        if not _before(q, at, above):
-            break
-        q[heap + place] = above
-        q[above + w.S_PLACE] = place
-        place = parent
-    q[heap + place] = at
-    q[at + w.S_PLACE] = place
+    while place > 0 and _before(q, at, q[heap + (place - 1 >> 1)]):
+        _set_place(q, q[heap + (place - 1 >> 1)], place)
+        place = place - 1 >> 1
+    _set_place(q, at, place)
 
 
 @hot_kernel
@@ -96,14 +90,16 @@ def _sink(q: Array, at: int, place: int) -> None:
         child = 2 * place + 1
         if child + 1 < size and _before(q, q[heap + child + 1], q[heap + child]):
             child += 1
-        below = q[heap + child]
-        if not _before(q, below, at):
+        if not _before(q, q[heap + child], at):
             break
-        q[heap + place] = below
-        q[below + w.S_PLACE] = place
+        _set_place(q, q[heap + child], place)
         place = child
-    q[heap + place] = at
-    q[at + w.S_PLACE] = place
+    _set_place(q, at, place)
+
+
+@hot_kernel
+def _set_place(q: Array, at: int, place: int) -> None:
+    q[q[w.HEAP_AT] + place], q[at + w.S_PLACE] = at, place
 
 
 # The table finds the request that goes on where another ends: one that does the same to the same file at the same
