@@ -9,12 +9,12 @@ from forebay.decide.tune.bandit import (
     KEEP,
     STEPS,
     counts,
-    expected,
     find_untried,
     keep_of,
     learn,
     means,
     new_bandit,
+    priors,
     spread,
     squares,
 )
@@ -97,7 +97,7 @@ def test_the_spread_is_pooled_over_arms_and_has_a_floor() -> None:
 
 def test_a_new_bandit_expects_the_same_of_all_arms() -> None:
     bandit = new_bandit(3, ordered=True)
-    assert expected(bandit).tolist() == [1.0, 1.0, 1.0] and not means(bandit).any() and bandit[KEEP] == 1
+    assert priors(bandit).tolist() == [1.0, 1.0, 1.0] and not means(bandit).any() and bandit[KEEP] == 1
 
 
 @pytest.mark.parametrize("half_life", [-1.0, float("inf"), float("nan")])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from forebay.decide.policy import Policy, tuner
 from forebay.decide.registry import find, policies
-from forebay.decide.tune.bandit import OPTIONS, counts, expected, learn, means
+from forebay.decide.tune.bandit import OPTIONS, counts, learn, means, priors
 from forebay.decide.tune.random_draws import normal, uniform
 from forebay.decide.tune.tuners import DEFAULT, OTHER, TUNERS, _factor, bandit_for, choose, number, pick
 from forebay.model.errors import BadInput, PolicyError, UnknownName
@@ -116,7 +116,7 @@ def test_forebay_lets_neighbours_speak_for_each_other_if_they_have_an_order() ->
 def test_forebay_tries_first_what_is_expected_to_be_best() -> None:
     policy = find("tune", "forebay")
     bandit = told(policy, arms=WINDOWS, ordered=True)
-    expected(bandit)[:] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 0.9]
+    priors(bandit)[:] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 0.9]
     assert taken(policy, bandit)[5] == 1
     learn(bandit, 5, 5e8)
     assert taken(policy, bandit)[[4, 6]] == pytest.approx([0.5, 0.5], abs=0.05)

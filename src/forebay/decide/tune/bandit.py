@@ -1,6 +1,6 @@
 """What is known of the arms of one bandit, in one flat array of floats, and how a reward changes it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -15,7 +15,7 @@ KEEP = 3  # what part of everything known outlives one more reward; 1 forgets no
 CROWD = 4  # the largest load so far (see reward)
 OPTIONS = 5  # the tuner's own
 HEAD = 9
-BLOCKS = 4  # counts, means, squares and expected, one number an arm each
+BLOCKS = 4  # counts, means, squares and priors, one number an arm each
 LEAST = 1e-9  # what counts as nothing: an arm so long forgotten is an untried one
 
 
@@ -29,7 +29,7 @@ def new_bandit(arms: int, *, ordered: bool = False, half_life: float = 0.0, opti
     bandit = np.zeros(HEAD + BLOCKS * arms)
     bandit[ARMS], bandit[ORDERED], bandit[KEEP] = arms, ordered, keep_of(half_life)
     bandit[OPTIONS : OPTIONS + len(settings)] = settings
-    expected(bandit)[:] = 1.0
+    priors(bandit)[:] = 1.0
     return bandit
 
 
@@ -44,34 +44,22 @@ def keep_of(half_life: float) -> float:
     return float(0.5 ** (1 / half_life)) if half_life else 1.0
 
 
-@kernel
-def _block(bandit: Array, which: int) -> Array:
-    arms = np.int64(bandit[ARMS])
-    return bandit[HEAD + which * arms : HEAD + (which + 1) * arms]
+def _block(which: int) -> Callable[[Array], Array]:
+    """A kernel that gives one of the BLOCKS, to be read or changed in place."""
+
+    @kernel
+    def view(bandit: Array) -> Array:
+        arms = np.int64(bandit[ARMS])
+        return bandit[HEAD + which * arms : HEAD + (which + 1) * arms]
+
+    return view
 
 
-@kernel
-def counts(bandit: Array) -> Array:
-    """Rewards of each arm, less what was forgotten."""
-    return _block(bandit, 0)
-
-
-@kernel
-def means(bandit: Array) -> Array:
-    """The mean reward of each arm; 0 of an untried one."""
-    return _block(bandit, 1)
-
-
-@kernel
-def squares(bandit: Array) -> Array:
-    """The sum of squared differences from its mean, for each arm."""
-    return _block(bandit, 2)
-
-
-@kernel
-def expected(bandit: Array) -> Array:
-    """What to expect of an arm before it is tried, in any unit: only ratios matter."""
-    return _block(bandit, 3)
+counts = _block(0)  # rewards of each arm, less what was forgotten
+means = _block(1)  # the mean reward of each arm; 0 of an untried one
+squares = _block(2)  # the sum of squared differences from its mean, for each arm
+priors = _block(3)  # what to expect of an arm before it is tried, in any unit: only ratios matter
+expected = priors  # its name in 0.1, for tuners of other packages
 
 
 # Bez et al. 2019, section 4: Q <- Q + (R - Q) / N, where nothing is forgotten.
@@ -80,9 +68,8 @@ def learn(bandit: Array, arm: int, reward: float) -> None:
     """`arm` earned `reward`, in any unit."""
     count, mean, square = counts(bandit), means(bandit), squares(bandit)
     if bandit[KEEP] < 1:
-        for other in range(count.size):
-            count[other] *= bandit[KEEP]
-            square[other] *= bandit[KEEP]
+        count *= bandit[KEEP]
+        square *= bandit[KEEP]
     bandit[STEPS] += 1
     if count[arm] < LEAST:
         count[arm], mean[arm], square[arm] = 0.0, 0.0, 0.0
@@ -93,17 +80,32 @@ def learn(bandit: Array, arm: int, reward: float) -> None:
 
 
 @kernel
-def spread(bandit: Array, least: float) -> float:
-    """The standard deviation of a reward about its arm's mean, pooled, and no less than `least` of the largest mean."""
-    count, mean, square = counts(bandit), means(bandit), squares(bandit)
-    total, freedom, largest = 0.0, 0.0, 0.0
+def largest_mean(bandit: Array) -> float:
+    """Of any arm, without its sign; 0 if none was tried, or all earned nothing."""
+    count, mean = counts(bandit), means(bandit)
+    largest = 0.0
     for arm in range(count.size):
         if count[arm] >= LEAST:
-            total += square[arm]
-            freedom += max(count[arm] - 1, 0.0)
             largest = max(largest, abs(mean[arm]))
-    noise = np.sqrt(total / freedom) if freedom > 0 else 0.0
-    return float(max(noise, least * largest))
+    return largest
+
+
+@kernel
+def pooled_variance(bandit: Array, unit: float, prior: float, weight: float) -> float:
+    """Of a reward about its arm's mean, in squares of `unit`; the deviation `prior` counts for `weight` rewards."""
+    count, square = counts(bandit), squares(bandit)
+    total, freedom = weight * prior**2, weight
+    for arm in range(count.size):
+        if count[arm] >= LEAST:
+            total += square[arm] / unit / unit
+            freedom += max(count[arm] - 1, 0.0)
+    return total / freedom if freedom > 0 else 0.0
+
+
+@kernel
+def spread(bandit: Array, least: float) -> float:
+    """The standard deviation of a reward about its arm's mean, and no less than `least` of the largest mean."""
+    return float(max(np.sqrt(pooled_variance(bandit, 1.0, 0.0, 0.0)), least * largest_mean(bandit)))
 
 
 @kernel

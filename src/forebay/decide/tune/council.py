@@ -11,7 +11,7 @@ from typing import Any
 
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
-from forebay.decide.tune.bandit import CROWD, STEPS, counts, expected, means, squares
+from forebay.decide.tune.bandit import CROWD, STEPS, counts, means, priors, squares
 from forebay.decide.tune.reward import REWARDS, credit, current, inherit, new_stack
 from forebay.decide.tune.tuners import DEFAULT, bandit_for, pick
 from forebay.model.errors import BadInput, UnknownName
@@ -25,7 +25,7 @@ Value = int | float | str
 PATIENCE = 3  # decisions for which a value is kept until a node has had it for a whole period
 LIMIT = 256  # situations remembered
 VERSION = 1  # of the JSON document
-_BLOCKS = {"counts": counts, "means": means, "squares": squares, "expected": expected}
+_BLOCKS = {"counts": counts, "means": means, "squares": squares, "expected": priors}
 _LEAST = {"means": -math.inf, "expected": 1e-9}
 _SINGLE = {"steps": STEPS, "crowd": CROWD}
 

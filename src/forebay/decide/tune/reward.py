@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from forebay.decide.policy import Policy
-from forebay.decide.tune.bandit import CROWD, LEAST, counts, expected, learn, means
+from forebay.decide.tune.bandit import CROWD, LEAST, counts, learn, means, priors
 from forebay.decide.tune.tuners import bandit_for
 from forebay.model.kernels import Array
 from forebay.model.observation import Observation
@@ -81,7 +81,7 @@ def inherit(stack: Array, situation: Situation, known: Mapping[Situation, Array]
         others = [(weight, other) for weight, other in others if weight >= 2.0**-_FAR]
         if others:
             weights = np.array([weight for weight, _ in others])
-            expected(row)[:] = weights @ np.array([_shares(other) for _, other in others]) / weights.sum()
+            priors(row)[:] = weights @ np.array([_shares(other) for _, other in others]) / weights.sum()
 
 
 def _weight(bandit: Array) -> float:

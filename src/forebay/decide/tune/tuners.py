@@ -4,16 +4,17 @@ import numpy as np
 
 from forebay.decide.policy import Policy, tuner
 from forebay.decide.tune.bandit import (
-    ARMS,
     LEAST,
     OPTIONS,
     ORDERED,
     STEPS,
     counts,
-    expected,
     find_untried,
+    largest_mean,
     means,
     new_bandit,
+    pooled_variance,
+    priors,
     spread,
     squares,
 )
@@ -94,7 +95,7 @@ def fixed_arm(bandit: Array, chance: Array) -> int:  # noqa: ARG001
 def forebay(bandit: Array, chance: Array) -> int:
     """Every value once, then the highest of a draw from all that is known of all; neighbours may be alike."""
     # Trying all costs little; not to, where one untried stands out from its neighbours, costs for ever.
-    unit, first = _unit(bandit), np.where(counts(bandit) < LEAST, expected(bandit), -np.inf)
+    unit, first = largest_mean(bandit), np.where(counts(bandit) < LEAST, priors(bandit), -np.inf)
     if unit == 0.0 or first.max() > -np.inf:
         return largest(first, chance)
     mean, covariance = _draw_belief(bandit, unit, chance)
@@ -143,44 +144,23 @@ def _factor(covariance: Array) -> Array:
 
 
 @kernel
-def _unit(bandit: Array) -> float:
-    """The largest mean of any arm; 0 if none was tried, or all earned nothing."""
-    count, mean = counts(bandit), means(bandit)
-    unit = 0.0
-    for arm in range(count.size):
-        if count[arm] >= LEAST:
-            unit = max(unit, abs(mean[arm]))
-    return unit
-
-
-@kernel
 def _prior_belief(bandit: Array, unit: float, smooth: float) -> Array:
     """Mean and covariance before what is known of each arm: all at the level of those tried."""
-    count, mean = counts(bandit), means(bandit)
-    tried, level = 0, 0.0
-    for arm in range(count.size):
-        if count[arm] >= LEAST:
-            tried += 1
-            level += mean[arm] / unit
-    level /= tried
+    arms, tried = counts(bandit).size, means(bandit)[counts(bandit) >= LEAST] / unit
+    level = tried.sum() / tried.size
     differs = _SPREAD_WEIGHT * _SPREAD**2
-    for arm in range(count.size):
-        if count[arm] >= LEAST:
-            differs += (mean[arm] / unit - level) ** 2
-    arms = count.size
-    correlation = np.eye(arms)
-    if smooth > 0:
-        for arm in range(arms):
-            for other in range(arms):
-                away = (arm - other) / (_REACH * arms)
-                correlation[arm, other] = smooth * np.exp(-0.5 * away * away) + (1 - smooth) * correlation[arm, other]
-    return np.full(arms, level), correlation * (differs / (tried + _SPREAD_WEIGHT))
+    for mean in tried:
+        differs += (mean - level) ** 2
+    away = (np.arange(arms).reshape(-1, 1) - np.arange(arms)) / (_REACH * arms)
+    correlation = smooth * np.exp(-0.5 * away * away) + (1 - smooth) * np.eye(arms)
+    return np.full(arms, level), correlation * (differs / (tried.size + _SPREAD_WEIGHT))
 
 
 @kernel
 def _update(bandit: Array, unit: float, mean: Array, covariance: Array) -> float:
     """Let each arm's rewards change what is believed; the logarithm of how likely they were, but for a constant."""
-    count, earned, square, noise, likely = counts(bandit), means(bandit), squares(bandit), _noise(bandit, unit), 0.0
+    count, earned, square = counts(bandit), means(bandit), squares(bandit)
+    noise, likely = pooled_variance(bandit, unit, _NOISE, _NOISE_WEIGHT), 0.0
     for arm in range(count.size):
         if count[arm] >= LEAST:
             column = covariance[:, arm].copy()
@@ -189,21 +169,8 @@ def _update(bandit: Array, unit: float, mean: Array, covariance: Array) -> float
             away = earned[arm] / unit - mean[arm]
             likely -= 0.5 * (np.log(variance) + away * away / variance)
             mean += column * (away / variance)
-            for other in range(count.size):
-                covariance[other] -= column * (column[other] / variance)
+            covariance -= np.outer(column / variance, column)
     return likely
-
-
-@kernel
-def _noise(bandit: Array, unit: float) -> float:
-    """The variance of a reward about its arm's mean, the same for all."""
-    count, square = counts(bandit), squares(bandit)
-    total, freedom = _NOISE_WEIGHT * _NOISE**2, _NOISE_WEIGHT
-    for arm in range(count.size):
-        if count[arm] >= LEAST:
-            total += square[arm] / unit / unit
-            freedom += max(count[arm] - 1, 0.0)
-    return total / freedom
 
 
 TUNERS = (
@@ -257,7 +224,7 @@ def pick(policy: Policy, bandit: Array, chance: Array) -> int:
     """The arm that `policy` takes, built in or not."""
     if number(policy) != OTHER:
         return int(choose(number(policy), bandit, chance))
-    arm, arms = policy.decide(bandit, chance), int(bandit[ARMS])
+    arm, arms = policy.decide(bandit, chance), counts(bandit).size
     if isinstance(arm, bool) or not isinstance(arm, int | np.integer) or not 0 <= arm < arms:
         raise PolicyError(f"{policy.name}: answers {arm!r}, which is no int from 0 to {arms - 1}")
     return int(arm)
