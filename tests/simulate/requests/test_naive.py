@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forebay.model.service_time import ServiceTime
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.servers import Contended, Flash, Server
@@ -142,16 +143,17 @@ class Naive:
             own = 1e9 * (model.writing if write else model.reading) + size * (1e9 / model.bandwidth)
             return max(own, free - now)
         assert isinstance(model, Contended)
-        time = 1e9 * model.base + size * (1e9 / model.bandwidth)
+        times = model.times
+        time = 1e9 * times.start + size * (1e9 / times.bandwidth)
         if last.get("node") != part["node"]:
-            time += 1e9 * (model.other_node * model.written if write else model.other_node)
+            time += 1e9 * (times.switch * times.write_switch if write else times.switch)
         if last.get("file") != part["file"]:
-            time += 1e9 * model.other_file
+            time += 1e9 * times.file
         elif last["offset"] + last["size"] != part["offset"]:
-            time += 1e9 * model.gap
+            time += 1e9 * times.gap
         self.memory[part["server"]] = part
         others = len({p["node"] for p in self.at_server[part["server"]]}) - 1
-        return time * (1.0 + (model.crowd_writing if write else model.crowd) * others)
+        return time * (1.0 + (times.write_crowd if write else times.crowd) * others)
 
     def leave_server(self, now: int, part: dict[str, int]) -> None:
         server = part["server"]
@@ -175,8 +177,9 @@ class Naive:
         self.pump(now, part["node"])
 
 
+QUIET = ServiceTime(sigma=0.0)
 SERVERS: st.SearchStrategy[Server] = st.sampled_from(
-    [Contended(noise=0.0), Contended(noise=0.0, crowd_writing=0.1), Flash(noise=0.0, channels=2)]
+    [Contended(QUIET), Contended(replace(QUIET, write_crowd=0.1)), Flash(noise=0.0, channels=2)]
 )
 LAYERS = st.builds(
     Forwarding,
@@ -213,7 +216,7 @@ def test_every_run_ends_when_the_naive_one_does(layer: Forwarding, workload: Wor
 
 @pytest.mark.parametrize("scheduler", ["fifo", "twins", "twins-work-conserving"])
 def test_more_processes_than_may_be_in_flight(scheduler: str) -> None:
-    layer = Forwarding(nodes=2, server=Contended(noise=0.0), scheduler=scheduler, window=500_000, in_flight=8)
+    layer = Forwarding(nodes=2, server=Contended(QUIET), scheduler=scheduler, window=500_000, in_flight=8)
     workload = Workload(processes=40, pattern="shared-strided", operation="read", request=300_000, total=60_000_000)
     naive = Naive(layer, workload, workload.starts(np.random.default_rng([5, 0])).tolist())
     naive.run()

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from forebay.model.layout import MIB
+from forebay.model.service_time import ServiceTime
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.workload import Workload as Jobs
 from forebay.simulate.requests.learning import Samples, learn_all
@@ -71,7 +72,7 @@ def _rewards(experiment: Experiment, servers: int, bandwidth: float) -> list[lis
         layer = Forwarding(
             nodes=experiment.nodes,
             servers=servers,
-            server=Contended(bandwidth=bandwidth),
+            server=Contended(ServiceTime(bandwidth=bandwidth)),
             stripe=MIB,
             scheduler="fifo" if window is None else "twins",
             window=window,

@@ -183,9 +183,6 @@ def simulate_requests(
     return simulation.outcome()
 
 
-NANO = 1_000_000_000
-
-
 def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, period: int, periods: int) -> State:
     """Nothing has begun."""
     model, nodes, servers = layer.server.model(), layer.nodes, layer.servers

@@ -18,8 +18,7 @@ from typing import Protocol
 
 from forebay.model.errors import BadInput
 from forebay.model.kernels import Array, hot_kernel
-
-_NODE, _FILE, _END = range(3)
+from forebay.model.service_time import FITTED, LAST_END, ServiceTime, service_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,29 +46,14 @@ class Server(Protocol):
     def model(self) -> ServerModel: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Contended:
-    """Servers whose time depends on who asks and in which order; its numbers are fitted to the paper's figures.
+    """Servers whose time depends on who asks and in which order."""
 
-    Times are seconds: `base` for any request, `other_node` more if another I/O node was served last (`written` of
-    it for writes), `other_file` more for another file, else `gap` more if it does not continue where the last one
-    ended. All is `crowd` longer for each further I/O node that has requests there, for reads.
-    """
-
-    base: float = 60e-6
-    bandwidth: float = 600e6
-    other_node: float = 40e-6
-    written: float = 0.3
-    gap: float = 30e-6
-    other_file: float = 500e-6
-    crowd: float = 0.02
-    crowd_writing: float = 0.0
-    noise: float = 0.3
+    times: ServiceTime = FITTED
 
     def model(self) -> ServerModel:
-        times = (self.base, self.other_node, self.other_node * self.written, self.gap, self.other_file)
-        numbers = (0.0, 1e9 / self.bandwidth, *(1e9 * t for t in times), self.crowd, self.crowd_writing)
-        return ServerModel(time=built_in, numbers=numbers, noise=self.noise)
+        return ServerModel(time=built_in, numbers=(*self.times.pack(), 0.0), noise=self.times.sigma)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +75,7 @@ class Disk:
 
     def model(self) -> ServerModel:
         times = (self.base, self.shortest, self.longest, 0.5 / self.turns)
-        numbers = (1.0, 1e9 / self.bandwidth, *(1e9 * t for t in times), self.capacity, self.apart)
+        numbers = (1e9 / self.bandwidth, *(1e9 * t for t in times), self.capacity, self.apart, 1.0)
         return ServerModel(time=built_in, numbers=numbers, noise=self.noise)
 
 
@@ -107,7 +91,7 @@ class Flash:
     noise: float = 0.1
 
     def model(self) -> ServerModel:
-        numbers = (2.0, 1e9 / self.bandwidth, 1e9 * self.reading, 1e9 * self.writing, 1e9 / self.bus)
+        numbers = (1e9 / self.bandwidth, 1e9 * self.reading, 1e9 * self.writing, 1e9 / self.bus, 2.0)
         return ServerModel(time=built_in, numbers=numbers, lanes=self.channels, noise=self.noise)
 
 
@@ -115,42 +99,28 @@ class Flash:
 def built_in(
     numbers: Array, memory: Array, now: int, node: int, file: int, offset: int, size: int, write: int, present: int
 ) -> float:
-    """The models above; the first number tells which."""
-    if numbers[0] == 0.0:
-        return _contended_time(numbers, memory, node, file, offset, size, write, present)
-    if numbers[0] == 1.0:
+    """The models above; the last number tells which."""
+    which = numbers[numbers.size - 1]
+    if which == 0.0:
+        return service_time(numbers, memory, node, file, offset, size, write, present)
+    if which == 1.0:
         return _disk_time(numbers, memory, file, offset, size)
     return _flash_time(numbers, memory, now, size, write)
 
 
 @hot_kernel
-def _contended_time(
-    numbers: Array, memory: Array, node: int, file: int, offset: int, size: int, write: int, present: int
-) -> float:
-    time = numbers[2] + size * numbers[1]
-    if node != memory[_NODE]:
-        time += numbers[3 + write]
-    if file != memory[_FILE]:
-        time += numbers[6]
-    elif offset != memory[_END]:
-        time += numbers[5]
-    memory[_NODE], memory[_FILE], memory[_END] = node, file, offset + size
-    return time * (1.0 + numbers[7 + write] * (present - 1))  # type: ignore[no-any-return]
-
-
-@hot_kernel
 def _disk_time(numbers: Array, memory: Array, file: int, offset: int, size: int) -> float:
-    time = numbers[2] + size * numbers[1]
-    place = int(file * numbers[7] + offset)
-    if place != memory[_END]:
-        share = min(abs(place - max(memory[_END], 0)) / numbers[6], 1.0)
-        time += numbers[3] + (numbers[4] - numbers[3]) * share**0.5 + numbers[5]
-    memory[_END] = place + size
+    time = numbers[1] + size * numbers[0]
+    place = int(file * numbers[6] + offset)
+    if place != memory[LAST_END]:
+        share = min(abs(place - max(memory[LAST_END], 0)) / numbers[5], 1.0)
+        time += numbers[2] + (numbers[3] - numbers[2]) * share**0.5 + numbers[4]
+    memory[LAST_END] = place + size
     return time  # type: ignore[no-any-return]
 
 
 @hot_kernel
 def _flash_time(numbers: Array, memory: Array, now: int, size: int, write: int) -> float:
-    bus_free = max(now, memory[0]) + size * numbers[4]
+    bus_free = max(now, memory[0]) + size * numbers[3]
     memory[0] = int(bus_free)
-    return max(numbers[2 + write] + size * numbers[1], bus_free - now)  # type: ignore[no-any-return]
+    return max(numbers[1 + write] + size * numbers[0], bus_free - now)  # type: ignore[no-any-return]

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from forebay.history.toml import load_toml
+from forebay.model.service_time import FITTED
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.model.units import plural
 from forebay.profile.pattern_detector import shipped_detector
 from forebay.show.report import Table
 from forebay.show.rows import Record, records, select
-from forebay.simulate.requests.servers import Contended
 from forebay.studies.request_windows.detection import CLASSIFIERS, confusion, precisions
 from forebay.studies.request_windows.results import (
     FIFO,
@@ -313,7 +313,7 @@ def situation_table(results: RequestWindowsResults) -> Table:
 def model_table() -> Table:
     """Every number of the server model."""
     model = load_toml(Path(__file__).with_name("model.toml"))
-    rows = [(label, f"{getattr(Contended(), name) / scale:g}") for name, (label, scale) in model.items()]
+    rows = [(label, f"{getattr(FITTED, name) / scale:g}") for name, (label, scale) in model.items()]
     return Table("The server model, fitted to the paper", ("", "value"), rows)
 
 
